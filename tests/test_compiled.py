@@ -94,6 +94,7 @@ def total(numbers: np.ndarray) -> float:
 """
 
 
+@pytest.mark.slow
 def test_a_part_may_lie_in_another_file_and_machine_code_on_disk_is_of_the_present_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

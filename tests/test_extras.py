@@ -66,6 +66,7 @@ def test_a_command_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch
         require(["torch", "sklearn", "matplotlib"], "the demo", "demo")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

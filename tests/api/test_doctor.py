@@ -581,6 +581,7 @@ def test_a_copy_whose_table_of_files_is_another_is_told_of_as_a_copy(site: Site,
     assert "draft" not in str(caught.value) and "salvage" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_webhooks_that_are_nested_too_deeply_are_no_webhooks() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         decode_webhooks(b"[" * 20_000)

@@ -107,6 +107,7 @@ def check_operation(operation: Operation, script: Path, num_examples: int) -> No
     check()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
 def test_every_answer_is_as_the_document_says(
     described: dict[str, Operation], script: Path, name: str

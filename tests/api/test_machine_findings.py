@@ -208,6 +208,7 @@ def test_what_torch_was_built_for_is_read_off_its_files(
     assert probe_torch() == build
 
 
+@pytest.mark.slow
 def test_a_machine_without_a_route_and_without_namespaces_says_so() -> None:
     """On a machine of its own, whose root forbids user namespaces and takes the route away."""
     if why_not():

@@ -184,6 +184,7 @@ def test_a_damaged_list_lets_in_the_owner_only(site: Site) -> None:
         assert client.get("/v1/jobs").status_code == 200
 
 
+@pytest.mark.slow
 def test_a_user_who_asks_too_often_is_told_when_to_ask_again(site: Site) -> None:
     with site.client(site.tokens[Role.VIEW]) as client:
         statuses = [client.get("/v1/health").status_code for _ in range(520)]

@@ -122,6 +122,7 @@ def test_a_time_that_ends_before_it_begins_and_an_unknown_list_are_refused(site:
     assert site.ask(since="soon").status_code == 422
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -88,6 +88,7 @@ def test_a_script_that_differs_is_told_where_and_what_to_change(check: Run) -> N
     assert done.stdout.endswith("submitted with --accept-differences weighted-mean\n")
 
 
+@pytest.mark.slow
 def test_known_differences_alone_hold_nothing(check: Run) -> None:
     done = check(IDIOMS, "--json", "--", "dropout")
     assert done.returncode == 0
@@ -126,6 +127,7 @@ def test_a_script_that_fails_is_shown_with_its_error(tmp_path: Path) -> None:
     assert "was not checked" in done.stderr and "a mistake of its own" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["loss_not_reduced", "two_steps_a_batch"])
 def test_what_breaks_the_rules_of_the_loop_is_told_first(check: Run, name: str) -> None:
     done = check(REFUSED / f"{name}.py")

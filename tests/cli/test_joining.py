@@ -133,6 +133,7 @@ def test_doctor_looks_at_joined_machines_from_the_head_and_at_itself_on_them(she
     assert "node 'n1' is another machine; no two nodes have one name" in other.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -159,6 +160,7 @@ def test_a_revoked_token_ends_its_hosts_and_lets_none_in(shell: Shell) -> None:
     assert re.search(r"rack-1 +revoked", shell.run("tokens", "list").stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message"),
     [

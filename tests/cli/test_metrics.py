@@ -144,6 +144,7 @@ def test_curves_are_drawn_one_for_each_metric(job: str, capsys: pytest.CaptureFi
     assert "loss, logarithmic" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_a_picture_is_written(job: str, tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"curves{suffix}"

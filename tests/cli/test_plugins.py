@@ -124,6 +124,7 @@ def test_a_policy_of_another_package_is_simulated_with_its_parameters(site: Site
     assert told[1]["truth"]["settings"]["periodic_shares.most_workers"] == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "rule"),
     [
@@ -151,6 +152,7 @@ def test_a_policy_that_cannot_be_used_says_why_in_one_line(site: Site, policy: s
     assert "`pip uninstall broken`" in done.stderr
 
 
+@pytest.mark.slow
 def test_an_engine_that_cannot_be_used_says_why_in_one_line(site: Site) -> None:
     done = site.run("up", "--engine", "greedy")
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done

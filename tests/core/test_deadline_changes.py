@@ -95,6 +95,7 @@ def test_one_that_cannot_be_kept_changes_nothing(policy: str, before: JobSpec, d
     assert [code for code in told(core) if code[1] == "change_refused"]
 
 
+@pytest.mark.slow
 @given(st.sampled_from(["elasticflow", "edf_admission"]), st.floats(2.5, 9.0), st.floats(0.0, 30.0))
 def test_the_offer_to_a_change_is_promised_when_it_is_asked_for_or_accepted(
     policy: str, deadline_s: float, more_s: float
@@ -174,6 +175,7 @@ def test_of_a_job_that_is_being_cancelled_it_is_history() -> None:
     assert core.ignored == late
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(15), deadline=None)
 @given(
     st.integers(0, 2**20),

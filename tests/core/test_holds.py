@@ -198,6 +198,7 @@ def test_one_that_is_resumed_or_cancelled_waits_no_more() -> None:
     assert core.ignored == late
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(15), deadline=None)
 @given(
     st.integers(0, 2**20),

@@ -31,6 +31,7 @@ JOBS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @settings(max_examples=share_of_examples(0.04), deadline=None)
 @given(

@@ -70,6 +70,7 @@ def test_every_job_succeeds_in_a_fair_world() -> None:
     assert {view.phase for view in head.ended.values()} == {Phase.SUCCEEDED}
 
 
+@pytest.mark.slow
 @settings(max_examples=share_of_examples(0.1), deadline=None)
 @given(SEEDS, st.sampled_from([FirstFree(), Shuffler()]))
 def test_every_job_ends_after_faults(seed: int, placer: Placer) -> None:

@@ -206,6 +206,7 @@ def test_a_launch_that_is_lost_with_its_node_is_no_fault_of_the_job_however_ofte
         launch = only(bench.say(NodeJoined(at_s=bench.now_s, node=node("n0", 8))), LaunchGang)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "cause",
     ["another user of Ray has taken device n0.0", "Ray does not answer, so no device can be leased"],

@@ -46,6 +46,7 @@ def test_a_waiting_job_gets_the_device_once_its_priority_is_higher(policy: str) 
     assert head.phase("b") is Phase.QUEUED
 
 
+@pytest.mark.slow
 def test_a_promise_is_kept_whatever_priority_another_job_gets() -> None:
     head = head_of("elasticflow", strict(400.0, 2000), spec(4000))
     assert head.job("a").is_promised

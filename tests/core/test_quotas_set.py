@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.core.driven_world import DrivenWorld
@@ -68,6 +69,7 @@ def test_a_share_is_of_the_devices_that_are_left() -> None:
     assert seen(policy.shown[0]) == {"j": 5}
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(30), deadline=None)
 @given(st.lists(QUOTAS | st.sampled_from(["fold", "die", "turn_and_die", "run"]), max_size=12))
 @example([{"a": Quota(share=0.3)}, "run", "fold", "die", {}, "turn_and_die"])

@@ -258,6 +258,7 @@ def test_the_latest_are_kept_and_the_totals_count_all() -> None:
     assert view.resize_saved_s > sum(gain_s for gain_s in growths if gain_s is not None)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=fewer_if_quick(15))
 @given(st.integers(0, 1000))
 def test_in_a_world_that_pauses_growths_pay_what_the_world_knows(seed: int) -> None:

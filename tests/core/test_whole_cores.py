@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.driven_world import DrivenWorld
@@ -68,6 +69,7 @@ def test_the_same_nodes_are_the_same_cluster() -> None:
     assert whole.of(cluster, ()).cluster is whole.of(cluster, {"n0.0"}).cluster
 
 
+@pytest.mark.slow
 @given(num_others=st.integers(0, SLOTS), steps=st.integers(50, 150))
 @settings(max_examples=fewer_if_quick(10), deadline=None)
 def test_a_promised_job_has_a_core_for_each_worker_and_all_slots_are_used_after_it(

@@ -27,6 +27,7 @@ def tagger(seed: int) -> tuple[WordTagger, Tensor, Tensor]:
     return model, letters, single + model.pairs[CHAINS[:, :-1], CHAINS[:, 1:]].sum(dim=1, keepdim=True)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.integers(0, len(CHAINS) - 1))
 def test_the_loss_is_that_of_all_chains(seed: int, at: int) -> None:
     model, letters, all_scores = tagger(seed)

@@ -188,6 +188,7 @@ def test_containers_end_with_their_agent_and_the_next_one_begins_again(
     eventually(lambda: not engine.running())
 
 
+@pytest.mark.slow
 def test_an_image_that_cannot_train_fails_its_job_and_no_other(
     executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
 ) -> None:
@@ -214,6 +215,7 @@ def test_an_image_that_cannot_train_fails_its_job_and_no_other(
     assert "has no python3" in failed.message
 
 
+@pytest.mark.slow
 @FAKE_ONLY
 def test_an_image_that_is_missing_is_pulled_once(
     executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
@@ -239,6 +241,7 @@ def test_a_trial_run_has_a_container_too(
     eventually(lambda: not engine.running())
 
 
+@pytest.mark.slow
 @REAL_IN_SOAK
 def test_a_container_that_is_killed_loses_its_gang_which_can_be_launched_again(
     executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec], engine: TestedEngine
@@ -291,6 +294,7 @@ def test_the_program_that_was_found_first_is_kept(
     assert "docker cannot be used" in ended.message
 
 
+@pytest.mark.slow
 @FAKE_ONLY
 def test_training_goes_on_without_a_daemon_and_a_share_waits_for_it(
     is_down: Path,

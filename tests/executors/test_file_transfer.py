@@ -239,6 +239,7 @@ def test_of_checkpoints_that_wait_to_be_copied_only_the_latest_is_and_no_other_i
         assert len(os.listdir("/proc/self/fd")) == num_open
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), CONTENTS), min_size=1, max_size=5), st.data())
 def test_transfers_of_several_jobs_and_hosts_do_not_mix(

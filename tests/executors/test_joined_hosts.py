@@ -83,6 +83,7 @@ def story(engine: JoinedEngine, whose: LogOwner = LogOwner.LEADER) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_a_job_whose_only_host_is_lost_goes_on_elsewhere_from_its_checkpoint(
     new_engine: NewEngine, tmp_path: Path
 ) -> None:

@@ -613,6 +613,7 @@ def test_offers_are_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 # ------------------------------------------------------------ the real kernel
+@pytest.mark.slow
 def test_a_changed_share_is_seen_in_cpu_time_within_a_second(tmp_path: Path) -> None:
     """More busy processes than cores, in two gangs, all on one core: which of them are on which core, as
     others come and go, changes the ratio too.

@@ -218,6 +218,7 @@ def test_others_go_on_where_one_ran_out_and_all_take_smaller_passes(
     check_learned(tmp_path, weights)
 
 
+@pytest.mark.slow
 def test_one_sample_that_does_not_fit_is_told(platform: Platform, tmp_path: Path) -> None:
     platform.profile("none-fits", job(tmp_path, 0, global_batch=4))
     failed = platform.listener.wait(ProfilingFailed)

@@ -101,6 +101,7 @@ def test_a_job_lives_through_everything(
     assert zygote.num_threads() == 1
 
 
+@pytest.mark.slow
 def test_a_profile_is_measured(shared: tuple[LocalExecutor, Listener], tmp_path: Path) -> None:
     executor, listener = shared
     executor.perform(

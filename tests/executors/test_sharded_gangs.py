@@ -56,6 +56,7 @@ class TestShardedGangs(ExecutorGangContract):
     pass
 
 
+@pytest.mark.slow
 def test_without_mirrors_a_gang_is_lost_with_any_worker_and_goes_on_from_its_checkpoint(
     world: ExecutorWorld,
 ) -> None:

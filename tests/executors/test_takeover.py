@@ -498,6 +498,7 @@ class Succession(Scene):
         super().calm_down()
 
 
+@pytest.mark.slow
 @given(st.lists(Moves, max_size=40))
 @settings(max_examples=200, deadline=None)
 def test_whatever_comes_in_whatever_order(moves: list[tuple[str, str, tuple[str, ...]]]) -> None:

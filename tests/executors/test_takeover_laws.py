@@ -253,6 +253,7 @@ def all_moves(story: Succession, number: int) -> Callable[[], None]:
     return moves(story, number)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.integers(1, 4), st.lists(st.integers(0, 99_999), max_size=250))
 def test_a_gang_that_lost_its_controller_goes_where_the_head_wants_it_or_says_why_not(

@@ -180,6 +180,7 @@ def start_worker(machine: Machine, rank: int, num_ranks: int, address: str) -> F
     return Forked(machine, work, rank, num_ranks, environ={environ.ADDRESS: address, **OF_TORCH})
 
 
+@pytest.mark.slow
 def test_workers_of_two_machines_sum_and_hand_a_state_on_over_the_wire_once() -> None:
     """By the address of each machine, and to the neighbours of the first one that gets it through memory."""
     skip_without_machines()
@@ -328,6 +329,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("maker", ["root", "user"])
 def test_nothing_is_left_of_a_test_that_was_killed(maker: str) -> None:
     skip_without_machines()

@@ -97,6 +97,7 @@ def test_an_offer_is_shown_until_it_has_passed(served: Served, browser: Browser)
         expect(page.locator(cell("no-1", "offer"))).to_be_empty(timeout=SOON_MS)
 
 
+@pytest.mark.slow
 def test_jobs_are_searched_filtered_and_sorted(served: Served, browser: Browser) -> None:
     now_s = time.time()
     for view in a_load(now_s):

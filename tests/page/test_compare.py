@@ -118,6 +118,7 @@ def test_jobs_are_chosen_in_a_browser_and_compared(served: Served, browser: Brow
         assert watched.complaints == []
 
 
+@pytest.mark.slow
 def test_a_comparison_fits_a_phone(served: Served, browser: Browser) -> None:
     put_sweep(served)
     with browser.new_context(viewport={"width": 360, "height": 740}, color_scheme="dark") as context:

@@ -256,6 +256,7 @@ class FailingOnce(FakeControl):
         return super().changes(since, also)
 
 
+@pytest.mark.slow
 def test_pages_can_be_opened_after_a_look_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swell.api.page.feed.AFTER_FAILURE_S", 3600.0)
     control = FailingOnce(tmp_path)

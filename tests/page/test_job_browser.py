@@ -133,6 +133,7 @@ def test_curves_are_drawn_and_go_on(opened: Opened) -> None:
     assert serious_faults(page) == []
 
 
+@pytest.mark.slow
 def test_thousands_of_points_and_of_names_are_shown(served: Served, browser: Browser) -> None:
     names = {f"metric-{number:03}": a_curve([float(number)]) for number in range(199)}
     served.control.curves = {"loss": a_curve([1 / step for step in range(1, 5001)]), **names}
@@ -311,6 +312,7 @@ def test_log_metrics_and_sentences_come_without_a_request(opened: Opened) -> Non
     assert asked == []
 
 
+@pytest.mark.slow
 def test_a_page_of_a_job_goes_on_after_the_platform_ended_its_stream(opened: Opened) -> None:
     """With a line that was written meanwhile, once."""
     page, streams = opened.page, opened.served.page.job_streams

@@ -43,6 +43,7 @@ def open_now(served: Served, page: Page) -> None:
     page.wait_for_selector(".link.live")
 
 
+@pytest.mark.slow
 def test_a_page_that_is_not_seen_holds_no_connection_and_goes_on_when_it_is(
     served: Served, page: Page
 ) -> None:
@@ -93,6 +94,7 @@ def test_more_jobs_come_until_none_is_left_out(
     expect(rows).to_have_count(670)
 
 
+@pytest.mark.slow
 def test_a_link_keeps_the_focus_when_other_jobs_end_and_a_warning_is_put_there_once(
     served: Served, page: Page
 ) -> None:

@@ -107,6 +107,7 @@ def test_a_forecast_and_a_submission_by_keyboard(
     assert watched.complaints == []
 
 
+@pytest.mark.slow
 def test_a_submission_that_broke_off_is_taken_up_and_nothing_is_submitted_twice(
     browser: Browser, stage: Stage, page: OpenedPage, tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def asked(client: httpx.Client, **question: Any) -> tuple[int, str]:
     return answer.status_code, told.get("html") or told["error"]
 
 
+@pytest.mark.slow
 def test_both_futures_stand_beside_each_other_and_nothing_is_changed(
     client: httpx.Client, stage: Stage, script: Path
 ) -> None:

@@ -20,6 +20,7 @@ clusters = st.sampled_from(
 small_wishes = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 2), min_size=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [BestFitPlacer, FirstFree, Shuffler])
 @given(machines=clusters, steps=st.lists(wishes, min_size=1, max_size=4), data=st.data())
 def test_a_placer_keeps_its_contract(
@@ -48,6 +49,7 @@ def test_a_placer_keeps_its_contract(
         assert not any(node_of[device] in barred.get(job, ()) for job in held for device in held[job])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [BestFitPlacer, FirstFree, Shuffler])
 @given(machines=clusters, before=small_wishes, wanted=small_wishes, data=st.data())
 def test_the_order_of_what_is_held_says_nothing(

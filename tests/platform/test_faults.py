@@ -129,6 +129,7 @@ def test_a_change_goes_wrong_again_and_again_and_gets_there(swell: Program, tmp_
 
 
 # ---------------------------------------------------------------- deaths at bad moments
+@pytest.mark.slow
 def test_the_source_dies_while_its_state_is_read_and_others_have_it(swell: Program, tmp_path: Path) -> None:
     job = Faulty(swell, tmp_path, 4)
     leader, second, third, last = job.pids

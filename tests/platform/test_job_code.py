@@ -62,6 +62,7 @@ def test_a_job_runs_what_was_submitted_whatever_becomes_of_its_files(swell: Prog
     )
 
 
+@pytest.mark.slow
 def test_a_traceback_names_the_file_that_its_user_has(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("def divide(a, b):\n    return a / b\n")
     (tmp_path / "train.py").write_text(

@@ -112,6 +112,7 @@ SMALL = [(seed, 2 + seed % 3, 4 + seed % 9) for seed in range(110)]
 LARGER = [(seed, 3, 30 + 10 * (seed % 4)) for seed in range(200, 206)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [SMALL[:55], SMALL[55:], LARGER], ids=["a", "b", "larger"])
 def test_counts_are_worth_what_the_nodes_are(sizes: list[tuple[int, int, int]]) -> None:
     """The paper's model with a large enough M, departures and sizes that do not fit included."""

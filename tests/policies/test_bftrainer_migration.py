@@ -99,6 +99,7 @@ def migrated(one: Planned) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["bftrainer", "bftrainer_corrected"])
 @pytest.mark.parametrize("owned", [None, (4, 8)], ids=["borrowed", "4x8"])
 def test_no_gang_moves_in_a_whole_run(

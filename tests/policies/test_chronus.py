@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.policies.fluid import follow
@@ -51,6 +52,7 @@ def test_it_is_not_elastic_so_a_deadline_shorter_than_the_duration_is_refused() 
     assert answer.refusals[1].earliest_deadline_s == NOW_S + 801 + LEASE_S
 
 
+@pytest.mark.slow
 @given(
     spans=st.lists(
         st.tuples(

@@ -331,6 +331,7 @@ def test_slots_are_first_come_first_served_and_a_job_that_waits_has_no_share() -
     assert math.isinf(again.wake_s)  # once: they may wait for their devices for long
 
 
+@pytest.mark.slow
 @given(
     losses=st.lists(st.lists(LOSSES, min_size=3, max_size=3), min_size=2, max_size=6),
     beta=st.sampled_from([1.0, 2.0, 5.0]),

@@ -181,6 +181,7 @@ def test_a_change_that_costs_more_than_it_brings_is_not_made() -> None:
     assert asked.at(900.0, [*dear, third]) != [4, 4, 0]  # it has its minimum, whatever that costs
 
 
+@pytest.mark.slow
 @given(view=snapshots())
 @settings(deadline=None)
 def test_without_costs_it_decides_as_the_paper(view: Snapshot) -> None:

@@ -49,6 +49,7 @@ def crowded(draw: st.DrawFn) -> Snapshot:
     return after(draw(snapshots(jobs=with_a_newcomer())), sizes, draw(pick(0.1, 0.1, 1.0, 100.0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", RULES, ids=str)
 @settings(max_examples=share_of_examples(0.5))
 @given(view=crowded())

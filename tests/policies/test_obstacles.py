@@ -89,6 +89,7 @@ def test_what_promises_need_grows_with_the_window_up_to_all_that_they_have_to_do
     assert whole.promised_share * view.num_owned * whole.window_s == pytest.approx(float(everything.sum()))
 
 
+@pytest.mark.slow
 @given(snapshots(), st.floats(0.1, 1000.0))
 def test_the_order_of_rows_does_not_matter(view: Snapshot, window_s: float) -> None:
     levels = useful_levels(view)
@@ -99,6 +100,7 @@ def test_the_order_of_rows_does_not_matter(view: Snapshot, window_s: float) -> N
             assert str(turned) == str(found(view, row, window_s))
 
 
+@pytest.mark.slow
 @given(snapshots(), st.sampled_from(["elasticflow", "unified"]))
 def test_of_a_job_that_is_too_long_by_itself_nothing_is_said_of_promises(view: Snapshot, policy: str) -> None:
     """Only then is nothing said of promises."""

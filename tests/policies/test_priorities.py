@@ -41,6 +41,7 @@ def with_priority(view: Snapshot, priority: int) -> Snapshot:
     return replace(view, priority=np.full(view.num_jobs, priority))
 
 
+@pytest.mark.slow
 @every_policy
 @fewer
 @given(view=snapshots(opens_batches=True), priority=pick(-1000, -1, 1, 1000))
@@ -76,6 +77,7 @@ def test_of_two_jobs_that_are_alike_the_one_with_the_higher_priority_starts_no_l
     assert workers[higher] > 0 or ends_s[higher] <= ends_s[lower]
 
 
+@pytest.mark.slow
 @serving
 @given(jobs=some_jobs(7), num_devices=st.integers(1, 8))
 def test_no_job_waits_for_one_of_lower_priority(name: str, jobs: Sequence[Job], num_devices: int) -> None:

@@ -136,6 +136,7 @@ def test_a_newcomer_weakens_no_promise(view: Snapshot) -> None:
     assert newcomer in refusals or after.grade[newcomer] == MARGIN
 
 
+@pytest.mark.slow
 @given(jobs=some_jobs(6), num_devices=st.integers(1, 9))
 def test_what_a_gate_that_serves_by_deadline_admits_is_admitted(jobs: list[Job], num_devices: int) -> None:
     """By jobs of which nothing runs yet, and none is promised more than that gate's order keeps.

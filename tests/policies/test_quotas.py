@@ -136,6 +136,7 @@ def offers(answer: Allocation) -> dict[int, float | None]:
     return {row: refusal.earliest_deadline_s for row, refusal in answer.refusals.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [ElasticFlow(promises_by="work")], ids=lambda policy: policy.name)
 @given(jobs=some_jobs(), quota=st.integers(1, 8), more=st.integers(0, 8))
 def test_a_tenant_alone_is_answered_as_on_a_cluster_of_that_size(

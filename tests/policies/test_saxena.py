@@ -250,6 +250,7 @@ def test_a_start_is_not_put_off_and_a_forced_change_is_to_the_best_size() -> Non
     assert decided([runs, new], 4, SaxenaAware()).workers.tolist() == [3, 1]
 
 
+@pytest.mark.slow
 @given(view=snapshots(opens_batches=True))
 def test_where_changes_are_free_it_decides_as_its_paper(view: Snapshot) -> None:
     free = replace(view, resize_cost_s=np.zeros(view.num_jobs))

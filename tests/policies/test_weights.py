@@ -26,6 +26,7 @@ def with_weights(view: Snapshot, *weights: float) -> Snapshot:
     return replace(view, weight=np.resize(np.array(weights), view.num_jobs))
 
 
+@pytest.mark.slow
 @every_policy
 @fewer
 @given(view=snapshots(opens_batches=True), weight=pick(1e-6, 0.3, 3.0, 1e6))
@@ -33,6 +34,7 @@ def test_one_weight_for_all_is_none(policy: Policy, view: Snapshot, weight: floa
     assert same(policy.decide(with_weights(view, weight)), policy.decide(view))
 
 
+@pytest.mark.slow
 @every_policy
 @fewer
 @given(view=snapshots(opens_batches=True))

@@ -13,6 +13,7 @@ from swell.wire import messages
 REFUSED = sorted((Path(__file__).parent / "refused").glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", REFUSED, ids=lambda script: script.stem)
 def test_a_script_that_cannot_be_right_names_the_line_and_the_change(script: Path, tmp_path: Path) -> None:
     number, text = marked_line(script, "refused")

@@ -45,6 +45,7 @@ def test_a_script_learns_the_same_in_a_short_life(
     assert not learnt.differences(alone(script))
 
 
+@pytest.mark.slow
 def test_what_changes_for_the_first_time_in_a_step_that_is_lost_is_put_back(
     alone: Callable[[Path], Outcome], tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_report_opens_without_a_request_or_an_error_and_names_stay_text(
     page.close()
 
 
+@pytest.mark.slow
 def test_a_policy_is_chosen_for_timeline_and_jobs_and_jobs_are_searched_for(opened: Page) -> None:
     refused = opened.locator("#refused tbody tr")
     assert refused.count() == 1 and "hopeless" in refused.inner_text()

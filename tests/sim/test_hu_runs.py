@@ -68,12 +68,14 @@ class FreeHuAware(HuAware):
         return super().decide(replace(free, resize_wait_s=np.zeros(snapshot.num_jobs)))
 
 
+@pytest.mark.slow
 def test_with_costs_of_zero_the_aware_variant_decides_as_the_paper_in_every_turn(plain: SimOutcome) -> None:
     aware = run(quick(FreeHuAware))
     assert [job.sizes for job in aware.jobs] == [job.sizes for job in plain.jobs]
     assert aware.num_events == plain.num_events
 
 
+@pytest.mark.slow
 def test_where_changes_cost_time_the_aware_variant_makes_fewer_and_jobs_end_sooner() -> None:
     plain, aware = run(quick(Hu), cost="60"), run(quick(HuAware), cost="60")
     assert num_resizes(aware) < num_resizes(plain)

@@ -91,6 +91,7 @@ def failures(draw: st.DrawFn, there: Sequence[Node]) -> list[tuple[float, Occurr
 policies = st.sampled_from(sorted(POLICIES))
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(60), deadline=None)
 @given(data=st.data(), policy=policies)
 def test_no_gang_ever_has_a_device_of_another_kind_than_its_job(data: st.DataObject, policy: str) -> None:

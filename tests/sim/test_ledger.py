@@ -30,6 +30,7 @@ def scenario(jobs: ItemSource[SimJob]) -> Scenario:
     return Scenario(nodes=cluster(1, 8, "gpu"), jobs=jobs, cost=change_cost("none", 8))
 
 
+@pytest.mark.slow
 def test_jobs_enter_as_time_comes_to_them_and_are_forgotten_with_their_end() -> None:
     """A job every 1,000 s takes 100 s: there are never more than the one that runs and the one to come."""
     alive: weakref.WeakSet[TrueSpeed] = weakref.WeakSet()

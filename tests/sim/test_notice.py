@@ -48,6 +48,7 @@ def test_a_loss_is_heard_of_later_and_nothing_is_trained_meanwhile() -> None:
     assert events[-1].at_s == pytest.approx(16.0 + STEPS - 20.0)
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(25))
 @given(at_s=st.floats(1.0, 40.0), notice_s=st.floats(0.1, 30.0))
 def test_the_notice_is_what_a_loss_costs_beside_the_step_that_was_under_way(

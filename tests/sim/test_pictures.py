@@ -22,6 +22,7 @@ from swell.sim.picture_style import plain_text
 from swell.sim.pictures import _cumulative, answered_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["elasticflow", "fifo"])
 @settings(max_examples=fewer_if_quick(25), deadline=None)
 @given(

@@ -145,6 +145,7 @@ def test_jobs_that_do_not_end_count_until_the_pool_is_empty() -> None:
     assert metrics.device_utilization <= 1.0
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(60), deadline=None)
 @given(
     stays=st.lists(

@@ -104,6 +104,7 @@ def test_a_belief_that_was_too_fast_is_corrected_by_reports() -> None:
     assert only.end_s == pytest.approx(300.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_two_runs_of_one_input_are_equal_to_the_byte(policy: str) -> None:
     jobs = [job(f"j{i}", submit_s=7.0 * i, steps=100 + 37 * i, deadline_s=500.0 + 11 * i) for i in range(20)]
@@ -125,6 +126,7 @@ submissions = st.lists(
 failures = st.lists(st.tuples(st.floats(0.0, 600.0), st.integers(0, 1), st.floats(1.0, 100.0)), max_size=3)
 
 
+@pytest.mark.slow
 @given(submissions, failures, st.sampled_from(POLICIES), st.sampled_from(["changed", "everyone", "none"]))
 @settings(max_examples=fewer_if_quick(60), deadline=None)
 def test_every_job_ends_and_no_device_is_used_twice(

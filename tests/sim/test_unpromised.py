@@ -73,6 +73,7 @@ def test_nobody_ends_by_a_refusal_and_every_deadline_is_counted_once(
         assert metrics.admitted_late == 0
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(30), deadline=None)
 @given(crowds(), st.sampled_from(POLICIES))
 def test_the_wish_changes_nothing_before_the_first_refusal(crowd: list[SimJob], policy: str) -> None:
@@ -87,6 +88,7 @@ def test_the_wish_changes_nothing_before_the_first_refusal(crowd: list[SimJob], 
             assert (before.phase is Phase.REJECTED) == after.is_unpromised
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(20), deadline=None)
 @given(crowds())
 def test_a_job_that_is_tried_knows_what_could_have_been_promised(crowd: list[SimJob]) -> None:

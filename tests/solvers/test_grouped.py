@@ -84,6 +84,7 @@ def test_neither_narrow_blocks_nor_machine_code_change_anything(
     assert answers[0] == answers[1] == answers[2]
 
 
+@pytest.mark.slow
 @given(tasks=some_tasks(most=12), others=some_tasks(most=12), how=ways)
 def test_the_least_of_two_is_free_in_both(tasks: list[Taker], others: list[Taker], how: int) -> None:
     first, second = free_for(tasks, 8), free_for(others, 5)

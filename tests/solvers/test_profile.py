@@ -481,6 +481,7 @@ def filled(
 many = some_tasks(most=40, longest_s=99)
 
 
+@pytest.mark.slow
 @given(tasks=many, num_devices=st.integers(1, 20), how=ways, width=st.sampled_from([2, 4]))
 def test_blocks_of_any_width_change_nothing(
     tasks: list[Taker], num_devices: int, how: int, width: int
@@ -492,6 +493,7 @@ def test_blocks_of_any_width_change_nothing(
         same(wide, narrow)
 
 
+@pytest.mark.slow
 @given(tasks=many, num_devices=st.integers(1, 20), how=ways)
 def test_machine_code_changes_nothing(tasks: list[Taker], num_devices: int, how: int) -> None:
     plain, fast = (filled(tasks, num_devices, how, more) for more in (0, NUM_ROWS_WORTH_IT))

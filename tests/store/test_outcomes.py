@@ -79,6 +79,7 @@ def distinct(jobs: list[JobView]) -> list[JobView]:
     return list({view.id: view for view in jobs}.values())
 
 
+@pytest.mark.slow
 def test_pages_are_together_the_jobs_that_match_each_once(
     archive_of: Callable[[list[JobView]], Archive],
 ) -> None:
@@ -97,6 +98,7 @@ def test_pages_are_together_the_jobs_that_match_each_once(
     hold()
 
 
+@pytest.mark.slow
 def test_sums_are_those_of_the_jobs_that_match(archive_of: Callable[[list[JobView]], Archive]) -> None:
     @settings(max_examples=fewer_if_quick(60), deadline=None)
     @given(st.lists(views, max_size=12).map(distinct), queries, st.integers(1, 30))

@@ -300,6 +300,7 @@ QUERIES = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(40), deadline=None)
 @given(views=VIEWS, query=QUERIES, wanted=st.sampled_from(["a", "b", "a-1", "b-", "c"]))
 def test_an_archive_answers_as_a_look_at_each_job_would(

@@ -335,6 +335,7 @@ def test_forget_drops_the_curve_and_keeps_the_margins() -> None:
     assert belief.rates_per_s("j", SIZES) == pytest.approx(SIZES**0.8)
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(st.integers(1, 64), st.floats(0.01, 2.0), min_size=1, max_size=6),
     st.integers(1, 100),

@@ -93,6 +93,7 @@ def test_workers_agree_on_what_their_gradients_say_of_noise(
     assert len(set(sizes)) > 1 and story.epochs() == [list(range(NUM_SAMPLES))] * EPOCHS
 
 
+@pytest.mark.slow
 def test_a_checkpoint_carries_the_place_and_is_gone_on_from_with_any_batch(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:

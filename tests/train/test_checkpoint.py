@@ -166,6 +166,7 @@ def test_the_newest_whole_one_of_a_folder_or_a_named_one_is_read(tmp_path: Path)
         load_checkpoint(tmp_path / "model.pt")
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_saved_under_its_own_names(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, 2, 30.0)
     state = make_state(2.0, steps=1)

@@ -59,6 +59,7 @@ def measured(cuts: Sequence[Sequence[int]], num_steps: int, source: Source | Non
     return seen
 
 
+@pytest.mark.slow
 @settings(max_examples=fewer_if_quick(30), deadline=None)
 @given(
     num_parts=st.integers(1, 8),

@@ -148,6 +148,7 @@ def assert_equal_to_one_pass(net: Net, loss: torch.Tensor, num_samples: int) -> 
         assert ours is None or theirs is None or torch.allclose(ours, theirs, rtol=1e-10)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 12), st.integers(1, 8), st.none() | st.integers(1, 5))
 def test_equal_to_one_process_with_one_pass(num_samples: int, num_workers: int, bound: int | None) -> None:
     course = SampleSchedule(num_samples, num_samples, True, False)

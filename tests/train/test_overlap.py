@@ -281,6 +281,7 @@ def in_buckets(num_numbers: int) -> Made:
     return Small
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(plans(), st.integers(1, 12))
 def test_bits_do_not_depend_on_what_was_begun_early(plan: Plan, num_numbers: int) -> None:

@@ -73,6 +73,7 @@ def test_suspended_job_goes_on_at_another_size(agent: FakeAgent, plain: Path, tm
     assert_same_learning(tmp_path / "result.json", plain)
 
 
+@pytest.mark.slow
 def test_loading_ahead_survives_a_resize_and_ends_with_its_worker(
     agent: FakeAgent, plain: Path, tmp_path: Path
 ) -> None:

@@ -87,6 +87,7 @@ def test_losses_agree_and_each_sample_comes_once_in_the_default_mode(
     check_default(agent, alone, tmp_path, 5, "load")
 
 
+@pytest.mark.slow
 def test_losses_agree_where_sums_begin_during_the_backward_pass(
     agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path
 ) -> None:

@@ -92,6 +92,7 @@ def found_in(script: Path, start_agent: StartAgent, folder: Path) -> list[Script
     return told.findings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [*KEPT.values(), *RIGHT.values()], ids=[*KEPT, *RIGHT])
 def test_a_trial_run_finds_nothing_in_a_right_script(
     body: str, start_agent: StartAgent, tmp_path: Path

@@ -452,6 +452,7 @@ JUNK += [
 ]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=fewer_if_quick(300))
 @given(drawn=st.data())
 def test_no_damage_to_a_file_of_any_format_is_a_crash(

@@ -134,6 +134,7 @@ def _compiled() -> nn.Module:
     return model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "kind", "why"),
     [
@@ -164,6 +165,7 @@ HABITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("habit", "told"), HABITS.items())
 def test_a_habit_that_does_not_go_with_divided_blocks_is_named(
     start_agent: Callable[..., FakeAgent], habit: str, told: str
