@@ -33,7 +33,7 @@ class ShardedGangContract(ExecutorGangContract):
 
     def test_a_host_that_is_killed_takes_no_step_with_it(self, world: ExecutorGangs) -> None:
         """Two of four workers are on it. It is the last test, for the host may not come back."""
-        world.launch(1, world.devices)
+        world.perform(world.launch(1, world.devices))
         started = world.wait(GangStarted, 1)
         world.wait(StepsReported, 1)
         _host_of(started.pids[1]).kill()
