@@ -15,6 +15,7 @@ from swell.model.kind import ANY
 KINDS = ("a100", "h100", "v100")
 LOADS = st.builds(KindLoad, st.integers(0, 8), st.integers(0, 8), st.integers(0, 8))
 SPEEDS = st.dictionaries(pick(*KINDS), pick(0.5, 1.0, 2.0))
+FOUND = st.dictionaries(pick(*KINDS), st.integers(2, 6))
 
 
 def job(least: int = 1, **stated: float) -> JobSpec:
@@ -33,19 +34,26 @@ def measured(kind: str, step_s: float, speeds: KindSpeeds | None = None) -> Kind
     return speeds
 
 
-@given(st.fixed_dictionaries(dict.fromkeys(KINDS, LOADS)), SPEEDS, st.integers(1, 4), st.permutations(KINDS))
+@given(
+    st.fixed_dictionaries(dict.fromkeys(KINDS, LOADS)),
+    SPEEDS,
+    st.integers(1, 4),
+    FOUND,
+    st.permutations(KINDS),
+)
 def test_a_kind_with_room_comes_before_one_without_and_the_faster_before_the_slower(
-    loads: dict[str, KindLoad], stated: dict[str, float], least: int, named: list[str]
+    loads: dict[str, KindLoad], stated: dict[str, float], asked: int, found: dict[str, int], named: list[str]
 ) -> None:
-    request = job(least, **stated)
+    request = job(asked, **stated)
+    least = {kind: max(asked, found.get(kind, 1)) for kind in KINDS}
     speeds = KindSpeeds().of(request, KINDS)
-    kind = choose(named, request, loads, speeds).kind
-    free = [one for one in KINDS if loads[one].fits(least)]
+    kind = choose(named, request, loads, speeds, found).kind
+    free = [one for one in KINDS if loads[one].fits(least[one])]
     assert kind in (free or KINDS)
     if free and all(one in stated for one in free):
         assert stated[kind] == max(stated[one] for one in free)
-    if not free and any(loads[one].num_devices >= least for one in KINDS):
-        assert loads[kind].num_devices >= least, "it can run there at all"
+    if not free and any(loads[one].num_devices >= least[one] for one in KINDS):
+        assert loads[kind].num_devices >= least[kind], "it can run there at all"
 
 
 def test_devices_that_a_waiting_job_needs_are_not_free() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -94,7 +95,11 @@ def smallest_gang(spec: JobSpec, least_workers: int = 1) -> int:
 
 
 def choose(
-    kinds: Sequence[str], spec: JobSpec, loads: Mapping[str, KindLoad], speeds: Mapping[str, KnownSpeed]
+    kinds: Sequence[str],
+    spec: JobSpec,
+    loads: Mapping[str, KindLoad],
+    speeds: Mapping[str, KnownSpeed],
+    least_workers: Mapping[str, int] = MappingProxyType({}),
 ) -> Choice:
     """The fastest of the kinds on which the smallest gang fits now; else the one where least is wanted.
 
@@ -105,11 +110,12 @@ def choose(
         kinds: to choose from, at least one.
         loads: of each of them.
         speeds: of those where it is known.
+        least_workers: by kind, as trial runs of the job have found.
     """
-    least = smallest_gang(spec)
-    free = [kind for kind in kinds if loads[kind].fits(least)]
+    least = {kind: smallest_gang(spec, least_workers.get(kind, 1)) for kind in kinds}
+    free = [kind for kind in kinds if loads[kind].fits(least[kind])]
     if not free:
-        there = [kind for kind in kinds if loads[kind].num_devices >= least] or kinds
+        there = [kind for kind in kinds if loads[kind].num_devices >= least[kind]] or kinds
         slowness = {kind: -speeds[kind].value if kind in speeds else 0.0 for kind in there}
         kind = min(there, key=lambda kind: (loads[kind].crowd, slowness[kind]))
         return Choice(kind, f"of {', '.join(kinds)}, none of which is free, the one with least in use")

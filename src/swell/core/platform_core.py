@@ -285,8 +285,9 @@ class PlatformCore:
         """Devices that take work, of each kind."""
         return {kind: core.num_devices for kind, core in self._by_kind() if kind}
 
-    def _chosen(self, spec: JobSpec, kinds: Sequence[str]) -> Choice:
-        return choose(kinds, spec, self._loads(kinds), self._speeds.of(spec, kinds))
+    def _chosen(self, spec: JobSpec, kinds: Sequence[str], search: KindSearch | None = None) -> Choice:
+        found = {} if search is None else search.least_workers
+        return choose(kinds, spec, self._loads(kinds), self._speeds.of(spec, kinds), found)
 
     def _learn_speed(self, event: JobProfiled) -> None:
         place = self._job_places.get(event.job_id, FIRST)
@@ -334,7 +335,7 @@ class PlatformCore:
             kinds = untried(record.spec, search, own, self._devices_by_kind())
             choice = Choice(search.goal, "of all kinds it could be ready first")
             if not search.goal:
-                choice = self._chosen(record.spec, kinds)
+                choice = self._chosen(record.spec, kinds, search)
             refused = search.refused[own].text
             commands += self._hand_over(record, choice.kind, f"{choice.why}; on {own}: {refused}")
         return commands
@@ -365,7 +366,7 @@ class PlatformCore:
             ]
             if not others:
                 continue
-            choice = choose(others, spec, loads, self._speeds.of(spec, others))
+            choice = self._chosen(spec, others, record.search)
             core.give_away(record, choice.kind)
             core.take_leaving()
             why = f"{choice.why}; {own or 'the kind that it had'} has no room for it"
