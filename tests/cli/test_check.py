@@ -96,6 +96,7 @@ def test_known_differences_alone_hold_nothing(check: Run) -> None:
     assert (found["name"], found["holds"]) == ("random-draws", False)
 
 
+@pytest.mark.slow
 def test_a_check_leaves_the_folder_as_it_is_and_copies_no_large_file(
     check: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

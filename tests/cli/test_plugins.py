@@ -22,6 +22,8 @@ from swell.executors.local.launch import find_agent
 from swell.executors.node.running_host import find_host
 from swell.store.folder import LastOptions, StateFolder
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 ENGINE_GUIDE = ROOT / "docs/how-to/add-an-engine.md"
 TRACE = "submit_s,id,num_devices,duration_s,deadline_s\n0,one,1,600,9000\n60,two,2,300,9000\n"
@@ -116,7 +118,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made.run("down")
 
 
-@pytest.mark.slow
 def test_a_policy_of_another_package_is_simulated_with_its_parameters(site: Site) -> None:
     words = ("simulate", "log.csv", "--cluster", "1x2", "--policy", "shortest_first,periodic_shares,fifo")
     told = json.loads(site.ok(*words, "--set", "periodic_shares.most_workers=1", "--json", "-"))
@@ -124,7 +125,6 @@ def test_a_policy_of_another_package_is_simulated_with_its_parameters(site: Site
     assert told[1]["truth"]["settings"]["periodic_shares.most_workers"] == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "rule"),
     [
@@ -152,7 +152,6 @@ def test_a_policy_that_cannot_be_used_says_why_in_one_line(site: Site, policy: s
     assert "`pip uninstall broken`" in done.stderr
 
 
-@pytest.mark.slow
 def test_an_engine_that_cannot_be_used_says_why_in_one_line(site: Site) -> None:
     done = site.run("up", "--engine", "greedy")
     assert done.returncode == 1 and done.stderr.count("\n") == 1, done
@@ -192,7 +191,6 @@ def test_doctor_names_plug_ins_before_there_is_a_platform(site: Site) -> None:
     )
 
 
-@pytest.mark.slow
 def test_hosts_of_an_engine_are_found_again_by_an_agent_after_a_kill(site: Site) -> None:
     state = site.folder / "killed"
     site.ok("up", "--state", state, "--engine", "machines", "--each", "paced:1@640", "--policy", "fifo")
@@ -218,7 +216,6 @@ def test_options_of_an_engine_are_shown_and_checked_by_what_it_declares(site: Si
     assert "--num-machines 0: Expected int >= 1" in refused.stderr
 
 
-@pytest.mark.slow
 def test_an_engine_and_a_policy_of_other_packages_run_a_job(site: Site) -> None:
     words = ("--engine", "machines", "--num-machines", 2, "--each", "paced:1@640")
     shown = site.ok("up", *words, "--policy", "periodic_shares", "--set", "periodic_shares.period_s=1")

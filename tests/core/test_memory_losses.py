@@ -75,6 +75,7 @@ def test_losses_of_other_causes_never_fail_a_job_that_makes_steps(others: list[i
     assert losses.phase() is Phase.RUNNING
 
 
+@pytest.mark.slow
 @given(lives=st.lists(st.integers(0, 3), max_size=60))
 def test_the_limit_fails_a_job_once_so_many_gangs_in_a_row_have_saved_nothing_new(lives: list[int]) -> None:
     losses, num = Losses(), 0

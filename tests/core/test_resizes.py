@@ -209,6 +209,7 @@ def test_a_restart_that_reports_costs_the_time_until_its_first_report() -> None:
     assert decided_s == last(bench).at_s and last(bench).rate_after_per_s == pytest.approx(36)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=fewer_if_quick(60))
 @given(before=st.integers(5, 50), after=st.integers(5, 200), wait_s=st.floats(1.0, 20.0))
 def test_the_gain_of_a_restart_is_told_in_its_own_steps(before: int, after: int, wait_s: float) -> None:

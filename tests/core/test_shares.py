@@ -117,6 +117,7 @@ class ToldBench(Bench):
         return [story.text for story in self.board.stories("a")]
 
 
+@pytest.mark.slow
 @given(shares=st.lists(st.sampled_from([0.05, 0.25, 1.0]), min_size=1, max_size=6))
 def test_changes_of_share_in_a_row_are_one_line_of_the_story(shares: list[float]) -> None:
     policy = Sharing(is_floor=False)

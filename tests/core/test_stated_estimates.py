@@ -61,6 +61,7 @@ def seen_of(job: JobSpec, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
     return next(view for view in reversed(seen) if "a" in view.row_of)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keeps", [False, True])
 def test_policies_see_what_is_stated(keeps: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stated speed that is wrong by far is corrected once the job has trained, or counts for good."""

@@ -116,6 +116,7 @@ def test_a_job_whose_only_host_is_lost_goes_on_elsewhere_from_its_checkpoint(
     assert story(engine).splitlines().count("of the snapshot") == 2, "of the two that were rank 0"
 
 
+@pytest.mark.slow
 def test_a_script_that_misses_a_file_says_where_and_what_to_do(new_engine: NewEngine, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     project = tmp_path / "project"

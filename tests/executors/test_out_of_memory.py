@@ -227,6 +227,7 @@ def test_one_sample_that_does_not_fit_is_told(platform: Platform, tmp_path: Path
     assert not platform.warnings()
 
 
+@pytest.mark.slow
 def test_in_training_too(platform: Platform, tmp_path: Path) -> None:
     spec = job(tmp_path, BATCH)
     platform.launch("none-fits-later", spec, 1, 2, bound=1)
@@ -237,6 +238,7 @@ def test_in_training_too(platform: Platform, tmp_path: Path) -> None:
     assert "one sample does not fit into the device's memory" in ended.message
 
 
+@pytest.mark.slow
 def test_a_shard_is_never_cut(platform: Platform, tmp_path: Path) -> None:
     platform.profile("shards", job(tmp_path, 20, "shards=2"))
     failed = platform.listener.wait(ProfilingFailed)

@@ -115,6 +115,7 @@ def test_a_profile_is_measured(shared: tuple[LocalExecutor, Listener], tmp_path:
     assert profile.samples_per_epoch == 512
 
 
+@pytest.mark.slow
 def test_commands_that_overtake_each_other_end_where_the_last_one_wants(
     shared: tuple[LocalExecutor, Listener], tmp_path: Path
 ) -> None:

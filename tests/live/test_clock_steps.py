@@ -36,6 +36,7 @@ def num_events(stage: DrivenPlatform, kind: type) -> int:
     return sum(isinstance(event, kind) for batch in stage.journal.replay() for event in batch)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ahead_s", [DAY_S, -HOUR_S, -DAY_S, 10 * MINUTE_S])
 def test_a_step_that_is_taken_back_changes_nothing(stage: DrivenPlatform, ahead_s: float) -> None:
     """A loss in the middle of it is repaired after the usual pause."""

@@ -298,6 +298,7 @@ def test_a_kill_takes_every_process(pair: Network) -> None:
         assert talk.hear() == f"{other.name} hears {machine.address} again"
 
 
+@pytest.mark.slow
 def test_a_freeze_stops_all_and_a_thaw_goes_on(pair: Network) -> None:
     frozen, other = pair
     server, command = serve(frozen), crowd(frozen)

@@ -44,6 +44,7 @@ def test_parts_of_a_time_add_up_to_the_whole(held: HeldTime, cuts: list[int]) ->
     assert math.isclose(device_s(view), whole, abs_tol=1e-6), "the history says the same"
 
 
+@pytest.mark.slow
 @given(
     st.lists(held_times(), max_size=6),
     st.integers(0, 20_000),

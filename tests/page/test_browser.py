@@ -140,6 +140,7 @@ def test_jobs_are_searched_filtered_and_sorted(served: Served, browser: Browser)
         assert watched.complaints == []
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_in_jobs_that_the_page_does_not_have(served: Served, browser: Browser) -> None:
     for number in range(1001):
         served.control.put(job_view(id=f"job-{number:04}", submitted_s=time.time() + number))

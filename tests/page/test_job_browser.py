@@ -149,6 +149,7 @@ def test_thousands_of_points_and_of_names_are_shown(served: Served, browser: Bro
     opened.end()
 
 
+@pytest.mark.slow
 def test_a_job_is_cancelled_by_mouse(opened: Opened) -> None:
     page = opened.page
     page.get_by_role("button", name="Cancel…").click()

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.platform.program import ENDLESS, PLANE, Program, job_id, read_diary, submission
 
+pytestmark = pytest.mark.slow
+
 FOREWORD = """
 import helper
 sys.path.append("modules")
@@ -34,7 +36,6 @@ def write_version(folder: Path, version: str) -> None:
     (folder / "config").write_text(version)
 
 
-@pytest.mark.slow
 def test_a_job_runs_what_was_submitted_whatever_becomes_of_its_files(swell: Program, tmp_path: Path) -> None:
     write_version(tmp_path, "old")
     with (tmp_path / "large").open("wb") as large:
@@ -62,7 +63,6 @@ def test_a_job_runs_what_was_submitted_whatever_becomes_of_its_files(swell: Prog
     )
 
 
-@pytest.mark.slow
 def test_a_traceback_names_the_file_that_its_user_has(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("def divide(a, b):\n    return a / b\n")
     (tmp_path / "train.py").write_text(
@@ -92,7 +92,6 @@ def test_live_code_is_that_of_now_and_what_is_written_beside_a_snapshot_is_told(
     assert Path(f"{swell.state}/jobs/{taken.id}/code{tmp_path}/made").is_dir()
 
 
-@pytest.mark.slow
 def test_too_much_code_is_refused_before_there_is_a_job(swell: Program, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for number in range(10_001):
@@ -115,7 +114,6 @@ def make_environment(folder: Path, *, is_complete: bool) -> Path:
     return folder / "bin" / "python"
 
 
-@pytest.mark.slow
 def test_a_job_has_the_interpreter_and_the_variables_that_it_asks_for(swell: Program, tmp_path: Path) -> None:
     python = make_environment(tmp_path / "env", is_complete=True)
     work = tmp_path / "work"

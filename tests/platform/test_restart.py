@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from tests.platform.program import SCRIPTS, Program
 
+pytestmark = pytest.mark.slow
+
 COUNTS = SCRIPTS / "counts.py"
 
 
-@pytest.mark.slow
 def test_a_resize_stops_and_starts_the_script(swell: Program, tmp_path: Path) -> None:
     counts_dir, strict_dir = tmp_path / "counts", tmp_path / "strict"
     for path in (counts_dir, strict_dir):

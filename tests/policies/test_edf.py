@@ -198,6 +198,7 @@ def test_whom_the_gate_admits_it_serves_in_time_though_starts_and_resizes_cost(
             assert run.finished[job.id] <= job.deadline + 1e-6
 
 
+@pytest.mark.slow
 @given(jobs=some_jobs(6))
 def test_a_refusal_names_a_deadline_that_would_be_promised(jobs: list[Job]) -> None:
     """Submitted again at once, with that deadline, before anybody else is promised anything."""
@@ -245,6 +246,7 @@ def test_elastic_scaling_alone_refuses_nobody_and_serves_the_late_in_their_turn(
     assert answer.workers.tolist() == [8, 0]
 
 
+@pytest.mark.slow
 @given(view=snapshots(), num_at_once=st.integers(1, 3))
 def test_elastic_scaling_plans_no_more_of_a_queue_than_matters(view: Snapshot, num_at_once: int) -> None:
     """A plain version plans all of it, to the same effect."""

@@ -119,6 +119,7 @@ def test_the_known_feasible_set_that_filling_in_order_of_deadline_refuses() -> N
     assert refused(snapshot(in_the_gaps, 4)) == set(), "B's plan stands, and A comes behind it"
 
 
+@pytest.mark.slow
 @given(
     jobs=some_jobs(5),
     num_devices=st.sampled_from([2, 4, 7, 8]),

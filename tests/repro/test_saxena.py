@@ -81,6 +81,7 @@ def test_as_many_jobs_arrive_as_the_load_says(seed: int, num_devices: int) -> No
     assert jobs == tuple(workload(pattern, num_devices, (0, 1, 2, 3), seed, 30.0).jobs)
 
 
+@pytest.mark.slow
 def test_at_the_printed_rate_the_baseline_drops_too_few_jobs_for_the_printed_gains() -> None:
     """Section IV-A prints a rate at which section IV-E's 82 % more completed jobs do not come out."""
     case = SaxenaCase(
@@ -129,6 +130,7 @@ def test_paper_and_ours_stand_side_by_side() -> None:
     assert queueing == arrived
 
 
+@pytest.mark.slow
 def test_a_target_that_is_not_reached_is_told() -> None:
     found = experiment(limit=1.5).run(CONTEXT)
     assert found.tables[2].rows[0][-1] == "no"

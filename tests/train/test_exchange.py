@@ -10,6 +10,7 @@ from tests.train.fake_agent import fork_script
 SUMS = Path(__file__).parent / "scripts" / "sums.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [2, 3, 6])
 def test_bits_of_a_sum_do_not_depend_on_the_number_of_workers(num_workers: int, tmp_path: Path) -> None:
     processes = [

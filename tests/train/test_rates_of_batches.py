@@ -53,6 +53,7 @@ def weights(run: Run) -> list[float]:
     return flat
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.integers(1, 40), min_size=1, max_size=5), st.sampled_from(("none", "linear", "square_root"))

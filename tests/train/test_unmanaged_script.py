@@ -106,6 +106,7 @@ def test_a_handler_of_the_scripts_own_may_use_the_group(start_agent: Callable[..
     assert len(last_lines(agent)) == 1
 
 
+@pytest.mark.slow
 def test_one_that_has_made_no_step_does_not_wait_for_one(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent()
     start(agent, 2, "adam", "0", FOR_EVER)

@@ -15,6 +15,7 @@ from swell.wire import messages
 MOMENTS_BYTES = 2 * 8 * (NUM_PARAMETERS - 3)  #: of all parameters with a gradient, in float64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("word", "divided_bytes"), [("shard", MOMENTS_BYTES), ("blocks", MOMENTS_BYTES * 3 // 2)]
 )
