@@ -41,7 +41,7 @@ test-quick: $(DEV) $(LOOPS)
 
 test-soak: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m 'soak and not chaos'
-	$(BIN)/python -m pytest --hypothesis-profile=thorough tests/policies/test_laws.py tests/core/test_liveness.py \
+	$(BIN)/python -m pytest -m 'not soak' --hypothesis-profile=thorough tests/policies/test_laws.py tests/core/test_liveness.py \
 		tests/core/test_borrowed.py tests/core/test_memory_losses.py tests/core/test_node_warnings.py \
 		tests/core/test_saxena_restarts.py tests/core/test_no_end.py tests/policies/test_flowcon_fit.py \
 		tests/policies/test_quotas.py tests/sim/test_all_features.py tests/sim/test_counter_offers.py tests/test_settings.py
@@ -64,9 +64,9 @@ test-slurm: $(DEV) $(LOOPS)
 # Resizes, kills and divided states with all workers on the first GPU, where they take turns: minutes.
 test-gpu: $(DEV) $(LOOPS)
 	$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("make test-gpu needs a GPU, and a torch for it")'
-	PYTHONPATH=tests/one_gpu TEST_DEVICE=cuda:0 $(BIN)/python -m pytest -n 4 tests/train/test_resize.py tests/train/test_abort.py \
+	PYTHONPATH=tests/one_gpu TEST_DEVICE=cuda:0 $(BIN)/python -m pytest -m 'not soak' -n 4 tests/train/test_resize.py tests/train/test_abort.py \
 		tests/train/sharding/test_live_shards.py
-	PYTHONPATH=tests/one_gpu TEST_PLATFORM_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest \
+	PYTHONPATH=tests/one_gpu TEST_PLATFORM_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest -m 'not soak' \
 		tests/executors/test_sharded_gangs.py
 
 check: $(DEV)

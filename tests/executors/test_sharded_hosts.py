@@ -23,7 +23,7 @@ from swell.executors.slurm.engine import SlurmEngine
 
 WITHIN_S = 120.0
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
 
 @contextmanager
@@ -33,8 +33,10 @@ def joined(folder: Path) -> Iterator[SharedPlatform]:
     def new_executor() -> LocalExecutor:
         return LocalExecutor(folder / "state", [], listen="127.0.0.1:0")
 
-    yield SharedPlatform(folder / "state", new_executor, DEVICES, hosts.bring, WITHIN_S)
-    hosts.close()
+    try:
+        yield SharedPlatform(folder / "state", new_executor, DEVICES, hosts.bring, WITHIN_S)
+    finally:
+        hosts.close()
 
 
 @contextmanager
@@ -58,9 +60,9 @@ def on_slurm(folder: Path) -> Iterator[SharedPlatform]:
     with SlurmCluster(folder, len(HOSTS)) as slurm, slurm.in_environ():
 
         def new_executor() -> LocalExecutor:
-            return LocalExecutor(folder / "state", [], listen="127.0.0.1:0", engine=engine)
+            return LocalExecutor(folder / "platform" / "state", [], listen="127.0.0.1:0", engine=engine)
 
-        yield SlicesPlatform(folder / "state", new_executor, len(DEVICES), WITHIN_S)
+        yield SlicesPlatform(folder / "platform" / "state", new_executor, len(DEVICES), WITHIN_S)
 
 
 KINDS = [joined, on_ray, on_slurm]

@@ -35,7 +35,7 @@ TRANSFORMER = DemoScript(script="transformer.py", global_batch=64, samples_per_e
 class DemoJob:
     """One job of the cast."""
 
-    at_s: float  #: submitted so long after the trial run of the first job
+    at_s: float  #: submitted so long after the trial run of the first job, which comes at once
     name: str
     workload: DemoScript
     epochs: int
@@ -148,7 +148,7 @@ class DemoSchedule:
 
     def __init__(self, cast: Sequence[DemoJob]) -> None:
         self._waiting = sorted(cast, key=lambda part: part.at_s)
-        self._opened_s: float | None = None  # the trial run of the first part was over
+        self._tried_out_s: float | None = None  # when the trial run of the first part was over
         self._may_be_refused = {part.name: part for part in cast if part.second_try}
         self.played: dict[str, DemoJob] = {}  #: name -> part, of all that was submitted
 
@@ -157,10 +157,10 @@ class DemoSchedule:
         submissions = []
         if not self.played:
             submissions.append(self._submission(now_s))
-        elif self._opened_s is None and any(view.reason_code != "profiling" for view in views):
-            self._opened_s = now_s
-        if self._opened_s is not None:
-            while self._waiting and self._opened_s + self._waiting[0].at_s <= now_s:
+        elif self._tried_out_s is None and any(view.reason_code != "profiling" for view in views):
+            self._tried_out_s = now_s
+        if self._tried_out_s is not None:
+            while self._waiting and self._tried_out_s + self._waiting[0].at_s <= now_s:
                 submissions.append(self._submission(now_s))
         submissions += self._second_tries(views)
         self.played.update({submission.part.name: submission.part for submission in submissions})
