@@ -31,13 +31,13 @@ TOGETHER := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 test: $(DEV) $(LOOPS)
 	$(TOGETHER)
 
-# The rest of what .ci/run runs: tests of seconds each, most of them with processes of a platform of their own.
+# The rest of what .ci/run runs: tests of seconds each, of processes and of laws.
 test-slow: $(DEV) $(LOOPS)
 	$(TOGETHER) -m 'slow and not soak and not bench'
 
 # For the inner loop: no processes, and few examples of each law. Which tests these are: tests/workers.py.
 test-quick: $(DEV) $(LOOPS)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --quick
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --quick -m 'not soak and not bench'
 
 test-soak: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m 'soak and not chaos'

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.workers import COMPUTING, is_quick
+from tests.workers import COMPUTING, LONG, is_quick
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_files_of_computing_folders_are_quick() -> None:
-    assert all((ROOT / folder).is_dir() for folder in COMPUTING)
+def test_files_that_take_long_are_not_quick_although_their_folders_are() -> None:
+    assert all((ROOT / file).is_file() and file.startswith(COMPUTING) for file in LONG)
+    assert not any(map(is_quick, LONG))
     assert is_quick("tests/core/test_table.py") and not is_quick("tests/platform/test_faults.py")
 
 

@@ -3,7 +3,7 @@
 Tests of processes wait for a third of their time, but where more of them run at once than there are cores,
 jobs break promises. So a worker beside takes no such test: it computes, with less weight, while others wait.
 
-`make test-quick` has the tests of computing folders, and few examples of each law.
+`make test-quick` has the tests of computing folders, few examples of each law, and not the files in `LONG`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,31 @@ COMPUTING = tuple(
 )  # fmt: skip
 
 
+#: Files of these folders whose tests start programs, or simulate for long.
+LONG = (
+    "tests/api/test_doctor.py",
+    "tests/api/test_fuzz.py",
+    "tests/api/test_roles.py",
+    "tests/core/test_borrowed.py",
+    "tests/core/test_deadline_changes.py",
+    "tests/core/test_hysteresis.py",
+    "tests/core/test_liveness.py",
+    "tests/policies/test_bftrainer.py",
+    "tests/policies/test_flowcon_fit.py",
+    "tests/repro/test_bftrainer.py",
+    "tests/repro/test_findings_store.py",
+    "tests/sim/test_audit.py",
+    "tests/sim/test_bound.py",
+    "tests/sim/test_compiled_runs.py",
+    "tests/sim/test_hu_runs.py",
+    "tests/sim/profiles/test_pollux.py",
+)
+
+
 def is_quick(path: str) -> bool:
     """Whether `make test-quick` has this file, or files in this folder: a path from the repository's root."""
     if path.endswith(".py"):
-        return path.startswith(COMPUTING)
+        return path.startswith(COMPUTING) and path not in LONG
     return f"{path}/".startswith(COMPUTING) or any(folder.startswith(f"{path}/") for folder in COMPUTING)
 
 

@@ -103,7 +103,8 @@ def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None
     schedule, first = DemoSchedule(CAST), CAST[0]
     submitted = [submission.part for submission in schedule.due(900.0, [])]
     assert submitted == [first]
-    assert schedule.due(990.0, [make_view(first.name, phase=Phase.QUEUED, reason_code="profiling")]) == []
+    for reason in ("submitted", "profiling", "trial_lost"):
+        assert schedule.due(990.0, [make_view(first.name, phase=Phase.QUEUED, reason_code=reason)]) == []
     views = [make_view(first.name, phase=Phase.RUNNING)]
     for after_s in [0.0, *sorted(looks), 120.0]:
         for submission in schedule.due(1000.0 + after_s, views):

@@ -14,6 +14,9 @@ from swell.model.kind import ANY
 #: Scripts whose speeds are kept; of more the oldest are forgotten.
 NUM_SCRIPTS = 1000
 
+#: Of a job that no trial run has found to need more workers than its owner says.
+NONE_FOUND: Mapping[str, int] = MappingProxyType({})
+
 
 class KindLoad(NamedTuple):
     """Devices of one kind, and how many of them are in use."""
@@ -94,12 +97,17 @@ def smallest_gang(spec: JobSpec, least_workers: int = 1) -> int:
     return max(spec.min_workers, least_workers) * spec.devices_per_worker
 
 
+def smallest_gang_on(kind: str, spec: JobSpec, least_workers: Mapping[str, int]) -> int:
+    """Devices of the job's smallest gang on a kind, by the least workers that trial runs found on each."""
+    return smallest_gang(spec, least_workers.get(kind, 1))
+
+
 def choose(
     kinds: Sequence[str],
     spec: JobSpec,
     loads: Mapping[str, KindLoad],
     speeds: Mapping[str, KnownSpeed],
-    least_workers: Mapping[str, int] = MappingProxyType({}),
+    least_workers: Mapping[str, int] = NONE_FOUND,
 ) -> Choice:
     """The fastest of the kinds on which the smallest gang fits now; else the one where least is wanted.
 
@@ -112,7 +120,7 @@ def choose(
         speeds: of those where it is known.
         least_workers: by kind, as trial runs of the job have found.
     """
-    least = {kind: smallest_gang(spec, least_workers.get(kind, 1)) for kind in kinds}
+    least = {kind: smallest_gang_on(kind, spec, least_workers) for kind in kinds}
     free = [kind for kind in kinds if loads[kind].fits(least[kind])]
     if not free:
         there = [kind for kind in kinds if loads[kind].num_devices >= least[kind]] or kinds

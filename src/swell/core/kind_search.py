@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.core.kind_choice import named_kinds, smallest_gang
+from swell.core.kind_choice import named_kinds, smallest_gang_on
 from swell.model.event import AnyEvent, JobEvent
 from swell.model.job import JobSpec
 from swell.model.plan import Refusal
@@ -47,12 +47,7 @@ def untried(spec: JobSpec, search: KindSearch, own: str, devices: dict[str, int]
     """
     kinds = named_kinds(spec.kinds, tuple(devices))
     left = (kind for kind in kinds if kind != own and kind not in search.refused)
-    return tuple(kind for kind in left if devices[kind] >= smallest_gang_on(kind, spec, search))
-
-
-def smallest_gang_on(kind: str, spec: JobSpec, search: KindSearch | None) -> int:
-    """Devices of the job's smallest gang on a kind that it may have been on before."""
-    return smallest_gang(spec, 1 if search is None else search.least_workers.get(kind, 1))
+    return tuple(kind for kind in left if devices[kind] >= smallest_gang_on(kind, spec, search.least_workers))
 
 
 def best_refused(refused: dict[str, RefusedKind]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -13,8 +13,17 @@ import msgspec
 from swell.core.core import BelievedGang, Core
 from swell.core.explanations import TurnChanges
 from swell.core.kind_admission import KindAdmission
-from swell.core.kind_choice import Choice, KindLoad, KindSpeeds, choose, named_kinds, smallest_gang
-from swell.core.kind_search import HeadEvent, KindChosen, KindSearch, smallest_gang_on, untried
+from swell.core.kind_choice import (
+    NONE_FOUND,
+    Choice,
+    KindLoad,
+    KindSpeeds,
+    choose,
+    named_kinds,
+    smallest_gang,
+    smallest_gang_on,
+)
+from swell.core.kind_search import HeadEvent, KindChosen, KindSearch, untried
 from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds, read_speeds
@@ -285,9 +294,10 @@ class PlatformCore:
         """Devices that take work, of each kind."""
         return {kind: core.num_devices for kind, core in self._by_kind() if kind}
 
-    def _chosen(self, spec: JobSpec, kinds: Sequence[str], search: KindSearch | None = None) -> Choice:
-        found = {} if search is None else search.least_workers
-        return choose(kinds, spec, self._loads(kinds), self._speeds.of(spec, kinds), found)
+    def _chosen(
+        self, spec: JobSpec, kinds: Sequence[str], least_workers: Mapping[str, int] = NONE_FOUND
+    ) -> Choice:
+        return choose(kinds, spec, self._loads(kinds), self._speeds.of(spec, kinds), least_workers)
 
     def _learn_speed(self, event: JobProfiled) -> None:
         place = self._job_places.get(event.job_id, FIRST)
@@ -335,7 +345,7 @@ class PlatformCore:
             kinds = untried(record.spec, search, own, self._devices_by_kind())
             choice = Choice(search.goal, "of all kinds it could be ready first")
             if not search.goal:
-                choice = self._chosen(record.spec, kinds, search)
+                choice = self._chosen(record.spec, kinds, search.least_workers)
             refused = search.refused[own].text
             commands += self._hand_over(record, choice.kind, f"{choice.why}; on {own}: {refused}")
         return commands
@@ -359,14 +369,15 @@ class PlatformCore:
             core, spec, own = self._cores[place], record.spec, self._kinds[place]
             if own and loads[own].num_idle >= smallest_gang(spec, record.least_workers):
                 continue
+            found = NONE_FOUND if record.search is None else record.search.least_workers
             others = [
                 kind
                 for kind in named_kinds(spec.kinds, self.kinds)
-                if kind != own and loads[kind].fits(smallest_gang_on(kind, spec, record.search))
+                if kind != own and loads[kind].fits(smallest_gang_on(kind, spec, found))
             ]
             if not others:
                 continue
-            choice = self._chosen(spec, others, record.search)
+            choice = choose(others, spec, loads, self._speeds.of(spec, others), found)
             core.give_away(record, choice.kind)
             core.take_leaving()
             why = f"{choice.why}; {own or 'the kind that it had'} has no room for it"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from swell.model.deadline_state import is_measured
 from swell.model.job import JobClass, MetricTarget, Phase
 from swell.model.view import JobView
 
@@ -157,7 +158,7 @@ class DemoSchedule:
         submissions = []
         if not self.played:
             submissions.append(self._submission(now_s))
-        elif self._tried_out_s is None and any(view.reason_code != "profiling" for view in views):
+        elif self._tried_out_s is None and any(is_measured(view) or view.phase.is_end for view in views):
             self._tried_out_s = now_s
         if self._tried_out_s is not None:
             while self._waiting and self._tried_out_s + self._waiting[0].at_s <= now_s:
