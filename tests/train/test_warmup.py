@@ -69,7 +69,7 @@ def test_nothing_of_the_script_is_touched() -> None:
     before = [parameter.detach().clone() for parameter in model.parameters()]
     drawn = torch.get_rng_state()
     state = TrainState(model, optimizer, None, {})
-    warm_up(Task(state, FusedGradients(model), SampleSchedule(10, 5, False, False), 1, 5))
+    warm_up(Task(state, FusedGradients(model), SampleSchedule(10, 5, False, False), 1, 5), 1)
     assert all(map(torch.equal, before, model.parameters()))
     assert all(parameter.grad is None for parameter in model.parameters())
     assert not optimizer.state

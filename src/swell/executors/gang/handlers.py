@@ -23,8 +23,7 @@ def hear(message: messages.Message, live: GangRuntime, member: Member) -> None:
 @hear.register
 def _(message: messages.Hello, live: GangRuntime, member: Member) -> None:
     member.pid = message.pid
-    welcome = live.job.welcome(member.slot, max_local_batch=live.gang.max_local_batch)
-    live.effects.append(Send(member.number, welcome))
+    live.effects.append(Send(member.number, live.welcome(member)))
 
 
 @hear.register

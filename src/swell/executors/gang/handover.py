@@ -142,7 +142,7 @@ def _unsaid(live: GangRuntime, kept: Mapping[int, KeptWorker]) -> Iterator[tuple
     round = gang.formation.round
     for number, member in members.items():
         if member.heard_s is not None and kept[number].latest(messages.Welcome) is None:
-            yield number, live.job.welcome(member.slot, max_local_batch=gang.max_local_batch)
+            yield number, live.welcome(member)
     for number, order in gang.formation.orders.items():
         if number in members and not kept[number].was_told(order):
             yield number, order

@@ -48,6 +48,7 @@ class JobContext:
         allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES,
         group_steps: int = 0,
         least_workers: int = 1,
+        num_workers: int = 1,
     ) -> Welcome:
         """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]
@@ -64,6 +65,7 @@ class JobContext:
             stop_on_nan=self.spec.stop_on_nan,
             on_drift=cast(OnDrift | None, self.spec.on_drift),
             checkpoint_dir=self.checkpoint_dir,
+            num_workers=num_workers,
             target=None if target is None else EarlyStop(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,
             local_batches=local_batches,

@@ -69,6 +69,14 @@ class GangRuntime:
     def roster(self) -> Roster:
         return Roster(self.members, self.gang.formation.group)
 
+    def welcome(self, member: Member) -> messages.Welcome:
+        """What this worker is told at first."""
+        return self.job.welcome(
+            member.slot,
+            max_local_batch=self.gang.max_local_batch,
+            num_workers=max(1, len(self.gang.wanted_slots)),
+        )
+
     @property
     def pids(self) -> tuple[int, ...]:
         """Process ids of all workers that live: the group in rank order, then the others."""

@@ -32,6 +32,11 @@ class Task:
     is_mirrored: bool = False  #: each part of a divided state lies at two workers
 
     @property
+    def num_holders(self) -> int:
+        """Workers that hold each part of a divided state; 0: it is not divided."""
+        return 0 if self.state.shard is None else 2 if self.is_mirrored else 1
+
+    @property
     def summed_bytes(self) -> int:
         """Bytes whose all-reduce takes as long as what the workers exchange in a step.
 

@@ -134,7 +134,7 @@ class Linked:
         )
         self._checkpoints.tell_damaged = self._tell_damaged
         allow_siblings()
-        warm_up(task)
+        warm_up(task, welcome.num_workers)
         self._link.send(
             messages.Ready(
                 grad_bytes=task.summed_bytes,

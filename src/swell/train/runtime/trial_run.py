@@ -147,7 +147,7 @@ class Profiling:
                 grad_bytes=task.summed_bytes,
                 state_bytes=task.state.num_bytes(),
                 samples_per_epoch=self._true_course.samples_per_epoch,
-                num_holders=0 if task.state.shard is None else 2 if task.is_mirrored else 1,
+                num_holders=task.num_holders,
             )
         )
 
@@ -185,7 +185,7 @@ class Profiling:
             self.findings += self.look_at_end()
             self._finish_trial()
         if (shard := self._task.state.shard) is not None:
-            shard.hold_share(self.least_workers, 2 if self._task.is_mirrored else 1)
+            shard.hold_share(self.least_workers, self._task.num_holders)
         self._meter.begin_step()
 
     def leave_batches(self, is_over: bool) -> None:

@@ -16,9 +16,10 @@ from torch import nn
 from swell.train.runtime.host import Task
 
 
-def warm_up(task: Task) -> None:
+def warm_up(task: Task, num_workers: int) -> None:
     """Touch memory for the gradients, the buffer they are summed in, and the optimizer's state.
 
+    Of a state that is divided among `num_workers`, that is what one of them holds.
     A GPU multiplies two small matrices, forward and backward: libraries are loaded at their first use.
     """
     device = next(task.state.model.parameters()).device
@@ -26,18 +27,26 @@ def warm_up(task: Task) -> None:
         matrix = torch.ones(64, 64, device=device, requires_grad=True)
         (matrix @ matrix).sum().backward()
         torch.cuda.synchronize(device)
-    shard, has_blocks = task.state.shard, task.state.shard_of_blocks is not None
-    trained = [p for p in task.state.model.parameters() if p.requires_grad and p.device.type == "cpu"]
-    parameters = [parameter for parameter in trained if shard is None or not shard.divides(parameter)]
-    if parameters:
-        grad_bytes = sum(parameter.nbytes for parameter in parameters)
-        is_divided = shard is not None  # then no worker will have the whole of it
-        state_bytes = 0 if is_divided else sum(map(optimizer_bytes, task.state.optimizers))
-        # What a step needs of divided blocks is little beside the model that is here yet.
-        summed_bytes = 0 if has_blocks else task.gradients.num_bytes
-        num_bytes = grad_bytes + summed_bytes + state_bytes
-        _touch(num_bytes)
+    if device.type == "cpu":
+        _touch(_bytes_to_come(task, num_workers))
+        if task.state.shard_of_blocks is not None:
+            task.state.shard_of_blocks.warm_up()
     torch.zeros(1, device="cpu", requires_grad=True).sum().backward()  # starts the engine
+
+
+def _bytes_to_come(task: Task, num_workers: int) -> int:
+    """Bytes on the heap that the first steps will want beyond what is there."""
+    state, shard = task.state, task.state.shard
+    trained = [parameter for parameter in state.model.parameters() if parameter.requires_grad]
+    divided = sum(each.nbytes for each in trained if shard is not None and shard.divides(each))
+    whole = sum(each.nbytes for each in trained) - divided
+    kept = sum(map(optimizer_bytes, state.optimizers))
+    if shard is None:
+        return whole + task.gradients.num_bytes + kept
+    part = min(1.0, task.num_holders / num_workers)
+    # Each worker has its part of the blocks, of their gradients, and of an update of them, and the model's goes.
+    summed = task.gradients.num_bytes if not divided else 0
+    return max(0, whole + summed + round(part * (kept + 3 * divided)) - divided)
 
 
 def _touch(num_bytes: int) -> None:

@@ -20,6 +20,9 @@ from swell.train.sharding.divided_block import BlockExchange, DividedBlock
 from swell.train.sharding.intervals import common, size
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
 
+#: Of a block's size, in its backward pass: parameters, gradient, and what is sent and comes of it.
+NUM_BUFFERS = 4
+
 ADDED = (
     "the script adds a parameter group to its optimizer, whose state is divided among the workers "
     "(shard=...); give the optimizer all parameters at the beginning, and set requires_grad later"
@@ -107,6 +110,12 @@ class StateShard:
             block.exchange = exchange
             if exchange is None:
                 block.buffers.clear()
+
+    def warm_up(self) -> None:
+        """Touch the memory that blocks use in turn, as much as the largest one needs."""
+        largest = max(self.blocks, key=lambda block: block.num_elements * block.dtype.itemsize)
+        for buffer in [largest.empty() for _ in range(NUM_BUFFERS)]:  # all of them, before one is free again
+            buffer.zero_()
 
     def hold_share(self, num_workers: int, num_holders: int) -> None:
         """Keep no more than one of so many workers would, and update no other elements: for a trial run.
