@@ -44,7 +44,7 @@ def _bytes_to_come(task: Task, num_workers: int) -> int:
     if shard is None:
         return whole + task.gradients.num_bytes + kept
     part = min(1.0, task.num_holders / num_workers)
-    # Each worker has its part of the blocks, of their gradients, and of an update of them, and the model's goes.
+    # The model's blocks go, for parts of them, of their gradients, and of what an update computes with.
     summed = task.gradients.num_bytes if not divided else 0
     return max(0, whole + summed + round(part * (kept + 3 * divided)) - divided)
 

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 import torch
 
-from swell.train.sharding.intervals import Interval, Intervals, below, union
+from swell.train.sharding.intervals import Interval, Intervals, below, union, without
+from swell.train.sharding.large_buffers import give_back, may_give_back
 
 
 class KeptForm(msgspec.Struct, frozen=True, array_like=True):
@@ -153,34 +154,54 @@ class StatePieces:
         """Give all pieces what other workers keep for their parameters; sliced tensors are not filled yet.
 
         Args:
-            old: a piece that is there already stays in its memory, if nothing else lies there.
+            old: what is in one of these pieces already stays in its memory, if nothing else lies there.
             empty: makes a flat tensor of so many elements; None: it lies where the parameter is.
         """
-        known = {} if old is None else {(piece.begin, piece.end): piece for piece in old.pieces}
         for piece in self.pieces:
-            device = self._places.parameters[piece.place].device
-            make, kept = empty or partial(_empty, device), forms.get(piece.place, {})
-            same = known.get((piece.begin, piece.end))
-            if same is not None and not self._may_stay(same, kept):
-                same = None
-            piece.kept = {
-                name: same.kept[name] if same and form.is_sliced else _room(form, piece.size, device, make)
-                for name, form in kept.items()
-            }
-            if same is not None and same.value is not None:
-                piece.value = same.value
-            elif piece.place < self._places.num_divided:
-                piece.value = make(piece.size, self._places.parameters[piece.place].dtype)
+            parameter = self._places.parameters[piece.place]
+            make = empty or partial(_empty, parameter.device)
+            there = None if old is None else old._around(piece)
+            for name, form in forms.get(piece.place, {}).items():
+                has: Any = None if there is None else there.kept.get(name)
+                if there is not None and self._may_stay(piece, has) and form == _form_of(has):
+                    piece.kept[name] = _cut(has, there, (piece.begin, piece.end))
+                else:
+                    piece.kept[name] = _room(form, piece.size, parameter.device, make)
+            if piece.place < self._places.num_divided:
+                has = None if there is None or there.size > piece.size else there.value  # a script may see it
+                piece.value = has if self._may_stay(piece, has) else make(piece.size, parameter.dtype)
 
-    def _may_stay(self, piece: StatePiece, forms: Mapping[str, KeptForm]) -> bool:
-        """Whether a piece is all that lies in its memory, which is where its parameter belongs."""
-        device = self._places.parameters[piece.place].device
-        has = {name: _form_of(value) for name, value in piece.kept.items() if is_sliced(value)}
-        is_known = has == {name: form for name, form in forms.items() if form.is_sliced}
-        return is_known and all(
-            each.device == device and each.untyped_storage().nbytes() == each.nbytes
-            for each in _sliced(piece)
-        )
+    def _around(self, piece: StatePiece) -> StatePiece | None:
+        """The one that has all of this piece."""
+        interval = piece.begin, piece.end
+        return next((each for each, both in self.overlapping(interval) if both == interval), None)
+
+    def _may_stay(self, piece: StatePiece, tensor: Any) -> bool:
+        """Whether a piece of what is kept in a tensor may lie in its memory from now on.
+
+        It may where it fills that memory, or the kernel takes back what else lies there (`give_back`).
+        """
+        parameter = self._places.parameters[piece.place]
+        if not is_sliced(tensor) or tensor.device != parameter.device:
+            return False
+        memory = tensor.untyped_storage()
+        if memory.nbytes() == piece.size * tensor.itemsize:
+            return True
+        is_of_parameter = memory.nbytes() <= parameter.numel() * tensor.itemsize
+        return tensor.device.type == "cpu" and is_of_parameter and may_give_back(memory)
+
+    def give_back(self) -> None:
+        """Give the kernel the memory around these pieces in which nothing else lies."""
+        used: dict[int, tuple[torch.UntypedStorage, list[Interval]]] = {}
+        for piece in self.pieces:
+            for tensor in piece.kept.values():
+                if is_sliced(tensor) and tensor.device.type == "cpu":
+                    memory, begin = tensor.untyped_storage(), int(tensor.storage_offset()) * tensor.itemsize
+                    _, intervals = used.setdefault(memory.data_ptr(), (memory, []))
+                    intervals.append((begin, begin + tensor.nbytes))
+        for memory, intervals in used.values():
+            for begin, end in without(below(memory.nbytes()), union(intervals)):
+                give_back(memory, begin, end)
 
     def room_sizes(self, forms: Forms) -> Iterator[int]:
         """Bytes of each tensor that `make_room` makes for these forms."""
@@ -215,8 +236,7 @@ class StatePieces:
 
     @staticmethod
     def _slices(piece: StatePiece, interval: Interval) -> list[torch.Tensor]:
-        begin, end = interval[0] - piece.begin, interval[1] - piece.begin
-        return [tensor[begin:end] for tensor in _sliced(piece)]
+        return [_cut(tensor, piece, interval) for tensor in _sliced(piece)]
 
     def checksum(self, intervals: Iterable[Interval]) -> int:
         """64 bits of all sliced tensors in these intervals: the sum of their elements' bits."""
@@ -228,7 +248,7 @@ class StatePieces:
         found = []
         for piece, (begin, end) in self.overlapping(interval):
             assert piece.value is not None  # noqa: S101 - it is divided
-            found.append(piece.value[begin - piece.begin : end - piece.begin])
+            found.append(_cut(piece.value, piece, (begin, end)))
         return found
 
     def num_bytes(self) -> int:
@@ -239,6 +259,11 @@ def _sliced(piece: StatePiece) -> list[torch.Tensor]:
     """The tensors of a piece that have a number for each element, the same ones in the same order on all."""
     kept = [piece.kept[name] for name in sorted(piece.kept) if is_sliced(piece.kept[name])]
     return kept if piece.value is None else [*kept, piece.value]
+
+
+def _cut(tensor: torch.Tensor, piece: StatePiece, interval: Interval) -> torch.Tensor:
+    """What a tensor with a number for each element of a piece has in an interval within."""
+    return tensor[interval[0] - piece.begin : interval[1] - piece.begin]
 
 
 def split(interval: Interval, cuts: Sequence[int]) -> Iterator[Interval]:
@@ -256,7 +281,7 @@ def _bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
 
 
-def is_sliced(value: object) -> bool:
+def is_sliced(value: object) -> TypeGuard[torch.Tensor]:
     """Whether it has a number for each element, and not one for all."""
     return isinstance(value, torch.Tensor) and value.dim() > 0
 

@@ -102,6 +102,7 @@ class StateShard:
             self._fill(pieces)
         else:
             self._empty()
+            pieces.give_back()
 
     def connect(self, exchange: BlockExchange | None) -> None:
         """Say how blocks get what is not here; None: there are no others."""
