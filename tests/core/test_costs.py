@@ -29,7 +29,7 @@ def expected(
     own_growth_s: float = math.nan,
     own_shrink_s: float = math.nan,
     own_start_s: float = 0.0,
-    state_bytes: float = 0.0,
+    copied_bytes: float = 0.0,
     is_restart: bool = False,
     most_workers: int = 1,
 ) -> ExpectedCosts:
@@ -40,7 +40,7 @@ def expected(
         own_growth_s=np.array([own_growth_s]),
         own_shrink_s=np.array([own_shrink_s]),
         own_start_s=np.array([own_start_s]),
-        state_bytes=np.array([state_bytes]),
+        copied_bytes=np.array([copied_bytes]),
         is_restart=np.array([int(is_restart)]),
         most_workers=np.array([most_workers]),
     )
@@ -76,11 +76,11 @@ def test_a_job_is_judged_by_its_own_pauses_and_until_then_by_those_of_its_kind(
     for _ in range(60):
         costs.learn_pause(launched(2), live_s + profile().state_bytes / STATE_BYTES_PER_S)
         costs.learn_restart(restart_s)
-    state_bytes = float(profile().state_bytes)
-    of_live_s = live_s + state_bytes / STATE_BYTES_PER_S
-    assert expected(costs, own_s, state_bytes=state_bytes).resize_s == own_s
-    assert expected(costs, state_bytes=state_bytes).resize_s == pytest.approx(of_live_s, abs=1e-3)
-    restart = expected(costs, state_bytes=state_bytes, is_restart=True)
+    copied_bytes = float(profile().state_bytes)
+    of_live_s = live_s + copied_bytes / STATE_BYTES_PER_S
+    assert expected(costs, own_s, copied_bytes=copied_bytes).resize_s == own_s
+    assert expected(costs, copied_bytes=copied_bytes).resize_s == pytest.approx(of_live_s, abs=1e-3)
+    restart = expected(costs, copied_bytes=copied_bytes, is_restart=True)
     assert restart.resize_s == pytest.approx(restart_s, abs=1e-3)
 
 

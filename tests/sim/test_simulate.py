@@ -249,7 +249,7 @@ def test_a_delayed_growth_trains_on_at_its_old_size() -> None:
 
 
 def change(before: int, after: int) -> GangChange:
-    return GangChange(before, after, is_known_set=False, state_bytes=0.0, start_s=0.0)
+    return GangChange(before, after, is_known_set=False, copied_bytes=0.0, start_s=0.0)
 
 
 @pytest.mark.parametrize(("num_devices", "base_s", "restart_s"), [(128, 2.0, 27.0), (256, 7.0, 47.0)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from swell.api.control import Control
-from swell.core.throughput import divided_state_of, num_samples_of, shown_sizes
+from swell.core.throughput import num_samples_of, shown_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.model.cluster import Cluster, nodes_needed
 from swell.model.command import ProfileJob
@@ -68,5 +68,5 @@ def throughput_by_profile(job_id: str, spec: JobSpec, profile: Profile, cluster:
         grad_bytes=profile.grad_bytes,
         points=belief.throughput(job_id, sizes, hosts),
         num_samples=num_samples_of(spec, profile),
-        divided=divided_state_of(profile),
+        divided=profile.divided,
     )

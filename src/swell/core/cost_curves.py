@@ -151,7 +151,7 @@ class CostCurves:
         devices: IntArray,
         kinds: IntArray,
         alone_s: FloatArray,
-        state_bytes: FloatArray,
+        copied_bytes: FloatArray,
         is_restart: IntArray,
     ) -> tuple[FloatArray, FloatArray]:
         """(P,) what a launch costs at most, and a resize of a running gang to that size.
@@ -159,13 +159,13 @@ class CostCurves:
         Args:
             workers, devices: (P,) of each size.
             kinds: (P,) row of the kind of its job.
-            alone_s, state_bytes: (P,) of the profile of its job; 0 where there is none.
+            alone_s, copied_bytes: (P,) of the profile of its job; 0 where there is none.
             is_restart: (P,) the job stops for a resize.
         """
         uppers_s = self._at(kinds, _places(int(devices.max(initial=1)).bit_length())[devices])
         crowd = np.minimum(workers, CROWDED_WORKERS) - 1
         profiled_s = alone_s * (1.0 + CROWDING_SHARE * crowd)
-        copy_s = np.where(is_restart, 0.0, state_bytes / STATE_BYTES_PER_S)
+        copy_s = np.where(is_restart, 0.0, copied_bytes / STATE_BYTES_PER_S)
         start_s = np.maximum(uppers_s[:, 0], profiled_s + uppers_s[:, 1])
         start_s = np.maximum(start_s, LAUNCH_SPREAD * (profiled_s + uppers_s[:, 5]))
         start_s = np.maximum(start_s, 0.0)

@@ -223,7 +223,7 @@ def copy_s(spec: JobSpec, profile: Profile | None) -> float:
     """What a profile says of a resize."""
     if spec.elasticity is Elasticity.RESTART or profile is None:
         return 0.0
-    return profile.state_bytes / STATE_BYTES_PER_S
+    return profile.most_copied_bytes / STATE_BYTES_PER_S
 
 
 def _upper(costs: list[JobCost]) -> UpperCosts:

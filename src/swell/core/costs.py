@@ -39,9 +39,8 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
     upper: CostTable = msgspec.field(default_factory=CostTable)  #: by kind of job and size
 
     def learn_pause(self, record: JobRecord, pause_s: float) -> None:
-        beyond_s = max(
-            0.0, pause_s - (record.profile.state_bytes if record.profile else 0) / STATE_BYTES_PER_S
-        )
+        copied_bytes = record.profile.most_copied_bytes if record.profile else 0
+        beyond_s = max(0.0, pause_s - copied_bytes / STATE_BYTES_PER_S)
         self.pause_s += NEWEST_SHARE * (beyond_s - self.pause_s)
 
     def learn_restart(self, pause_s: float) -> None:
@@ -66,7 +65,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
         own_growth_s: FloatArray,
         own_shrink_s: FloatArray,
         own_start_s: FloatArray,
-        state_bytes: FloatArray,
+        copied_bytes: FloatArray,
         is_restart: IntArray,
         most_workers: IntArray,
     ) -> ExpectedCosts:
@@ -86,7 +85,7 @@ class ChangeCosts(msgspec.Struct, kw_only=True):
             own_growth_s,
             own_shrink_s,
             own_start_s,
-            state_bytes,
+            copied_bytes,
             is_restart,
             most_workers,
             (self.pause_s, self.restart_s),
@@ -115,7 +114,7 @@ def _expect(
     own_growth_s: FloatArray,
     own_shrink_s: FloatArray,
     own_start_s: FloatArray,
-    state_bytes: FloatArray,
+    copied_bytes: FloatArray,
     is_restart: IntArray,
     most_workers: IntArray,
     pauses_s: tuple[float, float],
@@ -126,7 +125,7 @@ def _expect(
     pause_s, restart_s = pauses_s
     start_s, order_s, crowding_share = starts
     for row in range(len(own_pause_s)):
-        mean_s = restart_s if is_restart[row] else pause_s + state_bytes[row] / STATE_BYTES_PER_S
+        mean_s = restart_s if is_restart[row] else pause_s + copied_bytes[row] / STATE_BYTES_PER_S
         has_paused = own_pause_s[row] == own_pause_s[row]  # it is no NaN
         columns.resize_s[row] = own_pause_s[row] if has_paused else mean_s
         resize_s = columns.resize_s[row]

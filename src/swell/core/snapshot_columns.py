@@ -147,7 +147,7 @@ def mean_costs(costs: ChangeCosts, rows: Rows, largest: IntArray) -> MeanCosts:
         floats["own_growth_s"],
         floats["own_shrink_s"],
         floats["own_start_s"],
-        floats["state_bytes"],
+        floats["copied_bytes"],
         rows.ints["is_restart"],
         largest,
     )

@@ -38,7 +38,7 @@ FIXED_FLOATS = (
     "total_steps",
     "least_steps",
     "own_start_s",
-    "state_bytes",
+    "copied_bytes",
     "one_worker_per_s",
     "weight",
 )
@@ -300,7 +300,7 @@ class JobTable:
             workers * ints["devices_per_worker"][jobs],
             ints["kind"][jobs],
             floats["own_start_s"][jobs],
-            floats["state_bytes"][jobs],
+            floats["copied_bytes"][jobs],
             ints["is_restart"][jobs],
         )
         self._options.charge(places, costs)
@@ -339,7 +339,7 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
         record.progress.total_steps or 0.0,
         _least_steps(record),
         (profile.start_s if profile else 0.0) + record.fetch_s,
-        profile.state_bytes if profile else 0,
+        profile.most_copied_bytes if profile else 0,
         options.one_worker_per_s,
         record.spec.weight,
     )

@@ -10,7 +10,7 @@ from swell.core.state import HeadState, job_sizes
 from swell.model.cluster import nodes_needed
 from swell.model.job import JobSpec, Profile
 from swell.model.options import Sizes
-from swell.model.throughput import DividedState, JobThroughput
+from swell.model.throughput import JobThroughput
 
 #: Numbers of workers that are all shown; of more, those that trial runs measure.
 FEW = 16
@@ -31,18 +31,7 @@ def throughput_of(state: HeadState, record: JobRecord) -> JobThroughput | None:
         grad_bytes=profile.grad_bytes,
         points=state.belief.throughput(record.id, sizes, np.maximum(hosts, 1)),
         num_samples=num_samples_of(spec, profile),
-        divided=divided_state_of(profile),
-    )
-
-
-def divided_state_of(profile: Profile) -> DividedState | None:
-    """None: each worker holds the whole state."""
-    if not profile.divided_bytes:
-        return None
-    return DividedState(
-        state_bytes=profile.state_bytes,
-        divided_bytes=profile.divided_bytes,
-        has_mirrors=profile.has_mirrors,
+        divided=profile.divided,
     )
 
 

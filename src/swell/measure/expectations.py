@@ -44,7 +44,7 @@ class JobExpectations:
             none,
             none,
             np.array([self._profile.start_s]),
-            np.array([float(self._profile.state_bytes)]),
+            np.array([float(self._profile.most_copied_bytes)]),
             np.zeros(1, np.int64),
             np.array([num_workers]),
         )

@@ -246,11 +246,12 @@ class SimGangs:
         if training.trains_on(devices):  # the same members go on with another batch, at once
             training.change = Upcoming(training.generation, target, None)
             return 0.0
+        per_worker = training.job.spec.devices_per_worker
         change = GangChange(
             before=before,
             after=len(devices),
             is_known_set=frozenset(devices) in training.known_sets,
-            state_bytes=profile.state_bytes,
+            copied_bytes=profile.copied_bytes(before // per_worker, len(devices) // per_worker),
             start_s=profile.start_s,
             is_restart=training.job.spec.elasticity is Elasticity.RESTART,
             is_met_set=self._meet(training, devices, now_s),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from itertools import accumulate, pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.core.fakes import profile
 
-from swell.train.sharding.intervals import Interval, Intervals, common, largest, size, union, without
+from swell.train.sharding.intervals import Interval, Intervals, below, common, largest, size, union, without
 from swell.train.sharding.layout import FailureDomains, Layout, covers, lay_out, plan_transfers
 
 places = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6).map(
@@ -138,3 +140,32 @@ def test_a_state_that_is_often_moved_stays_in_few_pieces(machines: str) -> None:
         layout, _ = _resized([(0, 10_000_000)], layout, takers, sites)
         most = max(most, sum(map(len, layout.owned)))
     assert most <= 8 * 8, most
+
+
+@given(st.lists(st.integers(1, 8), min_size=2, max_size=8), st.booleans())
+def test_the_head_counts_what_comes_to_a_worker_as_the_layout_plans_it(
+    sizes: list[int], is_mirrored: bool
+) -> None:
+    """Where the newest workers come and go: exactly, but where mirrors move in a shrink."""
+    units = [(0, 4000), (4000, 12_000)]
+    profiled = msgspec.structs.replace(
+        profile(), state_bytes=12_000, divided_bytes=12_000, has_mirrors=is_mirrored
+    )
+    owned: list[Intervals] = [below(12_000)]
+    held = list(owned)
+    for before, after in pairwise([1, *sizes]):
+        newcomers: list[Intervals] = [()] * max(0, after - before)
+        domains = [FailureDomains()] * max(before, after) if is_mirrored else None
+        layout = lay_out(units, owned + newcomers, held + newcomers, range(after), domains)
+        coming = Counter(dict.fromkeys(range(after), 0))
+        for _, target, interval in plan_transfers(held + newcomers, layout):
+            coming[target] += size([interval])
+        most, counted = max(coming.values()), profiled.copied_bytes(before, after)
+        if after > before or not is_mirrored:
+            assert counted - len(units) <= most <= counted + len(units)
+        elif after == before:
+            assert most == counted == 0
+        else:
+            assert most <= profiled.copied_bytes(0, after) + len(units)
+        owned = [layout.owned[rank] for rank in range(after)]
+        held = [layout.held(rank) for rank in range(after)]
