@@ -26,7 +26,8 @@ round two nodes join, a machine is killed with all its processes, and a node is 
 Medians of {rounds} rounds, in seconds:
 
 * **pause**: what training lost: from the end of the last step before the change to the end of the first
-  step of the new group, less one steady step and less what was trained on the way;
+  step of the new group, less one steady step and less what was trained on the way. It is below zero where
+  the first step of the new group is shorter than its steady one;
 * **longest**: the longest time without a finished step around the change;
 * **next step**: from the cause to the next finished step. The cause is that Ray has both nodes, the kill,
   or the notice;
@@ -142,7 +143,8 @@ def _hand_over(hand_overs: Sequence[Mapping[str, float]]) -> str:
         "by Swell a task of another user of Ray, which waits for the device, runs on it\n"
         f"{medians['after_shrink_s']:.2f} s after the first step of the smaller group, and "
         f"{medians['after_command_s']:.2f} s after the command to shrink.\n"
-        "That includes the start of its process. Ray Train leaves a device only when its node goes."
+        "That includes the start of its process; below zero it ran before that step had ended. Ray Train\n"
+        "leaves a device only when its node goes."
     )
 
 

@@ -16,7 +16,7 @@ from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.training.lapslog import read_laps
 from benchmarks.training.pauses import Pause, Stretch, pause_of
 from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL
-from benchmarks.training.sides import TRAIN, Case, Side, kill_worker, wait_for_group
+from benchmarks.training.sides import TRAIN, Case, Side, SideFailed, kill_worker, wait_for_group
 from benchmarks.training.swell_side import SwellSide
 from benchmarks.training.table import OURS, RIVAL, Row, parts_table_of, row_of, table_of, verdict_on
 from benchmarks.training.torchrun_side import TorchrunSide
@@ -59,7 +59,10 @@ ROUNDS = {
 
 
 def measure(side: Side, changes: Sequence[Change], num_repeats: int) -> dict[str, list[Pause]]:
-    """Put one run through all the changes, so often; what each cost, by its name."""
+    """Put one run through all the changes, so often; what each cost, by its name.
+
+    A rival that fails is measured as far as it came.
+    """
     pauses: dict[str, list[Pause]] = {change.name: [] for change in changes}
     try:
         side.start(changes[0].before)
@@ -69,6 +72,10 @@ def measure(side: Side, changes: Sequence[Change], num_repeats: int) -> dict[str
                 pause = go_through(side, change, turn % change.before)
                 print(f"  {side.name}, {change.name}: {pause.pause_s:.3f} s", file=sys.stderr, flush=True)
                 pauses[change.name].append(pause)
+    except SideFailed as failed:
+        if side.name == OURS:
+            raise
+        print(f"  {failed}; nothing more is measured of it here", file=sys.stderr, flush=True)
     finally:
         side.close()
     return pauses
@@ -112,7 +119,9 @@ def run(options: argparse.Namespace, folder: Path) -> list[Row]:
                     for side in options.sides
                 }
                 for change in ROUNDS[name]:
-                    pauses = {side: found[side][change.name] for side in options.sides}
+                    pauses = {
+                        side: pauses[change.name] for side, pauses in found.items() if pauses[change.name]
+                    }
                     rows.append(row_of(size, optimizer, change.name, change.is_kill, pauses))
     return rows
 
