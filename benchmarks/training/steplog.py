@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from swell.wire.environ import RESTART_COUNT
+from swell.wire.environ import AGENT, RESTART_COUNT
 
 #: A process that is killed while it writes leaves a line without an end; it does not count.
 _NUM_FIELDS = 6
@@ -28,8 +28,11 @@ class Line:
 
 
 def this_group() -> str:
-    """The address and the number that both sides name in the environment."""
-    number = os.environ.get(RESTART_COUNT, "0")
+    """The address that both sides name in the environment, and Swell's number of the group.
+
+    Each of torchrun's agents counts restarts since it began itself, so members have other numbers there.
+    """
+    number = os.environ.get(RESTART_COUNT, "0") if AGENT in os.environ else "0"
     return f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}/{number}"
 
 

@@ -12,7 +12,7 @@ from benchmarks.training.table import Row, row_of, verdict_on
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.wire.environ import RESTART_COUNT
+from swell.wire.environ import AGENT, RESTART_COUNT
 
 seconds = st.integers(1, 10_000).map(lambda number: number / 1000)
 
@@ -79,6 +79,7 @@ def test_a_step_is_whole_when_all_have_ended_it() -> None:
 
 def test_a_log_reads_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = StepLog(tmp_path)
+    monkeypatch.setenv(AGENT, "127.0.0.1:1")
     for step, number in ((7, "1"), (8, "200")):  # the kernel gives a port out again after some hundred groups
         monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
         monkeypatch.setenv("MASTER_PORT", "9")
@@ -92,6 +93,20 @@ def test_a_log_reads_as_it_was_written(tmp_path: Path, monkeypatch: pytest.Monke
         (7, 4, 3, "127.0.0.1:9/1"),
         (8, 4, 3, "127.0.0.1:9/200"),
     ]
+
+
+def test_members_that_torchrun_counts_differently_are_one_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agents count restarts each for itself: one that has just come is at 0."""
+    monkeypatch.delenv(AGENT, raising=False)
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "9")
+    log = StepLog(tmp_path)
+    for rank, number in enumerate(("1", "0")):
+        monkeypatch.setenv(RESTART_COUNT, number)
+        log.note(7, num_workers=2, rank=rank)
+    assert [stretch.num_whole for stretch in stretches(read_lines(tmp_path))] == [1]
 
 
 def test_a_row_compares_medians() -> None:

@@ -44,9 +44,9 @@ def _bytes_to_come(task: Task, num_workers: int) -> int:
     if shard is None:
         return whole + task.gradients.num_bytes + kept
     part = min(1.0, task.num_holders / num_workers)
-    # The model's blocks go, for parts of them, of their gradients, and of what an update computes with.
+    # The blocks of the model go, for parts of them and of their gradients.
     summed = task.gradients.num_bytes if not divided else 0
-    return max(0, whole + summed + round(part * (kept + 3 * divided)) - divided)
+    return max(0, whole + summed + round(part * (kept + 2 * divided)) - divided)
 
 
 def _touch(num_bytes: int) -> None:
