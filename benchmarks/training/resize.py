@@ -75,7 +75,7 @@ def measure(side: Side, changes: Sequence[Change], num_repeats: int) -> dict[str
     except SideFailed as failed:
         if side.name == OURS:
             raise
-        print(f"  {failed}; nothing more is measured of it here", file=sys.stderr, flush=True)
+        print(f"{failed}; it is measured as far as it came", flush=True)
     finally:
         side.close()
     return pauses

@@ -91,6 +91,8 @@ def test_it_grows_onto_a_host_and_leaves_one(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "a/1"))
     assert not fleet.hosts["b"].runs
     fleet.perform(change(2, "a/0", "a/1", "b/3"))
+    told = [worker.welcome.num_workers for worker in fleet.workers(JOB) if worker.welcome is not None]
+    assert told == [2, 2, 3], "a newcomer makes ready for its part of the gang that there is to be"
     fleet.perform(change(3, "b/3"))
     assert [event.generation for event in of_kind(fleet, GangResized)] == [2, 3]
     (left,) = fleet.workers(JOB)

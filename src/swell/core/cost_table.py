@@ -34,7 +34,7 @@ NUM_KINDS = 100
 #: The family of jobs that have trial runs.
 TRIED_FAMILY = f"{Elasticity.LIVE} timed"
 
-#: A pause copies the job's state once; loopback and memory do about this much.
+#: In a pause a worker gets the job's state, or its part of it; loopback and memory do about this much.
 STATE_BYTES_PER_S = 1e9
 #: Workers of one node start side by side: each delays the first one by this share, up to so many.
 CROWDING_SHARE, CROWDED_WORKERS = 0.25, 8

@@ -337,8 +337,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
 
     @property
     def most_copied_bytes(self) -> int:
-        """What comes to a newcomer at most: in a growth to the fewest workers."""
-        return self.copied_bytes(0, max(2, self.least_workers))
+        """What comes to a worker in any change at most: the part of one of the fewest workers."""
+        return self.copied_bytes(0, self.least_workers)
 
     @property
     def loses_with_any_worker(self) -> bool:

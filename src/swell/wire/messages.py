@@ -358,7 +358,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     total_steps: int | None  #: mode `profile`: if the job's end tells it
     seed: int
     checkpoint_dir: str
-    num_workers: int = 1  #: mode `train`: that the job is to have
+    num_workers: int = 0  #: mode `train`: that the job is to have; 0: not known
     target: EarlyStop | None = None
     pace_per_s: float | None = None  #: a paced device: at least local_batch / pace_per_s seconds a step
     checkpoint_interval_s: float | None = None  #: None: by what a save takes, and `mean_time_to_loss_s`

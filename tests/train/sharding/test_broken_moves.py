@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +20,9 @@ from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.sharding.shard_transfers import ShardTransfers
 from swell.train.sharding.state_pieces import Forms, KeptForm, StatePieces
 from swell.train.sharding.state_shard import StateShard
+
+#: Elements: of several pages, which the kernel may take back.
+NUM = 8 * mmap.PAGESIZE // 4
 
 
 class LoneGroup:
@@ -41,9 +45,9 @@ class BrokenTransfers:
 
 
 def begin() -> tuple[ShardGroup, StateShard]:
-    parameter = nn.Parameter(torch.zeros(8))
+    parameter = nn.Parameter(torch.zeros(NUM))
     optimizer = torch.optim.Adam([parameter])
-    parameter.grad = torch.ones(8)
+    parameter.grad = torch.ones(NUM)
     optimizer.step()
     shard = StateShard(optimizer)
     return ShardGroup(cast(Group, LoneGroup()), shard, is_mirrored=False), shard
@@ -53,12 +57,15 @@ def test_what_is_lent_is_not_freed_before_the_next_group_has_formed() -> None:
     group, shard = begin()
     old: Any = shard.pieces
     lent = weakref.ref(old.pieces[0].kept["exp_avg"])
-    made = StatePieces(shard.places, ((0, 4),))
+    content = old.pieces[0].kept["exp_avg"].clone()
+    made = StatePieces(shard.places, ((0, NUM // 2),))
     with suppress(GroupBroken):
         group._fill(made, old, cast(ShardTransfers, BrokenTransfers(old)))
     del old, made
     gc.collect()
-    assert lent() is not None, "a peer that has not heard of it reads what is freed"
+    there = lent()
+    assert there is not None and torch.equal(there, content), "a peer that has not heard of it still reads it"
+    del there
     with pytest.raises(StateLost):
         group.settle([ShardCard()], [FailureDomains()])
     gc.collect()
@@ -70,7 +77,7 @@ def test_a_piece_that_stays_keeps_its_memory_and_takes_what_is_one_number_from_t
     old = shard.pieces
     forms = old.forms()
     forms[0] = forms[0] | {"step": KeptForm("float32", True, 7.0)}
-    made = StatePieces(shard.places, ((0, 8),))
+    made = StatePieces(shard.places, ((0, NUM),))
     made.make_room(forms, old)
     [was], [now] = old.pieces, made.pieces
     assert now.kept["exp_avg"].data_ptr() == was.kept["exp_avg"].data_ptr()

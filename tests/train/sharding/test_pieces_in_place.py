@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.intervals import Interval, union
+from swell.train.sharding.large_buffers import LargeBuffers
 from swell.train.sharding.state_pieces import Forms, StatePieces
 from swell.train.sharding.state_shard import StateShard
 
@@ -87,9 +89,6 @@ def test_a_smaller_piece_is_not_copied_and_holds_no_more_memory_than_it_needs() 
 
 def test_parameters_that_a_script_may_see_are_copied() -> None:
     """It may have kept a reference to their memory, as `state_dict` gives it."""
-    from swell.train.sharding.divided_block import DividedBlock
-    from swell.train.sharding.large_buffers import LargeBuffers
-
     block = nn.Linear(PAGE_ELEMENTS, 8, bias=False)
     optimizer = torch.optim.Adam(block.parameters())
     block(torch.ones(PAGE_ELEMENTS)).sum().backward()
@@ -103,6 +102,7 @@ def test_parameters_that_a_script_may_see_are_copied() -> None:
     assert torch.equal(seen, before)
     value = shard.pieces.pieces[0].value
     assert value is not None and torch.equal(value, before[: 2 * PAGE_ELEMENTS])
+    assert value.untyped_storage().data_ptr() != seen.untyped_storage().data_ptr()
 
 
 def test_memory_that_several_tensors_share_is_copied() -> None:
@@ -120,3 +120,54 @@ def test_memory_that_several_tensors_share_is_copied() -> None:
     made.give_back()
     assert torch.equal(flat, torch.cat([whole["exp_avg"], whole["exp_avg_sq"]]))
     assert torch.equal(made.pieces[0].kept["exp_avg"], whole["exp_avg"][:PAGE_ELEMENTS])
+
+
+def test_what_a_script_has_asked_for_is_copied() -> None:
+    """A script that keeps its optimizer's `state_dict`, as of the best epoch, has the same tensors."""
+    shard, whole = begin()
+    [asked] = [shard._optimizer.state_dict()["state"][0]["exp_avg"]]
+    old = shard.pieces
+    shard.replace(narrowed(old, shard, old.forms(), [(0, PAGE_ELEMENTS)]), is_whole=False)
+    assert torch.equal(asked, whole["exp_avg"][: SIZES[0]])
+
+
+@pytest.mark.parametrize("how", ["the parameter", "its gradient", "every second element"])
+def test_what_lies_where_something_else_may_is_copied(how: str) -> None:
+    parameter = nn.Parameter(torch.rand(SIZES[0]))
+    parameter.grad = torch.rand_like(parameter)
+    apart = torch.rand(SIZES[0] // 2, 2)
+    kept = {"the parameter": parameter.data, "its gradient": parameter.grad}.get(how)
+    optimizer = torch.optim.SGD([parameter])
+    shard = StateShard(optimizer)
+    optimizer.state[parameter]["kept"] = parameter.data.clone() if kept is None else kept
+    old = shard.pieces
+    if kept is None:  # as a piece of an optimizer that keeps two numbers for each element side by side
+        old = StatePieces(shard.places, [(0, SIZES[0] // 2)])
+        old.pieces[0].kept["kept"] = kept = apart[:, 0]
+    before = kept.clone()
+    shard.replace(narrowed(old, shard, old.forms(), [(0, PAGE_ELEMENTS)]), is_whole=False)
+    assert torch.equal(kept, before)
+
+
+@pytest.mark.parametrize(
+    "name", ["Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Adagrad", "Adadelta", "Rprop"]
+)
+def test_an_owner_and_its_mirror_compute_the_same_wherever_their_pieces_lie(name: str) -> None:
+    """One has a view at any offset, and the other memory of its own."""
+
+    def stepped(offset: int) -> torch.Tensor:
+        torch.manual_seed(0)
+        num = 4099
+        parameter = torch.empty(num + 16)[offset : offset + num].copy_(torch.rand(num))
+        optimizer = getattr(torch.optim, name)([parameter])
+        for _ in range(3):
+            parameter.grad = torch.randn(num)
+            optimizer.step()
+            kept = optimizer.state[parameter]
+            for key, value in kept.items():
+                if value.dim():
+                    kept[key] = torch.empty(num + 16)[offset : offset + num].copy_(value)
+        return parameter
+
+    aligned = stepped(0)
+    assert all(torch.equal(stepped(offset), aligned) for offset in (1, 2, 3, 5, 7, 9, 15))

@@ -48,7 +48,7 @@ class JobContext:
         allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES,
         group_steps: int = 0,
         least_workers: int = 1,
-        num_workers: int = 1,
+        num_workers: int = 0,
     ) -> Welcome:
         """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
         bindings = [self.bindings[device] for device in devices]

@@ -74,7 +74,7 @@ class GangRuntime:
         return self.job.welcome(
             member.slot,
             max_local_batch=self.gang.max_local_batch,
-            num_workers=max(1, len(self.gang.wanted_slots)),
+            num_workers=len(self.gang.wanted_slots),
         )
 
     @property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import socket
 import threading
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -12,21 +11,20 @@ from types import TracebackType
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
+from torch._C._distributed_c10d import PrefixStore, Store
 from torch.distributed import distributed_c10d
 
 from swell.train.collective.interfaces import LOOPBACK, choose_interface, own_address
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.part_times import PartTimes
 from swell.train.collective.peer_sockets import PeerSockets
+from swell.train.collective.stores import FORM_TIMEOUT_S, connect_store, serve_store
 from swell.train.link.agent_link import Link
 from swell.train.link.heartbeat import Heartbeat
 from swell.wire import environ, messages
 
-FORM_TIMEOUT_S = 15.0
 #: A hung peer is the agent's to notice, by its heartbeat; a slow one must not be taken for hung.
 TRAIN_TIMEOUT_S = 1800.0
-CONNECT_TIMEOUT_S = 3.0
 POLL_S = 0.002
 #: A sum that takes longer may wait for a peer that has left.
 LOOK_EVERY = timedelta(seconds=1)
@@ -300,12 +298,12 @@ class Group:
         """
         if rank == 0:
             with self._tether.connecting():
-                store, address = _serve(own_address())
+                store, address = serve_store(own_address())
             link.send(messages.Bound(generation=regroup.generation, address=address))
         else:
             address = link.address(regroup.generation)
             with self._tether.connecting():
-                store = _connect(address)
+                store = connect_store(address)
         self._store = store
         room = PrefixStore(f"generation-{regroup.generation}", store)
         room.set(_card_key(rank), card)  # type: ignore[arg-type]  # bytes come back as they are
@@ -338,36 +336,6 @@ class Group:
 
     def _told(self, error: Exception) -> str:
         return BROKEN_OFF if self._tether.is_cut else str(error)
-
-
-def _serve(address: str) -> tuple[TCPStore, str]:
-    """A store that listens at this address only; by itself it would listen on every interface."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.create_server((address, 0), family=family)
-    port = listener.getsockname()[1]
-    store = TCPStore(
-        address,
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        timeout=timedelta(seconds=FORM_TIMEOUT_S),
-        master_listen_fd=listener.detach(),
-    )
-    return store, f"{address}:{port}"
-
-
-def _connect(address: str) -> TCPStore:
-    """The store of rank 0. Raises OSError at once if that is gone: a TCPStore would try for long."""
-    host, _, port = address.rpartition(":")
-    try:
-        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
-    except OSError as error:
-        raise ConnectionError(f"no program listens at {address}: {error}") from error
-    # torch asks for the name of the peer, and waits for a name server that does not answer.
-    timeout_s = CONNECT_TIMEOUT_S if host == LOOPBACK else FORM_TIMEOUT_S
-    store = TCPStore(host, int(port), timeout=timedelta(seconds=timeout_s))
-    store.set_timeout(timedelta(seconds=FORM_TIMEOUT_S))
-    return store
 
 
 def _advice(regroup: messages.Regroup) -> str:

@@ -69,10 +69,8 @@ def wait_for_no_names() -> None:
     """
     if not SILENT_ABOUT:
         return
-    from torch._C._distributed_c10d import TCPStore
+    from swell.train.collective.stores import serve_store  # imports torch, which those that fork do not want
 
     os.environ[_SHORT_VARIABLE] = _SHORT
-    listener = socket.create_server((SILENT_ABOUT, 0))
-    port = listener.getsockname()[1]
-    TCPStore(SILENT_ABOUT, port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach())
+    serve_store(SILENT_ABOUT)
     del os.environ[_SHORT_VARIABLE]

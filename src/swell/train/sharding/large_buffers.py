@@ -58,7 +58,7 @@ class LargeBuffers:
 
 
 def may_give_back(memory: torch.UntypedStorage) -> bool:
-    """Whether the kernel takes back a part of this memory: it is torch's own on the host, and no file's."""
+    """Whether the kernel takes back a part of this memory of the host: it is torch's own, and no file's."""
     return sys.platform == "linux" and memory.resizable()
 
 

@@ -111,6 +111,7 @@ class StatePieces:
 
     def __init__(self, places: ParameterPlaces, intervals: Iterable[Interval]) -> None:
         self._places = places
+        self.is_seen = False  #: the script may have references to what is kept
         self.pieces = [piece for interval in sorted(intervals) for piece in places.cut(interval)]
         self._begins = [piece.begin for piece in self.pieces]
 
@@ -154,7 +155,8 @@ class StatePieces:
         """Give all pieces what other workers keep for their parameters; sliced tensors are not filled yet.
 
         Args:
-            old: what is in one of these pieces already stays in its memory, if nothing else lies there.
+            old: what is in one of these pieces already stays in its memory, if that holds nothing else, or
+                the kernel takes back what it holds around it (`give_back`).
             empty: makes a flat tensor of so many elements; None: it lies where the parameter is.
         """
         for piece in self.pieces:
@@ -163,35 +165,46 @@ class StatePieces:
             there = None if old is None else old._around(piece)
             for name, form in forms.get(piece.place, {}).items():
                 has: Any = None if there is None else there.kept.get(name)
-                if there is not None and self._may_stay(piece, has) and form == _form_of(has):
+                stays = self._fills(piece, has) or (old is not None and old._may_be_cut(piece, has))
+                if there is not None and stays and form == _form_of(has):
                     piece.kept[name] = _cut(has, there, (piece.begin, piece.end))
                 else:
                     piece.kept[name] = _room(form, piece.size, parameter.device, make)
             if piece.place < self._places.num_divided:
                 has = None if there is None or there.size > piece.size else there.value  # a script may see it
-                piece.value = has if self._may_stay(piece, has) else make(piece.size, parameter.dtype)
+                piece.value = has if self._fills(piece, has) else make(piece.size, parameter.dtype)
 
     def _around(self, piece: StatePiece) -> StatePiece | None:
         """The one that has all of this piece."""
         interval = piece.begin, piece.end
         return next((each for each, both in self.overlapping(interval) if both == interval), None)
 
-    def _may_stay(self, piece: StatePiece, tensor: Any) -> bool:
-        """Whether a piece of what is kept in a tensor may lie in its memory from now on.
+    def _fills(self, piece: StatePiece, tensor: Any) -> bool:
+        """Whether a piece of what a tensor has is all that lies in its memory, where the parameter is."""
+        device = self._places.parameters[piece.place].device
+        if not is_sliced(tensor) or tensor.device != device:
+            return False
+        return tensor.untyped_storage().nbytes() == piece.size * tensor.itemsize
 
-        It may where it fills that memory, or the kernel takes back what else lies there (`give_back`).
+    def _may_be_cut(self, piece: StatePiece, tensor: Any) -> bool:
+        """Whether the kernel may take back what lies around a piece in a tensor's memory.
+
+        So it is where nothing but what is kept for this parameter lies there, and the script has not seen it.
         """
         parameter = self._places.parameters[piece.place]
-        if not is_sliced(tensor) or tensor.device != parameter.device:
+        if not is_sliced(tensor) or tensor.device.type != "cpu" or parameter.device.type != "cpu":
             return False
-        memory = tensor.untyped_storage()
-        if memory.nbytes() == piece.size * tensor.itemsize:
-            return True
-        is_of_parameter = memory.nbytes() <= parameter.numel() * tensor.itemsize
-        return tensor.device.type == "cpu" and is_of_parameter and may_give_back(memory)
+        memory, others = tensor.untyped_storage(), (parameter, parameter.grad)
+        return (
+            not self.is_seen
+            and tensor.is_contiguous()
+            and memory.nbytes() <= parameter.numel() * tensor.itemsize
+            and all(each is None or each.untyped_storage().data_ptr() != memory.data_ptr() for each in others)
+            and may_give_back(memory)
+        )
 
     def give_back(self) -> None:
-        """Give the kernel the memory around these pieces in which nothing else lies."""
+        """Give the kernel what lies around these pieces in their memory: see `make_room`."""
         used: dict[int, tuple[torch.UntypedStorage, list[Interval]]] = {}
         for piece in self.pieces:
             for tensor in piece.kept.values():

@@ -8,7 +8,7 @@ and gradients that are not divided themselves (ZeRO-1) stays as it was.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice, pairwise
 from typing import Any
 
@@ -45,6 +45,7 @@ class StateShard:
         optimizer.register_step_post_hook(lambda *_: self.leave_step())
         optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
         self._is_asked = False  # for its state dict, by Swell
+        self._is_seen = False  # that state dict, by the script
         self._num_groups = len(optimizer.param_groups)
         self.exchange: BlockExchange | None = None  #: see `connect`
         #: What is still to be done to the gradients of a step, where blocks are divided.
@@ -64,9 +65,11 @@ class StateShard:
     @property
     def pieces(self) -> StatePieces:
         """What this worker has, in the memory where it lies, cut as it is computed."""
-        return (
-            StatePieces.of_whole(self.places, self._optimizer.state) if self._pieces is None else self._pieces
-        )
+        if self._pieces is not None:
+            return self._pieces
+        whole = StatePieces.of_whole(self.places, self._optimizer.state)
+        whole.is_seen = self._is_seen
+        return whole
 
     def divides(self, parameter: torch.Tensor) -> bool:
         """Whether each worker keeps a part of the parameter itself."""
@@ -97,6 +100,7 @@ class StateShard:
         Args:
             is_whole: all workers have everything, and there is one piece of each parameter.
         """
+        pieces.is_seen = self._is_seen
         self._pieces = None if is_whole else pieces
         if self._pieces is None:
             self._fill(pieces)
@@ -112,11 +116,15 @@ class StateShard:
             if exchange is None:
                 block.buffers.clear()
 
-    def warm_up(self) -> None:
-        """Touch the memory that blocks use in turn, as much as the largest one needs."""
+    def warm_up(self, num_workers: int) -> None:
+        """Touch the memory that blocks use in turn, for the largest one among so many workers."""
         largest = max(self.blocks, key=lambda block: block.num_elements * block.dtype.itemsize)
-        for buffer in [largest.empty() for _ in range(NUM_BUFFERS)]:  # all of them, before one is free again
-            buffer.zero_()
+        num_elements = -(-largest.num_elements // num_workers) * num_workers  # from each worker as many come
+        with suppress(OSError):  # there is not as much: training will say so, or do with less
+            for buffer in [
+                largest.empty(num_elements) for _ in range(NUM_BUFFERS)
+            ]:  # all, before one is free
+                buffer.zero_()
 
     def hold_share(self, num_workers: int, num_holders: int) -> None:
         """Keep no more than one of so many workers would, and update no other elements: for a trial run.
@@ -351,6 +359,7 @@ class StateShard:
 
     def _check_asked(self) -> None:
         """Raises RuntimeError where the script asks for a state of which this worker has a part."""
+        self._is_seen |= not self._is_asked
         if self._pieces is not None and not self._is_asked:
             raise RuntimeError(
                 "the script calls state_dict() of its optimizer, of whose state each worker has a part "
