@@ -19,6 +19,7 @@ from swell.train.collective.gradients import LoopError
 from swell.train.sharding import fully_shard as stand_in
 from swell.train.sharding.elementwise import check_elementwise
 from swell.train.sharding.fully_shard import FullyShardError
+from swell.train.sharding.shard_choice import TOP_HOOKS, check_choice
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
@@ -102,6 +103,16 @@ def test_what_does_not_go_together_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=why):
             _elastic(model, **options)
+
+
+def test_blocks_are_refused_where_torch_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept of the optimizer alone can be divided there."""
+    model = nn.Linear(4, 4)
+    optimizer = torch.optim.Adam(model.parameters())
+    monkeypatch.delattr(torch._C._autograd, TOP_HOOKS)
+    check_choice("optimizer", model, optimizer, ())
+    with pytest.raises(ValueError, match="install a newer torch, or use shard='optimizer'"):
+        check_choice([nn.Linear], model, optimizer, ())
 
 
 def test_a_parameter_in_another_memory_format_is_refused() -> None:
