@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from datetime import timedelta
+from functools import partial
 
 from torch._C._distributed_c10d import TCPStore
 
@@ -19,21 +20,13 @@ def serve_store(address: str) -> tuple[TCPStore, str]:
     listener = socket.create_server((address, 0), family=family)
     port, listens_at = listener.getsockname()[1], listener.detach()
     timeout = timedelta(seconds=FORM_TIMEOUT_S)
+    open_store = partial(
+        TCPStore, address, port, None, True, timeout, wait_for_workers=False, master_listen_fd=listens_at
+    )
     try:
-        store = TCPStore(
-            address, port, None, True, timeout, wait_for_workers=False, master_listen_fd=listens_at
-        )
+        store = open_store()
     except NotImplementedError:  # torch 2.6: its newer server opens a socket of its own only
-        store = TCPStore(
-            address,
-            port,
-            None,
-            True,
-            timeout,
-            wait_for_workers=False,
-            master_listen_fd=listens_at,
-            use_libuv=False,
-        )
+        store = open_store(use_libuv=False)
     return store, f"{address}:{port}"
 
 

@@ -65,11 +65,9 @@ class StateShard:
     @property
     def pieces(self) -> StatePieces:
         """What this worker has, in the memory where it lies, cut as it is computed."""
-        if self._pieces is not None:
-            return self._pieces
-        whole = StatePieces.of_whole(self.places, self._optimizer.state)
-        whole.is_seen = self._is_seen
-        return whole
+        pieces = self._pieces or StatePieces.of_whole(self.places, self._optimizer.state)
+        pieces.is_seen = self._is_seen
+        return pieces
 
     def divides(self, parameter: torch.Tensor) -> bool:
         """Whether each worker keeps a part of the parameter itself."""
@@ -100,7 +98,6 @@ class StateShard:
         Args:
             is_whole: all workers have everything, and there is one piece of each parameter.
         """
-        pieces.is_seen = self._is_seen
         self._pieces = None if is_whole else pieces
         if self._pieces is None:
             self._fill(pieces)
@@ -121,9 +118,8 @@ class StateShard:
         largest = max(self.blocks, key=lambda block: block.num_elements * block.dtype.itemsize)
         num_elements = -(-largest.num_elements // num_workers) * num_workers  # from each worker as many come
         with suppress(OSError):  # there is not as much: training will say so, or do with less
-            for buffer in [
-                largest.empty(num_elements) for _ in range(NUM_BUFFERS)
-            ]:  # all, before one is free
+            buffers = [largest.empty(num_elements) for _ in range(NUM_BUFFERS)]  # all, before one is free
+            for buffer in buffers:
                 buffer.zero_()
 
     def hold_share(self, num_workers: int, num_holders: int) -> None:
