@@ -41,6 +41,8 @@ NCCL_VARIABLES = {
 }
 BROKEN_OFF = "the agent broke the group off"
 FORSAKEN = "the script left a step whose sums had begun"
+#: Of the group there is. Torch below 2.14 has it under another name only, of which later ones warn.
+_set_timeout = getattr(dist, "set_timeout", None) or distributed_c10d._set_pg_timeout
 
 
 class GroupBroken(Exception):
@@ -252,7 +254,7 @@ class Group:
 
     def outlast_training(self) -> None:
         """Set the group's timeout to `TRAIN_TIMEOUT_S`: from here on a slow peer is waited for."""
-        distributed_c10d._set_pg_timeout(timedelta(seconds=TRAIN_TIMEOUT_S))
+        _set_timeout(timedelta(seconds=TRAIN_TIMEOUT_S))
 
     def close(self) -> None:
         """Leave, if in a group, and wait for no other."""

@@ -21,6 +21,9 @@ from swell.train.collective.gradients import LoopError
 from swell.train.sharding.intervals import Intervals
 from swell.train.sharding.large_buffers import LargeBuffers
 
+#: Torch's name of what tells which hooks for saved tensors are in force. Torch below 2.8 does not have it.
+TOP_HOOKS = "_top_saved_tensors_default_hooks"
+
 
 class BlockExchange(Protocol):
     """How a block's parameters come from the workers that keep them, and gradients to these."""
@@ -183,7 +186,7 @@ class DividedBlock:
         if not self._is_away:
             return
         self.gather()
-        outer = torch._C._autograd._top_saved_tensors_default_hooks(True)
+        outer = getattr(torch._C._autograd, TOP_HOOKS)(True)
         keep, find = outer if outer is not None else (_same, _same)
         hooks = saved_tensors_hooks(lambda tensor: self._pack(tensor, keep, find), _unpack)
         hooks.__enter__()

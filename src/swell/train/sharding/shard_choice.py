@@ -8,13 +8,10 @@ from typing import Literal
 import torch
 from torch import nn
 
-from swell.train.sharding.divided_block import DividedBlock, find_blocks
+from swell.train.sharding.divided_block import TOP_HOOKS, DividedBlock, find_blocks
 from swell.train.sharding.elementwise import check_elementwise
 from swell.train.sharding.large_buffers import LargeBuffers
 from swell.train.sharding.state_shard import StateShard
-
-#: Of torch, see `DividedBlock`. Torch 2.6 does not have it.
-TOP_HOOKS = "_top_saved_tensors_default_hooks"
 
 #: What each worker keeps a part of: what the optimizer keeps; or also the parameters of blocks.
 ShardChoice = Literal["optimizer"] | Sequence[type[nn.Module] | nn.Module]
@@ -38,7 +35,7 @@ def check_choice(
     if not isinstance(shard, str) and not hasattr(torch._C._autograd, TOP_HOOKS):
         raise ValueError(
             f"elastic() got shard=[...], and torch {torch.__version__} does not tell which hooks for saved "
-            "tensors are in force; install a newer torch, or use shard='optimizer'"
+            "tensors are in force; install torch 2.8 or a later one, or use shard='optimizer'"
         )
     if others:
         raise ValueError(f"elastic() got shard and {others[0]}, which do not go together; take one out")
