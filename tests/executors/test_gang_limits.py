@@ -24,16 +24,17 @@ from tests.executors.puppets import (
 )
 
 from swell.executors.controller.usage_reports import READ_EVERY_S, UsageReports
-from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.restart_controller import RestartController
 from swell.executors.gang.restart_gang import RestartGang
 from swell.executors.local.agent.address import read_address
-from swell.executors.local.agent.gang_limits import GangLimits
+from swell.executors.local.agent.gang_limits import KEEP_EVERY_S, GangLimits
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
+from swell.executors.local.limits.allocation import KillsForMemory, num_kills_for_memory
 from swell.executors.local.limits.control_groups import PREFIX
 from swell.executors.local.limits.detection import limiter_offers
 from swell.executors.local.limits.group_files import GroupFiles
@@ -140,7 +141,10 @@ class Scene:
         self.limiter = FakeLimiter()
         self.limiter.broken.update(broken)
         self.warnings: list[tuple[str, str]] = []
-        self.limits = GangLimits(self.limiter, lambda job, about, text: self.warnings.append((about, text)))
+        self.num_kills = 0  #: by the kernel of the machine, for lack of memory
+        kills = KillsForMemory(lambda: self.num_kills)
+        warn = lambda job, about, text: self.warnings.append((about, text))  # noqa: E731
+        self.limits = GangLimits(self.limiter, warn, kills)
         self.usage = UsageReports()
         begin = with_share(launch(lambda **_: make_spec(), devices(0, 1)), 0.5, memory_bytes)
         self.limits.launch(JOB, begin.target.configuration.weight, memory_bytes)
@@ -271,6 +275,41 @@ def test_a_worker_that_was_killed_for_memory_says_so() -> None:
     assert scene.limits.exited(JOB, 3, kill) == (kill, ""), "that was another one"
     scene.limiter.broken.add("killed")
     assert scene.limits.exited(JOB, 4, kill) == (kill, "")
+
+
+def test_a_worker_that_the_kernel_killed_says_so_where_it_is_the_only_one_that_was_killed() -> None:
+    scene, kill = Scene(), -signal.SIGKILL
+    assert scene.limits.exited(JOB, 0, kill) == (kill, ""), "somebody has killed it"
+    scene.num_kills = 1
+    assert scene.limits.exited(JOB, 1, 1) == (1, "")
+    assert scene.limits.exited(JOB, 2, kill)[0] == OUT_OF_MEMORY
+    assert scene.limits.exited(JOB, 3, kill) == (kill, ""), "that was another one"
+
+
+def test_the_kernel_kills_of_the_past_are_no_cause() -> None:
+    scene = Scene()
+    scene.limits.tick(0.0)
+    scene.num_kills = 1
+    scene.limits.tick(KEEP_EVERY_S)  # its exit may be told only now
+    scene.limits.tick(KEEP_EVERY_S + 0.1)
+    scene.num_kills = 2
+    assert scene.limits.exited(JOB, 0, -signal.SIGKILL)[0] == OUT_OF_MEMORY
+    scene.limits.tick(2 * KEEP_EVERY_S)
+    scene.limits.tick(3 * KEEP_EVERY_S)
+    assert scene.limits.exited(JOB, 1, -signal.SIGKILL)[0] == -signal.SIGKILL
+
+
+def test_a_kill_for_the_limit_of_a_job_is_none_of_the_machine() -> None:
+    scene, kill = Scene(memory_bytes=1 << 30), -signal.SIGKILL
+    scene.group.num_oom = scene.num_kills = 1
+    assert scene.limits.exited(JOB, 0, kill)[0] == OVER_MEMORY
+    assert scene.limits.exited(JOB, 1, kill) == (kill, "")
+
+
+def test_the_kernel_counts_its_kills(tmp_path: Path) -> None:
+    (tmp_path / "vmstat").write_text("nr_free_pages 7\noom_kill 3\npgfault 12\n")
+    assert num_kills_for_memory(tmp_path / "vmstat") == 3
+    assert num_kills_for_memory(tmp_path / "not there") == 0, "a sandbox hides it"
 
 
 def test_a_group_that_cannot_be_closed_is_left() -> None:

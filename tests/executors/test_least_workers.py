@@ -11,7 +11,7 @@ import pytest
 from tests.executors.puppets import is_stopped, make_spec, make_stage
 
 from swell.executors.controller.profile_cache import ProfileCache
-from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.effects import Effect, Report, Send
 from swell.executors.gang.gang_settings import GangSettings
@@ -158,11 +158,27 @@ def test_another_error_is_no_lack_of_memory() -> None:
     assert tries.failure.message == "ValueError: no"
 
 
-@pytest.mark.parametrize("status", [-9, OVER_MEMORY])
-def test_a_kill_may_have_any_cause(status: int) -> None:
+def test_a_kill_may_have_any_cause() -> None:
     tries = Tries()
-    tries.end(None, status)
+    tries.end(None, -9)
     assert tries.failure.outcome is Outcome.LOST
+
+
+@pytest.mark.parametrize("status", [OUT_OF_MEMORY, OVER_MEMORY])
+def test_a_kill_for_lack_of_memory_is_a_lack_of_memory(status: int) -> None:
+    tries = Tries(sizes=(1, 2))
+    tries.end(None, status)
+    assert tries.welcome.least_workers == 2
+    tries.end(None, status)
+    assert tries.failure.outcome is Outcome.LOST, "others may have had the memory"
+    assert "one of 2 workers, the most that the job can have here" in tries.failure.message
+
+
+def test_a_kill_for_lack_of_memory_repeats_no_trial_of_a_whole_state() -> None:
+    tries = Tries(holders=0)
+    tries.end(None, OUT_OF_MEMORY)
+    assert tries.failure.outcome is Outcome.LOST
+    assert "killed by the kernel" in tries.failure.message
 
 
 def test_a_profile_that_was_kept_holds_for_jobs_that_may_have_so_many_workers(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@
 NOT_STARTED = -1000
 #: In place of minus SIGKILL: the kernel ended it, because of its job's memory limit.
 OVER_MEMORY = -1001
-#: Likewise: there never was one, because of what its job asks for. Another try would end the same.
+#: Likewise: because its machine, or what is allotted to Swell there, had no memory left.
+OUT_OF_MEMORY = -1005
+#: In place of either: there never was one, because of what its job asks for. Another try would end the same.
 UNFIT = -1002
 #: Likewise: nothing is known of it any more, because its host is gone.
 HOST_LOST = -1003

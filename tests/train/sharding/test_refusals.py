@@ -112,7 +112,7 @@ def test_blocks_are_refused_where_torch_is_too_old(monkeypatch: pytest.MonkeyPat
     optimizer = torch.optim.Adam(model.parameters())
     monkeypatch.delattr(torch._C._autograd, TOP_HOOKS)
     check_choice("optimizer", model, optimizer, ())
-    with pytest.raises(ValueError, match="install torch 2.8 or a later one, or use shard='optimizer'"):
+    with pytest.raises(ValueError, match=r"install torch 2\.8 or a later one, or use shard='optimizer'"):
         check_choice([nn.Linear], model, optimizer, ())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang import recovery, shutdown, training_progress, transition
 from swell.executors.gang.ending import early_end, failed_in_step
 from swell.executors.gang.formation import speaks_for_gang
@@ -87,7 +87,8 @@ def _lose_joiner(live: GangRuntime, member: Member, status: int, log_tail: str) 
 
 
 def _lose_member(live: GangRuntime, member: Member, status: int, log_tail: str) -> None:
-    is_sent_away = status == -signal.SIGKILL and member.is_killed and not member.failure
+    is_kill = status in (-signal.SIGKILL, OUT_OF_MEMORY)
+    is_sent_away = is_kill and member.is_killed and not member.failure
     why = "" if is_sent_away else describe_exit(member, status, log_tail)
     if status == 0:
         note_finished(live, member, None)

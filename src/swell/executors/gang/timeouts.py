@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from swell.executors.exit_status import HOST_LOST, NOT_LEASED, NOT_STARTED, OVER_MEMORY, UNFIT
+from swell.executors.exit_status import HOST_LOST, NOT_LEASED, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.member import Member, State
 from swell.wire.environ import EXIT_STOPPED
 
@@ -132,6 +132,8 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
         return f"worker {member.number} was lost: {log_tail}"
     if status == OVER_MEMORY:
         return f"worker {member.number} was killed: the processes of its job went beyond their {log_tail}"
+    if status == OUT_OF_MEMORY:
+        return f"worker {member.number} was killed by the kernel: {log_tail}"
     if status < 0:
         return f"worker {member.number} was killed by {signal_name(-status)}"
     text = f"worker {member.number} exited with status {status}"

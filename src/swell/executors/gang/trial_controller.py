@@ -22,7 +22,7 @@ from functools import singledispatchmethod
 
 import msgspec
 
-from swell.executors.exit_status import NOT_LEASED, UNFIT
+from swell.executors.exit_status import NOT_LEASED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.allreduce import (
     CrossingTable,
     GroupTimes,
@@ -304,7 +304,12 @@ class Trial:
         if status == 0 and part.size is not None:
             return  # only rank 0 says what was measured
         is_fault = is_fault_of_script(status)
-        if is_fault and part.size is None:
+        is_lack = status in (OVER_MEMORY, OUT_OF_MEMORY) and not member.is_killed
+        if is_lack and self._divides_more(part):
+            part.fail(describe_exit(member, status, log_tail), is_fault=True)
+        elif is_lack:
+            self._give_up(part, self._least.told_lack(describe_exit(member, status, log_tail)))
+        elif is_fault and part.size is None:
             part.fail(self._left(member, status, log_tail), is_fault=True)
         else:
             part.is_taken |= status == NOT_LEASED and not part.failure

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
+from swell.executors.local.limits.allocation import KillsForMemory
 from swell.executors.local.limits.limiter import GangGroup, Limiter
 from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE
@@ -20,6 +21,8 @@ from swell.model.usage import GangUsage
 
 #: Gangs of which no usage is asked are looked after so often.
 KEEP_EVERY_S = 2.0
+
+NO_MEMORY = "there was no memory left on its machine, or of what is allotted to Swell there"
 
 log = logging.getLogger("swell.agent")
 
@@ -61,9 +64,15 @@ class LimitedGang:
 class GangLimits:
     """CPU shares, memory limits and usage of the gangs on one host. A gang is named by its job's id."""
 
-    def __init__(self, limiter: Limiter, warn: Callable[[str, str, str], None]) -> None:
+    def __init__(
+        self,
+        limiter: Limiter,
+        warn: Callable[[str, str, str], None],
+        kills: KillsForMemory | None = None,
+    ) -> None:
         """`warn`: takes a job, what the warning is about, and the message."""
         self._limiter = limiter
+        self._kills, self._forgot_s = kills or KillsForMemory(), float("-inf")
         self._warn = warn
         self._gangs: dict[str, LimitedGang] = {}
 
@@ -125,22 +134,28 @@ class GangLimits:
             self._try(gang, Doing.KEEP, lambda: gang.group.add(pid))
 
     def exited(self, job_id: str, worker: int, status: int) -> tuple[int, str]:
-        """How it ended, and why, if that was its memory limit."""
+        """How it ended, and why, if the kernel has killed it for lack of memory."""
         gang = self._gangs.get(job_id)
         if gang is None:
             return status, ""
         gang.pids.pop(worker, None)
-        if status != -signal.SIGKILL or gang.memory_bytes is None:
+        if status != -signal.SIGKILL:
             return status, ""
+        is_lack = self._kills.take()
+        if gang.memory_bytes is not None and self._is_over_limit(gang):
+            return OVER_MEMORY, f"memory limit of {format_bytes(gang.memory_bytes)}"
+        return (OUT_OF_MEMORY, NO_MEMORY) if is_lack else (status, "")
+
+    def _is_over_limit(self, gang: LimitedGang) -> bool:
+        """Whether the kernel has killed one more of its processes for the limit of the gang."""
         try:
             num_killed = gang.group.num_killed()
         except OSError as error:
-            log.warning("cannot read whether memory ended worker %d of %s: %s", worker, job_id, error)
-            return status, ""
-        if num_killed <= gang.num_killed:
-            return status, ""
-        gang.num_killed += 1
-        return OVER_MEMORY, f"memory limit of {format_bytes(gang.memory_bytes)}"
+            log.warning("cannot read whether memory ended a worker of %s: %s", gang.job_id, error)
+            return False
+        is_killed = num_killed > gang.num_killed
+        gang.num_killed += is_killed
+        return is_killed
 
     def ended(self, job_id: str) -> None:
         """Every process of the gang is gone."""
@@ -166,6 +181,9 @@ class GangLimits:
 
     def tick(self, now_s: float) -> None:
         """Time has passed."""
+        if now_s - self._forgot_s >= KEEP_EVERY_S:
+            self._forgot_s = now_s
+            self._kills.forget()
         for gang in self._gangs.values():
             if now_s - gang.kept_s >= KEEP_EVERY_S:
                 self._read(gang, now_s)

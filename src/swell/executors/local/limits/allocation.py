@@ -1,14 +1,15 @@
 """Cores and memory that this process may use: the machine's, or what its control groups leave of them.
 
 Batch systems and containers set such limits. The group of a process and each one around it may have some, and
-the smallest holds.
+the smallest holds. The kernel kills a process of a group, or of the machine, that has no memory left.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.group_places import UNIFIED, group_places
@@ -34,6 +35,33 @@ def available_bytes(files: GroupFiles = MACHINE) -> int:
     """Memory."""
     page_bytes, num_pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
     return min([page_bytes * num_pages, *(limit for (limit,) in _limits(files, MEMORY_FILES))])
+
+
+def num_kills_for_memory(counters: Path = Path("/proc/vmstat")) -> int:
+    """Processes that this machine's kernel has killed for lack of memory; 0 if it does not count them."""
+    try:
+        lines = counters.read_text().splitlines()
+    except OSError:  # a sandbox hides them
+        return 0
+    return sum(int(number) for name, number in map(str.split, lines) if name == "oom_kill")
+
+
+class KillsForMemory:
+    """Tells whether the kernel has just killed a process for lack of memory. It does not say which one."""
+
+    def __init__(self, num_kills: Callable[[], int] = num_kills_for_memory) -> None:
+        self._num_kills = num_kills
+        self._num_taken = self._num_latest = num_kills()
+
+    def forget(self) -> None:
+        """Time has passed: kills before the last call of this one are no longer of now."""
+        self._num_taken, self._num_latest = max(self._num_taken, self._num_latest), self._num_kills()
+
+    def take(self) -> bool:
+        """Whether there was one that has not been taken."""
+        is_any = self._num_kills() > self._num_taken
+        self._num_taken += is_any
+        return is_any
 
 
 def _limits(files: GroupFiles, names: Mapping[str, tuple[str, ...]]) -> Iterator[list[int]]:
