@@ -167,6 +167,9 @@ def test_a_kill_may_have_any_cause() -> None:
 @pytest.mark.parametrize("status", [OUT_OF_MEMORY, OVER_MEMORY])
 def test_a_kill_for_lack_of_memory_is_a_lack_of_memory(status: int) -> None:
     tries = Tries(sizes=(1, 2))
+    assert tries.welcome.compares
+    tries.end(None, status)
+    assert (tries.welcome.least_workers, tries.welcome.compares) == (1, False)
     tries.end(None, status)
     assert tries.welcome.least_workers == 2
     tries.end(None, status)
@@ -174,8 +177,14 @@ def test_a_kill_for_lack_of_memory_is_a_lack_of_memory(status: int) -> None:
     assert "one of 2 workers, the most that the job can have here" in tries.failure.message
 
 
-def test_a_kill_for_lack_of_memory_repeats_no_trial_of_a_whole_state() -> None:
+def test_a_trial_of_a_whole_state_that_lacks_memory_comes_again_without_its_comparison() -> None:
     tries = Tries(holders=0)
+    tries.end(None, OUT_OF_MEMORY)
+    assert not tries.welcome.compares
+    tries.measure()
+    assert [finding.name for finding in tries.profile.findings] == ["not-compared"]
+    tries = Tries(holders=0)
+    tries.end(None, OUT_OF_MEMORY)
     tries.end(None, OUT_OF_MEMORY)
     assert tries.failure.outcome is Outcome.LOST
     assert "killed by the kernel" in tries.failure.message

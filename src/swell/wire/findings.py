@@ -23,3 +23,13 @@ class ScriptFinding(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """Its text, with the place if there is one."""
         return f"{self.text} ({self.place})" if self.place else self.text
+
+
+def not_compared(why: str) -> ScriptFinding:
+    """Return the hint that the comparison came to nothing."""
+    text = f"one worker and two were not compared ({why.strip()}); whether the result depends on the number "
+    return ScriptFinding(
+        name="not-compared",
+        text=f"{text}of workers is not known. `swell check` shows the same with the script's output",
+        holds=False,
+    )

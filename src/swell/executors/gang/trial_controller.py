@@ -56,7 +56,7 @@ from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.findings import JobFinding
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, Profile
 from swell.wire import messages
-from swell.wire.findings import ScriptFinding
+from swell.wire.findings import ScriptFinding, not_compared
 
 CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
 #: Steps of a group that are timed.
@@ -305,7 +305,7 @@ class Trial:
             return  # only rank 0 says what was measured
         is_fault = is_fault_of_script(status)
         is_lack = status in (OVER_MEMORY, OUT_OF_MEMORY) and not member.is_killed
-        if is_lack and self._divides_more(part):
+        if is_lack and self._takes_less(part):
             part.fail(describe_exit(member, status, log_tail), is_fault=True)
         elif is_lack:
             self._give_up(part, self._least.told_lack(describe_exit(member, status, log_tail)))
@@ -453,6 +453,14 @@ class Trial:
         text = self._least.told_lack(message.message) if message.is_out_of_memory else message.message
         told = [f"{finding.text}\n" for finding in self._not_compared if finding.holds]
         part.fail("".join([*told, text]), is_fault=True)
+
+    def _takes_less(self, part: TrialPart) -> bool:
+        """Whether the script runs again, in less memory. The comparison takes more than all that follows."""
+        if part.size is not None or part.is_measured or not self._compares:
+            return self._divides_more(part)
+        self._compares, part.is_to_repeat = False, True
+        self._not_compared = [_told(not_compared("there was too little memory for both"))]
+        return True
 
     def _divides_more(self, part: TrialPart) -> bool:
         """Whether the script runs again, with a smaller part of its state: memory has run out."""

@@ -134,16 +134,6 @@ def of_divisor(result: ProbeResult) -> list[ScriptFinding]:
     return [ScriptFinding(name="left-divisor", text=text, place=place, holds=False)]
 
 
-def not_compared(why: str) -> ScriptFinding:
-    """Return the hint that the comparison came to nothing."""
-    text = f"one worker and two were not compared ({why.strip()}); whether the result depends on the number "
-    return ScriptFinding(
-        name="not-compared",
-        text=f"{text}of workers is not known. `swell check` shows the same with the script's output",
-        holds=False,
-    )
-
-
 def fails_with_part(error: str, place: str) -> ScriptFinding:
     """Return the finding that the script went well with a whole batch, and not with a part of it."""
     text = (

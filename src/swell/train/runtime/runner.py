@@ -31,7 +31,7 @@ from swell.train.link.code_paths import (
     why_missing,
 )
 from swell.train.runtime import unmanaged_script
-from swell.train.runtime.difference_causes import fails_with_part, not_compared
+from swell.train.runtime.difference_causes import fails_with_part
 from swell.train.runtime.distributed_check import PLACE, DistributedCheck
 from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import largest_pass, why_hopeless
@@ -41,6 +41,7 @@ from swell.train.runtime.size_comparison import under_way
 from swell.train.runtime.snapshot_imports import use_snapshot
 from swell.train.sharding import fully_shard
 from swell.wire import environ, messages
+from swell.wire.findings import not_compared
 
 #: The last part of a traceback, where the error itself stands.
 MAX_MESSAGE_CHARS = 4000

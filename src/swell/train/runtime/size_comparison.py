@@ -32,7 +32,6 @@ from swell.train.runtime.difference_causes import (
     ComparedSizes,
     ProbeResult,
     causes_of,
-    not_compared,
     of_divisor,
 )
 from swell.train.runtime.fixed_draws import FixedDraws
@@ -53,7 +52,7 @@ from swell.train.runtime.values_left import (
 from swell.train.state import codec
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_values import copied
-from swell.wire.findings import ScriptFinding
+from swell.wire.findings import ScriptFinding, not_compared
 
 #: Samples of the batch that is compared, at most.
 MOST_SAMPLES = 16

@@ -18,13 +18,12 @@ from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import Link, exit_now
-from swell.train.runtime.difference_causes import not_compared
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.wire import environ, messages
-from swell.wire.findings import ScriptFinding
+from swell.wire.findings import ScriptFinding, not_compared
 
 if TYPE_CHECKING:  # most jobs need none of it
     from swell.train.sharding.read_watch import ReadWatch

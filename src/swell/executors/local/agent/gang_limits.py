@@ -135,14 +135,13 @@ class GangLimits:
 
     def exited(self, job_id: str, worker: int, status: int) -> tuple[int, str]:
         """How it ended, and why, if the kernel has killed it for lack of memory."""
-        gang = self._gangs.get(job_id)
-        if gang is None:
-            return status, ""
-        gang.pids.pop(worker, None)
+        gang = self._gangs.get(job_id)  # a trial run is none, and has no limit
+        if gang is not None:
+            gang.pids.pop(worker, None)
         if status != -signal.SIGKILL:
             return status, ""
         is_lack = self._kills.take()
-        if gang.memory_bytes is not None and self._is_over_limit(gang):
+        if gang is not None and gang.memory_bytes is not None and self._is_over_limit(gang):
             return OVER_MEMORY, f"memory limit of {format_bytes(gang.memory_bytes)}"
         return (OUT_OF_MEMORY, NO_MEMORY) if is_lack else (status, "")
 
