@@ -24,6 +24,7 @@ VOCABULARY, WIDTH, LENGTH = 11, 8, 6
 
 class Block(nn.Module):
     is_checkpointed = False
+    is_reentrant = False  #: each of its halves, checkpointed by itself
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,10 +33,18 @@ class Block(nn.Module):
         self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = x + self.mix(self.norm(x).transpose(1, 2)).transpose(1, 2)
-        mixed = checkpoint(self.mlp, x, use_reentrant=False) if self.is_checkpointed else self.mlp(x)
-        changed: torch.Tensor = x + mixed
-        return changed
+        if self.is_reentrant:
+            x = x + checkpoint(self.mixed, x, use_reentrant=True)
+            half: torch.Tensor = x + checkpoint(self.mlp, x, use_reentrant=True)
+            return half
+        x = x + self.mixed(x)
+        changed = checkpoint(self.mlp, x, use_reentrant=False) if self.is_checkpointed else self.mlp(x)
+        both: torch.Tensor = x + changed
+        return both
+
+    def mixed(self, x: torch.Tensor) -> torch.Tensor:
+        mixed: torch.Tensor = self.mix(self.norm(x).transpose(1, 2)).transpose(1, 2)
+        return mixed
 
 
 class LanguageModel(nn.Module):
@@ -83,6 +92,34 @@ def checkpointed_within() -> nn.Module:
     return model
 
 
+def reentrant() -> nn.Module:
+    model = LanguageModel()
+    for block in model.modules():
+        if isinstance(block, Block):
+            block.is_reentrant = True
+    return model
+
+
+class Retried(LanguageModel):
+    """Half of each backward pass is made twice, for its first try fails; a parameter is never used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks[1].spare = nn.Parameter(torch.ones(3))
+        self.blocks[0].register_forward_hook(self.fail_once)
+
+    def fail_once(self, _: nn.Module, __: object, output: torch.Tensor) -> None:
+        def fail(gradient: torch.Tensor) -> None:
+            handle.remove()
+            raise Unlucky
+
+        handle = output.register_hook(fail)
+
+
+class Unlucky(Exception):
+    pass
+
+
 def frozen() -> nn.Module:
     model = LanguageModel()
     model.embedding.requires_grad_(False)
@@ -125,6 +162,8 @@ MODELS = {
     "tied": tied,
     "checkpointed": lambda: LanguageModel(is_checkpointed=True),
     "checkpointed within": checkpointed_within,
+    "reentrant": reentrant,
+    "retried": Retried,
     "frozen": frozen,
     "lora": lora,
     "momentum": LanguageModel,
@@ -163,7 +202,10 @@ for _ in run.epochs():
         optimizer.zero_grad(set_to_none=True)
         logits = model(batch[:, :-1])
         loss = functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
-        loss.backward()
+        try:
+            loss.backward(retain_graph=idiom == "retried")
+        except Unlucky:
+            loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         run.step(loss)
         was_away |= blocks[1].mix.weight.untyped_storage().nbytes() < 8 * LENGTH * LENGTH

@@ -15,7 +15,10 @@ from swell.wire import messages
 IDIOMS, EPOCHS = CURVE.with_name("divided_idioms.py"), 3
 
 
-IDIOM_NAMES = ["tied", "checkpointed", "checkpointed within", "frozen", "lora", "momentum", "scalar"]
+IDIOM_NAMES = [
+    *("tied", "checkpointed", "checkpointed within", "reentrant", "retried"),
+    *("frozen", "lora", "momentum", "scalar"),
+]
 #: With mirrors workers do the same and more: one of the idioms shows it, and the others take their time.
 CASES = [
     *((idiom, divided) for idiom in IDIOM_NAMES for divided in ("optimizer", "blocks")),

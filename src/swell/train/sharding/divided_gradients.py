@@ -37,7 +37,7 @@ class DividedGradients(FastGradients):
         self._shard, self._blocks = shard, shard.blocks
         self._apart = {id(parameter) for block in shard.blocks for parameter in block.parameters}
         self._is_apart = False  # the sum of the blocks' gradients
-        self._backward = -1  # the backward pass whose end will be told
+        self._is_backward = False  # a backward pass is under way, whose end will be told
         self._current: DividedBlock | None = None  # that it came to last
         self._passes: tuple[Pass, ...] = ()
         self._number = 0  # of the pass under way
@@ -56,13 +56,14 @@ class DividedGradients(FastGradients):
             self._is_apart = exchange is not None
             self._remake()
         super().begin(share, members)
-        self._passes, self._number, self._backward = share.passes, 0, -1
+        self._passes, self._number, self._is_backward = share.passes, 0, False
         for block in self._blocks:
             block.begin_step(share.passes[0].factor)
         if exchange is not None:
             exchange.begin_step()
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
+        self._end_failed_backward()
         self._check(part)
         super().add(part, loss)
         self._number += 1
@@ -71,6 +72,7 @@ class DividedGradients(FastGradients):
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         """Raises GroupBroken: it may have broken before, within the script's forward or backward pass."""
+        self._end_failed_backward()
         self._check(share.passes[-1])
         if self._shard.exchange is not None:
             self._shard.exchange.end_step()
@@ -103,19 +105,25 @@ class DividedGradients(FastGradients):
 
     # ---------------------------------------------------------------- within a backward pass
     def _note_backward(self, block: DividedBlock) -> None:
-        task: int = torch._C._current_graph_task_id()
-        if task == self._backward and block is self._current:
+        if self._is_backward and block is self._current:
             return
         self._current = block
-        if task != self._backward:
-            self._backward = task
+        # One that begins within another, as a reentrant checkpoint's does, ends with it: the outer one may
+        # compute another part of the same block afterwards.
+        if not self._is_backward:
+            self._is_backward = True
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._end_backward)
         for other in self._blocks:
             if other is not block and other.is_done:
                 other.release()
 
+    def _end_failed_backward(self) -> None:
+        """Of one that raised, and whose error the script caught, torch does not tell the end."""
+        if self._is_backward:
+            self._end_backward()
+
     def _end_backward(self) -> None:
-        self._backward = -1
+        self._is_backward = False
         for block in self._blocks:
             block.end_backward()
