@@ -32,14 +32,19 @@ class Stack(nn.Module):
 
 
 model = Stack()
+initial = {name: value.clone() for name, value in model.state_dict().items()}
 averaged = torch.optim.swa_utils.AveragedModel(model)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 loader = DataLoader(TensorDataset(data), batch_size=8)
 run = train.elastic(model, optimizer, loader, epochs=10, shard=[nn.Linear])
 if habit == "before":
     model(data)
+if habit == "initialised":
+    nn.init.ones_(model.blocks[0].weight)
+if habit == "loaded at once":
+    model.load_state_dict(initial)
 scaler = torch.amp.GradScaler("cpu")
-for _ in run.epochs():
+for epoch in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()
         loss = model(x).square().mean()
@@ -48,6 +53,10 @@ for _ in run.epochs():
             model.blocks[0].weight.grad = torch.ones(4, 4)
         if habit == "own norm":
             torch.nn.utils.get_total_norm([each.grad for each in model.parameters() if each.grad is not None])
+        if habit == "taken" and run.steps > 12:
+            model.blocks[0].weight.grad = None
+        if habit == "gradient":
+            print(float(sum(each.grad.norm() for each in model.parameters() if each.grad is not None)))
         run.step(loss, weight=2.0 if habit == "weight" else None)
         if habit == "average":
             averaged.update_parameters(model)
@@ -57,3 +66,17 @@ for _ in run.epochs():
         model(data)
     if habit == "state_dict":
         model.state_dict()
+    if epoch == 2:
+        if habit == "filled":
+            torch.nn.init.constant_(model.blocks[1].weight, 0.1)
+        if habit == "filled data":
+            model.blocks[1].weight.data.fill_(0.1)
+        if habit == "replaced":
+            model.blocks[1].weight.data = torch.ones(4, 4)
+        if habit == "loaded":
+            model.load_state_dict(initial)
+        if habit == "state cleared":
+            optimizer.state.clear()
+        if habit == "state zeroed":
+            for kept in optimizer.state.values():
+                kept["momentum_buffer"].zero_()

@@ -174,6 +174,13 @@ HABITS = {
     "scaler": "GradScaler",
     "before": "between elastic() and its first batch",
     "written": "the script sets it by hand",
+    "taken": "takes it away",
+    "filled": "the script writes to parameters of the block 'blocks.1'",
+    "filled data": "the script writes to parameters of the block 'blocks.1'",
+    "replaced": "the script writes to parameters of the block 'blocks.1'",
+    "loaded": "load before elastic()",
+    "state cleared": "the script uses optimizer.state",
+    "state zeroed": "the script uses optimizer.state",
 }
 
 

@@ -44,7 +44,15 @@ def test_a_group_of_a_trial_makes_its_steps_as_the_job_will(
 
 @pytest.mark.parametrize(
     ("habit", "told"),
-    [("average", "an average of weights"), ("log", "'blocks.0.weight'"), ("functional", "'blocks.0.weight'")],
+    [
+        ("average", "an average of weights"),
+        ("log", "'blocks.0.weight'"),
+        ("functional", "'blocks.0.weight'"),
+        ("gradient", "reads or sets the gradient of 'blocks.0.weight'"),
+        ("initialised", "writes to the parameter 'blocks.0.weight'"),
+        ("loaded at once", "load before elastic()"),
+        ("state_dict", "calls state_dict() of"),
+    ],
 )
 def test_a_script_that_reads_what_will_not_be_there_is_told(
     start_agent: Callable[..., FakeAgent], habit: str, told: str

@@ -108,6 +108,8 @@ class DeferredCalls:
 
     @torch.no_grad()
     def _own_norm(self, parameters: list[torch.Tensor], norm_type: float = 2.0) -> torch.Tensor:
+        if (shard := self._state.shard_of_blocks) is not None:  # theirs are not here
+            parameters = [parameter for parameter in parameters if not shard.takes_gradient(parameter)]
         norms = torch._foreach_norm(_gradients_of(parameters) or [torch.zeros(())], float(norm_type))
         norm: torch.Tensor = torch.linalg.vector_norm(torch.stack(norms), float(norm_type))
         scaler = self._state.scaler

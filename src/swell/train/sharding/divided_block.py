@@ -25,6 +25,23 @@ from swell.train.sharding.large_buffers import LargeBuffers
 TOP_HOOKS = "_top_saved_tensors_default_hooks"
 
 
+WRITTEN = (
+    "the script writes to parameters of the block {name!r} while they are not here, for elastic() got "
+    "shard=[...], and what it writes would be lost: write before elastic(), or use shard='optimizer'"
+)
+READ_WHOLE = (
+    "read the whole one from a checkpoint with swell.train.load_checkpoint(folder), or on the leader after "
+    "the last step"
+)
+LOAD_BEFORE = "load before elastic(), or use shard='optimizer'"
+CHANGED = (
+    "a parameter of the block {name!r} has another gradient than loss.backward() has given it, and summed, "
+    "for elastic() got shard=[...]: the script sets it by hand or takes it away, or sets requires_grad "
+    "between a batch and its run.step; set requires_grad before `for batch in run.batches():`, or use "
+    "shard='optimizer'"
+)
+
+
 class BlockExchange(Protocol):
     """How a block's parameters come from the workers that keep them, and gradients to these."""
 
@@ -108,7 +125,17 @@ class DividedBlock:
         self._ready: set[int] = set()  # places of parameters with a gradient in this backward pass
         self._watched: set[int] = set()
         self.is_read = False  #: by Swell, which knows what is away
-        module.register_state_dict_pre_hook(lambda *_: self._check_read())
+        self.is_tried = False  #: by a trial run, that refuses what it would while parameters are away
+        #: Some parameters have gradients of the pass under way, which are not in its step yet.
+        self.has_own_gradient = False
+        #: All elements of the parameters that are away, and of gradients that were taken.
+        self._nothing = torch.full((), math.nan, dtype=self.dtype, device=self.device)
+        self._left: list[int] = []  # by parameter: where its memory is
+        self._taken: dict[int, torch.Tensor] = {}  # what is in place of gradients, by place
+        module.register_state_dict_pre_hook(lambda *_: self._check_use("state_dict() of", READ_WHOLE))
+        module.register_load_state_dict_pre_hook(
+            lambda *_: self._check_use("load_state_dict() of", LOAD_BEFORE)
+        )
         module.register_forward_pre_hook(lambda *_: self._enter(), prepend=True)
         module.register_forward_hook(lambda _, __, output: self._leave(output), always_call=True)
 
@@ -125,11 +152,12 @@ class DividedBlock:
             return
         self._full = None
         for parameter in self.parameters:
-            nothing = torch.full((), math.nan, dtype=self.dtype, device=self.device)
-            parameter.data = nothing.expand(parameter.shape)
+            parameter.data = self._nothing.expand(parameter.shape)
+        self._note_left()
 
     def bring(self, values: Sequence[torch.Tensor]) -> None:
-        """The parameters are here from now on: one flat tensor for each."""
+        """The parameters are here from now on: one flat tensor for each. Raises LoopError."""
+        self.check_written()
         self._is_away, self._full = False, None
         self._point_to(values)
 
@@ -138,6 +166,7 @@ class DividedBlock:
         if self._full is not None:
             return self._full
         assert self.exchange is not None  # noqa: S101 - something is away
+        self._check_left()
         full = self.exchange.gather(self)
         if self._is_away:  # else all have come meanwhile, for there are no others left
             self._full = full
@@ -151,6 +180,20 @@ class DividedBlock:
     def _point_to(self, values: Sequence[torch.Tensor]) -> None:
         for parameter, part in zip(self.parameters, values, strict=True):
             parameter.data = part.view(parameter.shape)
+        self._note_left()
+
+    def _note_left(self) -> None:
+        self._left = [each.data_ptr() for each in self.parameters]
+
+    def _check_left(self) -> None:
+        if self._is_away and self._left != [each.data_ptr() for each in self.parameters]:
+            raise LoopError(WRITTEN.format(name=self.name))
+
+    def check_written(self) -> None:
+        """Raises LoopError where the script has written to parameters that are not here."""
+        self._check_left()
+        if self._is_away and not math.isnan(self._nothing.item()):
+            raise LoopError(WRITTEN.format(name=self.name))
 
     def empty(self, size: int | None = None) -> torch.Tensor:
         """Room for so many of its elements, or for all, flat."""
@@ -160,13 +203,12 @@ class DividedBlock:
         parts: tuple[torch.Tensor, ...] = flat.split([parameter.numel() for parameter in self.parameters])
         return parts
 
-    def _check_read(self) -> None:
-        """Raises LoopError where the script asks for parameters of which this worker has a part."""
-        if self._is_away and not self.is_read:
+    def _check_use(self, call: str, remedy: str) -> None:
+        """Raises LoopError where the script wants all parameters, of which this worker has a part."""
+        if (self._is_away or self.is_tried) and not self.is_read:
             raise LoopError(
-                f"the script calls state_dict() of a model whose block {self.name!r} is divided among the "
-                "workers (shard=[...]); read the whole one from a checkpoint with "
-                "swell.train.load_checkpoint(folder), or on the leader after the last step"
+                f"the script calls {call} a model whose block {self.name!r} is divided among the workers "
+                f"(shard=[...]); {remedy}"
             )
 
     # ---------------------------------------------------------------- forward
@@ -217,6 +259,7 @@ class DividedBlock:
     # ---------------------------------------------------------------- backward
     def begin_step(self, factor: float) -> None:
         """Forget what a step before has left. `factor`: of the gradients of its first pass."""
+        self.check_written()
         self.gradient, self.has_gradient, self.factor = None, [False] * len(self.parameters), factor
         self._has_begun = True
         if self.exchange is not None:
@@ -226,9 +269,14 @@ class DividedBlock:
         for place, parameter in enumerate(self.parameters):
             if parameter.requires_grad and place not in self._watched:
                 self._watched.add(place)
+                parameter.register_hook(lambda _, place=place: self._make_way(place))
                 parameter.register_post_accumulate_grad_hook(lambda _, place=place: self._note(place))
 
     def abandon_backward(self) -> None:
+        for place in self._taken:
+            self.parameters[place].grad = None
+        self._taken.clear()
+        self.has_own_gradient = False
         self._ready.clear()
         self._hooks.clear()
         self._num_entered, self.is_reduced = 0, False
@@ -243,8 +291,29 @@ class DividedBlock:
         if self._is_away and torch._C._current_graph_task_id() != -1:
             self.gather_again()
 
+    def _make_way(self, place: int) -> None:
+        """A parameter gets one more gradient of this step."""
+        if place in self._taken:
+            self._check_taken(place)
+            self.parameters[place].grad = None
+            del self._taken[place]
+
+    def _check_taken(self, place: int) -> None:
+        if self.parameters[place].grad is not self._taken.get(place):
+            raise LoopError(CHANGED.format(name=self.name))
+
+    def end_pass(self) -> None:
+        """The script's pass is over. Raises LoopError where it has changed gradients that were summed."""
+        self.has_own_gradient = False
+        if self.exchange is not None:
+            for place, parameter in enumerate(self.parameters):
+                self._check_taken(place)
+                parameter.grad = None
+        self._taken.clear()
+
     def _note(self, place: int) -> None:
         """A parameter has its gradient of this pass."""
+        self.has_own_gradient = True
         if self.exchange is None or torch._C._current_graph_task_id() == -1:
             return
         self._ready.add(place)
@@ -282,6 +351,11 @@ class DividedBlock:
         self.reduce()
         self.is_reduced = False
         self.release()
+        if self.exchange is not None:
+            for place, has in enumerate(self.has_gradient):
+                if has and place not in self._taken:
+                    parameter = self.parameters[place]
+                    self._taken[place] = parameter.grad = self._nothing.expand(parameter.shape)
 
 
 def _same(thing: Any) -> Any:

@@ -19,12 +19,6 @@ WEIGHTED = (
     "loss.backward(), when the weight is not known yet; leave the weight out, or use shard='optimizer'"
 )
 
-WRITTEN = (
-    "a parameter of a block that is divided (elastic(shard=[...])) has a gradient that no backward pass of "
-    "this step has given it: the script sets it by hand, or sets requires_grad between a batch and its "
-    "run.step; call loss.backward(), and set requires_grad before `for batch in run.batches():`"
-)
-
 
 class DividedGradients(FastGradients):
     """Those of all other parameters are summed in one piece, at the end of the step.
@@ -98,10 +92,8 @@ class DividedGradients(FastGradients):
     def _check(self, part: Pass) -> None:
         if part.weight != self._passes[self._number].weight:
             raise LoopError(WEIGHTED)
-        if self._is_apart and any(
-            each.grad is not None for block in self._blocks for each in block.parameters
-        ):
-            raise LoopError(WRITTEN)
+        for block in self._blocks:
+            block.end_pass()
 
     # ---------------------------------------------------------------- within a backward pass
     def _note_backward(self, block: DividedBlock) -> None:

@@ -1,4 +1,4 @@
-"""A watch for reads of a divided block's parameters while the block does not compute.
+"""A watch for uses of a divided block's parameters while the block does not compute.
 
 Where a job has several workers the parameters are not there then, and a script that averages weights, say,
 would average numbers that are none. A trial run, in which they are there, finds such a script and says so.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from types import FrameType
 from typing import Any
 
@@ -29,7 +30,8 @@ QUESTIONS = {
     *("numel", "nelement", "size", "dim", "ndimension", "stride", "storage_offset", "element_size"),
     *("is_contiguous", "is_floating_point", "is_complex", "is_signed", "is_inference", "get_device"),
     *("data_ptr", "untyped_storage", "requires_grad_", "register_hook", "__hash__"),
-    "register_post_accumulate_grad_hook",
+    *("register_post_accumulate_grad_hook", "ones_like", "zeros_like", "empty_like", "full_like"),
+    *("rand_like", "randn_like", "randint_like", "new_zeros", "new_ones", "new_empty", "new_full"),
 }
 
 
@@ -47,13 +49,19 @@ class ReadWatch(TorchFunctionMode):
     def open(self) -> None:
         if not self._is_open and self._blocks:
             self._is_open = True
+            self._tell(True)
             self.__enter__()  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
         """Look at no more, unless the script is within a mode of its own."""
         if self._is_open and _get_current_function_mode() is self:
             self._is_open = False
+            self._tell(False)
             self.__exit__(None, None, None)
+
+    def _tell(self, is_tried: bool) -> None:
+        for _, block in self._blocks.values():
+            block.is_tried = is_tried
 
     def __torch_function__(
         self,
@@ -64,24 +72,59 @@ class ReadWatch(TorchFunctionMode):
     ) -> Any:
         """Raises LoopError for a read of what will not be there."""
         kwargs = kwargs or {}
-        if self._is_open and _reads(function):
+        if self._is_open and (use := _use_of(function)) is not None:
             for tensor in _tensors([*args, *kwargs.values()]):
                 name, block = self._blocks.get(id(tensor), ("", None))
-                if block is not None and not block.is_computing and _is_by_script():
-                    raise LoopError(
-                        f"the script reads the parameter {name!r} while the block {block.name!r} does not "
-                        "compute; with several workers it is not there then, for elastic() got shard=[...]: "
-                        "take out what reads it, such as an average of weights or a norm for a log, call the "
-                        "block as a module, or use shard='optimizer'"
-                    )
+                if block is None or (block.is_computing and use is not Use.WRITE):
+                    continue
+                is_meant = (
+                    block.has_own_gradient and _is_in_script() if use is Use.GRADIENT else _is_by_script()
+                )
+                if is_meant:
+                    raise LoopError(use.value.format(name=name, block=block.name))
         return function(*args, **kwargs)
 
 
-def _reads(function: Callable[..., Any]) -> bool:
+class Use(Enum):
+    """What a script does with a parameter, and what it is told."""
+
+    READ = (
+        "the script reads the parameter {name!r} while the block {block!r} does not compute; with several "
+        "workers it is not there then, for elastic() got shard=[...]: take out what reads it, such as an "
+        "average of weights or a norm for a log, call the block as a module, or use shard='optimizer'"
+    )
+    WRITE = (
+        "the script writes to the parameter {name!r} of the block {block!r}; with several workers that would "
+        "be lost, for elastic() got shard=[...]: load or initialise weights before elastic(), or use "
+        "shard='optimizer'"
+    )
+    GRADIENT = (
+        "the script reads or sets the gradient of {name!r} between loss.backward() and run.step; with "
+        "several workers that of the block {block!r} is summed by then, and not there, for elastic() got "
+        "shard=[...]: use the norm that torch.nn.utils.clip_grad_norm_ returns, set requires_grad before "
+        "`for batch in run.batches():`, or use shard='optimizer'"
+    )
+
+
+def _use_of(function: Callable[..., Any]) -> Use | None:
+    """What one of torch's functions does with a parameter; None: it can be called where this one is away."""
     name = getattr(function, "__name__", "")
     if name in ("__get__", "__set__", "__delete__"):
-        return name == "__get__" and getattr(getattr(function, "__self__", None), "__name__", "") in VIEWS
-    return name not in QUESTIONS
+        attribute = getattr(getattr(function, "__self__", None), "__name__", "")
+        if attribute == "grad":
+            return Use.GRADIENT
+        use = Use.READ if name == "__get__" else Use.WRITE
+        return use if attribute in VIEWS else None
+    if name in QUESTIONS:
+        return None
+    is_in_place = name.endswith("_") and not name.endswith("__")
+    return Use.WRITE if is_in_place or name == "__setitem__" else Use.READ
+
+
+def _is_in_script() -> bool:
+    """Whether the script itself calls, and no function of a library for it."""
+    frame = sys._getframe(2)
+    return not frame.f_code.co_filename.startswith((TORCH, TRAIN))
 
 
 def _is_by_script() -> bool:

@@ -7,6 +7,7 @@ and gradients that are not divided themselves (ZeRO-1) stays as it was.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice, pairwise
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 
 from swell.train.collective.gradients import LoopError
+from swell.train.sharding.away_state import AwayState
 from swell.train.sharding.block_exchange import LoneExchange
 from swell.train.sharding.divided_block import BlockExchange, DividedBlock
 from swell.train.sharding.intervals import common, size
@@ -77,6 +79,10 @@ class StateShard:
         """Whether the parameter's elements are not here, or just while its block is gathered."""
         block = self._block_of.get(id(parameter))
         return block is not None and block.is_away
+
+    def takes_gradient(self, parameter: torch.Tensor) -> bool:
+        """Whether its gradient is not here between the backward pass and the update."""
+        return self.divides(parameter) and self.exchange is not None
 
     def whole_bytes(self) -> int:
         """Bytes of the whole state, estimated from this worker's part of it."""
@@ -156,9 +162,9 @@ class StateShard:
             is_divided: it has hyperparameters only, and what is kept here stays.
         """
         if is_divided:
-            kept = dict(self._optimizer.state)
+            kept = self._optimizer.state
             self._optimizer.load_state_dict(state_dict)
-            self._optimizer.state.update(kept)
+            self._optimizer.state = kept
         elif self.loads_to_host:
             parameters = self._parameters()
             state = {parameters[place]: kept for place, kept in state_dict["state"].items()}
@@ -202,8 +208,8 @@ class StateShard:
 
     def _fill(self, whole: StatePieces) -> None:
         """Let the optimizer keep what these pieces, one of each parameter, have."""
-        state = self._optimizer.state
-        state.clear()
+        state: defaultdict[torch.Tensor, Any] = defaultdict(dict)
+        self._optimizer.state = state
         for piece in whole.pieces:
             parameter = self.places.parameters[piece.place]
             if piece.kept:
@@ -217,17 +223,19 @@ class StateShard:
 
     def _empty(self) -> None:
         """The optimizer keeps nothing, nor do modules: all is in pieces."""
-        self._optimizer.state.clear()
+        self._optimizer.state = AwayState(lambda: self._is_asked)
         for block in self.blocks:
             block.send_away()
 
     # ---------------------------------------------------------------- a step
     def _enter(self) -> None:
-        groups, state = self._optimizer.param_groups, self._optimizer.state
+        groups = self._optimizer.param_groups
         if len(groups) != self._num_groups:
             raise RuntimeError(ADDED)
         if self._pieces is None or self._outside:
             return
+        state: defaultdict[torch.Tensor, Any] = defaultdict(dict)
+        self._optimizer.state = state
         self._outside = [group["params"] for group in groups]
         self._tensors = [self.places.elements(piece) for piece in self._pieces.pieces]
         group_of = {
@@ -253,7 +261,7 @@ class StateShard:
         for piece, tensor in zip(self._pieces.pieces, self._tensors, strict=True):
             piece.kept = checked(state.get(tensor, {}), tensor)
             piece.gradient = tensor.grad = None
-        state.clear()
+        self._optimizer.state = AwayState(lambda: self._is_asked)
         for group, parameters in zip(groups, self._outside, strict=True):
             group["params"] = parameters
         self._outside, self._tensors = [], []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -391,7 +392,7 @@ class TrainState:
             self.optimizer.load_state_dict(tree["optimizer"])
         else:
             self.shard.load(tree["optimizer"], is_divided=tree.get("is_divided", False))
-        for optimizer in self.optimizers:
+        for optimizer in self.optimizers if self.shard is None or self.shard.is_whole else ():
             _lay_out_alike(optimizer)
         for name, part in self._options().items():
             if part is not None and tree.get(name) is not None:
@@ -422,7 +423,8 @@ class TrainState:
         if _is_same_memory(self._model_state(is_shared), values):
             return
         lacking = self._divided if is_shared else set()
-        answer = self._plain_model.load_state_dict(values, strict=not lacking)
+        with nullcontext() if self.shard is None else self.shard.reading():
+            answer = self._plain_model.load_state_dict(values, strict=not lacking)
         if missing := {*answer.missing_keys} - lacking:
             raise RuntimeError(f"the state lacks {_listed(missing)}, which this script's model has")
 
