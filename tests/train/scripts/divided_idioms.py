@@ -100,6 +100,13 @@ def reentrant() -> nn.Module:
     return model
 
 
+def shared() -> nn.Module:
+    """One block under two names, as ALBERT's layers are."""
+    model = LanguageModel()
+    model.blocks[1] = model.blocks[0]
+    return model
+
+
 class Retried(LanguageModel):
     """Half of each backward pass is made twice, for its first try fails; a parameter is never used."""
 
@@ -164,6 +171,7 @@ MODELS = {
     "checkpointed within": checkpointed_within,
     "reentrant": reentrant,
     "retried": Retried,
+    "shared": shared,
     "frozen": frozen,
     "lora": lora,
     "momentum": LanguageModel,
@@ -208,7 +216,7 @@ for _ in run.epochs():
             loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         run.step(loss)
-        was_away |= blocks[1].mix.weight.untyped_storage().nbytes() < 8 * LENGTH * LENGTH
+        was_away |= blocks[-1].mix.weight.untyped_storage().nbytes() < 8 * LENGTH * LENGTH
 
 if run.is_leader:
     with open(result, "w") as file:

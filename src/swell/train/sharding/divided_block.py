@@ -133,9 +133,9 @@ class DividedBlock:
         self._left: list[int] = []  # by parameter: where its memory is
         self._taken: dict[int, torch.Tensor] = {}  # what is in place of gradients, by place
         module.register_state_dict_pre_hook(lambda *_: self._check_use("state_dict() of", READ_WHOLE))
-        module.register_load_state_dict_pre_hook(
+        self.load_hook: int = module.register_load_state_dict_pre_hook(
             lambda *_: self._check_use("load_state_dict() of", LOAD_BEFORE)
-        )
+        ).id
         module.register_forward_pre_hook(lambda *_: self._enter(), prepend=True)
         module.register_forward_hook(lambda _, __, output: self._leave(output), always_call=True)
 
@@ -421,11 +421,16 @@ def _innermost(model: nn.Module, modules: Sequence[tuple[str, nn.Module]]) -> di
 
     Raises LoopError for a parameter that is in two places.
     """
-    names = [name for name, _ in modules]
+    names = {id(module): name for name, module in modules}
+    known = {  # by any name that a block has in the model
+        alias: names[id(module)]
+        for alias, module in model.named_modules(remove_duplicate=False)
+        if id(module) in names
+    }
     holders: dict[int, str] = {}
     for path, parameter in model.named_parameters(remove_duplicate=False):
-        within = [name for name in names if not name or path.startswith(f"{name}.")]
-        holder = max(within, key=len, default="")
+        within = [alias for alias in known if not alias or path.startswith(f"{alias}.")]
+        holder = known[max(within, key=len)] if within else ""
         if holders.setdefault(id(parameter), holder) != holder:
             other = holders[id(parameter)]
             raise LoopError(

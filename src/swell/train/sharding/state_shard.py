@@ -80,6 +80,11 @@ class StateShard:
         block = self._block_of.get(id(parameter))
         return block is not None and block.is_away
 
+    @property
+    def load_hooks(self) -> set[int]:
+        """What refuses the script's loads of blocks, by the ids of hooks."""
+        return {block.load_hook for block in self.blocks}
+
     def takes_gradient(self, parameter: torch.Tensor) -> bool:
         """Whether its gradient is not here between the backward pass and the update."""
         return self.divides(parameter) and self.exchange is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -367,7 +367,7 @@ class TrainState:
         From then on, until `load`, the model is neither the one nor the other.
         """
         model = self._plain_model
-        if not _is_plain(model):
+        if not _is_plain(model, set() if self.shard is None else self.shard.load_hooks):
             return {}
         self.is_torn = True
         held = {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
@@ -493,10 +493,15 @@ def _lay_out_alike(optimizer: torch.optim.Optimizer) -> None:
                 kept[key] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
 
 
-def _is_plain(model: nn.Module) -> bool:
-    """Whether loading a state dict does no more than copy tensors, as far as one can see."""
+def _is_plain(model: nn.Module, own_hooks: Set[int]) -> bool:
+    """Whether loading a state dict does no more than copy tensors, as far as one can see.
+
+    Args:
+        own_hooks: Swell's, by their ids.
+    """
     return type(model).load_state_dict is nn.Module.load_state_dict and not any(
-        module._load_state_dict_pre_hooks or module._load_state_dict_post_hooks for module in model.modules()
+        module._load_state_dict_pre_hooks.keys() - own_hooks or module._load_state_dict_post_hooks
+        for module in model.modules()
     )
 
 
