@@ -181,6 +181,19 @@ def test_what_is_lost_with_its_node_tells_why() -> None:
     assert told.startswith("lost all its workers") and told.endswith(why)
 
 
+def test_what_a_lost_worker_wrote_last_tells_why() -> None:
+    bench = Bench()
+    generation = bench.run("a", 4)
+    ended = "worker 0 exited with status 143; its log ends:\nstep 7\nparts of the state are lost\n"
+    bench.say(
+        GangEnded(
+            at_s=bench.now_s, job_id="a", generation=generation, outcome=Outcome.LOST, steps=0, message=ended
+        )
+    )
+    [told] = [story.text for _, story in bench.core.stories() if story.code == "requeued"]
+    assert told.endswith("worker 0 exited with status 143; its log ends: parts of the state are lost")
+
+
 def test_a_gang_of_which_nothing_is_heard_is_not_believed_to_do_more_than_there_is() -> None:
     """Its machine is gone, and its lease is not over."""
     bench = Bench()

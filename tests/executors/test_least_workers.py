@@ -182,7 +182,7 @@ def test_a_trial_of_a_whole_state_that_lacks_memory_comes_again_without_its_comp
     tries.end(None, OUT_OF_MEMORY)
     assert not tries.welcome.compares
     tries.measure()
-    assert [finding.name for finding in tries.profile.findings] == ["not-compared"]
+    assert [finding.name for finding in tries.profile.findings or ()] == ["not-compared"]
     tries = Tries(holders=0)
     tries.end(None, OUT_OF_MEMORY)
     tries.end(None, OUT_OF_MEMORY)

@@ -687,7 +687,8 @@ def _requeue(state: HeadState, record: JobRecord, cause: str, message: str = "")
     """`message`: how its workers ended; the log of one may follow in further lines."""
     record.become(NO_GANG)
     record.status.end_warnings_of_gang()
-    how = f": {message.splitlines()[0]}" if message else ""
+    first, *log = message.strip().splitlines() or [""]
+    how = f": {first} {log[-1]}" if log and first.endswith(":") else f": {first}" if first else ""
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint{how}")
 
 

@@ -32,6 +32,7 @@ class Stack(nn.Module):
 
 
 model = Stack()
+first, second, *_ = [block for block in model.blocks if isinstance(block, nn.Linear)]
 initial = {name: value.clone() for name, value in model.state_dict().items()}
 averaged = torch.optim.swa_utils.AveragedModel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -40,7 +41,7 @@ run = train.elastic(model, optimizer, loader, epochs=10, shard=[nn.Linear])
 if habit == "before":
     model(data)
 if habit == "initialised":
-    nn.init.ones_(model.blocks[0].weight)
+    nn.init.ones_(first.weight)
 if habit == "loaded at once":
     model.load_state_dict(initial)
 scaler = torch.amp.GradScaler("cpu")
@@ -68,11 +69,11 @@ for epoch in run.epochs():
         model.state_dict()
     if epoch == 2:
         if habit == "filled":
-            torch.nn.init.constant_(model.blocks[1].weight, 0.1)
+            nn.init.constant_(second.weight, 0.1)
         if habit == "filled data":
-            model.blocks[1].weight.data.fill_(0.1)
+            second.weight.data.fill_(0.1)
         if habit == "replaced":
-            model.blocks[1].weight.data = torch.ones(4, 4)
+            second.weight.data = torch.ones(4, 4)
         if habit == "loaded":
             model.load_state_dict(initial)
         if habit == "state cleared":

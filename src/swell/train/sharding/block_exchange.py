@@ -242,8 +242,8 @@ class GroupExchange:
             raise LoopError(
                 "the workers compute different blocks of a model that is divided among them "
                 f"(shard=[...]): {told_by}. All have to call the model alike: take out what only one of them "
-                "does, such as an evaluation on rank 0, and blocks that are left out at random; where experts "
-                "get tokens on some workers only, name the layer that has all experts in shard"
+                "does, such as an evaluation on rank 0, and blocks that are left out at random; where "
+                "experts get tokens on some workers only, name the layer that has all experts"
             )
 
 

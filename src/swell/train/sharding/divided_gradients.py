@@ -111,7 +111,7 @@ class DividedGradients(FastGradients):
                 other.release()
 
     def _end_failed_backward(self) -> None:
-        """Of one that raised, and whose error the script caught, torch does not tell the end."""
+        """A backward pass that raised is over, if the script caught that: torch does not tell its end."""
         if self._is_backward:
             self._end_backward()
 

@@ -75,17 +75,19 @@ class ReadWatch(TorchFunctionMode):
         if self._is_open and (use := _use_of(function)) is not None:
             for tensor in _tensors([*args, *kwargs.values()]):
                 name, block = self._blocks.get(id(tensor), ("", None))
-                if block is None or (block.is_computing and use is not Use.WRITE):
+                if block is None or (block.is_computing and use is not ParameterUse.WRITE):
                     continue
                 is_meant = (
-                    block.has_own_gradient and _is_in_script() if use is Use.GRADIENT else _is_by_script()
+                    block.has_own_gradient and _is_in_script()
+                    if use is ParameterUse.GRADIENT
+                    else _is_by_script()
                 )
                 if is_meant:
                     raise LoopError(use.value.format(name=name, block=block.name))
         return function(*args, **kwargs)
 
 
-class Use(Enum):
+class ParameterUse(Enum):
     """What a script does with a parameter, and what it is told."""
 
     READ = (
@@ -106,19 +108,19 @@ class Use(Enum):
     )
 
 
-def _use_of(function: Callable[..., Any]) -> Use | None:
+def _use_of(function: Callable[..., Any]) -> ParameterUse | None:
     """What one of torch's functions does with a parameter; None: it can be called where this one is away."""
     name = getattr(function, "__name__", "")
     if name in ("__get__", "__set__", "__delete__"):
         attribute = getattr(getattr(function, "__self__", None), "__name__", "")
         if attribute == "grad":
-            return Use.GRADIENT
-        use = Use.READ if name == "__get__" else Use.WRITE
+            return ParameterUse.GRADIENT
+        use = ParameterUse.READ if name == "__get__" else ParameterUse.WRITE
         return use if attribute in VIEWS else None
     if name in QUESTIONS:
         return None
     is_in_place = name.endswith("_") and not name.endswith("__")
-    return Use.WRITE if is_in_place or name == "__setitem__" else Use.READ
+    return ParameterUse.WRITE if is_in_place or name == "__setitem__" else ParameterUse.READ
 
 
 def _is_in_script() -> bool:
