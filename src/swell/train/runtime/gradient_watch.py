@@ -35,7 +35,8 @@ class GradientWatch:
 
     def _note(self, parameter: nn.Parameter) -> None:
         gradient = parameter.grad
-        assert gradient is not None  # noqa: S101 - it was just accumulated
+        if gradient is None:  # a hook of the script has taken it
+            return
         self._left[id(parameter)] = gradient, gradient._version
         if self._is_copying:
             self._copies[id(parameter)] = sampled([parameter])
