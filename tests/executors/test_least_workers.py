@@ -187,7 +187,7 @@ def test_a_trial_of_a_whole_state_that_lacks_memory_comes_again_without_its_comp
     tries.end(None, OUT_OF_MEMORY)
     tries.end(None, OUT_OF_MEMORY)
     assert tries.failure.outcome is Outcome.LOST
-    assert "killed by the kernel" in tries.failure.message
+    assert "worker 1 was killed" in tries.failure.message
 
 
 def test_a_profile_that_was_kept_holds_for_jobs_that_may_have_so_many_workers(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ Argument: the habit, see the loop.
 
 import random
 import sys
+from collections import defaultdict
 
 import torch
 from torch import nn
@@ -18,10 +19,23 @@ torch.manual_seed(1)
 data = torch.randn(32, 4)
 
 
+class InPlace(nn.Linear):
+    """A block that reads its parameters in what it does in place."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = super().forward(x).clone()
+        y[:, :2] = self.weight[:2, 0]
+        y += self.bias
+        return y.mul_(self.bias)
+
+
+KINDS = {"in place": InPlace}
+
+
 class Stack(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(nn.Linear(4, 4) for _ in range(4))
+        self.blocks = nn.ModuleList(KINDS.get(habit, nn.Linear)(4, 4) for _ in range(4))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         for number, block in enumerate(self.blocks):
@@ -36,6 +50,7 @@ first, second, *_ = [block for block in model.blocks if isinstance(block, nn.Lin
 initial = {name: value.clone() for name, value in model.state_dict().items()}
 averaged = torch.optim.swa_utils.AveragedModel(model)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+fresh = optimizer.state_dict()
 loader = DataLoader(TensorDataset(data), batch_size=8)
 run = train.elastic(model, optimizer, loader, epochs=10, shard=[nn.Linear])
 if habit == "before":
@@ -48,17 +63,27 @@ scaler = torch.amp.GradScaler("cpu")
 for epoch in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()
+        if habit == "zeroed before":
+            for parameter in model.parameters():
+                parameter.grad = None
         loss = model(x).square().mean()
         (scaler.scale(loss) if habit == "scaler" else loss).backward()
         if habit == "written":
             model.blocks[0].weight.grad = torch.ones(4, 4)
         if habit == "own norm":
             torch.nn.utils.get_total_norm([each.grad for each in model.parameters() if each.grad is not None])
+        if habit.startswith("zeroed between") and run.steps > (0 if "early" in habit else 12):
+            optimizer.zero_grad(set_to_none="numbers" not in habit)
         if habit == "taken" and run.steps > 12:
             model.blocks[0].weight.grad = None
         if habit == "gradient":
             print(float(sum(each.grad.norm() for each in model.parameters() if each.grad is not None)))
         run.step(loss, weight=2.0 if habit == "weight" else None)
+        if habit == "zeroed after":
+            for parameter in model.parameters():
+                if parameter.grad is not None:
+                    parameter.grad.zero_()
+                parameter.grad = None
         if habit == "average":
             averaged.update_parameters(model)
         if habit == "log":
@@ -78,6 +103,10 @@ for epoch in run.epochs():
             model.load_state_dict(initial)
         if habit == "state cleared":
             optimizer.state.clear()
+        if habit == "state loaded":
+            optimizer.load_state_dict({"state": {}, "param_groups": fresh["param_groups"]})
+        if habit == "state replaced":
+            optimizer.state = defaultdict(dict)
         if habit == "state zeroed":
             for kept in optimizer.state.values():
                 kept["momentum_buffer"].zero_()

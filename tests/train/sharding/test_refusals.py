@@ -140,6 +140,12 @@ def _mixed() -> nn.Module:
     return model
 
 
+def _whole_numbers() -> nn.Module:
+    model = Pair()
+    model.second.bias = nn.Parameter(torch.zeros(4, dtype=torch.int8), requires_grad=False)
+    return model
+
+
 def _compiled() -> nn.Module:
     model = Pair()
     model.second = torch.compile(model.second)  # type: ignore[assignment]
@@ -154,6 +160,7 @@ def _compiled() -> nn.Module:
         (Pair, nn.Linear(4, 4), r"shard=\[Linear\], and the model has no such module"),
         (_tied, nn.Linear, "'second.weight', which is in the block 'second' and in 'first'"),
         (_mixed, nn.Linear, "'second' with parameters of torch.float32 on cpu, torch.float64 on cpu"),
+        (_whole_numbers, nn.Linear, "'second' with parameters of torch.int8; register"),
         (_compiled, nn.Linear, "torch.compile"),
     ],
 )
@@ -180,6 +187,10 @@ HABITS = {
     "replaced": "the script writes to parameters of the block 'blocks.1'",
     "loaded": "load before elastic()",
     "state cleared": "the script uses optimizer.state",
+    "state replaced": "the script uses optimizer.state",
+    "zeroed between": "takes it away",
+    "zeroed between numbers": "has another gradient than loss.backward() has given it",
+    "state loaded": "calls load_state_dict() of its optimizer",
     "state zeroed": "the script uses optimizer.state",
 }
 
@@ -195,6 +206,17 @@ def test_a_habit_that_does_not_go_with_divided_blocks_is_named(
     statuses = [agent.exit_status(worker) for worker in (0, 1)]
     assert any(statuses), statuses
     assert told in agent.logs()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("habit", ["zeroed before", "zeroed after", "in place", "none"])
+def test_a_habit_that_goes_with_divided_blocks_is_not_refused(
+    start_agent: Callable[..., FakeAgent], habit: str
+) -> None:
+    agent = start_agent(total_steps=40, checkpoint_interval_s=1e9, ends_when_told=True)
+    agent.start_ready([0, 1], CURVE.with_name("shard_habits.py"), habit)
+    agent.regroup([0, 1], source=None)
+    assert [agent.exit_status(worker) for worker in (0, 1)] == [0, 0], agent.logs()
 
 
 @pytest.fixture

@@ -49,6 +49,7 @@ def test_a_group_of_a_trial_makes_its_steps_as_the_job_will(
         ("log", "'blocks.0.weight'"),
         ("functional", "'blocks.0.weight'"),
         ("gradient", "reads or sets the gradient of 'blocks.0.weight'"),
+        ("zeroed between early", "takes it away"),
         ("initialised", "writes to the parameter 'blocks.0.weight'"),
         ("loaded at once", "load before elastic()"),
         ("state_dict", "calls state_dict() of"),
@@ -64,7 +65,7 @@ def test_a_script_that_reads_what_will_not_be_there_is_told(
     assert told in agent.logs()
 
 
-@pytest.mark.parametrize("habit", ["none", "alone"])
+@pytest.mark.parametrize("habit", ["none", "alone", "zeroed before", "zeroed after", "in place"])
 def test_a_script_that_reads_none_is_tried_as_any(start_agent: Callable[..., FakeAgent], habit: str) -> None:
     agent = start_agent(mode="profile", total_steps=None, local_batches=(4, 8))
     agent.start(0, CURVE.with_name("shard_habits.py"), habit)

@@ -133,7 +133,7 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
     if status == OVER_MEMORY:
         return f"worker {member.number} was killed: the processes of its job went beyond their {log_tail}"
     if status == OUT_OF_MEMORY:
-        return f"worker {member.number} was killed by the kernel: {log_tail}"
+        return f"worker {member.number} was killed {log_tail}"
     if status < 0:
         return f"worker {member.number} was killed by {signal_name(-status)}"
     text = f"worker {member.number} exited with status {status}"

@@ -126,12 +126,13 @@ class DividedBlock:
         self._watched: set[int] = set()
         self.is_read = False  #: by Swell, which knows what is away
         self.is_tried = False  #: by a trial run, that refuses what it would while parameters are away
-        #: Some parameters have gradients of the pass under way, which are not in its step yet.
-        self.has_own_gradient = False
-        #: All elements of the parameters that are away, and of gradients that were taken.
-        self._nothing = torch.full((), math.nan, dtype=self.dtype, device=self.device)
+        self._own: set[int] = set()  # places of parameters with a gradient of the pass under way
+        #: All elements of the parameters that are away.
+        self.nothing = torch.full((), math.nan, dtype=self.dtype, device=self.device)
+        self._no_gradient = self.nothing.clone()  # all elements of gradients that were taken
         self._left: list[int] = []  # by parameter: where its memory is
-        self._taken: dict[int, torch.Tensor] = {}  # what is in place of gradients, by place
+        #: What is in place of gradients, by place, and its version.
+        self._taken: dict[int, tuple[torch.Tensor, int]] = {}
         module.register_state_dict_pre_hook(lambda *_: self._check_use("state_dict() of", READ_WHOLE))
         self.load_hook: int = module.register_load_state_dict_pre_hook(
             lambda *_: self._check_use("load_state_dict() of", LOAD_BEFORE)
@@ -152,12 +153,11 @@ class DividedBlock:
             return
         self._full = None
         for parameter in self.parameters:
-            parameter.data = self._nothing.expand(parameter.shape)
+            parameter.data = self.nothing.expand(parameter.shape)
         self._note_left()
 
     def bring(self, values: Sequence[torch.Tensor]) -> None:
-        """The parameters are here from now on: one flat tensor for each. Raises LoopError."""
-        self.check_written()
+        """The parameters are here from now on: one flat tensor for each."""
         self._is_away, self._full = False, None
         self._point_to(values)
 
@@ -166,7 +166,7 @@ class DividedBlock:
         if self._full is not None:
             return self._full
         assert self.exchange is not None  # noqa: S101 - something is away
-        self._check_left()
+        self.check_left()
         full = self.exchange.gather(self)
         if self._is_away:  # else all have come meanwhile, for there are no others left
             self._full = full
@@ -185,14 +185,9 @@ class DividedBlock:
     def _note_left(self) -> None:
         self._left = [each.data_ptr() for each in self.parameters]
 
-    def _check_left(self) -> None:
+    def check_left(self) -> None:
+        """Raises LoopError where the script has given parameters that are not here other memory."""
         if self._is_away and self._left != [each.data_ptr() for each in self.parameters]:
-            raise LoopError(WRITTEN.format(name=self.name))
-
-    def check_written(self) -> None:
-        """Raises LoopError where the script has written to parameters that are not here."""
-        self._check_left()
-        if self._is_away and not math.isnan(self._nothing.item()):
             raise LoopError(WRITTEN.format(name=self.name))
 
     def empty(self, size: int | None = None) -> torch.Tensor:
@@ -259,7 +254,6 @@ class DividedBlock:
     # ---------------------------------------------------------------- backward
     def begin_step(self, factor: float) -> None:
         """Forget what a step before has left. `factor`: of the gradients of its first pass."""
-        self.check_written()
         self.gradient, self.has_gradient, self.factor = None, [False] * len(self.parameters), factor
         self._has_begun = True
         if self.exchange is not None:
@@ -273,10 +267,8 @@ class DividedBlock:
                 parameter.register_post_accumulate_grad_hook(lambda _, place=place: self._note(place))
 
     def abandon_backward(self) -> None:
-        for place in self._taken:
-            self.parameters[place].grad = None
-        self._taken.clear()
-        self.has_own_gradient = False
+        self._forget_taken()
+        self._own.clear()
         self._ready.clear()
         self._hooks.clear()
         self._num_entered, self.is_reduced = 0, False
@@ -299,27 +291,45 @@ class DividedBlock:
             del self._taken[place]
 
     def _check_taken(self, place: int) -> None:
-        if self.parameters[place].grad is not self._taken.get(place):
+        gradient, version = self._taken.get(place, (None, 0))
+        if self.parameters[place].grad is not gradient or (
+            gradient is not None and gradient._version != version
+        ):
             raise LoopError(CHANGED.format(name=self.name))
+
+    def _forget_taken(self) -> None:
+        for place in self._taken:
+            self.parameters[place].grad = None
+        self._taken.clear()
+
+    @property
+    def has_own_gradient(self) -> bool:
+        """Whether there was a backward pass, and the script's pass is not over."""
+        return len(self._own) > 0
 
     def end_pass(self) -> None:
         """The script's pass is over. Raises LoopError where it has changed gradients that were summed."""
-        self.has_own_gradient = False
         if self.exchange is not None:
-            for place, parameter in enumerate(self.parameters):
+            for place in range(len(self.parameters)):
                 self._check_taken(place)
-                parameter.grad = None
-        self._taken.clear()
+        elif self.is_tried and any(self.parameters[place].grad is None for place in self._own):
+            raise LoopError(CHANGED.format(name=self.name))
+        self._own.clear()
+        self._forget_taken()
 
     def _note(self, place: int) -> None:
         """A parameter has its gradient of this pass."""
-        self.has_own_gradient = True
+        self._own.add(place)
         if self.exchange is None or torch._C._current_graph_task_id() == -1:
             return
         self._ready.add(place)
         self.on_backward(self)
         if len(self._ready) == sum(parameter.requires_grad for parameter in self.parameters):
             self.reduce()
+
+    def contains(self, block: DividedBlock) -> bool:
+        """Whether a block lies within this one, or is it: this one may compute more once that one has."""
+        return not self.name or f"{block.name}.".startswith(f"{self.name}.")
 
     @property
     def is_trained(self) -> bool:
@@ -355,7 +365,8 @@ class DividedBlock:
             for place, has in enumerate(self.has_gradient):
                 if has and place not in self._taken:
                     parameter = self.parameters[place]
-                    self._taken[place] = parameter.grad = self._nothing.expand(parameter.shape)
+                    parameter.grad = nothing = self._no_gradient.expand(parameter.shape)
+                    self._taken[place] = nothing, nothing._version
 
 
 def _same(thing: Any) -> Any:
@@ -443,6 +454,11 @@ def _innermost(model: nn.Module, modules: Sequence[tuple[str, nn.Module]]) -> di
 
 def _check_alike(name: str, parameters: Sequence[nn.Parameter]) -> None:
     kinds = {(parameter.dtype, parameter.device) for parameter in parameters}
+    for dtype in {dtype for dtype, _ in kinds if not (dtype.is_floating_point or dtype.is_complex)}:
+        raise LoopError(
+            f"elastic() got shard=[...] and the block {name!r} with parameters of {dtype}; register what is "
+            "no floating point number as a buffer"
+        )
     if len(kinds) > 1:
         found = ", ".join(sorted(f"{dtype} on {device}" for dtype, device in kinds))
         raise LoopError(

@@ -50,6 +50,7 @@ class DividedGradients(FastGradients):
             self._is_apart = exchange is not None
             self._remake()
         super().begin(share, members)
+        self._shard.check_written()
         self._passes, self._number, self._is_backward = share.passes, 0, False
         for block in self._blocks:
             block.begin_step(share.passes[0].factor)
@@ -107,7 +108,7 @@ class DividedGradients(FastGradients):
             engine: Any = torch.autograd.Variable._execution_engine
             engine.queue_callback(self._end_backward)
         for other in self._blocks:
-            if other is not block and other.is_done:
+            if other.is_done and not other.contains(block):
                 other.release()
 
     def _end_failed_backward(self) -> None:

@@ -34,6 +34,12 @@ QUESTIONS = {
     *("rand_like", "randn_like", "randint_like", "new_zeros", "new_ones", "new_empty", "new_full"),
 }
 
+#: Methods that change their tensor, and whose names do not say so.
+AUGMENTED = {
+    *("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__imod__"),
+    *("__ipow__", "__iand__", "__ior__", "__ixor__", "__ilshift__", "__irshift__"),
+}
+
 
 class ReadWatch(TorchFunctionMode):
     """Looks at each of torch's functions that the script calls, from `open` to `close`."""
@@ -72,19 +78,23 @@ class ReadWatch(TorchFunctionMode):
     ) -> Any:
         """Raises LoopError for a read of what will not be there."""
         kwargs = kwargs or {}
-        if self._is_open and (use := _use_of(function)) is not None:
-            for tensor in _tensors([*args, *kwargs.values()]):
-                name, block = self._blocks.get(id(tensor), ("", None))
-                if block is None or (block.is_computing and use is not ParameterUse.WRITE):
-                    continue
-                is_meant = (
-                    block.has_own_gradient and _is_in_script()
-                    if use is ParameterUse.GRADIENT
-                    else _is_by_script()
-                )
-                if is_meant:
-                    raise LoopError(use.value.format(name=name, block=block.name))
+        if self._is_open:
+            written = _written_by(function, args, kwargs)
+            self._check(written, ParameterUse.WRITE)
+            if (use := _use_of(function)) is not None:
+                self._check(_others([*args, *kwargs.values()], written), use)
         return function(*args, **kwargs)
+
+    def _check(self, tensors: Iterable[torch.Tensor], use: ParameterUse) -> None:
+        for tensor in tensors:
+            name, block = self._blocks.get(id(tensor), ("", None))
+            if block is None or (block.is_computing and use is not ParameterUse.WRITE):
+                continue
+            is_meant = _is_by_script()
+            if use is ParameterUse.GRADIENT:
+                is_meant = block.has_own_gradient and _is_in_script()
+            if is_meant:
+                raise LoopError(use.value.format(name=name, block=block.name))
 
 
 class ParameterUse(Enum):
@@ -108,30 +118,44 @@ class ParameterUse(Enum):
     )
 
 
+def _written_by(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[torch.Tensor]:
+    """The tensors whose elements one of torch's functions changes."""
+    name = getattr(function, "__name__", "")
+    if name in QUESTIONS:
+        return []
+    is_in_place = name.endswith("_") and not name.endswith("__")
+    is_assigned = name in ("__set__", "__delete__") and _attribute_of(function) in VIEWS
+    changes = is_in_place or is_assigned or name in AUGMENTED
+    return list(_tensors([*(args[:1] if changes else ()), kwargs.get("out")]))
+
+
 def _use_of(function: Callable[..., Any]) -> ParameterUse | None:
-    """What one of torch's functions does with a parameter; None: it can be called where this one is away."""
+    """What a function does with parameters that it does not change; None: nothing that they lack."""
     name = getattr(function, "__name__", "")
     if name in ("__get__", "__set__", "__delete__"):
-        attribute = getattr(getattr(function, "__self__", None), "__name__", "")
+        attribute = _attribute_of(function)
         if attribute == "grad":
             return ParameterUse.GRADIENT
-        use = ParameterUse.READ if name == "__get__" else ParameterUse.WRITE
-        return use if attribute in VIEWS else None
-    if name in QUESTIONS:
-        return None
-    is_in_place = name.endswith("_") and not name.endswith("__")
-    return ParameterUse.WRITE if is_in_place or name == "__setitem__" else ParameterUse.READ
+        return ParameterUse.READ if name == "__get__" and attribute in VIEWS else None
+    return None if name in QUESTIONS else ParameterUse.READ
+
+
+def _attribute_of(function: Callable[..., Any]) -> str:
+    """The name of the attribute of tensors that is got or set."""
+    return getattr(getattr(function, "__self__", None), "__name__", "")
 
 
 def _is_in_script() -> bool:
-    """Whether the script itself calls, and no function of a library for it."""
-    frame = sys._getframe(2)
+    """Whether the script itself calls, or a library other than torch, and neither torch nor Swell for it."""
+    frame = sys._getframe(3)
     return not frame.f_code.co_filename.startswith((TORCH, TRAIN))
 
 
 def _is_by_script() -> bool:
     """Whether the script reads, and neither Swell nor the optimizer for Swell."""
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(3)
     is_by_script = False
     while frame is not None:
         folder = os.path.dirname(frame.f_code.co_filename)
@@ -140,6 +164,11 @@ def _is_by_script() -> bool:
         is_by_script |= not folder.startswith(TORCH)
         frame = frame.f_back
     return is_by_script
+
+
+def _others(things: Iterable[Any], written: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
+    ids = set(map(id, written))
+    return (tensor for tensor in _tensors(things) if id(tensor) not in ids)
 
 
 def _tensors(things: Iterable[Any]) -> Iterator[torch.Tensor]:

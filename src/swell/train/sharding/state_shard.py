@@ -16,9 +16,9 @@ from typing import Any
 import torch
 
 from swell.train.collective.gradients import LoopError
-from swell.train.sharding.away_state import AwayState
+from swell.train.sharding.away_state import AWAY, AwayState
 from swell.train.sharding.block_exchange import LoneExchange
-from swell.train.sharding.divided_block import BlockExchange, DividedBlock
+from swell.train.sharding.divided_block import WRITTEN, BlockExchange, DividedBlock
 from swell.train.sharding.intervals import common, size
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
 
@@ -46,7 +46,8 @@ class StateShard:
         optimizer.register_step_pre_hook(lambda *_: self._enter())
         optimizer.register_step_post_hook(lambda *_: self.leave_step())
         optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
-        self._is_asked = False  # for its state dict, by Swell
+        optimizer.register_load_state_dict_pre_hook(lambda *_: self._check_loaded())
+        self._is_asked = False  # for its state dict, or to load one, by Swell
         self._is_seen = False  # that state dict, by the script
         self._num_groups = len(optimizer.param_groups)
         self.exchange: BlockExchange | None = None  #: see `connect`
@@ -85,6 +86,15 @@ class StateShard:
         """What refuses the script's loads of blocks, by the ids of hooks."""
         return {block.load_hook for block in self.blocks}
 
+    def check_written(self) -> None:
+        """Raises LoopError where the script has written to parameters that are not here."""
+        away = [block for block in self.blocks if block.is_away]
+        for block in away:
+            block.check_left()
+        held = torch.stack([block.nothing.isnan() for block in away]).tolist() if away else []  # one wait
+        if not all(held):
+            raise LoopError(WRITTEN.format(name=away[held.index(False)].name))
+
     def takes_gradient(self, parameter: torch.Tensor) -> bool:
         """Whether its gradient is not here between the backward pass and the update."""
         return self.divides(parameter) and self.exchange is not None
@@ -109,6 +119,7 @@ class StateShard:
         Args:
             is_whole: all workers have everything, and there is one piece of each parameter.
         """
+        self.check_written()
         self._pieces = None if is_whole else pieces
         if self._pieces is None:
             self._fill(pieces)
@@ -168,22 +179,36 @@ class StateShard:
         """
         if is_divided:
             kept = self._optimizer.state
-            self._optimizer.load_state_dict(state_dict)
+            self._load(state_dict)
             self._optimizer.state = kept
         elif self.loads_to_host:
             parameters = self._parameters()
             state = {parameters[place]: kept for place, kept in state_dict["state"].items()}
             self._pieces = StatePieces.of_whole(self.places, state)
-            self._optimizer.load_state_dict({**state_dict, "state": {}})
+            self._load({**state_dict, "state": {}})
         else:
             self._pieces = None
+            self._load(state_dict)
+
+    def _load(self, state_dict: dict[str, Any]) -> None:
+        with self._asking():
             self._optimizer.load_state_dict(state_dict)
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Within, Swell and not the script uses the optimizer's state dict."""
+        self._is_asked = True
+        try:
+            yield
+        finally:
+            self._is_asked = False
 
     @contextmanager
     def filled(self, whole: StatePieces) -> Iterator[None]:
         """Within, the optimizer keeps this state, which is the whole one, so that it can be saved."""
-        self._fill(whole)
+        self.check_written()
         try:
+            self._fill(whole)
             yield
         finally:
             self._empty()
@@ -205,11 +230,8 @@ class StateShard:
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's, of what it keeps outside of a step: nothing where `is_whole` is False."""
-        self._is_asked = True
-        try:
+        with self._asking():
             return self._optimizer.state_dict()
-        finally:
-            self._is_asked = False
 
     def _fill(self, whole: StatePieces) -> None:
         """Let the optimizer keep what these pieces, one of each parameter, have."""
@@ -239,6 +261,8 @@ class StateShard:
             raise RuntimeError(ADDED)
         if self._pieces is None or self._outside:
             return
+        if not isinstance(self._optimizer.state, AwayState):
+            raise RuntimeError(AWAY)
         state: defaultdict[torch.Tensor, Any] = defaultdict(dict)
         self._optimizer.state = state
         self._outside = [group["params"] for group in groups]
@@ -374,6 +398,14 @@ class StateShard:
                 "the script calls state_dict() of its optimizer, of whose state each worker has a part "
                 "(shard=...); read the whole one from a checkpoint with "
                 "swell.train.load_checkpoint(folder), or take shard out"
+            )
+
+    def _check_loaded(self) -> None:
+        """Raises RuntimeError where the script loads a state of which this worker has a part."""
+        if self._pieces is not None and not self._is_asked:
+            raise RuntimeError(
+                "the script calls load_state_dict() of its optimizer, of whose state each worker has a part "
+                "(shard=...): load before elastic(), or take shard out"
             )
 
 

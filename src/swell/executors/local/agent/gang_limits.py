@@ -22,7 +22,7 @@ from swell.model.usage import GangUsage
 #: Gangs of which no usage is asked are looked after so often.
 KEEP_EVERY_S = 2.0
 
-NO_MEMORY = "there was no memory left on its machine, or of what is allotted to Swell there"
+NO_MEMORY = "just when the kernel of its machine killed a process for lack of memory"
 
 log = logging.getLogger("swell.agent")
 
