@@ -58,7 +58,6 @@ class DividedGradients(FastGradients):
             exchange.begin_step()
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
-        self._end_failed_backward()
         self._check(part)
         super().add(part, loss)
         self._number += 1
@@ -67,7 +66,6 @@ class DividedGradients(FastGradients):
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         """Raises GroupBroken: it may have broken before, within the script's forward or backward pass."""
-        self._end_failed_backward()
         self._check(share.passes[-1])
         if self._shard.exchange is not None:
             self._shard.exchange.end_step()
@@ -91,6 +89,8 @@ class DividedGradients(FastGradients):
         self._chosen = FusedGradients(self._model, apart=self._apart if self._is_apart else ())
 
     def _check(self, part: Pass) -> None:
+        if self._is_backward:  # it raised, and the script caught that: torch has not told its end
+            self._end_backward()
         if part.weight != self._passes[self._number].weight:
             raise LoopError(WEIGHTED)
         for block in self._blocks:
@@ -110,11 +110,6 @@ class DividedGradients(FastGradients):
         for other in self._blocks:
             if other.is_done and not other.contains(block):
                 other.release()
-
-    def _end_failed_backward(self) -> None:
-        """A backward pass that raised is over, if the script caught that: torch does not tell its end."""
-        if self._is_backward:
-            self._end_backward()
 
     def _end_backward(self) -> None:
         self._is_backward = False
