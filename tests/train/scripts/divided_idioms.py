@@ -164,7 +164,28 @@ class WithTemperature(LanguageModel):
         return logits
 
 
+class Waves(nn.Module):
+    """A layer with complex weights alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turn = nn.Linear(WIDTH, WIDTH, dtype=torch.complex128)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        turned: torch.Tensor = x + self.turn(x.to(torch.complex128)).abs()
+        return turned
+
+
+class WithWaves(LanguageModel):
+    """A block of complex numbers, which is divided as the others are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks.insert(1, Waves())
+
+
 MODELS = {
+    "complex": WithWaves,
     "scalar": WithTemperature,
     "tied": tied,
     "checkpointed": lambda: LanguageModel(is_checkpointed=True),
@@ -187,13 +208,13 @@ if idiom == "momentum":
     optimizer = torch.optim.SGD(decayed(model), lr=0.1, momentum=0.9, nesterov=True)
 scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=8 * int(epochs) + 1)
 blocks = [module for module in model.modules() if isinstance(module, Block)]
-shard: Literal["optimizer"] | Sequence[type[nn.Module]] | None = [Block]
+shard: Literal["optimizer"] | Sequence[type[nn.Module]] | None = [Block, Waves]
 if divided == "optimizer":
     shard = "optimizer"
 elif divided == "fully_shard":
     shard = None
 if divided == "fully_shard" and "SWELL_AGENT" in os.environ:  # torch's own wants a group of processes
-    for module in (*blocks, model):
+    for module in (*(each for each in model.modules() if isinstance(each, Block | Waves)), model):
         fully_shard(module, reshard_after_forward=True)
 run = train.elastic(
     model,
@@ -220,5 +241,7 @@ for _ in run.epochs():
 
 if run.is_leader:
     with open(result, "w") as file:
-        weights = [value for tensor in model.parameters() for value in tensor.detach().flatten().tolist()]
+        found = [tensor.detach() for tensor in model.parameters()]
+        real = [torch.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in found]
+        weights = [value for tensor in real for value in tensor.flatten().tolist()]
         json.dump({"steps": run.steps, "weights": weights, "was_away": was_away}, file)

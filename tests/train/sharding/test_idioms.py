@@ -17,7 +17,7 @@ IDIOMS, EPOCHS = CURVE.with_name("divided_idioms.py"), 3
 
 IDIOM_NAMES = [
     *("tied", "checkpointed", "checkpointed within", "reentrant", "retried"),
-    *("shared", "frozen", "lora", "momentum", "scalar"),
+    *("shared", "frozen", "lora", "momentum", "scalar", "complex"),
 ]
 #: With mirrors workers do the same and more: one of the idioms shows it, and the others take their time.
 CASES = [

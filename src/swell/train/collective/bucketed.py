@@ -37,8 +37,7 @@ class BucketedGradients:
         """`parts_interval`: see `Packing`."""
         self._statistics = BatchNormStatistics(model)
         self._packing = Packing(model, self._statistics, parts_interval)
-        sizes = [parameter.numel() for parameter in self._packing.parameters]
-        self._buckets = cut_buckets(sizes, self.bucket_bytes // self._packing.dtype.itemsize)
+        self._buckets = cut_buckets(self._packing.sizes, self.bucket_bytes // self._packing.dtype.itemsize)
         self._early = EarlySums(self._packing, self._buckets)
         self._sums: list[
             FlatBuffer

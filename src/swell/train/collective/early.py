@@ -18,6 +18,7 @@ import torch
 from swell.train.collective.buckets import Bucket
 from swell.train.collective.exchange import Members
 from swell.train.collective.packing import FlatBuffer, Packing
+from swell.train.collective.real_numbers import as_real
 
 log = logging.getLogger("swell.train")
 
@@ -137,8 +138,9 @@ class EarlySums:
             return (gradient is None) != (place in self._without)
         if kept.dtype != gradient.dtype:
             return True
+        kept, gradient = as_real(kept), as_real(gradient.detach())
         bits = _BITS[kept.itemsize]  # for a NaN differs from itself
-        return not torch.equal(kept.view(bits), gradient.detach().view(bits))
+        return not torch.equal(kept.view(bits), gradient.view(bits))
 
 
 def _is_dense(gradient: torch.Tensor | None) -> bool:

@@ -24,8 +24,8 @@ class BatchNormStatistics:
         norms = [module for module in model.modules() if isinstance(module, _NormBase)]
         self._buffers = [list(norm.buffers(recurse=False)) for norm in norms]  # by norm
         all_of_them = [tensor for buffers in self._buffers for tensor in buffers]
-        self.tensors = [tensor for tensor in all_of_them if tensor.is_floating_point()]  #: to be averaged
-        counters = [tensor for tensor in all_of_them if not tensor.is_floating_point()]
+        self.tensors = [tensor for tensor in all_of_them if _is_mean(tensor)]  #: to be averaged
+        counters = [tensor for tensor in all_of_them if not _is_mean(tensor)]
         self._kinds = [kind for kind in (self.tensors, counters) if kind]  # one copy a kind: few for a GPU
         self._at_begin: list[list[torch.Tensor]] = []  # as `_kinds`
         self._versions: list[int] = []
@@ -50,7 +50,7 @@ class BatchNormStatistics:
         flags = []
         for buffers in self._buffers:
             has_moved = any([tensor._version != next(versions) for tensor in buffers])  # noqa: C419 - takes all
-            flags += [has_moved for tensor in buffers if tensor.is_floating_point()]
+            flags += [has_moved for tensor in buffers if _is_mean(tensor)]
         return flags
 
     @torch.no_grad()
@@ -58,6 +58,10 @@ class BatchNormStatistics:
         for target, source in zip(targets, sources, strict=True):
             torch._foreach_copy_([tensor.data for tensor in target], source)  # graphs may go through them
         self._versions = [tensor._version for buffers in self._buffers for tensor in buffers]
+
+
+def _is_mean(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def other_buffers(model: nn.Module) -> dict[str, torch.Tensor]:

@@ -10,6 +10,7 @@ from torch import nn
 
 from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
+from swell.train.collective.real_numbers import as_real
 from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import Pass
 from swell.train.scaling import shows_parts
@@ -45,7 +46,7 @@ class FlatBuffer:
 
     def __init__(
         self,
-        tensors: list[torch.Tensor],
+        shapes: Sequence[torch.Size],
         num_gradients: int,
         dtype: torch.dtype,
         device: torch.device,
@@ -54,20 +55,21 @@ class FlatBuffer:
     ) -> None:
         """
         Args:
+            shapes: of the tensors, a complex one's as real numbers.
             num_gradients: the first so many tensors are parameters.
             are_norms_apart: they are not `summed` with all else.
         """
-        sizes = [*(tensor.numel() for tensor in tensors), 2 + num_norms + len(tensors) + NUM_SAID]
+        sizes = [*(shape.numel() for shape in shapes), 2 + num_norms + len(shapes) + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=device)
         *parts, self.words = self.numbers.split(sizes)
-        self.parts = [part.view(tensor.shape) for part, tensor in zip(parts, tensors, strict=True)]
+        self.parts = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
         self.gradients = self.numbers[: sum(sizes[:num_gradients])]
         #: What each step sums. Its length decides in which order several workers' numbers are added.
         self.summed = self.numbers[: sum(sizes) - (num_norms if are_norms_apart else 0)]
         self.rest = self.summed[sum(sizes[:num_gradients]) :]  #: all but the gradients
         self.loss = self.words[0]
         #: `counts`: the weight, and the numbers of passes
-        _, self.counts, self.said, self.norms = self.words.split([1, 1 + len(tensors), NUM_SAID, num_norms])
+        _, self.counts, self.said, self.norms = self.words.split([1, 1 + len(shapes), NUM_SAID, num_norms])
 
 
 class Packing:
@@ -92,7 +94,11 @@ class Packing:
         self._device = next(model.parameters()).device
         self._statistics = statistics
         self._tensors: list[torch.Tensor] = [*self.parameters, *statistics.tensors]
-        is_wide = any(parameter.dtype == torch.float64 for parameter in self.parameters)
+        self._shapes = [as_real(tensor.detach()).shape for tensor in self._tensors]
+        #: Numbers of each parameter in a flat buffer.
+        self.sizes = [shape.numel() for shape in self._shapes[: len(self.parameters)]]
+        self._has_complex = any(tensor.is_complex() for tensor in self._tensors)
+        is_wide = any(parameter.dtype in (torch.float64, torch.complex128) for parameter in self.parameters)
         self.dtype = torch.float64 if is_wide else torch.float32  #: of a flat buffer
         self._parts_interval, self._num_norms = parts_interval, 2 if parts_interval else 0
 
@@ -100,7 +106,7 @@ class Packing:
     def num_bytes(self) -> int:
         """Bytes of a flat buffer."""
         num_words = 2 + self._num_norms + len(self._tensors) + NUM_SAID
-        num_numbers = sum(tensor.numel() for tensor in self._tensors) + num_words
+        num_numbers = sum(shape.numel() for shape in self._shapes) + num_words
         return num_numbers * self.dtype.itemsize
 
     @property
@@ -112,7 +118,7 @@ class Packing:
         """A buffer, not yet written to."""
         is_seldom = self._parts_interval > 1
         return FlatBuffer(
-            self._tensors, len(self.parameters), self.dtype, self._device, self._num_norms, is_seldom
+            self._shapes, len(self.parameters), self.dtype, self._device, self._num_norms, is_seldom
         )
 
     def norms_apart(self, flat: FlatBuffer, step: int) -> torch.Tensor | None:
@@ -182,11 +188,13 @@ class Packing:
                 if tensor.dtype == part.dtype and tensor.is_contiguous():
                     tensor.grad = part
                     continue
-                if tensor.grad is None:
+                if tensor.grad is None or tensor.grad.is_conj():  # which has no real numbers of its own
                     tensor.grad = torch.empty_like(tensor)
                 tensor = tensor.grad
             targets.append(tensor.data)  # a graph that the script still holds may go through a statistic
             sources.append(part)
+        if self._has_complex:
+            targets = [as_real(target) for target in targets]
         if targets:
             torch._foreach_copy_(targets, sources)
         has_gradient = any(counts[: len(self.parameters)])
@@ -248,6 +256,8 @@ class Packing:
                 )
             targets.append(part)
             sources.append(source)
+        if self._has_complex:
+            sources = [as_real(source) for source in sources]
         return targets, sources, others
 
     def _norm(self, part: Pass) -> torch.Tensor | None:
@@ -273,7 +283,7 @@ class Packing:
 
 def squared_norm(parameters: Iterable[nn.Parameter]) -> torch.Tensor:
     """Squared norm of the gradients of all these parameters together, shape (); 0 without gradients."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    gradients = [as_real(parameter.grad) for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return torch.zeros(())
     return torch.stack(torch._foreach_norm(gradients)).double().square().sum()

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import torch
 
+from swell.train.collective.real_numbers import as_real
+
 #: Numbers of each parameter's gradient that are compared, evenly spread over it.
 MOST_COMPARED = 1 << 18
 
@@ -47,12 +49,10 @@ def sampled(parameters: list[torch.nn.Parameter]) -> torch.Tensor:
         step = max(1, parameter.numel() // MOST_COMPARED)
         gradient = parameter.grad
         if gradient is None:
-            parts.append(torch.zeros(-(-parameter.numel() // step), dtype=torch.float64))
-            continue
-        if gradient.layout != torch.strided:
+            gradient = torch.zeros_like(parameter)
+        elif gradient.layout != torch.strided:
             gradient = gradient.to_dense()
-        real = torch.view_as_real(gradient) if gradient.is_complex() else gradient
-        parts.append(real.detach().reshape(-1)[::step].to("cpu", torch.float64))
+        parts.append(as_real(gradient.detach().reshape(-1)[::step]).reshape(-1).to("cpu", torch.float64))
     return torch.cat(parts)
 
 

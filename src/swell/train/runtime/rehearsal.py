@@ -16,6 +16,8 @@ import torch
 from swell.tally import Reduction
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group
+from swell.train.collective.pieces import bytes_of
+from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.code_paths import snapshotted, submitted
@@ -217,7 +219,7 @@ def line_at(place: str) -> str:
 def numbers_in(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[torch.dtype, bytes]]:
     """What stands in these tensors, apart from where: pickles of tensors have addresses in them."""
     return {
-        name: (value.dtype, value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        name: (value.dtype, bytes_of(as_real(value.detach()).cpu()).numpy().tobytes())
         for name, value in tensors.items()
         if _is_number(value)
     }

@@ -24,6 +24,7 @@ from typing import Any
 
 import torch
 
+from swell.train.collective.real_numbers import as_real
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.host import Task
@@ -291,7 +292,8 @@ def _tensors(model: bytes) -> dict[str, torch.Tensor]:
     """The parameters and buffers that a child has told."""
     told = pickle.loads(model)  # noqa: S301 - of a child of this process
     return {
-        name: torch.frombuffer(bytearray(data), dtype=kind).double() for name, (kind, data) in told.items()
+        name: as_real(torch.frombuffer(bytearray(data), dtype=kind)).double()
+        for name, (kind, data) in told.items()
     }
 
 

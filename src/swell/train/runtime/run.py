@@ -485,4 +485,9 @@ def mean_of(loss: torch.Tensor) -> torch.Tensor:
         raise LoopError(
             f"run.step() was given a loss of shape {tuple(loss.shape)}; give it the mean, one number"
         )
+    if loss.is_complex():
+        raise LoopError(
+            "run.step() was given a complex loss, of which only a real number can be averaged and told; give "
+            "it what loss.backward() was called on, such as loss.real or loss.abs()"
+        )
     return loss.detach().reshape(())

@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 import msgspec
 import torch
 
+from swell.train.collective.real_numbers import as_real
 from swell.train.sharding.intervals import Interval, Intervals, below, union, without
 from swell.train.sharding.large_buffers import give_back, may_give_back
 
@@ -291,7 +292,8 @@ def split(interval: Interval, cuts: Sequence[int]) -> Iterator[Interval]:
 
 def _bits(tensor: torch.Tensor) -> torch.Tensor:
     """Its elements' bits as integers."""
-    return tensor.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()])
+    real = as_real(tensor)
+    return real.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[real.element_size()])
 
 
 def is_sliced(value: object) -> TypeGuard[torch.Tensor]:

@@ -60,6 +60,8 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value)
+    if isinstance(value, complex):
+        return {"complex": [value.real, value.imag]}
     if type(value) in _DICT_TAGS or isinstance(value, dict):
         tag = _DICT_TAGS.get(type(value), "dict")
         return {
@@ -90,7 +92,7 @@ def _slot(value: torch.Tensor, path: str, tensors: list[torch.Tensor]) -> dict[s
         )
     if value.layout != torch.strided or value.is_quantized or value.is_meta:
         raise EncodeError(f"{path} is a {value.layout} tensor; only dense tensors can be sent or saved")
-    tensors.append(value.detach())
+    tensors.append(value.detach().resolve_conj().resolve_neg())  # a lazy view has no bytes of its own
     return {"tensor": len(tensors) - 1}
 
 
@@ -106,6 +108,8 @@ def _tree(node: Any, fill: Callable[[int], Any]) -> Tree:
     [(tag, content)] = node.items()
     if tag == "tensor":
         return fill(content)
+    if tag == "complex":
+        return complex(*content)
     if tag in _DICTS:
         return _DICTS[tag]({key: _tree(item, fill) for key, item in content})
     items = [_tree(item, fill) for item in content]

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.packing import squared_norm
+from swell.train.collective.real_numbers import as_real
 from swell.train.scaling import (
     NOISE_INTERVAL,
     GradientMoments,
@@ -77,7 +78,7 @@ class GradientNoise:
         follows = kept is not None and kept[0] == step - 1
         if not follows and not shows_parts(step, NOISE_INTERVAL):
             return
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        gradients = [as_real(parameter.grad) for parameter in parameters if parameter.grad is not None]
         own = float(squared_norm(parameters))
         if kept is not None and follows:
             self._compare(kept, gradients, own, parts.num_samples)

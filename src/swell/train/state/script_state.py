@@ -16,7 +16,7 @@ from swell.train.data.stateful import GENERATORS, Stateful, as_stateful
 from swell.train.state import codec
 from swell.train.state.script_values import SCALARS, copied, put_back
 
-_PLAIN = (bool, int, float, str, type(None), torch.Tensor, dict, list, tuple)
+_PLAIN = (bool, int, float, complex, str, type(None), torch.Tensor, dict, list, tuple)
 
 
 class ScriptState(MutableMapping[str, Any]):

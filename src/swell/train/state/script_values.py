@@ -21,7 +21,7 @@ NUM_COMPARED = 1024
 #: A number as near to a clock's is a time.
 NEAR_CLOCK_S = 1e5
 
-SCALARS = (bool, int, float, str, type(None), np.generic)
+SCALARS = (bool, int, float, complex, str, type(None), np.generic)
 _CONTAINERS = (list, tuple, set, deque)
 _NO_OBJECTS = (*SCALARS, type, DataLoader, Dataset, Sampler)
 _OF_STATEFUL = ("state_dict", "load_state_dict")
@@ -51,7 +51,7 @@ def _num_items(value: Any, most: int) -> int:
         return 1 if value.grad_fn is None and value.layout == torch.strided else most + 1
     if isinstance(value, np.ndarray):
         is_file = isinstance(value, np.memmap) or isinstance(value.base, np.memmap)
-        return 1 if value.dtype.kind in "biuf" and not is_file else most + 1
+        return 1 if value.dtype.kind in "biufc" and not is_file else most + 1
     if isinstance(value, dict):
         items: Iterable[Any] = [*value, *value.values()] if len(value) <= most else ()
     elif isinstance(value, _CONTAINERS) and type(value).__module__ in ("builtins", "collections"):

@@ -43,7 +43,8 @@ def make_room(header: Header, state: TrainState, device: torch.device) -> list[t
     tensors = []
     for slot, form in enumerate(header.forms):
         room = rooms.get(slot)
-        if room is None or not room.is_contiguous() or _form_of(room) != form:
+        is_lazy = room is not None and (room.is_conj() or room.is_neg())
+        if room is None or is_lazy or not room.is_contiguous() or _form_of(room) != form:
             place = "cpu" if form.is_on_host else device
             room = torch.empty(form.shape, dtype=getattr(torch, form.dtype), device=place)
         tensors.append(room)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.packing import squared_norm
+from swell.train.collective.real_numbers import as_real
 from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
@@ -474,8 +475,8 @@ def _listed(names: set[str]) -> str:
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
-    real = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    return tensor.numel() == 0 or all(math.isfinite(bound) for bound in torch.aminmax(real))  # NaN is either
+    bounds = torch.aminmax(as_real(tensor)) if tensor.numel() else ()
+    return all(math.isfinite(bound) for bound in bounds)  # NaN is either
 
 
 @torch.no_grad()

@@ -1,0 +1,26 @@
+"""A linear layer of complex numbers that finds what its data were made with, with deterministic=True."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+w = torch.tensor([1j, 2, 3j, 1 - 1j], dtype=torch.complex128)
+x = torch.randn(60, 4, dtype=torch.complex128)
+model = nn.Linear(4, 1, bias=False, dtype=torch.complex128)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
+loader = DataLoader(TensorDataset(x, (x @ w).unsqueeze(1)), 12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16, deterministic=True)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = (model(a) - b).abs().pow(2).mean()
+        loss.backward()
+        run.step(loss)
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])

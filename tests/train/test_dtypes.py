@@ -1,0 +1,251 @@
+"""Parameters of each kind of number are summed, compared and handed on as in a loop of torch alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from tests.train.test_gradients import Alone
+from tests.train.test_overlap import Echo, End, Wire
+from tests.train.test_state_transfer import NEWCOMER, take
+from torch import nn
+
+from swell.train.collective.bucketed import BucketedGradients
+from swell.train.collective.early import NUM_WATCHED
+from swell.train.collective.gradients import FusedGradients, LoopError, StepVote
+from swell.train.collective.packing import squared_norm
+from swell.train.collective.pieces import Pieces
+from swell.train.collective.sharded import ShardedGradients
+from swell.train.data.sample_schedule import SampleSchedule
+from swell.train.runtime.gradient_differences import sampled
+from swell.train.runtime.rehearsal import numbers_in
+from swell.train.runtime.run import mean_of
+from swell.train.scaling import PartNorms
+from swell.train.sharding.state_pieces import _bits
+from swell.train.state import codec
+from swell.train.state.gradient_noise import GradientNoise
+from swell.train.state.state_bundle import make_room, pack
+from swell.train.state.state_transfer import StateLoan
+from swell.train.state.train_state import TrainState
+
+#: With what a gradient of each may be off by, against one of double precision.
+KINDS = {
+    torch.float16: 2e-3,
+    torch.bfloat16: 2e-2,
+    torch.float32: 1e-6,
+    torch.float64: 1e-13,
+    torch.complex64: 1e-6,
+    torch.complex128: 1e-13,
+}
+BATCH = 8
+X = torch.randn(BATCH, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
+of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
+#: One kind alone, or beside a wider or a real one.
+of_each_mixture = pytest.mark.parametrize(
+    "kinds",
+    [*([kind] for kind in KINDS), [torch.complex64, torch.float32], [torch.float32, torch.complex128]],
+    ids=str,
+)
+
+
+class Net(nn.Module):
+    """A layer of each kind of number, the results of which are multiplied."""
+
+    def __init__(self, kinds: list[torch.dtype]) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(2)
+        drawn = [torch.randn(5, 3, dtype=torch.complex128, generator=generator) for _ in kinds]
+        self.weights = nn.ParameterList(
+            nn.Parameter(as_kind(weight, kind)) for weight, kind in zip(drawn, kinds, strict=True)
+        )
+        self.idle = nn.Parameter(torch.ones(3, dtype=kinds[0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.ones(len(x), 5, dtype=torch.complex128)
+        for weight in self.weights:
+            y = y * (x @ weight.to(torch.complex128).T)
+        return (y - (1 - 2j)).abs().pow(2).mean()
+
+
+def as_kind(tensor: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
+    return tensor.to(kind) if kind.is_complex else tensor.real.to(kind)
+
+
+def whole(kinds: list[torch.dtype]) -> list[torch.Tensor]:
+    """The gradients of one process without Swell."""
+    net = Net(kinds)
+    net(X).backward()
+    return [weight.grad for weight in net.weights]
+
+
+def assert_near(net: Net, kinds: list[torch.dtype]) -> None:
+    assert net.idle.grad is None
+    for weight, kind, wanted in zip(net.weights, kinds, whole(kinds), strict=True):
+        assert weight.grad is not None and weight.grad.dtype == wanted.dtype
+        gap = (weight.grad - wanted).abs().max() / wanted.abs().max()
+        assert gap <= max(KINDS[kind], max(map(KINDS.__getitem__, kinds)) if torch.float32 in kinds else 0.0)
+
+
+def work(end: End | Alone, made: type[FusedGradients | BucketedGradients], kinds: list[torch.dtype]) -> Net:
+    """Some steps of one worker on the same samples; each third worker computes in small passes."""
+    net, course = Net(kinds), SampleSchedule(BATCH, BATCH, False, False)
+    gradients = made(net)
+    for _ in range(NUM_WATCHED + 3):
+        share = course.share(0, end.rank, end.num_workers, 2 if end.rank % 3 == 0 else None)
+        gradients.begin(share, end)
+        for part in share.passes:
+            net.zero_grad()
+            loss = net(X[part.indices])
+            loss.backward()
+            if part is not share.passes[-1]:
+                gradients.add(part, loss.detach())
+        gradients.reduce(share, loss.detach(), StepVote(), end)
+    return net
+
+
+class Small(BucketedGradients):
+    bucket_bytes = 48
+
+
+@of_each_mixture
+@pytest.mark.parametrize("made", [FusedGradients, Small])
+def test_the_sum_of_several_workers_is_the_gradient_of_one_process(
+    made: type[FusedGradients | BucketedGradients], kinds: list[torch.dtype]
+) -> None:
+    wire = Wire(3)
+    with ThreadPoolExecutor(3) as threads:
+        for net in threads.map(lambda end: work(end, made, kinds), wire.ends):
+            assert_near(net, kinds)
+
+
+@of_each_mixture
+def test_passes_of_one_worker_are_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
+    assert_near(work(Alone(), FusedGradients, kinds), kinds)
+
+
+@of_each_mixture
+def test_shards_of_one_worker_are_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
+    net, course = Net(kinds), SampleSchedule(BATCH, BATCH, False, False, num_shards=4)
+    gradients, share = ShardedGradients(net), course.share(0, 0, 1)
+    gradients.begin(share, Alone())
+    for part in share.passes:
+        loss = net(X[part.indices])
+        loss.backward()
+        if part is not share.passes[-1]:
+            gradients.add(part, loss.detach())
+    gradients.reduce(share, loss.detach(), StepVote(), Alone())
+    assert_near(net, kinds)
+
+
+@of_each_kind
+def test_sums_begin_early_with_each_kind(kind: torch.dtype) -> None:
+    net, members = Net([kind]), Echo()
+    gradients, share = Small(net), SampleSchedule(4, 4, False, False).share(0, 0, 2)
+    for _ in range(NUM_WATCHED + 2):
+        gradients.begin(share, members)
+        net.zero_grad()
+        loss = net(X[:2])
+        loss.backward()
+        num_begun = len(members.begun)
+        gradients.reduce(share, loss.detach(), StepVote(), members)
+    assert num_begun
+
+
+@of_each_kind
+def test_noise_and_norms_know_both_parts_of_a_complex_number(kind: torch.dtype) -> None:
+    """A gradient of two steps in a row that is the same has no noise."""
+    net, seen = Net([kind]), GradientNoise(BATCH)
+    for step in range(2):
+        net.weights[0].grad = as_kind(torch.full((5, 3), 3 + 4j, dtype=torch.complex128), kind)
+        seen.observe(step, PartNorms(0.0, 0, BATCH), list(net.parameters()), 1.0)
+    signal = 15 * (25.0 if kind.is_complex else 9.0)
+    assert float(squared_norm(net.parameters())) == pytest.approx(signal, rel=KINDS[kind] + 1e-6)
+    assert (seen._moments.variance, seen._moments.squared_norm) == pytest.approx(
+        (0.0, signal), rel=KINDS[kind] + 1e-6, abs=KINDS[kind] * signal
+    )
+    one = sampled([net.weights[0], net.idle])
+    net.weights[0].grad = None
+    assert (
+        float(one.norm()) ** 2 == pytest.approx(signal)
+        and one.shape == sampled([net.weights[0], net.idle]).shape
+    )
+
+
+LAZY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "plain": lambda tensor: tensor,
+    "conjugated": lambda tensor: tensor.conj(),
+    "negated": lambda tensor: torch._neg_view(tensor),
+    "conjugated and transposed": lambda tensor: tensor.mH,
+}
+
+
+class Holder(nn.Module):
+    def __init__(self, kind: torch.dtype, lazy: str, factor: float) -> None:
+        super().__init__()
+        drawn = torch.randn(5, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(3))
+        self.weight = nn.Parameter(LAZY[lazy](as_kind(factor * drawn, kind)))
+        self.register_buffer("phase", LAZY[lazy](as_kind(factor * drawn[:2], kind)))
+
+
+def state_of(kind: torch.dtype, lazy: str, factor: float) -> TrainState:
+    model = Holder(kind, lazy, factor)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model.weight.grad = torch.full_like(model.weight, factor)
+    optimizer.step()
+    return TrainState(model, optimizer, None, {"factor": torch.tensor(factor, dtype=torch.float64)})
+
+
+def numbers(state: TrainState) -> list[torch.Tensor]:
+    kept = state.optimizer.state_dict()["state"][0]["momentum_buffer"]
+    return [*(tensor.detach().clone() for tensor in state.model.state_dict().values()), kept.clone()]
+
+
+def by_message(giver: TrainState, taker: TrainState) -> None:
+    header, sent = pack(giver)
+    rooms = make_room(header, taker, torch.device("cpu"))
+    coming = Pieces(rooms, torch.device("cpu"))
+    for piece, other in zip(coming.pieces, Pieces(sent, torch.device("cpu")).pieces, strict=True):
+        piece.copy_(other)
+    coming.unload()
+    taker.load(header.skeleton, rooms)
+
+
+def from_memory(giver: TrainState, taker: TrainState) -> None:
+    giver.steps = 7
+    loan = StateLoan(7, giver)
+    take(taker, [loan.card, NEWCOMER], lambda number: [0, number])
+
+
+@of_each_kind
+@pytest.mark.parametrize("lazy", LAZY)
+@pytest.mark.parametrize("way", [by_message, from_memory])
+def test_a_state_arrives_whatever_numbers_it_has(
+    way: Callable[[TrainState, TrainState], None], lazy: str, kind: torch.dtype
+) -> None:
+    giver, taker = state_of(kind, lazy, 1.0), state_of(kind, lazy, 2.0)
+    way(giver, taker)
+    for ours, theirs in zip(numbers(taker), numbers(giver), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@of_each_kind
+@pytest.mark.parametrize("lazy", LAZY)
+def test_what_is_compared_and_saved_has_the_values_that_a_reader_sees(lazy: str, kind: torch.dtype) -> None:
+    tensor = LAZY[lazy](as_kind(X, kind))
+    plain = tensor.clone()
+    assert numbers_in({"it": tensor}) == numbers_in({"it": plain})
+    assert torch.equal(_bits(tensor), _bits(plain))
+    [saved] = codec.encode([tensor])[1]
+    assert torch.equal(saved, plain) and not saved.is_conj() and not saved.is_neg()
+
+
+def test_a_complex_number_is_a_plain_value() -> None:
+    tree = {"phase": 1 - 2j, "poles": [0.5j, (1.0, -1j)]}
+    assert codec.decode(*codec.encode(tree)) == tree
+
+
+def test_a_complex_loss_is_refused_before_its_imaginary_part_is_dropped() -> None:
+    with pytest.raises(LoopError, match=r"such as loss.real or loss.abs\(\)"):
+        mean_of(torch.tensor(1 + 2j))
