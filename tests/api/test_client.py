@@ -6,8 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -50,6 +53,37 @@ def test_a_job_goes_there_and_comes_back(client: Client, control: FakeControl, s
     assert client.cluster().num_devices == 8
     client.cancel(job_id)
     assert client.wait(job_id).phase is Phase.CANCELLED
+
+
+def test_times_are_of_the_zone_of_who_asks(
+    client: Client, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is sent with its offset: the platform may live in another zone."""
+    sent: list[dict[str, str]] = []
+    call = transport.Transport.call
+
+    def recorded(self: transport.Transport, *words: Any, content: bytes | None = None, **more: Any) -> bytes:
+        if content is not None:
+            sent.append(msgspec.json.decode(content))
+        return call(self, *words, content=content, **more)
+
+    monkeypatch.setattr(transport.Transport, "call", recorded)
+    monkeypatch.setenv("TZ", "JST-9")
+    time.tzset()
+    text, moment = "2080-01-01T21:10:00", "2080-01-01T21:10:00+09:00"
+    fields: dict[str, Any] = {"script": script, "global_batch": 8, "steps": 1}
+    try:
+        job_id = client.submit(**fields, deadline=text)
+        client.submit(**fields, deadline=datetime(2080, 1, 1, 12, 10, tzinfo=UTC))
+        client.promise(job_id, deadline=text, accept_until="2080-01-01T22:10")
+        client.cancel(job_id)
+        client.retry(job_id, deadline=text)
+        client.continue_job(job_id, deadline=text)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [one["deadline"] for one in sent] == [moment, "2080-01-01T21:10:00+09:00", *[moment] * 3]
+    assert sent[2]["accept_until"] == "2080-01-01T22:10:00+09:00"
 
 
 def test_relative_paths_start_where_the_user_is(

@@ -18,7 +18,8 @@ from swell.api.control import InvalidJob
 from swell.api.durations import format_duration, parse_duration
 from swell.api.fields import MAX_SCRIPT_BYTES, InvalidField, worker_range
 from swell.api.job_file import load
-from swell.api.submission import FIELD_NAMES, parse
+from swell.api.submission import FIELD_NAMES, deadline_in_s, parse
+from swell.api.times import parse_time, with_offset
 from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, MetricTarget
 
 NOW_S = datetime(2030, 1, 1, 12, tzinfo=UTC).timestamp()
@@ -151,6 +152,10 @@ def test_amounts_of_memory(script: Path, text: str | int, num_bytes: int) -> Non
         ("2030-01-01T14:10:00+02:00", NOW_S + 600),
         (NOW_S + 60, NOW_S + 60),
         (str(NOW_S + 60), NOW_S + 60),
+        ("now + 3m", NOW_S + 180),
+        ("+30m", NOW_S + 1800),
+        ("now+2d", NOW_S + 2 * 86400),
+        ("20300102T000000Z", NOW_S + 12 * 3600),
     ],
 )
 def test_deadlines(script: Path, deadline: str | float, seconds: float) -> None:
@@ -169,6 +174,57 @@ def _in_tokyo(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.usefixtures("_in_tokyo")
 def test_a_time_without_a_zone_is_local(script: Path) -> None:
     assert spec(script, deadline="2030-01-01T21:10:00").deadline_s == NOW_S + 600
+
+
+def _set_zone(patch: pytest.MonkeyPatch, zone: str) -> None:
+    patch.setenv("TZ", zone)
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_in_tokyo")
+def test_a_time_is_of_the_submitters_zone(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of the zone of the platform, which makes the job of what the submitter sends."""
+    given = {"script": str(script), "global_batch": 64, "steps": 1}
+    times = {"deadline": "2030-01-01T21:10:00", "accept_until": "2030-01-01 21:20"}
+    asked = parse(given | times).anchored(script.parent)
+    _set_zone(monkeypatch, "EST5EDT")
+    made = asked.to_spec(NOW_S)
+    assert (made.deadline_s, made.accept_until_s) == (NOW_S + 600, NOW_S + 1200)
+
+
+@pytest.mark.usefixtures("_in_tokyo")
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("today 23:30", datetime(2030, 1, 1, 14, 30, tzinfo=UTC)),
+        ("Tomorrow  8:00", datetime(2030, 1, 1, 23, tzinfo=UTC)),
+        ("tomorrow at 08:00:30", datetime(2030, 1, 1, 23, 0, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_time_of_today_or_tomorrow_is_local(script: Path, text: str, expected: datetime) -> None:
+    """It is 21:00 of January 1 where it is asked."""
+    assert spec(script, deadline=text).deadline_s == expected.timestamp()
+
+
+@pytest.mark.usefixtures("_in_tokyo")
+@pytest.mark.parametrize("text", ["2030-01-01T21:10", "2030-01-01T12:10Z", "tomorrow 07:30", "2030-01-02"])
+def test_a_time_with_its_offset_is_the_same_moment_in_every_zone(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_s, sent = parse_time(text, NOW_S), with_offset(text, NOW_S)
+    _set_zone(monkeypatch, "EST5EDT")
+    assert parse_time(str(sent), NOW_S + 3.0) == at_s
+
+
+@pytest.mark.parametrize("text", ["now+3m", "+30m", "1893456600", "soon", "2030-02-31", None, 5.0])
+def test_what_means_the_same_in_every_zone_or_nothing_is_sent_as_it_is(text: str | float | None) -> None:
+    assert with_offset(text, NOW_S) == text
+
+
+@pytest.mark.parametrize("text", ["now+3m", "+3m", "now + 3m"])
+def test_a_relative_deadline_counts_again_for_a_retry(script: Path, text: str) -> None:
+    assert deadline_in_s(text, spec(script, deadline=text), NOW_S) == 180.0
+    assert deadline_in_s("2030-01-02", spec(script, deadline="2030-01-02"), NOW_S) is None
 
 
 def test_the_class_follows_from_the_deadline(script: Path) -> None:
@@ -289,12 +345,17 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"until": "accuracy>=high"}, "until", "name>=number"),
     ({"until": "accuracy>=nan"}, "until", "name>=number"),
     ({"deadline": "2001-01-01"}, "deadline", "in the past"),
-    ({"deadline": "now+0s"}, "deadline", "in the past"),
+    ({"deadline": "now+0s"}, "deadline", "now+0s is the present moment; choose a later one"),
+    ({"deadline": "now"}, "deadline", "now is the present moment; choose a later one"),
+    ({"deadline": "now-5m"}, "deadline", "now-5m is 5 min in the past; choose a later one"),
+    ({"deadline": "-1h30m"}, "deadline", "-1h30m is 90 min in the past"),
+    ({"deadline": "20291231"}, "deadline", "in the past"),
+    ({"deadline": "today 25:00"}, "deadline", "not a time"),
+    ({"deadline": "now+"}, "deadline", "not a time"),
     ({"deadline": -math.inf}, "deadline", "in the past"),
     ({"deadline": 3600}, "deadline", "in the past"),
     ({"deadline": "tomorrow"}, "deadline", "not a time"),
     ({"deadline": "now+soon"}, "deadline", "not a time"),
-    ({"deadline": "now + 3m"}, "deadline", "not a time"),
     ({"deadline": math.nan}, "deadline", "not a time"),
     ({"deadline": math.inf}, "deadline", "100 years"),
     ({"deadline": "9999-12-31T23:59:59"}, "deadline", "100 years"),

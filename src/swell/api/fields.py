@@ -9,7 +9,6 @@ import reprlib
 import shutil
 import stat
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
@@ -17,10 +16,12 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from swell.api.durations import format_duration, parse_duration
+from swell.api.durations import parse_duration
+from swell.api.times import EXAMPLES, parse_time
 from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, Elasticity, JobClass, MetricTarget
 from swell.model.kind import ANY, RULE, is_kind
+from swell.model.lengths import span
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
 from swell.wire import environ
@@ -38,8 +39,6 @@ WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.AS
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<value>\S+)\s*", re.ASCII)
 METRIC = re.compile(r"[A-Za-z_][\w./-]{0,62}", re.ASCII)
-
-SECONDS = re.compile(r"[-+]?\d+(\.\d*)?", re.ASCII)
 
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0
@@ -535,8 +534,9 @@ def deadline(value: str | int | float | None, now_s: float, field: str = "deadli
         return None
     deadline_s = _time(field, value, now_s)
     if deadline_s <= now_s:
-        ago = format_duration(min(max(now_s - deadline_s, 1.0), HORIZON_S))
-        raise InvalidField(field, f"{_said(value)} is {ago} in the past; choose a later one, such as now+10m")
+        ago_s = min(now_s - deadline_s, HORIZON_S)
+        when = f"{span(ago_s)} in the past" if ago_s >= 1.0 else "the present moment"
+        raise InvalidField(field, f"{_said(value)} is {when}; choose a later one, such as now+10m")
     if deadline_s - now_s > HORIZON_S:
         raise InvalidField(field, f"{_said(value)} is more than 100 years ahead; choose an earlier one")
     return deadline_s
@@ -567,17 +567,12 @@ def check_strict(field: str, given: JobClass) -> None:
 
 def _time(field: str, value: str | int | float, now_s: float) -> float:
     try:
-        if isinstance(value, str) and value.startswith("now+"):
-            return now_s + parse_duration(value.removeprefix("now+"))
-        if isinstance(value, str) and not SECONDS.fullmatch(value):
-            return datetime.fromisoformat(value).astimezone().timestamp()
-        seconds = float(value)
+        seconds = parse_time(value, now_s) if isinstance(value, str) else float(value)
         if math.isnan(seconds):
             raise ValueError("not a number")
-    except (ValueError, OverflowError, OSError) as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidField(
-            field,
-            f"{shown(value)} is not a time; write now+3m, 2030-01-31T18:00:00, or seconds since 1970",
+            field, f"{shown(value)} is not a time; write {EXAMPLES}, or seconds since 1970"
         ) from error
     return seconds
 

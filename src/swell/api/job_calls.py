@@ -6,6 +6,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +19,7 @@ from swell.api.fields import shown
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.pages import MAX_JOBS, query_words
 from swell.api.submission import Submission, parse, request_key
+from swell.api.times import with_offset
 from swell.api.transport import Transport
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, Unavailable
@@ -30,6 +32,10 @@ from swell.model.view import ClusterView, JobView, MetricHistory, Story, SubmitR
 LOOK_EVERY_S = 0.2
 #: A submission that heard no answer is sent again for so long: the daemon may be on its way up.
 RETRY_WITHIN_S = 10.0
+#: A moment, as a job file has it or as Python does.
+Time = str | float | datetime
+#: Fields that are moments.
+TIMES = ("deadline", "accept_until")
 
 
 def has_ended(job: JobView) -> bool:
@@ -55,7 +61,7 @@ class JobCalls:
             ApiError: the key was used for another request.
             NoPlatform, Unavailable: no answer came; the text tells how to ask again.
         """
-        given = {name: _plain(value) for name, value in fields.items() if value is not None}
+        given = _given(**fields)
         if "job_class" in given:
             given["class"] = given.pop("job_class")
         return self._submit(parse(given).anchored(Path.cwd()), key)
@@ -97,7 +103,7 @@ class JobCalls:
         self,
         job_id: str,
         *,
-        deadline: str | float | None = None,
+        deadline: Time | None = None,
         kind: str | None = None,
         key: str | None = None,
     ) -> str:
@@ -119,7 +125,7 @@ class JobCalls:
         self,
         job_id: str,
         *,
-        deadline: str | float | None = None,
+        deadline: Time | None = None,
         kind: str | None = None,
         key: str | None = None,
     ) -> str:
@@ -181,9 +187,7 @@ class JobCalls:
         """
         return decoder(JobView).decode(self._transport.call("POST", f"{_path(job_id)}/resume"))
 
-    def promise(
-        self, job_id: str, *, deadline: str | float, accept_until: str | float | None = None
-    ) -> JobView:
+    def promise(self, job_id: str, *, deadline: Time, accept_until: Time | None = None) -> JobView:
         """Ask for another deadline of an open job, earlier or later; the job with what came of that.
 
         Promised, `deadline_s` is the new one. Refused, the job keeps what it has, `refusal` says why, and
@@ -195,7 +199,7 @@ class JobCalls:
         Raises:
             UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
         """
-        wanted = {"deadline": deadline} | ({} if accept_until is None else {"accept_until": accept_until})
+        wanted = _given(deadline=deadline, accept_until=accept_until)
         answered = self._transport.call("POST", f"{_path(job_id)}/promise", content=encode(wanted))
         return decoder(JobView).decode(answered)
 
@@ -302,11 +306,8 @@ class JobCalls:
             raise InvalidJob(f"{shown(error.object)} is not UTF-8; use texts and paths in UTF-8") from error
         return self._send_once("/v1/jobs", asked, key)
 
-    def _resubmit(self, path: str, deadline: str | float | None, kind: str | None, key: str | None) -> str:
-        wish = {"deadline": deadline, "kind": kind}
-        return self._send_once(
-            path, encode({name: one for name, one in wish.items() if one is not None}), key
-        )
+    def _resubmit(self, path: str, deadline: Time | None, kind: str | None, key: str | None) -> str:
+        return self._send_once(path, encode(_given(deadline=deadline, kind=kind)), key)
 
     def _send_once(self, path: str, content: bytes, key: str | None) -> str:
         """Ask again, under the same key, where no answer came: it is not known then what came of it."""
@@ -331,5 +332,14 @@ def _path(job_id: str) -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}"
 
 
+def _given(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value, in words of the API; times are those of this process's time zone."""
+    given: dict[str, Any] = {name: _plain(value) for name, value in fields.items() if value is not None}
+    now_s = time.time()
+    return given | {name: with_offset(given[name], now_s) for name in TIMES if name in given}
+
+
 def _plain(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone().isoformat()
     return os.fspath(value) if isinstance(value, os.PathLike) else value

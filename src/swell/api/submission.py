@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from swell.api import fields
 from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
 from swell.api.halving_field import check_trial, halving_of
+from swell.api.times import is_relative, with_offset
 from swell.model.coding import encode
 from swell.model.halving import RungUnit
 from swell.model.job import (
@@ -209,8 +211,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str | Number | None,
         _option(
             "TIME",
-            f"When the job must have ended: `now+3m` or `{MOMENT}`.",
-            "The time is local, or has a zone (`...+00:00`), or is in seconds since 1970.",
+            f"When the job must have ended: `now+3m` or `{MOMENT}`. Also tomorrow 08:00; times are in your "
+            "time zone, unless they have an offset.",
+            "An offset is written `...+00:00`. A number is seconds since 1970.",
         ),
     ] = None
     or_soft: Annotated[
@@ -447,14 +450,22 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = None
 
-    def anchored(self, base_dir: Path) -> Submission:
-        """The same with absolute paths, relative ones start at `base_dir`, and the submitter's variables."""
+    def anchored(self, base_dir: Path, now_s: float | None = None) -> Submission:
+        """The same as the submitter means it: relative paths start at `base_dir`, variables without a value
+        and times without an offset are those of this process.
+
+        Args:
+            now_s: by which today and tomorrow are known; None: the present.
+        """
+        now_s = time.time() if now_s is None else now_s
         script = self.script and fields.anchored("script", self.script, base_dir)
         workdir = fields.anchored("workdir", self.workdir or ".", base_dir)
         return msgspec.structs.replace(
             self,
             script=script,
             workdir=workdir,
+            deadline=with_offset(self.deadline, now_s),
+            accept_until=with_offset(self.accept_until, now_s),
             env=fields.own_variables(self.env),
             python=self.python and fields.found_interpreter(self.python, base_dir),
             needs=tuple(fields.anchored("needs", path, base_dir) for path in self.needs),
@@ -471,7 +482,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             InvalidField: names the field, the rule and the remedy.
         """
         if base_dir is not None:
-            return self.anchored(base_dir).to_spec(now_s)
+            return self.anchored(base_dir, now_s).to_spec(now_s)
         min_workers, max_workers = fields.worker_range(self.workers)
         batches = batches_of(
             self.elasticity is Elasticity.LIVE,
@@ -661,9 +672,8 @@ def fingerprint(content: bytes) -> str:
 
 
 def deadline_in_s(deadline: str | Number | None, spec: JobSpec, now_s: float) -> float | None:
-    """How far ahead a deadline `now+...` was; None for any other."""
-    is_relative = isinstance(deadline, str) and deadline.startswith("now+")
-    return spec.deadline_s - now_s if is_relative and spec.deadline_s is not None else None
+    """How far ahead a deadline as `now+...` was; None for any other."""
+    return spec.deadline_s - now_s if is_relative(deadline) and spec.deadline_s is not None else None
 
 
 #: As written in a job file, in its order.

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from swell.api.durations import parse_duration
+from swell.api.times import parse_time
 from swell.model.job import Phase
 from swell.model.job_query import newest
 from swell.store.folder import StateFolder
@@ -152,9 +152,9 @@ def parse_since(text: str | None, option: str = "since") -> Callable[[float], fl
         ago_s = parse_duration(text)
         return lambda now_s: now_s - ago_s
     try:
-        at_s = datetime.fromisoformat(text).astimezone().timestamp()
-    except (ValueError, OverflowError) as error:
+        parse_time(text, 0.0)
+    except ValueError as error:
         raise typer.BadParameter(
             f"--{option}: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
         ) from error
-    return lambda now_s: at_s
+    return lambda now_s: parse_time(text, now_s)

@@ -1,0 +1,73 @@
+"""Moments as people write them: now+2d, +30m, tomorrow 08:00, 2030-01-31T18:00:00+01:00."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, time, timedelta
+
+from swell.api.durations import parse_duration
+
+#: Examples for a message about a text that is no moment.
+EXAMPLES = "now+3m, tomorrow 08:00, 2030-01-31T18:00:00"
+
+_RELATIVE = re.compile(r"(?:now)?\s*(?P<sign>[-+])\s*(?P<length>.+)|now", re.ASCII)
+#: Since 1970. Eight digits are a date.
+_SECONDS = re.compile(r"(?!\d{8}$)[-+]?\d+(\.\d*)?", re.ASCII)
+_OF_A_DAY = re.compile(r"(?P<day>today|tomorrow)\s+(at\s+)?(?P<clock>\d{1,2}:\d{2}(:\d{2})?)", re.ASCII)
+
+
+def parse_time(text: str, now_s: float) -> float:
+    """Seconds since 1970.
+
+    A time without an offset is one of this process's time zone ($TZ).
+
+    Raises:
+        ValueError: not of such a form, or no time that a calendar has.
+    """
+    text = text.strip()
+    if _SECONDS.fullmatch(text):
+        return float(text)
+    if (ahead_s := _ahead_s(text)) is not None:
+        return now_s + ahead_s
+    try:
+        if match := _OF_A_DAY.fullmatch(text.lower()):
+            return _of_a_day(match["day"], match["clock"], now_s)
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except (OverflowError, OSError) as error:
+        raise ValueError(f"{text!r} is outside of the calendar") from error
+
+
+def is_relative(value: str | int | float | None) -> bool:
+    """Whether it is told as a distance from now, as `now+2d` and `+30m` are."""
+    return isinstance(value, str) and _ahead_s(value.strip()) is not None
+
+
+def with_offset(value: str | int | float | None, now_s: float) -> str | int | float | None:
+    """The value as it means the same moment in every time zone; one that is no moment stays as it is."""
+    if not isinstance(value, str) or is_relative(value) or _SECONDS.fullmatch(value.strip()):
+        return value
+    try:
+        return datetime.fromtimestamp(parse_time(value, now_s)).astimezone().isoformat()
+    except (ValueError, OverflowError, OSError):
+        return value  # the rule of its field says what is wrong with it
+
+
+def _ahead_s(text: str) -> float | None:
+    """Seconds from now of a relative time; None for any other text."""
+    match = None if _SECONDS.fullmatch(text) else _RELATIVE.fullmatch(text.lower())
+    if match is None:
+        return None
+    if match["length"] is None:
+        return 0.0
+    try:
+        length_s = parse_duration(match["length"])
+    except ValueError:
+        return None
+    return -length_s if match["sign"] == "-" else length_s
+
+
+def _of_a_day(day: str, clock: str, now_s: float) -> float:
+    """That clock time of today or tomorrow."""
+    at = time.fromisoformat(clock.zfill(5 if clock.count(":") == 1 else 8))
+    date = datetime.fromtimestamp(now_s).astimezone().date() + timedelta(days=day == "tomorrow")
+    return datetime.combine(date, at).astimezone().timestamp()
