@@ -67,6 +67,7 @@ class Processes:
         self.job = make_stage(None, accept_differences=accept_differences)
         self.gang = RestartController(self.job, RestartGang(), self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
+        self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
         self.talk: dict[int, list[FromAgent | FromWorker]] = {}
         self.events: list[AnyEvent] = []
@@ -79,7 +80,8 @@ class Processes:
         for effect in effects:  # type: ignore[attr-defined]
             if isinstance(effect, Spawn):
                 self.alive[effect.worker] = effect.environ
-                self.do(self.gang.forked(effect.worker, effect.worker + 100, self.now_s))
+                if not self.is_forking_slowly:
+                    self.fork(effect.worker)
             elif isinstance(effect, FindPort):
                 self.do(self.gang.port_found("127.0.0.1", 4711, self.now_s))
             elif isinstance(effect, Kill):
@@ -90,6 +92,10 @@ class Processes:
                 self.events.append(effect.event)
                 if isinstance(effect.event, GangEnded | GangSuspended):
                     assert not self.alive
+
+    def fork(self, *workers: int) -> None:
+        for worker in workers:
+            self.do(self.gang.forked(worker, worker + 100, self.now_s))
 
     def tick(self, now_s: float) -> None:
         self.now_s = now_s
@@ -448,6 +454,41 @@ def test_real_processes_keep_their_own_checkpoint(
     environment, _, count = log[1].rpartition(" ")
     assert ast.literal_eval(environment)["WORLD_SIZE"] == "1"
     assert count == "1"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        StopGang(job_id=JOB, generation=2),
+        SuspendGang(job_id=JOB, generation=2),
+        Reconfigure(job_id=JOB, generation=2, target=target(2, 3)),
+    ],
+)
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_a_start_that_is_wanted_no_longer_answers_nothing(
+    command: StopGang | SuspendGang | Reconfigure, is_taken_over: bool
+) -> None:
+    processes = Processes()
+    processes.is_forking_slowly = True
+    processes.command(launch(0, 1))
+    processes.fork(0)
+    processes.command(command)
+    if is_taken_over:
+        processes.replace_controller()
+    processes.fork(1)
+    assert processes.events == []
+
+
+def test_a_change_is_answered_with_the_new_workers_after_a_takeover_amid_it() -> None:
+    processes = Processes()
+    processes.command(launch(0, 1))
+    processes.command(Reconfigure(job_id=JOB, generation=2, target=target(2, 3)))
+    processes.replace_controller()
+    assert not any(isinstance(event, GangResized) for event in processes.events)
+    processes.end(0, 143)
+    processes.end(1, 143)
+    (resized,) = [event for event in processes.events if isinstance(event, GangResized)]
+    assert resized.pids == (102, 103)
 
 
 def curve(*values: tuple[int, float]) -> Tally:

@@ -392,7 +392,9 @@ class RestartController:
         }
 
     def _tell_started(self) -> None:
-        if self.gang.replies.answer is None and all(m.pid is not None for m in self._members.values()):
+        """If every worker of the start that was asked for last has its process."""
+        is_wanted = self.gang.aim is RestartAim.RUN and self.gang.replies.answer is None
+        if is_wanted and all(m.pid is not None for m in self._members.values()):
             self.gang.known_configuration = self.gang.wanted_configuration
             kind = GangResized if self.gang.replies.is_asked(Reconfigure) else GangStarted
             self._replies.reply(kind(**self._replies.facts(), steps=self.steps, pids=self.pids))
