@@ -566,3 +566,34 @@ def test_values_of_one_step_that_were_told_are_told_again_and_count_once(
         assert [one.is_again for one in told].count(True) == 1
         curve = with_all([], [point for one in told for _, point in one.points()])
         assert sum(point.tally.count for point in curve) == num_values + 2
+
+
+@pytest.mark.parametrize("num_starts", [1, 2])
+@pytest.mark.parametrize("is_printed", [False, True])
+@pytest.mark.parametrize("counted", [None, 0, 20])
+def test_values_of_a_script_that_knows_nothing_of_swell_count_once(
+    fleet: Fleet, num_starts: int, is_printed: bool, counted: int | None
+) -> None:
+    """`counted`: steps that its optimizer had made before it began; None: it tells of none."""
+    fleet.perform(launch("a/0", elasticity=Elasticity.RESTART))
+    told = m.Reported(values={"x": 1.0})
+    for start in range(num_starts):
+        if start:
+            fleet.perform(change(start + 1, f"{'ab'[start]}/0"))
+            for worker in fleet.workers(JOB):
+                worker.host.exit(worker, 143)
+        (worker,) = fleet.workers(JOB)
+        for step in range(1, 4):
+            tally = tally_of([(step if counted is not None else 0, 1.0)], num_workers=1)
+            assert tally is not None
+            relative = [] if is_printed else ["x"]
+            curves = {} if is_printed else {"x": tally}
+            if counted is not None:
+                worker.say(m.Stepped(num_workers=1, steps=step, own_steps=None))
+            worker.say(msgspec.structs.replace(told, curves=curves, relative=relative))
+            fleet.pass_time(1.0)
+    fleet.replace_controller()
+    fleet.pass_time(1.0)
+    _, reports = taken_off(of_kind(fleet, StepsReported))
+    curve = with_all([], [point for one in reports for _, point in one.points()])
+    assert sum(point.tally.count for point in curve) == 3 * num_starts

@@ -38,6 +38,7 @@ from swell.model.event import (
     StepsReported,
 )
 from swell.model.job import LOSS
+from swell.tally import Tally
 from swell.wire import environ
 from swell.wire.findings import WHOLE, ScriptFinding
 from swell.wire.messages import (
@@ -256,22 +257,48 @@ class RestartController:
             self._replies.warn(warning)
 
     def _note_values(self, message: Reported) -> None:
-        before = self.gang.tally.steps if self.gang.tally.is_new else self.gang.tally.begun_with
-        curves = sound(message.curves)
-        curves |= {name: curves[name].moved(before) for name in message.relative if name in curves}
-        now_s, num_workers = self._replies.now_s, len(self._members)
-        warning = self._values.note(message.values, curves, self.gang.tally.steps, num_workers, now_s)
-        for told in (warning, message.refusal):
+        for told in (self._keep_values(message, self._curves_of(message)), message.refusal):
             if told:
                 self._replies.warn(told)
+
+    def _curves_of(self, message: Reported) -> dict[str, Tally]:
+        curves, before = sound(message.curves), self.gang.tally.num_before
+        return curves | {name: curves[name].moved(before) for name in message.relative if name in curves}
+
+    def _keep_values(self, message: Reported, curves: Mapping[str, Tally]) -> str:
+        now_s, num_workers = self._replies.now_s, len(self._members)
+        return self._values.note(message.values, curves, self.gang.tally.steps, num_workers, now_s)
+
+    def _tell_values_again(self, message: Reported) -> None:
+        """A former controller may have told of them: the curves take the place of what that told.
+
+        So none is told that may begin where processes of an earlier start ended, nor what was printed, of
+        which hosts keep no curve: it would count twice.
+        """
+        is_first, before = self.gang.num_starts == 1, self.gang.tally.num_before
+        told = self._curves_of(message).items()
+        curves = {name: tally for name, tally in told if is_first or tally.first_step > before}
+        self._keep_values(message, curves)
+        if self._values:
+            self._report(num_workers=0, again=curves)
 
     def _tell_values(self) -> None:
         """No step has come with which they could be told."""
         if self._values:
             self._report(num_workers=0)
 
-    def _report(self, num_workers: int, step_s: float | None = None, pause_s: float | None = None) -> None:
+    def _report(
+        self,
+        num_workers: int,
+        step_s: float | None = None,
+        pause_s: float | None = None,
+        again: Collection[str] | None = None,
+    ) -> None:
+        """`again`: names of curves that are told again, and no other curve is told; None: all are news."""
         loss, metrics = self._values.take()
+        curves = self._values.take_curves()
+        if again is not None:
+            curves = {name: tally for name, tally in curves.items() if name in again}
         report = StepsReported(
             job_id=self._job.job_id,
             generation=self.gang.running,
@@ -282,8 +309,9 @@ class RestartController:
             loss=loss,
             metrics=metrics,
             pause_s=pause_s,
-            curves=self._values.take_curves(),
+            curves=curves,
             mark=self._marks.next(self._replies.now_s),
+            is_again=again is not None and bool(curves),
         )
         evaluation = evaluation_of(report, self._job.spec)
         self._replies.report(msgspec.structs.replace(report, evaluation=evaluation))
@@ -461,7 +489,7 @@ class RestartController:
             elif isinstance(message, ScriptFound):
                 self._note_findings(message)
             elif isinstance(message, Reported):
-                self._note_values(message)
+                self._tell_values_again(message)
             elif (
                 isinstance(message, StopVote)
                 and worker is not None

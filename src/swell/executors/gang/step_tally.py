@@ -20,6 +20,11 @@ class StepTally(msgspec.Struct, kw_only=True):
     heard_s: float | None = None  #: when the latest step was told; None: not to this controller
     step_s: float = 0.0
 
+    @property
+    def num_before(self) -> int:
+        """Steps that were finished when the gang of now began."""
+        return self.steps if self.is_new else self.begun_with
+
     def restart(self) -> None:
         """A new gang starts."""
         self.is_new = True

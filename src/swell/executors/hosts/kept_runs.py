@@ -70,9 +70,11 @@ class _Worker:
                 self._keep(Reported(values=self._values_with(message.metrics)))
             message = msgspec.structs.replace(message, curves={})
         if isinstance(message, Reported):
-            values = self._values_with(message.values)
+            values, relative = self._values_with(message.values), self._relative_with(message)
             # What waits for other workers' values is lost with the controller: half of it may have been told.
-            message = msgspec.structs.replace(message, values=values, curves={}, shares={})
+            message = msgspec.structs.replace(
+                message, values=values, curves={}, shares={}, relative=relative
+            )
         self._keep(message)
 
     def _keep(self, message: FromAgent | FromWorker) -> None:
@@ -98,6 +100,12 @@ class _Worker:
         before = told.values if isinstance(told, Reported) else {}
         values = {name: value for name, value in before.items() if name not in news} | dict(news)
         return dict(list(values.items())[-MAX_VALUES:])
+
+    def _relative_with(self, news: Reported) -> list[str]:
+        """Curves that are kept together are of one kind, as their latest part says."""
+        told = self.talk.get(Reported)
+        before = told.relative if isinstance(told, Reported) else []
+        return sorted({*before} - news.curves.keys() | {*news.relative})
 
     def kept(self) -> KeptWorker:
         talk = tuple(map(self._with_curves, self.talk.values()))
