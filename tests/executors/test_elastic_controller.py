@@ -18,8 +18,10 @@ from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.memory_limit import half
+from swell.executors.gang.records import read_record, write_record
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -720,6 +722,23 @@ def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays(
         "the script ended by itself after 5 of 1000 steps; "
         "succeeded, but its last lines were cut off after 2 s"
     )
+
+
+@pytest.mark.parametrize("outcome", [Outcome.SUCCEEDED, Outcome.FAILED])
+def test_a_stop_amid_the_last_lines_outlives_the_controller(outcome: Outcome) -> None:
+    made = running(1)
+    is_success = outcome is Outcome.SUCCEEDED
+    said = m.Finished(steps=1000) if is_success else m.Failed(steps=5, message="no")
+    made.gang.said(0, said, made.now_s)
+    made.gang.command(StopGang(job_id=JOB, generation=2), made.now_s)
+    record = read_record(write_record(made.gang.gang))
+    assert isinstance(record, ElasticGang)
+    next_one = ElasticController(make_stage(), record, is_stopped)
+    kept = KeptWorker(number=0, pid=9, talk=(m.Hello(token="t", worker=0, pid=9), said))
+    effects = next_one.take_over({0: kept}, (), 100.0)
+    assert Kill(0, signal.SIGTERM) in effects
+    assert not [e for e in next_one.tick(102.9) if isinstance(e, Kill)]
+    assert Kill(0, signal.SIGKILL) in next_one.tick(103.1)
 
 
 def test_progress_is_told_at_most_twice_a_second_and_nothing_of_it_is_lost() -> None:

@@ -17,3 +17,12 @@ def test_a_joiner_that_reads_a_stream_has_more_time(awaits: Awaited, share: floa
     assert overdue(member, "train.py", 100.0 + share * 60.0, timeouts, is_stopped) is None
     verdict = overdue(member, "train.py", 100.1 + share * 60.0, timeouts, is_stopped)
     assert verdict is not None and verdict.is_fault_of_script
+
+
+def test_what_a_zygote_imports_before_it_forks_is_not_the_time_of_the_script() -> None:
+    timeouts = Timeouts(ready_s=60.0)
+    member = Member(0, ("node0/0",), since_s=100.0)
+    assert overdue(member, "train.py", 1000.0, timeouts, is_stopped) is None
+    member.pid, member.since_s = 1, 1000.0
+    assert overdue(member, "train.py", 1060.0, timeouts, is_stopped) is None
+    assert overdue(member, "train.py", 1060.1, timeouts, is_stopped) is not None

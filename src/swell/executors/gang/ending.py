@@ -20,9 +20,7 @@ class Ending(msgspec.Struct, kw_only=True):
     message: str
     since_s: float = 0.0
     kill_at_s: float = 0.0
-
-    def hurry(self, kill_at_s: float) -> None:
-        self.kill_at_s = min(self.kill_at_s, kill_at_s)
+    is_hurried: bool = False  #: the head wants it over: what is left of a script has no more time than a stop
 
     def note_exit(self, member: Member, status: int, log_tail: str) -> None:
         """The last lines of a script can fail it."""

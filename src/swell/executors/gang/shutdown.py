@@ -28,14 +28,21 @@ def stop(live: GangRuntime) -> None:
     if live.gang.ending is None:
         end(live, Outcome.STOPPED, "")
     else:
-        workers.terminate(live, live.members.values())
-        live.gang.ending.hurry(live.now_s + live.timeouts.stop_s)
+        _hurry(live, live.gang.ending)
 
 
-def resume(live: GangRuntime, ending: Ending) -> None:
+def _hurry(live: GangRuntime, ending: Ending) -> None:
+    ending.is_hurried = True
+    ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.timeouts.stop_s)
+    workers.terminate(live, live.members.values())
+
+
+def resume(live: GangRuntime, former: Ending) -> None:
     """Under a new controller: signals may have been lost with the former one."""
-    _begin(live, ending.outcome, ending.message)
-    if ending.outcome is Outcome.SUCCEEDED:
+    ending = _begin(live, former.outcome, former.message)
+    if former.is_hurried:
+        _hurry(live, ending)
+    elif ending.outcome is Outcome.SUCCEEDED:
         round = live.gang.formation.round
         is_whole = any(member.whole_round == round for member in live.members.values())
         workers.kill(live, left_behind(live.roster, is_whole))
@@ -43,11 +50,12 @@ def resume(live: GangRuntime, ending: Ending) -> None:
         workers.terminate(live, live.members.values())
 
 
-def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
+def _begin(live: GangRuntime, outcome: Outcome, message: str) -> Ending:
     limit_s = live.timeouts.finish_s if outcome is Outcome.SUCCEEDED else live.timeouts.stop_s
     live.gang.ending = Ending(
         outcome=outcome, message=message, since_s=live.now_s, kill_at_s=live.now_s + limit_s
     )
+    return live.gang.ending
 
 
 # ------------------------------------------------------------ while workers are left

@@ -18,7 +18,7 @@ READING_SHARE = 10.0
 class Timeouts:
     """Time limits of a gang, all in seconds."""
 
-    ready_s: float = 60.0  #: from the spawn of a worker to its Ready
+    ready_s: float = 60.0  #: from the fork of a worker to its Ready; what its zygote imports may take longer
     silence_s: float = 60.0  #: between two signs of life, once connected; a call into C may block them
     standstill_s: float = 3.0  #: the same where the process was stopped, so that none will come
     notice_s: float = 60.0  #: for those who wait in a step to notice that one of the group is gone
@@ -45,7 +45,8 @@ def overdue(
     """Whether a worker's time is up."""
     if stands_still(member, now_s, timeouts, is_stopped):
         return KillReason(stopped(member), False)
-    if member.state is State.STARTING and now_s - member.since_s > _ready_s(member, timeouts):
+    is_on_its_way = member.state is State.STARTING and member.pid is not None
+    if is_on_its_way and now_s - member.since_s > _ready_s(member, timeouts):
         return KillReason(never_called(script, timeouts.ready_s), True)
     if is_silent(member, now_s, timeouts):
         return KillReason(silent(member, timeouts), False)

@@ -72,9 +72,7 @@ class _Worker:
         if isinstance(message, Reported):
             values, relative = self._values_with(message.values), self._relative_with(message)
             # What waits for other workers' values is lost with the controller: half of it may have been told.
-            message = msgspec.structs.replace(
-                message, values=values, curves={}, shares={}, relative=relative
-            )
+            message = msgspec.structs.replace(message, values=values, curves={}, shares={}, relative=relative)
         self._keep(message)
 
     def _keep(self, message: FromAgent | FromWorker) -> None:
