@@ -243,6 +243,22 @@ def test_a_host_that_does_not_answer_holds_up_one_report_for_a_moment(fleet: Fle
     assert usage is not None and usage.cpu_s == 5.5
 
 
+def test_an_end_that_waits_for_usage_is_known_to_a_daemon_that_comes(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.pass_time(1.0)
+    fleet.hosts["b"].is_deaf = True
+    fleet.step(JOB)
+    for worker in fleet.workers(JOB):
+        worker.say(m.Finished(steps=9))
+        worker.host.exit(worker, 0)
+    assert not of_kind(fleet, GangEnded)
+    fleet.line.is_open = False
+    fleet.attach("another")
+    assert fleet.inventory is not None
+    assert fleet.inventory.untold == {JOB: 1}
+    assert of_kind(fleet, GangEnded)
+
+
 def test_what_was_used_on_a_host_that_a_gang_has_left_stays_used(fleet: Fleet) -> None:
     fleet.hosts["a"].cpu_s, fleet.hosts["b"].cpu_s = 1.0, 2.0
     fleet.perform(launch("a/0", "b/0"))

@@ -68,7 +68,7 @@ class Controller:
         self._succession = Succession(runs, hosts, gangs, self._offer, self.hear)
         self._unreached = UnreachedHosts(hosts, runs, self._commands, self._succession)
         self._daemon = DaemonSession(
-            boot_id, protocol, self.now_s, hosts, gangs, self._trials, self._succession, outbox
+            boot_id, protocol, self.now_s, hosts, gangs, self._trials, self._succession, outbox, runs.reports
         )
 
     def now_s(self) -> float:

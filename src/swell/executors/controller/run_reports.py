@@ -90,6 +90,10 @@ class RunReports:
             if gang is not None:
                 self.report(usage_report(job_id, gang.generation, gang.steps))
 
+    def flush(self) -> None:
+        """Send what waits for usage without it: a daemon takes a gang for lost of which it is told nothing."""
+        self._send(self._usage.all())
+
     def hear_usage(self, host: str, run: str, usage: GangUsage | None) -> None:
         """The answer to `ReadUsage`."""
         self._send(self._usage.answered(run, host, usage))

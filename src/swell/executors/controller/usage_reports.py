@@ -108,6 +108,10 @@ class UsageReports:
         jobs = [job_id for job_id, awaited in self._awaited.items() if now_s >= awaited.until_s]
         return [event for job_id in jobs for event in self._let_go(job_id)]
 
+    def all(self) -> list[AnyEvent]:
+        """All that waits: it may wait no longer."""
+        return [event for job_id in list(self._awaited) for event in self._let_go(job_id)]
+
     def leave_host(self, job_id: str, host: str) -> list[AnyEvent]:
         """The gang has nothing there any more; what may go out now."""
         if (readings := self._readings.get(job_id)) is not None:
