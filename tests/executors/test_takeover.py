@@ -596,3 +596,25 @@ def test_values_of_a_script_that_knows_nothing_of_swell_count_once(
     _, reports = taken_off(of_kind(fleet, StepsReported))
     curve = with_all([], [point for one in reports for _, point in one.points()])
     assert sum(point.tally.count for point in curve) == 3 * num_starts
+
+
+@pytest.mark.parametrize("elasticity", [Elasticity.LIVE, Elasticity.RESTART])
+@pytest.mark.parametrize("num_takeovers", [1, 2])
+def test_curves_go_on_after_the_machine_of_the_controller_has_started_again(
+    fleet: Fleet, elasticity: Elasticity, num_takeovers: int
+) -> None:
+    """Its clock begins again with it; hosts with a long lease have gone on."""
+    fleet.time_s, num = 1000.0, 3 * MAX_CURVES
+    fleet.perform(launch("a/0", elasticity=elasticity))
+    (worker,) = fleet.workers(JOB)
+    for step in range(1, num + 1):
+        tally = tally_of([(step, 1.0)], num_workers=1)
+        assert tally is not None
+        worker.say(m.Reported(values={"x": 1.0}, curves={"x": tally}))
+        fleet.pass_time(1.0)
+        if step in (MAX_CURVES + 10, 2 * MAX_CURVES + 20)[:num_takeovers]:
+            fleet.time_s = 0.0
+            fleet.replace_controller()
+    _, told = taken_off(of_kind(fleet, StepsReported))
+    curve = with_all([], [point for one in told for _, point in one.points()])
+    assert sum(point.tally.count for point in curve) == num

@@ -175,11 +175,11 @@ class DirectedRuns:
         """Register a run that is open on its hosts."""
         self.by_key[run.key] = run
 
-    def do(self, run: DirectedRun, effects: Iterable[Effect], is_commanded: bool = False) -> None:
-        """Perform the effects in order. `is_commanded`: they come of a command, which hosts are to keep."""
+    def do(self, run: DirectedRun, effects: Iterable[Effect], is_kept: bool = False) -> None:
+        """Perform the effects in order. `is_kept`: of a command or a takeover, which hosts are to keep."""
         effects = tuple(effects)
         is_told = any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects)
-        if is_told or is_commanded:
+        if is_told or is_kept:
             self._keep_record(run, effects)
         for effect in effects:
             match effect:
@@ -201,7 +201,7 @@ class DirectedRuns:
             self._end_run(run)
         elif run.is_trial:
             self.trials.advance()
-        elif is_told or is_commanded:
+        elif is_told or is_kept:
             self.release_hosts(run)
 
     def _keep_record(self, run: DirectedRun, effects: Iterable[Effect]) -> None:

@@ -67,7 +67,7 @@ class GangCommands:
             self._gangs.note_wanted(command)
         effects = gang.command(command, self._runs.now_s())
         if run is not None:
-            self._runs.do(run, effects, is_commanded=True)
+            self._runs.do(run, effects, is_kept=True)
         else:  # over: all it has to say is how it ended
             for effect in effects:
                 if isinstance(effect, Report):

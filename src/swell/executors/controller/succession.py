@@ -132,7 +132,7 @@ class Succession:
         for host in whole.kept:  # a change of it may have been under way
             wanted = gang.gang.wanted_configuration
             self.hosts.tell(host, SetShare.of(run.key, gang.generation, wanted))
-        self.runs.do(run, effects)
+        self.runs.do(run, effects, is_kept=True)
         self.runs.release_hosts(run)
 
     def _give_up(self, whole: WholeRun) -> None:

@@ -16,6 +16,8 @@ from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
 INTERVAL_S = 0.5
+#: Of a mark: microseconds of 35 years.
+CLOCK_BITS = 50
 
 
 def can_fold(older: StepsReported, newer: StepsReported) -> bool:
@@ -88,14 +90,17 @@ class Pacer:
 
 
 class ReportNumbers:
-    """Marks of one gang's reports, each higher than the one before, also after a change of controller."""
+    """Marks of one gang's reports, each higher than the one before, also after a change of controller.
+
+    The clock of the next controller may have begun again, with its machine.
+    """
 
     def __init__(self) -> None:
         self._latest = 0
 
-    def next(self, now_s: float) -> int:
+    def next(self, now_s: float, num_takeovers: int) -> int:
         self._latest = max(self._latest + 1, int(now_s * 1e6))
-        return self._latest
+        return (num_takeovers << CLOCK_BITS) + self._latest
 
 
 def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> StepsReported:

@@ -18,6 +18,7 @@ class Replies(msgspec.Struct, kw_only=True):
     end: GangEnded | GangSuspended | None = None
     warnings: dict[str, str] = {}  #: topic -> what was said last
     losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
+    num_takeovers: int = 0  #: controllers that have told of the gang, but the first
 
     def is_asked(self, kind: type[GangCommand]) -> bool:
         """Whether the latest command is of this kind."""
@@ -86,6 +87,7 @@ class CommandReplies:
 
     def report_again(self) -> None:
         """What still matters of a former controller's reports: they may be lost."""
+        self.kept.num_takeovers += 1
         for about, message in self.kept.warnings.items():
             if message:
                 self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message, about=about))

@@ -310,7 +310,7 @@ class RestartController:
             metrics=metrics,
             pause_s=pause_s,
             curves=curves,
-            mark=self._marks.next(self._replies.now_s),
+            mark=self._marks.next(self._replies.now_s, self.gang.replies.num_takeovers),
             is_again=again is not None and bool(curves),
         )
         evaluation = evaluation_of(report, self._job.spec)

@@ -104,7 +104,7 @@ def _note(live: GangRuntime, report: StepsReported, odd_since: int | None = None
         report,
         metrics=reporting.names.admitted(report.metrics),
         curves=reporting.names.admitted(report.curves),
-        mark=reporting.marks.next(now_s),
+        mark=reporting.marks.next(now_s, live.gang.replies.num_takeovers),
     )
     report = msgspec.structs.replace(report, evaluation=evaluation_of(report, live.job.spec))
     if told := reporting.names.take_refusal():
