@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from tests.executors.puppets import make_spec
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.agent.host import LocalHost
+from swell.executors.local.agent.host import LocalHost, hold_port
 from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.lines import LineLink
@@ -115,7 +116,7 @@ class LocalWorld:
         def refuse(*_: object, **named: object) -> None:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-        self._monkeypatch.setattr("swell.executors.local.agent.host.socket.create_server", refuse)
+        self._monkeypatch.setattr("swell.executors.local.agent.host.hold_port", refuse)
 
     def make_job(self) -> JobSpec:
         return make_spec(workdir=str(self._folder), args=("steps=1000000",))
@@ -158,3 +159,14 @@ class TestLocalHost(HostContract):
         monkeypatch.setattr(world.host, "_answer", hear)
         os.kill(world.wait(h.WorkerForked).pid, signal.SIGSTOP)
         assert world.wait(h.RunOpened, 2).run == "other"
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+def test_a_port_that_was_found_is_kept_for_rank_0(address: str) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with hold_port(address) as held:
+        port = held.getsockname()[1]
+        with socket.socket(family) as other, pytest.raises(OSError, match="in use"):
+            other.bind((address, port))
+        with socket.create_server((address, port), family=family):
+            pass

@@ -225,7 +225,7 @@ class JoinedWorld:
         def refuse(*_: object, **named: object) -> None:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-        self._monkeypatch.setattr("swell.executors.local.agent.host.socket.create_server", refuse)
+        self._monkeypatch.setattr("swell.executors.local.agent.host.hold_port", refuse)
 
     def make_job(self) -> JobSpec:
         return make_spec(entry=__file__, workdir=str(self._folder), args=("steps=1000000",))

@@ -126,9 +126,9 @@ class Processes:
     def say(self, worker: int, message: Stepped | Distributed | Reported | ScriptFound) -> None:
         self.do(self.gang.said(worker, message, self.now_s))
 
-    def end(self, worker: int, status: int) -> None:
+    def end(self, worker: int, status: int, log_tail: str = "last words") -> None:
         del self.alive[worker]
-        self.do(self.gang.exited(worker, status, "last words", self.now_s))
+        self.do(self.gang.exited(worker, status, log_tail, self.now_s))
 
 
 def test_workers_get_what_torchrun_would_give_them() -> None:
@@ -454,6 +454,36 @@ def test_real_processes_keep_their_own_checkpoint(
     environment, _, count = log[1].rpartition(" ")
     assert ast.literal_eval(environment)["WORLD_SIZE"] == "1"
     assert count == "1"
+
+
+#: As torch words it.
+PORT_TAKEN = (
+    "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
+    "address. port: 4711, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"
+)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("is_taken_over", [False, True])
+def test_a_port_that_another_program_has_taken_meanwhile_is_a_loss(first: int, is_taken_over: bool) -> None:
+    """`first`: who ends first; rank 1 finds a stranger at the port."""
+    processes = Processes()
+    processes.command(launch(0, 1))
+    if is_taken_over:
+        processes.replace_controller()
+    for worker in (first, 1 - first):
+        processes.end(worker, 1, PORT_TAKEN if worker == 0 else "ValueError: a stranger answers")
+    ended = processes.events[-1]
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.LOST and "EADDRINUSE" in ended.message
+
+
+def test_another_port_of_a_script_that_is_taken_is_its_own_fault() -> None:
+    processes = Processes()
+    processes.command(launch(0))
+    processes.end(0, 1, "OSError: [Errno 98] Address already in use: ('0.0.0.0', 6006)")
+    ended = processes.events[-1]
+    assert isinstance(ended, GangEnded) and ended.outcome is Outcome.FAILED
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ class RunReports:
                 self.report(usage_report(job_id, gang.generation, gang.steps))
 
     def flush(self) -> None:
-        """Send what waits for usage without it: a daemon takes a gang for lost of which it is told nothing."""
+        """Send what waits for usage without it: a gang of which a daemon is told nothing counts as lost."""
         self._send(self._usage.all())
 
     def hear_usage(self, host: str, run: str, usage: GangUsage | None) -> None:

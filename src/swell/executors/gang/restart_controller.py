@@ -24,7 +24,13 @@ from swell.executors.gang.progress import ReportNumbers, evaluation_of, sound
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.restart_gang import RestartAim, RestartGang
 from swell.executors.gang.script_values import ScriptValues
-from swell.executors.gang.timeouts import Timeouts, describe_exit, is_fault_of_script, stopped
+from swell.executors.gang.timeouts import (
+    Timeouts,
+    describe_exit,
+    found_port_taken,
+    is_fault_of_script,
+    stopped,
+)
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.counted import told_workers
 from swell.model.event import (
@@ -168,8 +174,12 @@ class RestartController:
     def _note_exit(self, ended: WorkerExit) -> None:
         member, status = self._members.pop(ended.worker, None), ended.status
         self.gang.slots_by_worker.pop(ended.worker, None)
-        if member is not None and self.gang.aim is RestartAim.RUN and status != 0:
-            is_at_fault = is_fault_of_script(status)
+        if member is None or status == 0:
+            return
+        is_bad_start = found_port_taken(ended.log_tail, self.gang.port)
+        is_misjudged = is_bad_start and self.gang.outcome is Outcome.FAILED  # for what its peers met there
+        if self.gang.aim is RestartAim.RUN or is_misjudged:
+            is_at_fault = is_fault_of_script(status) and not is_bad_start
             why = describe_exit(member, status, ended.log_tail)
             self.gang.is_over_memory = status == OVER_MEMORY
             self._end_all(Outcome.FAILED if is_at_fault else Outcome.LOST, why)
@@ -387,6 +397,7 @@ class RestartController:
 
     def _start(self, address: str, port: int) -> None:
         self.gang.aim, self.gang.running = RestartAim.RUN, self.generation
+        self.gang.port = port
         self.gang.tally.restart()
         self.gang.votes.clear()
         hosts = [self._job.host_of(slot) for slot in self.gang.wanted_slots]

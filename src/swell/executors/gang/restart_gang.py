@@ -34,6 +34,7 @@ class RestartGang(msgspec.Struct, kw_only=True, tag=True):
     message: str = ""  #: why
     is_over_memory: bool = False  #: a worker was killed for its job's memory limit
     num_starts: int = 0
+    port: int = 0  #: that rank 0 of the latest start was told to listen at
     next_worker: int = 0  #: number of the next worker that is started
     tally: StepTally = msgspec.field(default_factory=StepTally)
     votes: dict[int, int] = {}  #: by worker: steps that it had ended when it was asked to stop

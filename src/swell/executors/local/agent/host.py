@@ -244,13 +244,15 @@ class LocalHost:
         self._hear(message)
 
     def _find_port(self, run: HostedRun) -> None:
+        run.let_port_go()
         try:
-            port = find_port(run.reached_at)
+            run.held_port = hold_port(run.reached_at)
         except OSError as error:
             self._answer(
                 messages.RunPortRefused(run=run.key, why=f"no port of {run.reached_at} was found: {error}")
             )
             return
+        port: int = run.held_port.getsockname()[1]
         self._answer(messages.RunPortFound(run=run.key, address=run.reached_at, port=port))
 
     def _open(self, order: OpenRun) -> None:
@@ -290,6 +292,7 @@ class LocalHost:
 
     def _close(self, run: HostedRun) -> None:
         del self._runs[run.key]
+        run.let_port_go()
         self._zygotes.end_run(run.key)
         self._containers.ended(run.key)
         self._limits.ended(run.key)
@@ -427,12 +430,20 @@ def is_same(one: str, other: str) -> bool:
     return hmac.compare_digest(one.encode(), other.encode())
 
 
-def find_port(address: str) -> int:
-    """One that is free now at this address. Raises OSError."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.create_server((address, 0), family=family) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+def hold_port(address: str) -> socket.socket:
+    """Bind a socket to a port that is free at this address. Raises OSError.
+
+    It does not listen, so that rank 0 can, as torch's store does it: with SO_REUSEADDR. Until then nobody is
+    given the port who asks for any.
+    """
+    held = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((address, 0))
+    except OSError:
+        held.close()
+        raise
+    return held
 
 
 def _in_background(work: Callable[[], None]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,12 +58,18 @@ class HostedRun:
     exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
     heard_s: dict[int, float] = field(default_factory=dict)  #: when each one last spoke, or was forked
     stopped: set[int] = field(default_factory=set)  #: workers whose processes are told to be stopped
+    held_port: socket.socket | None = None  #: see `host.hold_port`
     num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
 
     @property
     def folder(self) -> Path:
         """Folder of the job on this host."""
         return self.place.folder
+
+    def let_port_go(self) -> None:
+        if self.held_port is not None:
+            self.held_port.close()
+            self.held_port = None
 
     def log_name(self, worker: int) -> LogName:
         return LogName(self.job_id, worker, self.kind == TRIAL)
