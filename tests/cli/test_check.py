@@ -125,7 +125,14 @@ def test_a_script_that_fails_is_shown_with_its_error(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("raise ArithmeticError('a mistake of its own')\n")
     done = run_swell("check", "--devices", "cpu", tmp_path / "train.py")
     assert done.returncode == 1
-    assert "was not checked" in done.stderr and "a mistake of its own" in done.stderr
+    first, *trace = done.stderr.splitlines()
+    assert first.endswith("was not checked: ArithmeticError: a mistake of its own (train.py:1)"), first
+    assert trace[-1] == "ArithmeticError: a mistake of its own"
+
+
+def test_a_folder_is_no_script(tmp_path: Path) -> None:
+    done = run_swell("check", "--devices", "cpu", tmp_path)
+    assert (done.returncode, "is a folder, not a file" in done.stderr) == (1, True), done.stderr
 
 
 @pytest.mark.slow

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import FakeAgent, fork_script, until
 
+from swell.model.failure import failure_sentence
 from swell.train.runtime.loop_exits import NEXT_AT_END
+from swell.train.runtime.runner import MAX_MESSAGE_CHARS
 from swell.wire import messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -32,6 +34,23 @@ def test_a_traceback_begins_with_the_users_lines(agent: FakeAgent) -> None:
     assert "runner.py" not in message
     assert "runpy" not in message
     assert message in agent.log(0).read_text()
+
+
+def test_an_error_with_a_long_text_keeps_its_beginning_and_its_place(agent: FakeAgent) -> None:
+    agent.start(0, ENDS, "raise-long")
+    message = agent.wait(0, messages.Failed).message
+    assert len(message) <= MAX_MESSAGE_CHARS
+    assert failure_sentence(message).startswith("KeyError: 'first of all")
+    assert "ends.py" in message and "last of all" in message
+
+
+@pytest.mark.parametrize("ending", ["no-batches", "frozen"])
+def test_an_error_of_swells_own_ends_in_the_users_lines(agent: FakeAgent, ending: str) -> None:
+    agent.start(0, ENDS, ending)
+    message = agent.wait(0, messages.Failed).message
+    frames = [line for line in message.splitlines() if line.startswith('  File "')]
+    assert frames and all("ends.py" in line for line in frames), message
+    assert "(ends.py:" in failure_sentence(message)
 
 
 def test_a_script_that_fails_is_not_stopped_before_it_has_said_why(agent: FakeAgent) -> None:
@@ -68,6 +87,7 @@ def test_a_script_that_is_not_elastic_is_told_what_to_do(agent: FakeAgent, tmp_p
     message = agent.wait(0, messages.Failed).message
     assert "swell.train.elastic" in message
     assert "elasticity: restart" in message
+    assert 'File "' not in message  # nothing of it is in a frame of Swell
     assert agent.exit_status(0) == 1
     unmanaged = fork_script(ENDS, ("quietly",), tmp_path / "log", {})  # as in a restart job
     unmanaged.join(30)

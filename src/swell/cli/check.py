@@ -12,6 +12,7 @@ import typer
 from swell.cli.options import Json
 from swell.cli.output import print_json, print_table, warn
 from swell.model.errors import InvalidInput
+from swell.model.failure import failure_sentence
 
 if TYPE_CHECKING:
     from swell.wire.findings import ScriptFinding
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 HELD = 1
 
 #: The end of a traceback in which an error of Swell's own is told.
-_REFUSAL = re.compile(r"^swell\.train\.[\w.]+Error: (.+)\Z", re.MULTILINE | re.DOTALL)
+_REFUSAL = re.compile(r"^swell\.train\.[\w.]+Error: ", re.MULTILINE)
 
 
 def check(
@@ -41,6 +42,7 @@ def check(
     Runs its first steps on one worker and as two, as the trial run of a job does. Exit status 0: a job of it
     would not be held to one worker; 1: it would be, or the script failed.
     """
+    from swell.api import fields
     from swell.executors.local.devices import DeviceError, parse_devices
     from swell.executors.local.script_check import check_script
 
@@ -48,6 +50,8 @@ def check(
         [node, *_] = parse_devices(devices)
     except (DeviceError, ValueError) as error:
         raise InvalidInput(f"--devices: {error}") from error
+    if not fields.ENTRY.fullmatch(script) or os.path.exists(script):
+        fields.entry(os.path.abspath(script), None)  # tells what is no file
     checked = check_script(script, arguments or [], next(iter(node.bindings.values())))
     if json:
         print_json(checked)
@@ -61,10 +65,10 @@ def check(
 
 def _told(script: str, failure: str) -> str:
     """Return why nothing was compared; what Swell says is wrong in the script comes first."""
-    refusal = _REFUSAL.search(failure)
-    if refusal is None:
-        return f"{script} was not checked: {failure}"
-    return f"{script} is to be changed: {refusal[1].strip()}\n\n{failure[: refusal.start()]}".rstrip()
+    what = "is to be changed" if _REFUSAL.search(failure) else "was not checked"
+    why = failure_sentence(failure)
+    trace = "" if failure.strip().endswith(why) else f"\n\n{failure.strip()}"
+    return f"{script} {what}: {why}{trace}"
 
 
 def _short(place: str) -> str:

@@ -18,6 +18,7 @@ from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 from swell.cli.resolve import find_job
 from swell.model.errors import InvalidInput
+from swell.model.failure import failure_sentence
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -96,7 +97,9 @@ def _measured(client: Client, file: Path) -> JobThroughput:
             raise InvalidInput(f"{file} has {len(ids)} jobs; give a file with one")
         view = client.wait(ids[0], lambda view: view.is_held or view.phase.is_end)
         if view.phase.is_end:
-            raise InvalidInput(f"{view.id} could not be measured: {view.message or view.reason}")
+            raise InvalidInput(
+                f"{view.id} could not be measured: {failure_sentence(view.message) or view.reason}"
+            )
         return client.curve(view.id)
     finally:
         for job_id in ids:

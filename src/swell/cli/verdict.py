@@ -10,13 +10,12 @@ from swell.api.job_words import deadline_words, offer
 from swell.cli.clock import WallTimes, moment
 from swell.cli.finish import expectation
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
+from swell.model.failure import failure_sentence
 
 if TYPE_CHECKING:
     from swell.model.view import JobView
 
 
-#: Lines of a failed job's message that are shown: the end of a traceback.
-TAIL_LINES = 8
 #: What is said of a promise that may not be kept.
 DOUBTS = {
     DeadlineState.ON_TRACK: "",
@@ -90,10 +89,8 @@ def _expected(view: JobView, now_s: float) -> str:
 
 
 def _failure(view: JobView) -> str:
-    """The last line of a traceback says what went wrong, those before it where."""
-    said = [line.rstrip() for line in view.message.strip().splitlines()] or [view.reason]
-    where = [f"  {line}".rstrip() for line in said[:-1][1 - TAIL_LINES :]]
-    return "\n".join([f"{view.id}: failed: {said[-1]}", *where, f"  see `swell show {view.id}`"])
+    why = failure_sentence(view.message) or view.reason
+    return f"{view.id}: failed: {why}\n  see `swell show {view.id}`"
 
 
 def _refusal(view: JobView) -> str:

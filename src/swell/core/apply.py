@@ -69,6 +69,7 @@ from swell.model.event import (
     Woke,
     WorkersLost,
 )
+from swell.model.failure import failure_sentence
 from swell.model.findings import JobFinding
 from swell.model.job import LOSS, Elasticity, Phase
 from swell.model.lengths import relative, span
@@ -300,7 +301,9 @@ def _(event: KindChosen, state: HeadState, record: JobRecord) -> None:
 def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
     record.backoff.cause = event.message
     if event.outcome is not Outcome.LOST:
-        state.end(record, Phase.FAILED, "failed", f"failed in its trial run; {_where(record)}")
+        why = failure_sentence(event.message) or "no reason was told"
+        text = f"failed in its trial run: {why}; {_where(record)}"
+        state.end(record, Phase.FAILED, "failed", text)
     elif state.lacks_nodes(record):  # what it waits for is told instead
         record.is_profiling = False
     elif event.is_taken:
@@ -444,7 +447,9 @@ def _(event: ResizeFailed, state: HeadState, record: JobRecord) -> None:
     if not set(state.cluster.devices).issuperset(gang.goal.devices):  # the next plan is without
         kept = told_workers(record.num_workers)
         state.tell(
-            record, "resize_failed", f"kept its {kept}: devices of the change have left: {event.message}"
+            record,
+            "resize_failed",
+            f"kept its {kept}: devices of the change have left: {failure_sentence(event.message)}",
         )
         return
     note = backoff.note_refused_share if gang.is_given_a_share else backoff.note_failed_change
@@ -541,7 +546,9 @@ def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
     state.relearn(record)
     if news:
         befall(state, record, "barred")
-        state.tell(record, "ruled_out", f"does not run on {', '.join(news)}: {event.message}")
+        state.tell(
+            record, "ruled_out", f"does not run on {', '.join(news)}: {failure_sentence(event.message)}"
+        )
 
 
 @_apply_to.register
@@ -568,7 +575,11 @@ def _(event: WorkersLost, state: HeadState, record: JobRecord) -> None:
     record.progress.rate_per_s = 0.0
     record.progress.resume()
     record.sizes.note(event.at_s, record.num_workers)
-    state.tell(record, "workers_lost", f"lost workers and goes on with {record.num_workers}: {event.message}")
+    state.tell(
+        record,
+        "workers_lost",
+        f"lost workers and goes on with {record.num_workers}: {failure_sentence(event.message)}",
+    )
 
 
 @_apply_to.register
@@ -634,7 +645,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
-        state.end(record, Phase.FAILED, "failed", f"ended with an error; {_where(record)}", event.at_s)
+        why = failure_sentence(record.status.message) or "it ended with an error"
+        state.end(record, Phase.FAILED, "failed", f"failed: {why}; {_where(record)}", event.at_s)
     elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
         record.tenure.take()
         why = "lost all its workers, whose devices left the cluster, or were about to,"
@@ -684,11 +696,10 @@ def _note_end(record: JobRecord, event: GangEnded) -> None:
 
 
 def _requeue(state: HeadState, record: JobRecord, cause: str, message: str = "") -> None:
-    """`message`: how its workers ended; the log of one may follow in further lines."""
+    """`message`: how its workers ended."""
     record.become(NO_GANG)
     record.status.end_warnings_of_gang()
-    first, *log = message.strip().splitlines() or [""]
-    how = f": {first} {log[-1]}" if log and first.endswith(":") else f": {first}" if first else ""
+    how = f": {failure_sentence(message)}" if message.strip() else ""
     state.explain(record, "requeued", f"{cause} and waits to go on from its last checkpoint{how}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.model.failure import failure_sentence
 from swell.model.lengths import span
 
 #: A job whose gang was lost so often in a row without finishing a step has failed; so has one whose trial
@@ -89,7 +90,7 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def _note_cause(self, num_before: int, message: str) -> str:
         is_known = num_before > 0 and _is_same_cause(self.cause, message)
         self.cause = message
-        return "for the same reason as before" if is_known else message
+        return "for the same reason as before" if is_known else failure_sentence(message)
 
     def told_of_race(self, now_s: float) -> str:
         """Text for a job whose trial run waits for devices: for how long, and why."""
@@ -108,8 +109,7 @@ class Backoff(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def _told_cause(self) -> str:
-        """Its first line: the rest may be a traceback."""
-        return f": {self.cause.splitlines()[0]}" if self.cause else ""
+        return f": {failure_sentence(self.cause)}" if self.cause else ""
 
     def go_on(self) -> None:
         """What had gone wrong before is over: it needs no explanation any more."""

@@ -34,6 +34,17 @@ def tell_late(after_s: float, text: str) -> None:
 match sys.argv[1]:
     case "raise":
         fail_deep_inside()
+    case "raise-long":
+        raise KeyError("first of all, " + "key, " * 10_000 + "last of all")
+    case "no-batches" | "frozen":
+        import torch
+        from torch import nn, optim
+        from torch.utils.data import DataLoader, TensorDataset
+
+        model = nn.Linear(1, 1).requires_grad_(sys.argv[1] == "no-batches")
+        batch_size = None if sys.argv[1] == "no-batches" else 2
+        loader = DataLoader(TensorDataset(torch.zeros(8, 1)), batch_size)
+        train.elastic(model, optim.SGD(model.parameters(), 0.1), loader, epochs=1)
     case "raise-interrupted":
         sys.stderr = Interrupted()
         fail_deep_inside()

@@ -10,6 +10,7 @@ import msgspec
 
 from swell.api.job_words import done_share, is_ended_before, told_findings
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
+from swell.model.failure import failure_sentence
 from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.policies.wording import NO_SLACK, without_expectation
@@ -174,7 +175,7 @@ def job_row(
         spark=losses if before is None and losses else _spark(view, loss, before),
         changes=_changes(view, now_s),
         reason=without_expectation(view.reason),
-        message=view.message.partition("\n")[0],
+        message=failure_sentence(view.message),
         warnings=(*told_findings(view), *(f"{about}: {text}" for about, text in view.warnings.items())),
     )
 

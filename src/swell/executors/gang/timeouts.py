@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from swell.executors.exit_status import HOST_LOST, NOT_LEASED, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.member import Member, State
+from swell.model.failure import LOG_ENDS
 from swell.wire.environ import EXIT_STOPPED
 
 #: A joiner that reads a stream up to where the others are has so many times `ready_s`.
@@ -145,7 +146,7 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
     if status < 0:
         return f"worker {member.number} was killed by {signal_name(-status)}"
     text = f"worker {member.number} exited with status {status}"
-    return f"{text}; its log ends:\n{log_tail}" if log_tail else text
+    return f"{text}; {LOG_ENDS}\n{log_tail}" if log_tail else text
 
 
 def signal_name(number: int) -> str:

@@ -53,6 +53,7 @@ from swell.executors.gang.timeouts import (
 from swell.executors.gang.trial_batches import local_batches
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
+from swell.model.failure import LOG_ENDS
 from swell.model.findings import JobFinding
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, Profile
 from swell.wire import messages
@@ -321,7 +322,7 @@ class Trial:
             return describe_exit(member, status, log_tail)
         told = left_loop if member.state is State.READY else ended_early
         text = told(self._job.spec.entry, status)
-        return f"{text}; its log ends:\n{log_tail}" if log_tail else text
+        return f"{text}; {LOG_ENDS}\n{log_tail}" if log_tail else text
 
     def tick(self, now_s: float) -> list[Effect]:
         self._now_s = now_s

@@ -36,7 +36,7 @@ from swell.train.runtime.distributed_check import PLACE, DistributedCheck
 from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
-from swell.train.runtime.script_frames import place_of_error
+from swell.train.runtime.script_frames import is_of_swell, is_own, place_of_error
 from swell.train.runtime.size_comparison import under_way
 from swell.train.runtime.snapshot_imports import use_snapshot
 from swell.train.sharding import fully_shard
@@ -125,7 +125,7 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
         )
         return environ.EXIT_STOPPED
     _keep_last()
-    text = text[-MAX_MESSAGE_CHARS:]
+    text = _shortened(text, error)
     message = text if advice is None else f"{advice}\n{text}"
     is_of_step = share is not None  # outside of steps a smaller part of the state changes nothing
     link.send(messages.Failed(message=message, steps=link.heartbeat.steps, is_out_of_memory=is_of_step))
@@ -253,12 +253,30 @@ def _status_of(stop: SystemExit) -> int:
 def _traceback_of(error: BaseException) -> str:
     """The traceback from the user's first line on, without ours above it, in files as they were submitted."""
     frames = _user_part(error.__traceback__)
-    text = submitted("".join(traceback.format_exception(type(error), error, frames)))
+    text = submitted("".join(_formatted(error, frames)))
     names = dict.fromkeys(frame.f_code.co_filename for frame, _ in traceback.walk_tb(frames))
     edited = [submitted(name) for name in names if edited_since(name)]
     if edited:
         text = f"what ran is in {snapshot_folder()}: edited since are {', '.join(edited)}\n{text}"
     return why_missing(error) + text
+
+
+def _formatted(error: BaseException, frames: TracebackType | None) -> list[str]:
+    """The lines of a traceback; of an error that Swell raises on purpose they end in the user's script."""
+    if not is_of_swell(error):
+        return traceback.format_exception(type(error), error, frames)
+    places = [place for place, (frame, _) in enumerate(traceback.walk_tb(frames), 1) if not is_own(frame)]
+    num_frames, has_cause = max(places, default=0), error.__cause__ is not None
+    return traceback.format_exception(type(error), error, frames, limit=num_frames, chain=has_cause)
+
+
+def _shortened(text: str, error: BaseException) -> str:
+    """The end of a traceback; of an error with a long text, such as all keys of a state, its two ends."""
+    said = submitted("".join(traceback.format_exception_only(error)))
+    if len(said) > MAX_MESSAGE_CHARS // 2:
+        end = MAX_MESSAGE_CHARS // 4
+        text = text.replace(said, f"{said[:end]}\n  ...\n{said[-end:]}")
+    return text[-MAX_MESSAGE_CHARS:]
 
 
 def _why_no_batch(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import sysconfig
 import traceback
@@ -58,6 +59,22 @@ def place_of_error(error: BaseException) -> str:
         if _is_of_script(frame)
     ]
     return places[-1] if places else ""
+
+
+def is_own(frame: FrameType) -> bool:
+    """Whether a call was made by Swell's library."""
+    return frame.f_code.co_filename.startswith(_OWN)
+
+
+def is_of_swell(error: BaseException) -> bool:
+    """Whether Swell raised an error on purpose: its text says all, and frames of Swell add nothing."""
+    if type(error).__module__.startswith("swell."):
+        return True
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames or not is_own(frames[-1][0]):
+        return False
+    frame, line = frames[-1]
+    return linecache.getline(frame.f_code.co_filename, line).lstrip().startswith("raise ")
 
 
 def place_of_caller() -> str:
