@@ -36,4 +36,4 @@ class DeviceDemand:
 
 
 def _largest(view: JobView) -> int:
-    return UNBOUNDED if view.max_workers is None else view.max_workers
+    return UNBOUNDED if view.max_workers is None else view.max_workers * view.devices_per_worker
