@@ -17,6 +17,7 @@ from swell.api import authentication, logs
 from swell.api.errors import InvalidOption
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, PortTaken, bind
+from swell.model.errors import Unavailable
 from swell.model.job import JobClass
 from swell.store.folder import StateFolder
 
@@ -415,3 +416,16 @@ def test_a_stopped_server_frees_its_port(control: FakeControl) -> None:
         pass
     server.stop()
     bind(port).close()
+
+
+def test_a_busy_scheduler_is_503_and_says_when_to_ask_again(
+    http: httpx.Client, control: FakeControl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy() -> bytes:
+        raise Unavailable("the scheduler was busy")
+
+    monkeypatch.setattr(control, "head_state", busy)
+    answer = http.get("/v1/head")
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+    assert answer.json() == {"error": "the scheduler was busy"}
+    assert "Retry-After" not in http.get("/v1/jobs/none").headers

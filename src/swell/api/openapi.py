@@ -33,7 +33,8 @@ FAILURES = {
     422: "A field or a parameter breaks a rule.",
     429: "Too many requests of this user, or submissions of this tenant; `Retry-After` says how many "
     "seconds to wait.",
-    503: "The journal cannot be written, or a file system does not answer; try again.",
+    503: "The scheduler is busy, the journal cannot be written, or a file system does not answer; "
+    "`Retry-After` says after how many seconds to try again.",
 }
 COMMON_FAILURES = (400, 401, 403, 413, 429, 500)
 

@@ -319,7 +319,7 @@ class Operations:
         """
         return self._control.metrics(job_id, name, since)
 
-    @operation("GET", "/v1/jobs/{job_id}/curve", Role.VIEW, failures=(404, 409))
+    @operation("GET", "/v1/jobs/{job_id}/curve", Role.VIEW, failures=(404, 409, 503))
     def curve(self, job_id: JobId) -> JobThroughput:
         """Samples a second of a job by number of workers and batch, the best batch of each number of workers,
         and what each of these was made from. Of an ended job: what its trial run has measured.
@@ -370,7 +370,7 @@ class Operations:
         """Remove ended jobs, with their folders and records."""
         return self._control.prune(body)
 
-    @operation("GET", "/v1/head", Role.OPERATE, answer=dict[str, Any])
+    @operation("GET", "/v1/head", Role.OPERATE, failures=(503,), answer=dict[str, Any])
     def head(self) -> bytes:
         """The scheduler's whole state. Its format may change between versions."""
         return self._control.head_state()

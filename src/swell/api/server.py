@@ -45,6 +45,8 @@ from swell.model.view import SubmitResult
 SUBMISSION_THREADS = 40
 #: A submission waits so long until one of the others is through.
 FREE_THREAD_S = 10.0
+#: After an answer 503, for programs: what kept the platform from answering may be over by then.
+RETRY_AFTER_S = 10
 
 #: What an error of an operation is answered with.
 STATUSES: dict[type[Exception], int] = {
@@ -194,5 +196,8 @@ async def _failed(_request: Request, error: Exception) -> Response:
         return failure(error.status_code, error.detail)
     for kind, status in STATUSES.items():
         if isinstance(error, kind):
-            return failure(status, str(error.args[0]) if error.args else type(error).__name__)
+            answered = failure(status, str(error.args[0]) if error.args else type(error).__name__)
+            if status == 503:
+                answered.headers["Retry-After"] = str(RETRY_AFTER_S)
+            return answered
     return failure(500, f"the platform failed to answer ({error!r}); its log has more: daemon.log")

@@ -8,6 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from swell.live.inbox import Inbox
+from swell.model.errors import Unavailable
 
 #: The head's state is handed out between two of its turns, which take milliseconds.
 STATE_TIMEOUT_S = 10.0
@@ -23,11 +24,17 @@ class HeadQuestions:
         self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def ask(self, answer: Callable[[], _Answer]) -> _Answer:
-        """What the head's thread answers between two turns. Raises TimeoutError."""
+        """What the head's thread answers between two turns. Raises Unavailable: a turn takes too long."""
         asked: Future[_Answer] = Future()
         self._asked.put(lambda: asked.set_result(answer()))
         self._inbox.nudge()
-        return asked.result(STATE_TIMEOUT_S)
+        try:
+            return asked.result(STATE_TIMEOUT_S)
+        except TimeoutError:
+            raise Unavailable(
+                f"the scheduler was busy for {STATE_TIMEOUT_S:g} s and did not answer; nothing was changed: "
+                "ask again"
+            ) from None
 
     def answer_all(self) -> None:
         """Do what other threads have asked for while the head stands."""

@@ -162,14 +162,14 @@ class Platform:
     def head_state(self) -> bytes:
         """All that the head remembers, as it stands (`PlatformCore.save`); asking changes nothing.
 
-        Raises TimeoutError if the head does not come to the end of a turn.
+        Raises Unavailable if the head does not come to the end of a turn.
         """
         return self._questions.ask(self._core.save)
 
     def throughput(self, job_id: str) -> JobThroughput | None:
         """The curve of a job that has not ended; None if it has no profile, or has ended.
 
-        Raises UnknownJob; TimeoutError if the head does not come to the end of a turn.
+        Raises UnknownJob; Unavailable if the head does not come to the end of a turn.
         """
         found = self._lookup.found(job_id)
         return None if found.phase.is_end else self._questions.ask(lambda: self._core.throughput(found.id))

@@ -1,0 +1,17 @@
+"""What other threads ask of the head: who asks while it is busy is told to ask again."""
+
+from __future__ import annotations
+
+import pytest
+
+from swell.live import head_questions
+from swell.live.clock import HeadClock, SystemClocks
+from swell.live.head_questions import HeadQuestions
+from swell.live.inbox import Inbox
+from swell.model.errors import Unavailable
+
+
+def test_who_asks_a_busy_head_is_told_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_questions, "STATE_TIMEOUT_S", 0.01)
+    with pytest.raises(Unavailable, match=r"was busy for 0\.01 s .* ask again"):
+        HeadQuestions(Inbox(HeadClock(SystemClocks()))).ask(int)
