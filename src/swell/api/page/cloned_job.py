@@ -32,7 +32,8 @@ def job_file(submitted: JobSubmitted, now_s: float) -> str:
     if spec.after:
         remarks.append("it came after other jobs, which are left out: write after: JOB to have it wait")
     if spec.webhook is not None:
-        remarks.append("its webhook is not shown: write it if it is to be told")
+        told = ", ".join(spec.webhook.on)
+        remarks.append(f"its webhook is not shown: write it, and `on: {told}`, if it is to be told")
     if spec.deadline_s is not None and _deadline(submitted, now_s) is None:
         remarks.append("its deadline has passed: write another one, such as deadline: now+10m")
     lines = [f"# {remark}" for remark in remarks]
@@ -76,12 +77,15 @@ def _submission(submitted: JobSubmitted, now_s: float) -> Submission:
         devices_per_worker=spec.devices_per_worker,
         kind=tuple(_with_speed(spec, kind) for kind in spec.kinds) or spec.kind or None,
         memory=spec.memory_bytes,
+        checkpoint_interval=spec.checkpoint_interval_s,
         elasticity=spec.elasticity,
         estimate=spec.estimate_s,
         seed=spec.seed,
         tenant=spec.tenant or None,
         group=spec.group or None,
         tags=spec.tags,
+        halving=None if spec.halving is None else msgspec.structs.asdict(spec.halving),
+        hold_after_trial=spec.hold_after_trial,
         stop_on_nan=spec.stop_on_nan,
         speed=",".join(f"{size}:{rate!r}" for size, rate in spec.speed.items()) or None,
         resize_up_s=spec.resize_up_s,
@@ -123,7 +127,8 @@ def _target(target: MetricTarget) -> str:
 
 def _metric_goes(spec: JobSpec) -> Any:
     is_named = spec.end.target is not None and spec.end.target.name == spec.metric
-    return ("up" if spec.metric_rises else "down") if is_named or spec.metric_rises else None
+    is_said = is_named or spec.metric_rises or spec.metric != LOSS
+    return ("up" if spec.metric_rises else "down") if is_said else None
 
 
 def _with_speed(spec: JobSpec, kind: str) -> str:

@@ -1,0 +1,125 @@
+"""Every field of a submission is in the job that is made of it again: a clone, a retry, a continuation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.api.fake_control import FakeControl
+from tests.store.views import job_view
+
+from swell.api.job_file import load
+from swell.api.page.cloned_job import job_file
+from swell.api.resubmission import Resubmission, continued, retried
+from swell.api.submission import FIELD_NAMES, Submission
+from swell.model.event import JobSubmitted
+from swell.model.job import JobSpec, Phase
+
+NOW_S = 1_800_000_000.0
+PLAIN: dict[str, Any] = {
+    "script": __file__,
+    "workdir": str(Path(__file__).parent),
+    "global_batch": 64,
+    "steps": 10,
+}
+#: For each field a value that is not its default, and what it needs besides; null: it is left out.
+GIVEN: dict[str, dict[str, Any]] = {
+    "global_batch": {"global_batch": 96},
+    "batch": {"batch": "32:512"},
+    "batch_per_worker": {"batch_per_worker": 16},
+    "name": {"name": "other"},
+    "script": {"script": __file__},
+    "entry": {"entry": "package.module:train", "script": None},
+    "args": {"args": ["--lr", "0.1"]},
+    "workdir": {"workdir": "/"},
+    "code": {"code": "live"},
+    "env": {"env": {"KEY": "s3cret"}},
+    "python": {"python": "/bin/sh"},
+    "image": {"image": "python:3.11-slim"},
+    "needs": {"needs": ["/data/x"]},
+    "fetch": {"fetch": "get it", "needs": ["/data/x"]},
+    "steps": {"steps": 11},
+    "epochs": {"epochs": 2.5, "steps": None},
+    "samples": {"samples": 1000, "steps": None},
+    "until": {"until": "accuracy>=0.97"},
+    "metric": {"metric": "accuracy"},
+    "metric_goes": {"metric": "accuracy", "metric_goes": "up"},
+    "deadline": {"deadline": NOW_S + 600},
+    "or_soft": {"deadline": NOW_S + 600, "or_soft": True},
+    "accept_until": {"deadline": NOW_S + 600, "accept_until": NOW_S + 1200},
+    "class": {"deadline": NOW_S + 600, "class": "soft"},
+    "priority": {"priority": 3},
+    "weight": {"weight": 2.5},
+    "workers": {"workers": "2:8"},
+    "devices_per_worker": {"devices_per_worker": 4},
+    "kind": {"kind": "a100=2.5,v100=1"},
+    "memory": {"memory": "4GiB"},
+    "checkpoint_interval": {"checkpoint_interval": "10m"},
+    "elasticity": {"elasticity": "restart", "steps": None},
+    "estimate": {"estimate": "10m"},
+    "seed": {"seed": 7},
+    "tenant": {"tenant": "vision"},
+    "after": {"after": "prepare-1"},
+    "group": {"group": "g"},
+    "tags": {"tags": ["baseline"]},
+    "halving": {
+        "halving": {"first": 2, "by": "steps", "factor": 4},
+        "group": "g",
+        "metric": "error",
+        "metric_goes": "down",
+    },
+    "webhook": {"webhook": "https://example.org/t0ken"},
+    "on": {"webhook": "https://example.org/t0ken", "on": "finished,missed"},
+    "hold_after_trial": {"hold_after_trial": True},
+    "speed": {"speed": "1:7100.5,2:13100"},
+    "resize_up_s": {"resize_up_s": 3},
+    "resize_down_s": {"resize_down_s": 2.5},
+    "keep_estimates": {"keep_estimates": True, "speed": "1:7100"},
+    "stop_on_nan": {"stop_on_nan": True},
+    "accept_differences": {"accept_differences": ["weighted-mean"]},
+    "on_drift": {"on_drift": "fail"},
+}
+#: A clone is for whoever may see the job, so what may be secret is only spoken of, as are other jobs.
+SPOKEN_OF = {
+    "env": "values of environment variables are not shown",
+    "after": "it came after other jobs",
+    "webhook": "its webhook is not shown",
+    "on": "write it, and `on: finished, missed`,",
+}
+
+
+def spec_of(field: str) -> JobSpec:
+    given = {word: value for word, value in (PLAIN | GIVEN[field]).items() if value is not None}
+    return msgspec.convert(given, Submission).to_spec(NOW_S)
+
+
+def test_each_field_is_tried() -> None:
+    assert GIVEN.keys() == {*FIELD_NAMES}
+
+
+@pytest.mark.parametrize("field", FIELD_NAMES)
+def test_a_clone_has_the_field(field: str) -> None:
+    spec = spec_of(field)
+    text = job_file(JobSubmitted(job_id="a-1", at_s=NOW_S, spec=spec), NOW_S)
+    if field in SPOKEN_OF:
+        assert SPOKEN_OF[field] in text and "s3cret" not in text and "t0ken" not in text
+    else:
+        (job,) = load(Path("/job.yaml"), text)
+        assert job.to_spec(NOW_S) == spec
+
+
+@pytest.mark.parametrize("again", [retried, continued])
+@pytest.mark.parametrize("field", FIELD_NAMES)
+def test_a_job_that_is_submitted_again_has_the_field(field: str, again: Any, tmp_path: Path) -> None:
+    """All but the jobs that it came after: to submit it again is to say that it may start."""
+    control, spec = FakeControl(tmp_path), spec_of(field)
+    control.now_s = lambda: NOW_S  # type: ignore[method-assign]
+    view = job_view(id="a-1", phase=Phase.FAILED, priority=spec.priority, weight=spec.weight)
+    control.put(view)
+    control.submission = lambda job_id: JobSubmitted(  # type: ignore[method-assign]
+        job_id=job_id, at_s=NOW_S, spec=spec
+    )
+    new, _ = again(control, "a-1", Resubmission(), "")
+    assert new == msgspec.structs.replace(spec, after=())
