@@ -27,6 +27,7 @@ from swell.store.journal import SqlJournal
 ENDS = [phase for phase in Phase if phase.is_end]
 NAMES = ("digits", "digits-2", "train", "<b>", "d")
 TENANTS = ("", "ada", "bob")
+GROUPS = ("g", "G", "g.1")
 
 views = st.builds(
     lambda number, at_s, length_s, **changes: job_view(
@@ -42,6 +43,8 @@ views = st.builds(
     is_promised=st.booleans(),
     kept=st.sampled_from((None, True, False)),
     devices_per_worker=st.sampled_from((1, 2)),
+    group=st.sampled_from(("", *GROUPS)),
+    args=st.sampled_from(((), ('"group":"g"',))),
 )
 queries = st.builds(
     JobQuery,
@@ -53,6 +56,7 @@ queries = st.builds(
     job_class=st.none() | st.sampled_from(list(JobClass)),
     is_promised=st.none() | st.booleans(),
     kept=st.none() | st.booleans(),
+    group=st.sampled_from(("", "", *GROUPS)),
 )
 
 

@@ -24,6 +24,7 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
     since_s: float | None = None  #: submitted, ended or still open at that time or later
     until_s: float | None = None  #: ended before that time
     name: str = ""  #: begins so
+    group: str = ""  #: empty: any
     tenant: str | None = None
     job_class: JobClass | None = None
     is_promised: bool | None = None
@@ -36,6 +37,8 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
         if self.phases and view.phase not in self.phases:
             return False
         if not (self._matches_time(view.finished_s) and view.name.startswith(self.name)):
+            return False
+        if self.group and view.group != self.group:
             return False
         wanted = (self.tenant, self.job_class, self.is_promised, self.kept)
         found = (view.tenant, view.job_class, view.is_promised, view.kept)

@@ -25,8 +25,6 @@ from swell.web.templating import render
 
 #: More lines than these cannot be told apart in a chart.
 MOST_COMPARED = 20
-#: The newest jobs, among which the jobs of a group are looked for.
-MOST_LOOKED_AT = 5000
 
 
 class ComparedJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +66,7 @@ class ComparePage:
 
     def _members(self, group: str) -> list[JobView]:
         """The jobs of a group, oldest first. Raises UnknownJob."""
-        found = [view for view in self._control.jobs(JobQuery(limit=MOST_LOOKED_AT)) if view.group == group]
+        found = self._control.jobs(JobQuery(group=group))
         if not found:
             raise UnknownJob(f"no job is of the group {group!r}; see `swell jobs`")
         return found
