@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from swell.executors.controller.protocol import Gathering, Inventory
 from swell.executors.local import link
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.protocol import PROTOCOL, AgentAddress, DevicesWanted
+from swell.executors.local.protocol import PROTOCOL, AgentAddress, DevicesWanted, RemoveHost, ShutDown
 
 PATIENCE_S = 20.0
 INVENTORY = Inventory(
@@ -127,6 +128,25 @@ def test_an_agent_that_comes_hears_what_the_one_before_was_told(
     agent.close()
     executor.close()
     assert agent.heard == [DevicesWanted(num=5)] * 2
+
+
+class Breaking:
+    """A line that breaks at its first message."""
+
+    def sendall(self, content: bytes) -> None:
+        raise ConnectionResetError("it broke")
+
+
+@pytest.mark.parametrize("message", [RemoveHost(name="b"), ShutDown()])
+def test_what_is_being_sent_when_the_line_breaks_is_sent_on_the_next_one(
+    message: RemoveHost | ShutDown, tmp_path: Path
+) -> None:
+    executor = LocalExecutor(tmp_path / "state", ())
+    executor._to_send.append(message)
+    executor._socket = cast("socket.socket", Breaking())
+    with pytest.raises(ConnectionResetError):
+        executor._send_all()
+    assert [*executor._said_again()] == [message]
 
 
 def test_a_daemon_that_closes_does_not_wait_for_it(found: dict[str, int], tmp_path: Path) -> None:

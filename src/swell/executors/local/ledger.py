@@ -54,6 +54,7 @@ class DeliveryLedger:
         self._trials: dict[str, ProfileJob] = {}
         self._nodes: dict[str, Node] = {}  #: that have joined, as the head knows it or is about to
         self._away: set[str] = set()  #: names of nodes that are not there while their hosts are
+        self._leaving: set[str] = set()  #: names of nodes whose hosts were told to leave, and have not yet
         self._num_delivered = self._num_before_last_call = 0
 
     # ------------------------------------------------------------ commands
@@ -86,6 +87,17 @@ class DeliveryLedger:
         """Drop commands up to this number, which the agent has performed."""
         self._untaken.acknowledge(number)
 
+    # ------------------------------------------------------------ hosts
+    def note_leaving(self, name: str) -> None:
+        """A host that has joined is told to leave, and is told so again on each new line until it is gone."""
+        if name in self._nodes or name in self._away:
+            self._leaving.add(name)
+
+    @property
+    def leaving(self) -> list[str]:
+        """Hosts that were told to leave and have not yet."""
+        return sorted(self._leaving)
+
     # ------------------------------------------------------------ events
     def is_news(self, told: EventTold) -> bool:
         """False for an event that came before, on an earlier line to the same agent."""
@@ -103,6 +115,11 @@ class DeliveryLedger:
         number, self._num_before_last_call = self._num_before_last_call, self._num_delivered
         return number if self._heard.acknowledge(number) else None
 
+    @property
+    def num_acknowledged(self) -> int:
+        """Up to which event the present agent was told that it need not keep it."""
+        return self._heard.num_acknowledged
+
     def _note(self, event: AnyEvent) -> None:
         if isinstance(event, ANSWERS) and (known := self.gangs.get(event.job_id)) is not None:
             asked = known.unanswered
@@ -113,6 +130,8 @@ class DeliveryLedger:
         elif isinstance(event, NodeLost):
             self._nodes.pop(event.name, None)
             (self._away.add if event.is_host_kept else self._away.discard)(event.name)
+            if not event.is_host_kept:
+                self._leaving.discard(event.name)
         elif isinstance(event, GangEnded | GangSuspended):
             known = self.gangs.get(event.job_id)
             if known is not None and event.generation >= known.generation:
@@ -141,6 +160,7 @@ class DeliveryLedger:
         """Another agent: it has taken no command yet, and knows the gangs of which hosts have told it."""
         away, self._away = self._away, set()
         before, self._nodes = self._nodes, {node.name: node for node in inventory.nodes}
+        self._leaving &= self._nodes.keys()
         self._num_delivered = self._num_before_last_call = 0
         if is_first:
             return []

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -165,6 +165,7 @@ class LocalExecutor:
     def remove_host(self, name: str) -> None:
         """Have a host that has joined end its workers and leave. Waits for nothing."""
         with self._lock:
+            self._ledger.note_leaving(name)
             self._send(RemoveHost(name=name))
 
     def want_devices(self, num: int) -> None:
@@ -238,12 +239,17 @@ class LocalExecutor:
                     self._hear_all()
 
     def _send_all(self) -> None:
+        """What a line that breaks has not taken stays, for the next one."""
         while self._socket is not None:
             with self._lock:
-                message = self._ledger.next_command() or (self._to_send.popleft() if self._to_send else None)
+                command = self._ledger.next_command()
+                message = command or (self._to_send[0] if self._to_send else None)
             if message is None:
                 return
             self._socket.sendall(msgspec.json.encode(message) + b"\n")
+            if command is None:
+                with self._lock:
+                    self._to_send.popleft()
 
     def _hear_all(self) -> None:
         for line in self._received.lines():
@@ -298,13 +304,20 @@ class LocalExecutor:
         self.lack = lack_of_agent(self._settings.sharing, self._settings.state_dir, address.pid)
         with self._lock:
             lost = self._ledger.reconcile(inventory)
-            kept = (message for message in self._to_send if isinstance(message, RemoveHost | ShutDown))
-            self._to_send = deque(kept)
-            if self._wanted is not None:
-                self._to_send.append(self._wanted)
+            self._to_send = deque(self._said_again())
         for event in lost:
             self._deliver(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
         return inventory
+
+    def _said_again(self) -> Iterator[msgspec.Struct]:
+        """What the line before may have lost, beside commands: that it took a message is no sign it arrived."""
+        removed = {message.name for message in self._to_send if isinstance(message, RemoveHost)}
+        yield from (RemoveHost(name=name) for name in sorted(removed.union(self._ledger.leaving)))
+        yield from (message for message in self._to_send if isinstance(message, ShutDown))
+        if self._wanted is not None:
+            yield self._wanted
+        if number := self._ledger.num_acknowledged:
+            yield Acknowledge(number=number)
 
     def _attach(self, address: AgentAddress) -> Inventory:
         self._received = LineBuffer()
