@@ -63,6 +63,7 @@ class JoinListener:
         self._accepted = JoinAccepted(protocol=JOIN_PROTOCOL, version=version, settings=settings, reign=reign)
         self._unidentified: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._lines: dict[MachineLine, str] = {}  #: of hosts, with the names of their tokens
+        self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         self._refusals, self._deafness = RateLimitedLog(), RateLimitedLog()
         self._num_refused = 0
@@ -72,6 +73,7 @@ class JoinListener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
         listener.setblocking(False)
+        self._listening = listener
         self._accepting = asyncio.get_running_loop().create_task(self._accept(listener))
         chosen: int = listener.getsockname()[1]
         return chosen
@@ -82,6 +84,8 @@ class JoinListener:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._listening is not None:
+            self._listening.close()  # as a task does that had begun to accept
 
     def revoke(self, token: str) -> None:
         """The token opens nothing any longer; lines that it has opened are closed.

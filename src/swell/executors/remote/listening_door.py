@@ -70,7 +70,7 @@ class ListeningDoor:
     async def open(self) -> str:
         where = self._listen
         try:
-            port = await self._listener.listen(where.host, where.port or self._last_port())
+            port = await self._listen_again() or await self._listener.listen(where.host, where.port)
             write_whole(self._folder / PORT_FILE, f"{port}\n".encode(), is_synced=False)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
@@ -81,14 +81,17 @@ class ListeningDoor:
         host = socket.gethostname() if where.is_any else where.host
         return str(HostAddress(host, port))
 
-    def _last_port(self) -> int:
-        """The port of the agent before, where the kernel was to choose one: its hosts look for it there."""
+    async def _listen_again(self) -> int:
+        """Listen at the port of the agent before, where the kernel was to choose one: its hosts look there.
+
+        Returns 0 if that is the first time, or it is taken: hosts that cannot find the agent end with their
+        leases.
+        """
         try:
-            port = int((self._folder / PORT_FILE).read_text())
-            with socket.create_server((self._listen.host, port)):
-                return port
+            port = 0 if self._listen.port else int((self._folder / PORT_FILE).read_text())
+            return await self._listener.listen(self._listen.host, port) if port else 0
         except (OSError, ValueError, OverflowError):
-            return 0  # the first time, or it is taken: hosts that cannot find the agent end with their leases
+            return 0
 
     def listen_at(self, where: HostAddress) -> None:
         """Set the address to listen at, in place of that of the options. Call it before `open`."""

@@ -1,0 +1,40 @@
+"""Where an agent listens for hosts: an agent that comes after it is found at the same port."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+from tests.executors.test_host_door import FakeController
+
+from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.remote.host_address import parse_address
+from swell.executors.remote.listening_door import ListeningDoor
+
+
+async def open_and_close(folder: Path, listen: str) -> int:
+    """The port at which an agent listened."""
+    options = AgentOptions(state_dir=folder, preload=(), call="", listen=listen, leases=LeaseTimes())
+    door = ListeningDoor(FakeController(), options, "c")
+    try:
+        return parse_address(await door.open()).port
+    finally:
+        await door.close()
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:0", "[::]:0", "0.0.0.0:0", "localhost:0"])
+def test_the_next_agent_listens_at_the_same_port(listen: str, tmp_path: Path) -> None:
+    port = asyncio.run(open_and_close(tmp_path, listen))
+    assert asyncio.run(open_and_close(tmp_path, listen)) == port
+
+
+@pytest.mark.parametrize(
+    ("listen", "family"), [("127.0.0.1:0", socket.AF_INET), ("[::1]:0", socket.AF_INET6)]
+)
+def test_a_port_that_is_taken_meanwhile_is_left(listen: str, family: int, tmp_path: Path) -> None:
+    port = asyncio.run(open_and_close(tmp_path, listen))
+    with socket.create_server((parse_address(listen).host, port), family=family):
+        assert asyncio.run(open_and_close(tmp_path, listen)) not in (0, port)
