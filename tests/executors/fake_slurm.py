@@ -34,13 +34,13 @@ class FakeSlurm:
     num_submitted: int = 0
 
     # ------------------------------------------------------------ what happens in it
-    def start(self) -> None:
-        """Give nodes to jobs that wait, the oldest first."""
+    def start(self, at_s: float = 0.0) -> None:
+        """Give nodes to jobs that wait, the oldest first. `at_s`: seconds since 1970, by its clock."""
         for job in list(self.jobs.values()):
             wanted = self.asked_nodes.get(job.id, "")
             free = [name for name in self.nodes if self.state(name) == "idle" and wanted in ("", name)]
             if job.state == "PENDING" and free:
-                self.change(job.id, state="RUNNING", node=free[0], left_s=self.limit_s, started_s=0.0)
+                self.change(job.id, state="RUNNING", node=free[0], left_s=self.limit_s, started_s=at_s)
 
     def change(self, job: int, **about: object) -> None:
         self.jobs[job] = replace(self.jobs[job], **about)

@@ -70,7 +70,7 @@ class Cluster:
             if job.left_s is not None and job.state == "RUNNING":
                 self.slurm.change(job.id, left_s=max(0.0, job.left_s - after_s))
         if starts:
-            self.slurm.start()
+            self.slurm.start(CALENDAR_S + self.now_s)
         if joins:
             self.join_all()
         orders = self.do(self.pool.read(self.slurm.seen(), self.now_s))
@@ -398,7 +398,61 @@ def test_the_end_of_one_that_began_earlier_is_corrected_by_what_the_clocks_diffe
     while not ends_s:
         warned = [order for order in c.look() if isinstance(order, WarnNode) and order.host in c.used]
         ends_s += [c.now_s + order.within_s for order in warned if order.within_s is not None]
-    assert ends_s == [pytest.approx(read_s + 1000, abs=PERIOD_S)]
+    assert ends_s == [pytest.approx(read_s + 1000, abs=2 * PERIOD_S)]  # the other began between two looks
+
+
+SILENCE_S = 1500.0
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "is_clock_known"), [(0.0, False), (0.0, True), (-600.0, True), (600.0, True)]
+)
+def test_a_slice_that_begins_while_slurm_is_silent_ends_no_later_than_its_limit(
+    ahead_s: float, is_clock_known: bool
+) -> None:
+    """The head promises nothing on time that a node does not have, also once Slurm answers again."""
+    c = Cluster(limit_s=3600.0)
+    c.look()
+    if is_clock_known:
+        c.want(2)
+        c.slurm.start(CALENDAR_S + c.now_s + PERIOD_S + ahead_s)
+        c.look(starts=False)
+    c.want(4)
+    began_s, job = c.now_s + 20.0, c.slurm.num_submitted
+    c.slurm.start(CALENDAR_S + began_s + ahead_s)
+    c.look(SILENCE_S, starts=False)
+    host = host_name(c.slurm.jobs[job].node, job)
+    (told,) = [order for order in c.of(TellEnd) if order.host == host]
+    counted_from_s = c.now_s + told.within_s + LEAVE_S - 3600.0
+    assert counted_from_s == pytest.approx(began_s, abs=2 * PERIOD_S)
+
+
+def test_the_end_of_a_slice_is_told_while_slurm_is_silent() -> None:
+    c = Cluster(limit_s=3600.0)
+    c.look()
+    c.want(2)
+    c.look(starts=False)
+    asked_s = c.now_s
+    c.slurm.start(CALENDAR_S + asked_s + 50.0)
+    c.now_s += 100.0
+    c.join_all()
+    (told,) = c.pool.bear_silence(c.now_s)
+    assert told == TellEnd(host="n1-1", within_s=asked_s + 3600.0 - LEAVE_S - c.now_s)
+    assert c.pool.bear_silence(c.now_s) == []
+    c.look(starts=False)
+    told = c.of(TellEnd)[-1]
+    assert c.now_s + told.within_s == pytest.approx(asked_s + 50.0 + 3600.0 - LEAVE_S, abs=PERIOD_S)
+
+
+def test_a_slice_that_is_requeued_and_begins_again_while_slurm_is_silent_ends_by_its_new_start() -> None:
+    c = Cluster(num_nodes=1, limit_s=3600.0)
+    c.look()
+    c.want(2)
+    c.look()
+    c.slurm.change(1, started_s=CALENDAR_S + c.now_s + 500.0)
+    c.look(1000.0, starts=False)
+    last = c.of(TellEnd)[-1]
+    assert last.within_s == pytest.approx(3600.0 - LEAVE_S - 500.0, abs=2 * PERIOD_S)
 
 
 def test_a_limit_that_an_administrator_raises_moves_the_end() -> None:

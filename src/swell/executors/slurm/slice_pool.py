@@ -108,7 +108,7 @@ class SlicePool:
         self._asking.remove(node)
         self._told.pop(self._about, None)
         if job not in self._slices:
-            self._slices[job] = SliceState(SliceJob(id=job, state="PENDING"), now_s, node)
+            self._slices[job] = SliceState(SliceJob(id=job, state="PENDING"), now_s, now_s, node)
         self._slices[job].asked_node = node
 
     def refused(self, why: str, now_s: float, node: str = "") -> list[Order]:
@@ -127,6 +127,14 @@ class SlicePool:
         for slice_ in self._slices.values():
             orders += self._warn(slice_, now_s)
         return [*orders, *self._tell_waits(), *self.decide(now_s)]
+
+    def bear_silence(self, now_s: float) -> list[Order]:
+        """Slurm does not answer: what is known of the ends of slices is told all the same."""
+        orders: list[Order] = []
+        for slice_ in self._slices.values():
+            slice_.assume_begun()
+            orders += self._warn(slice_, now_s)
+        return orders
 
     def decide(self, now_s: float) -> list[Order]:
         """Ask for slices, or give some back, once it is known what there is."""
@@ -183,14 +191,27 @@ class SlicePool:
     def _note(self, job: SliceJob, now_s: float) -> None:
         slice_ = self._slices.get(job.id)
         if slice_ is None:
-            slice_ = self._slices[job.id] = SliceState(job, now_s)
+            slice_ = self._slices[job.id] = SliceState(job, now_s, now_s)
             slice_.host = next((host for host, of in self._hosts.items() if of == job.id), "")
             if job.state in STARTED and job.left_s is not None and job.limit_s is not None:
                 slice_.end_s = now_s + min(job.limit_s, job.left_s - self._ahead_s)
             return
-        if slice_.is_waiting and job.state in STARTED and job.started_s is not None:
-            self._ahead_s = job.started_s - self._calendar_s()
-        slice_.note(job, now_s)
+        if slice_.has_begun(job):
+            slice_.begin(job, self._begun_s(slice_, job, now_s), now_s)
+        else:
+            slice_.note(job, now_s)
+
+    def _begun_s(self, slice_: SliceState, job: SliceJob, now_s: float) -> float:
+        """When it began: after Slurm last spoke of it, which may be long ago, and by now.
+
+        Within that time it is as Slurm's clock says, of which it is learnt how far ahead it is.
+        """
+        if job.started_s is None:
+            return slice_.noted_s
+        started_s = now_s + job.started_s - self._calendar_s()
+        begun_s = min(max(started_s - self._ahead_s, slice_.noted_s), now_s)
+        self._ahead_s = started_s - begun_s
+        return begun_s
 
     def _end(self, slice_: SliceState, job: SliceJob, now_s: float) -> list[Order]:
         """Slurm has no process of it any longer."""

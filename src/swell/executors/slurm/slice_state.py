@@ -30,6 +30,7 @@ class SliceState:
 
     job: SliceJob
     seen_s: float  #: when it was first read, or was requeued
+    noted_s: float  #: when Slurm last said something of it
     asked_node: str = ""  #: on which it is to run; empty: on any
     end_s: float = math.inf  #: of its time limit
     told_s: float = math.inf  #: when it is to be left, as the head knows of its host
@@ -71,19 +72,30 @@ class SliceState:
         """When it is to be left: what it runs has until its end to go."""
         return self.end_s - min(LEAVE_S, LEAVE_SHARE * (self.job.limit_s or math.inf))
 
+    def has_begun(self, job: SliceJob) -> bool:
+        """Whether it has begun, perhaps again, since Slurm last said something of it."""
+        return job.state in STARTED and (self.is_waiting or job.started_s != self.job.started_s)
+
+    def begin(self, job: SliceJob, begun_s: float, now_s: float) -> None:
+        """What Slurm says of one that has begun since it last did."""
+        self.end_s = math.inf if job.limit_s is None else begun_s + job.limit_s
+        self.job, self.noted_s = job, now_s
+
     def note(self, job: SliceJob, now_s: float) -> None:
         """What Slurm says of it now."""
-        is_begun = job.state in STARTED and self.is_waiting
-        if is_begun:
-            self.end_s = math.inf if job.limit_s is None else now_s + job.limit_s
-        elif job.state in WAITING and not self.is_waiting:  # it is requeued
+        if job.state in WAITING and not self.is_waiting:  # it is requeued
             self.end_s, self.seen_s = math.inf, now_s
             self.set_host("")
         elif job.limit_s is None:
             self.end_s = math.inf
         elif self.job.limit_s is not None:  # an administrator may have changed it
             self.end_s += job.limit_s - self.job.limit_s
-        self.job = job
+        self.job, self.noted_s = job, now_s
+
+    def assume_begun(self) -> None:
+        """Its host is there, and Slurm has not said since when: it ends no sooner than if it began at once."""
+        if self.is_waiting and self.host and self.job.limit_s is not None:
+            self.end_s = self.noted_s + self.job.limit_s
 
     def set_host(self, host: str) -> None:
         """A host has joined, of which nothing has been told; empty: its host is lost."""

@@ -165,10 +165,11 @@ class SlurmDoor(ListeningDoor):
             self._pool_log.note(read.nodes, self._pool.own_nodes, time.time())
 
     def _tell_silence(self, why: str) -> None:
-        """Nothing is lost by it: hosts and jobs go on."""
+        """Nothing is lost by it: hosts and jobs go on, and leave slices that end."""
         if why != self._silence:
             self._silence = why
             log.warning("%s; slices are neither asked for nor given back until then", why)
+        self._perform(self._pool.bear_silence(time.monotonic()))
 
     def _perform(self, orders: Collection[Order]) -> None:
         for order in orders:
