@@ -18,6 +18,7 @@ import pytest
 from swell.executors.local.processes.listing import descendants, list_processes
 from swell.executors.node.options import read_options
 from swell.executors.slurm.host_names import host_name, job_of
+from swell.executors.slurm.slice_folders import claim_folder
 from swell.executors.slurm.slice_order import SliceOrder, batch_script
 from swell.executors.slurm.slice_task import PREEMPTED, host_environ, host_words
 
@@ -50,15 +51,19 @@ HOST_WORDS = (sys.executable, "-c", HOST)
 #: The task, without an order.
 TASK = """
 import sys
+from pathlib import Path
+from swell.executors.slurm.slice_folders import claim_folder
 from swell.executors.slurm.slice_task import SliceTask
-sys.exit(SliceTask(sys.argv[1:], {}).run())
+folder = claim_folder(Path(sys.argv[1]), "p", "n-1")
+sys.exit(SliceTask(sys.argv[2:], {}, folder).run())
 """
 
 
 class Task:
-    def __init__(self, *words: str) -> None:
+    def __init__(self, parent: Path, *words: str) -> None:
+        self.folder = parent / f"swell-slurm-{os.getuid()}" / "p" / "n-1"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", TASK, *(words or HOST_WORDS)],
+            [sys.executable, "-c", TASK, str(parent), *(words or HOST_WORDS)],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -70,8 +75,9 @@ class Task:
 
 
 @pytest.fixture
-def task() -> Iterator[Task]:
-    made = Task()
+def task(tmp_path: Path) -> Iterator[Task]:
+    made = Task(tmp_path)
+    (made.folder / "join-token").write_text("secret\n")
     yield made
     with suppress(ProcessLookupError):
         os.kill(made.host, signal.SIGKILL)
@@ -105,6 +111,25 @@ def test_the_host_is_no_descendant_of_the_task_so_that_a_signal_to_all_of_them_s
 def test_a_task_that_is_killed_takes_its_host_with_it(task: Task) -> None:
     task.process.kill()
     until(lambda: is_gone(task.host))
+    until(lambda: not task.folder.exists())
+
+
+def test_a_slice_that_is_killed_whole_leaves_its_folder_to_the_next_one_on_the_node(
+    task: Task, tmp_path: Path
+) -> None:
+    """Slurm kills all processes of a job. The folder of a slice that runs is left alone."""
+    claim_folder(tmp_path, "q", "n-2")
+    assert task.folder.exists()
+    guard = next(process.parent for process in list_processes() if process.pid == task.host)
+    task.process.send_signal(signal.SIGSTOP)  # or it would remove the folder
+    os.kill(guard, signal.SIGKILL)
+    task.process.kill()
+    until(lambda: is_gone(task.host) and is_gone(guard))
+    task.process.wait()
+    assert (task.folder / "join-token").exists()
+    claim_folder(tmp_path, "q", "n-3")
+    assert not task.folder.exists()
+    assert sorted(path.name for path in task.folder.parent.parent.glob("q/*")) == ["n-2", "n-3"]
 
 
 def test_a_guard_that_is_killed_takes_its_host_with_it_and_the_task_ends(task: Task) -> None:
@@ -112,6 +137,7 @@ def test_a_guard_that_is_killed_takes_its_host_with_it_and_the_task_ends(task: T
     os.kill(guard, signal.SIGKILL)
     assert task.process.wait(LIMIT_S) == 128 + signal.SIGKILL
     until(lambda: is_gone(task.host))
+    assert not task.folder.exists()
 
 
 def test_a_host_that_is_killed_ends_the_task(task: Task) -> None:
@@ -119,9 +145,9 @@ def test_a_host_that_is_killed_ends_the_task(task: Task) -> None:
     assert task.process.wait(LIMIT_S) == 128 + signal.SIGKILL
 
 
-def test_a_host_that_leaves_ends_the_task_in_good_order() -> None:
-    task = Task(sys.executable, "-c", "pass")
-    assert task.process.wait(LIMIT_S) == 0
+def test_a_host_that_leaves_ends_the_task_in_good_order(tmp_path: Path) -> None:
+    task = Task(tmp_path, sys.executable, "-c", "pass")
+    assert task.process.wait(LIMIT_S) == 0 and not task.folder.exists()
 
 
 # ---------------------------------------------------------------- words

@@ -2,19 +2,20 @@
 
 Slurm may send the SIGTERM of a preemption to every descendant of the task. The host and its workers are none:
 a guard, detached from the task, starts the host, and passes SIGTERM on to it alone. Two pipes connect task
-and guard. The kernel closes one of them when the task is killed, and then the guard kills the host.
+and guard. The kernel closes one of them when the task is killed, and then the guard kills the host. The last
+one of them removes the folder of the slice.
 """
 
 from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -24,8 +25,9 @@ import msgspec
 from swell.executors.local.devices import is_rack
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.local.processes.strays import HOST_MODULE
-from swell.executors.node.private_folder import ForeignFolder, make_private_folder
+from swell.executors.node.private_folder import ForeignFolder
 from swell.executors.slurm.host_names import host_name
+from swell.executors.slurm.slice_folders import STATE_FOLDER, claim_folder, remove_folder
 from swell.executors.slurm.slice_order import SliceOrder
 from swell.wire.whole_files import write_whole
 
@@ -41,8 +43,9 @@ KEPT = "SLURM_CONF"
 class SliceTask:
     """The process that Slurm knows. `run` returns the exit status of the host."""
 
-    def __init__(self, words: list[str], environ: Mapping[str, str]) -> None:
-        self._words, self._environ = words, dict(environ)
+    def __init__(self, words: list[str], environ: Mapping[str, str], folder: Path) -> None:
+        """`folder`: of the slice, which is removed once the host has ended."""
+        self._words, self._environ, self._folder = words, dict(environ), folder
 
     def run(self) -> int:
         orders, to_guard = os.pipe()
@@ -52,13 +55,15 @@ class SliceTask:
             os.close(to_guard)
             os.close(from_guard)
             _detach()
-            _guard(self._words, self._environ, orders, status)
+            _guard(self._words, self._environ, self._folder, orders, status)
         os.close(orders)
         os.close(status)
         os.waitpid(guard_pid, 0)
         signal.signal(signal.SIGTERM, lambda signum, frame: os.write(to_guard, TERM))
         signal.signal(signal.SIGINT, lambda signum, frame: os.write(to_guard, TERM))
-        told = os.read(from_guard, 1)  # empty: the guard was killed, and the host with it
+        told = os.read(from_guard, 1)
+        if not told:  # the guard was killed, and the host with it
+            remove_folder(self._folder)
         return told[0] if told else 128 + signal.SIGKILL
 
 
@@ -70,7 +75,7 @@ def _detach() -> None:
         os._exit(0)
 
 
-def _guard(words: list[str], environ: dict[str, str], orders: int, status: int) -> NoReturn:
+def _guard(words: list[str], environ: dict[str, str], folder: Path, orders: int, status: int) -> NoReturn:
     """Start the host, pass signals on, and end it when the task is gone."""
     host = subprocess.Popen(
         words, env=environ, stdin=subprocess.DEVNULL, preexec_fn=partial(_begin_host, os.getpid())
@@ -82,7 +87,10 @@ def _guard(words: list[str], environ: dict[str, str], orders: int, status: int) 
             host.send_signal(signal.SIGTERM if told else signal.SIGKILL)
         if not told:
             break
-    os.write(status, bytes([_status_of(host.wait())]))
+    ended_with = _status_of(host.wait())
+    remove_folder(folder)
+    with suppress(BrokenPipeError):  # the task is gone
+        os.write(status, bytes([ended_with]))
     os._exit(0)
 
 
@@ -99,7 +107,7 @@ def host_words(order: SliceOrder, environ: Mapping[str, str], folder: Path) -> l
     """The command line of the host. `environ`: Slurm's, of the task."""
     token = folder / "join-token"
     write_whole(token, f"{order.token}\n".encode(), mode=0o600)
-    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(folder / "state"), "--join", order.join]
+    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(folder / STATE_FOLDER), "--join", order.join]
     words += ["--token-file", str(token), "--name", _name(environ), "--devices", order.devices]
     words += ["--grace", f"{order.grace_s:g}", "--sigterm-means", PREEMPTED]
     words += ["--kind", order.kind] if order.kind else []
@@ -132,18 +140,13 @@ def _rack(environ: Mapping[str, str]) -> str:
 def main() -> None:
     Path(sys.argv[1]).touch()
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=SliceOrder)
-    parent = Path(tempfile.gettempdir())
     try:
-        names = (f"swell-slurm-{os.getuid()}", order.platform, _name(os.environ))
-        folder = make_private_folder(parent, names)
+        folder = claim_folder(Path(tempfile.gettempdir()), order.platform, _name(os.environ))
         words = host_words(order, os.environ, folder)
     except (ForeignFolder, OSError) as error:
         sys.exit(f"swell: {error}")
     os.chdir(folder)
-    status = SliceTask(words, host_environ(os.environ)).run()
-    os.chdir(parent)
-    shutil.rmtree(folder, ignore_errors=True)  # no other host has its name
-    sys.exit(status)
+    sys.exit(SliceTask(words, host_environ(os.environ), folder).run())
 
 
 if __name__ == "__main__":
