@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from hypothesis import strategies as st
 from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import JOB, make_spec
 
+from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import Inventory, LiveGang
 from swell.executors.hosts.messages import HostLeaving
 from swell.executors.local.agent.door import DoorError
+from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.supervisor import WorkerSupervisor
 from swell.executors.local.ledger import DeliveryLedger
@@ -183,6 +186,43 @@ class DoorAjar:
 
     def want_devices(self, num: int) -> None:
         self.wanted = num
+
+    def tick(self) -> None:
+        pass
+
+
+def test_parts_of_an_agent_that_fail_at_each_tick_are_told_once_and_stop_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ticks ten times a second: the log would fill the disk."""
+    ticks = Counter[str]()
+
+    def failing(name: str) -> Callable[..., None]:
+        def tick(*_: object) -> None:
+            ticks[name] += 1
+            raise RuntimeError(f"a fault of the {name}")
+
+        return tick
+
+    monkeypatch.setattr(LocalHost, "tick", failing("host"))
+    monkeypatch.setattr(Controller, "tick", failing("controller"))
+    monkeypatch.setattr(DoorAjar, "tick", failing("door"))
+
+    async def check() -> None:
+        door: Any = DoorAjar()
+        options = AgentOptions(state_dir=tmp_path, preload=(), call="")
+        supervisor = WorkerSupervisor(options, -1, lambda *_: door)
+        for _ in range(5):
+            supervisor._tick()
+
+    asyncio.run(check())
+    assert ticks == {"host": 5, "controller": 5, "door": 5}
+    told = [record for record in caplog.records if record.exc_info]
+    assert [str(record.exc_info[1]) for record in told if record.exc_info] == [
+        "a fault of the host",
+        "a fault of the controller",
+        "a fault of the door",
+    ]
 
 
 def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:

@@ -107,8 +107,8 @@ def host_words(order: SliceOrder, environ: Mapping[str, str], folder: Path) -> l
     """The command line of the host. `environ`: Slurm's, of the task."""
     token = folder / "join-token"
     write_whole(token, f"{order.token}\n".encode(), mode=0o600)
-    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(folder / STATE_FOLDER), "--join", order.join]
-    words += ["--token-file", str(token), "--name", _name(environ), "--devices", order.devices]
+    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(folder / STATE_FOLDER)]
+    words += ["--join", order.join, "--token-file", str(token), "--name", _name(environ), "--devices", order.devices]
     words += ["--grace", f"{order.grace_s:g}", "--sigterm-means", PREEMPTED]
     words += ["--kind", order.kind] if order.kind else []
     words += ["--rack", rack] if (rack := _rack(environ)) else []

@@ -84,7 +84,12 @@ class WorkerSupervisor:
         )
         self._controller.join_host(HOST, self._host)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
-        self._door_failures = RateLimitedLog()
+        self._ticking: dict[str, tuple[Callable[[], None], RateLimitedLog]] = {
+            "the host of this machine": (self._host.tick, RateLimitedLog()),
+            "the controller": (self._controller.tick, RateLimitedLog()),
+        }
+        if self._door is not None:
+            self._ticking["the door of the engine"] = (self._door.tick, RateLimitedLog())
         self.hosts_address = ""  #: where hosts join
 
     # ------------------------------------------------------------ life
@@ -108,18 +113,12 @@ class WorkerSupervisor:
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
-        self._host.tick()
-        self._controller.tick()
-        if self._door is not None:
-            self._tick_door(self._door)
-
-    def _tick_door(self, door: Door) -> None:
-        """A door may be of another package: its failures are told, and keep nothing else from going on."""
-        try:
-            door.tick()
-        except Exception:
-            if self._door_failures.take():
-                log.exception("the door of the engine failed; hosts come and go again once it does not")
+        for part, (tick, failures) in self._ticking.items():
+            try:
+                tick()
+            except Exception:  # it keeps nothing else from going on, and is tried again
+                if failures.take():
+                    log.exception("%s failed; it goes on once it does not", part)
 
     def _hear_host(self, message: FromHost) -> None:
         self._controller.hear(HOST, message)
