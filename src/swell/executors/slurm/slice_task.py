@@ -108,8 +108,8 @@ def host_words(order: SliceOrder, environ: Mapping[str, str], folder: Path) -> l
     token = folder / "join-token"
     write_whole(token, f"{order.token}\n".encode(), mode=0o600)
     words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(folder / STATE_FOLDER)]
-    words += ["--join", order.join, "--token-file", str(token), "--name", _name(environ), "--devices", order.devices]
-    words += ["--grace", f"{order.grace_s:g}", "--sigterm-means", PREEMPTED]
+    words += ["--join", order.join, "--token-file", str(token), "--name", _name(environ)]
+    words += ["--devices", order.devices, "--grace", f"{order.grace_s:g}", "--sigterm-means", PREEMPTED]
     words += ["--kind", order.kind] if order.kind else []
     words += ["--rack", rack] if (rack := _rack(environ)) else []
     return [*words, "--borrowed"] if order.is_borrowed else words
