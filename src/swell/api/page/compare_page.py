@@ -60,11 +60,11 @@ class ComparePage:
         told = {"group": group, "fault": fault, "num_more": max(0, len(views) - MOST_COMPARED)}
         return HTMLResponse(render("compare.html", {**self._base_values(request), **values, **told}), status)
 
-    def _named(self, job_ids: Sequence[str]) -> list[JobView]:
+    def _named(self, job_ids: Sequence[str]) -> Sequence[JobView]:
         """Raises UnknownJob."""
         return [self._control.job(job_id) for job_id in dict.fromkeys(job_ids)]
 
-    def _members(self, group: str) -> list[JobView]:
+    def _members(self, group: str) -> Sequence[JobView]:
         """The jobs of a group, oldest first. Raises UnknownJob."""
         found = self._control.jobs(JobQuery(group=group))
         if not found:

@@ -310,7 +310,7 @@ class LocalExecutor:
         return inventory
 
     def _said_again(self) -> Iterator[msgspec.Struct]:
-        """What the line before may have lost, beside commands: that it took a message is no sign it arrived."""
+        """What the line before may have lost, beside commands: that one was taken is no sign it arrived."""
         removed = {message.name for message in self._to_send if isinstance(message, RemoveHost)}
         yield from (RemoveHost(name=name) for name in sorted(removed.union(self._ledger.leaving)))
         yield from (message for message in self._to_send if isinstance(message, ShutDown))

@@ -93,7 +93,7 @@ class SliceState:
         self.job, self.noted_s = job, now_s
 
     def assume_begun(self) -> None:
-        """Its host is there, and Slurm has not said since when: it ends no sooner than if it began at once."""
+        """Its host is there, and Slurm has not said since when: it may have begun when Slurm last spoke."""
         if self.is_waiting and self.host and self.job.limit_s is not None:
             self.end_s = self.noted_s + self.job.limit_s
 
