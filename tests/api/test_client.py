@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import json
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -84,6 +86,33 @@ def test_times_are_of_the_zone_of_who_asks(
         time.tzset()
     assert [one["deadline"] for one in sent] == [moment, "2080-01-01T21:10:00+09:00", *[moment] * 3]
     assert sent[2]["accept_until"] == "2080-01-01T22:10:00+09:00"
+
+
+def test_what_was_submitted_tells_whether_it_is_promised(
+    client: Client, control: FakeControl, script: Path
+) -> None:
+    """The answer is the id as before, and an offer with which the job is taken."""
+    fields: dict[str, Any] = {"script": script, "global_batch": 8, "steps": 1}
+    refused = client.submit(**fields, deadline="now+5s")
+    assert refused == control.job(refused).id == f"{refused}" == json.loads(json.dumps(refused))
+    assert (refused.promised, refused.offer) == (False, "now+1m1s")
+    taken = client.submit(**fields, deadline=refused.offer)
+    assert (taken.promised, taken.offer) == (True, "")
+    again = client.retry(refused, deadline="now+5m")
+    assert again.promised
+    assert not client.submit(**fields).promised
+
+
+def test_a_submitted_job_is_an_id_wherever_one_is_wanted(
+    client: Client, control: FakeControl, script: Path
+) -> None:
+    first = client.submit(script=script, global_batch=8, steps=1)
+    assert control.specs[client.submit(script=script, global_batch=8, steps=1, after=first)].after == (first,)
+    both = client.submit(script=script, global_batch=8, steps=1, after=[first, "other"])
+    assert control.specs[both].after == (first, "other")
+    assert type(pickle.loads(pickle.dumps(first))) is str
+    client.cancel(first)
+    assert [one.job_id for one in client.prune(job_ids=[first])] == [first]
 
 
 def test_relative_paths_start_where_the_user_is(

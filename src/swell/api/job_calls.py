@@ -42,15 +42,46 @@ def has_ended(job: JobView) -> bool:
     return job.phase.is_end
 
 
+class SubmittedJob(str):
+    """The id of a submitted job, which can also be asked what became of the job's deadline."""
+
+    _calls: JobCalls
+
+    def __new__(cls, job_id: str, calls: JobCalls) -> SubmittedJob:
+        made = super().__new__(cls, job_id)
+        made._calls = calls
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies, and what another process gets, are plain ids: a connection cannot be copied."""
+        return str, (str(self),)
+
+    @property
+    def promised(self) -> bool:
+        """Whether its deadline is promised; waits until that is decided, after its trial run."""
+        return self._calls.wait_for_verdict(self).is_promised
+
+    @property
+    def offer(self) -> str:
+        """The deadline with which a refused job can be submitted again, as `now+12m`; empty if there is none.
+
+        Waits as `promised` does. Why it was refused is the `reason` of `wait_for_verdict(job)`.
+        """
+        from swell.api.job_words import offer  # words for people, which other calls need not wait for
+
+        return offer(self._calls.wait_for_verdict(self))
+
+
 class JobCalls:
     """A part of `client.Client`."""
 
     _transport: Transport
 
-    def submit(self, *, key: str | None = None, **fields: Any) -> str:
+    def submit(self, *, key: str | None = None, **fields: Any) -> SubmittedJob:
         """Submit a job and return its id. Keywords are the fields of a job file; `job_class` is `class`.
 
-        Relative paths start at the current folder.
+        Relative paths start at the current folder. A deadline may be refused: `promised` of the answer tells
+        once that is known, and `offer` which one could be promised instead.
 
         Args:
             key: an idempotency key: however often a request with this key is made, by this process or by
@@ -66,7 +97,7 @@ class JobCalls:
             given["class"] = given.pop("job_class")
         return self._submit(parse(given).anchored(Path.cwd()), key)
 
-    def submit_file(self, path: str | os.PathLike[str], *, key: str | None = None) -> list[str]:
+    def submit_file(self, path: str | os.PathLike[str], *, key: str | None = None) -> list[SubmittedJob]:
         """Submit every job of a YAML file, or none if one of them is wrong; returns their ids.
 
         Args:
@@ -85,7 +116,7 @@ class JobCalls:
             for place, job in enumerate(jobs)
         ]
 
-    def measure_file(self, path: str | os.PathLike[str]) -> list[str]:
+    def measure_file(self, path: str | os.PathLike[str]) -> list[SubmittedJob]:
         """Submit every job of a YAML file to be measured and then held; returns their ids.
 
         Raises:
@@ -106,7 +137,7 @@ class JobCalls:
         deadline: Time | None = None,
         kind: str | None = None,
         key: str | None = None,
-    ) -> str:
+    ) -> SubmittedJob:
         """Submit a failed, cancelled, refused or early stopped job again, from its beginning.
 
         Returns the new id.
@@ -128,7 +159,7 @@ class JobCalls:
         deadline: Time | None = None,
         kind: str | None = None,
         key: str | None = None,
-    ) -> str:
+    ) -> SubmittedJob:
         """Submit an ended job again, as `retry` does, but starting from its last sound checkpoint.
 
         Raises:
@@ -299,24 +330,24 @@ class JobCalls:
             time.sleep(LOOK_EVERY_S)
         return job
 
-    def _submit(self, submission: Submission, key: str | None) -> str:
+    def _submit(self, submission: Submission, key: str | None) -> SubmittedJob:
         try:
             asked = encode(submission)
         except UnicodeEncodeError as error:
             raise InvalidJob(f"{shown(error.object)} is not UTF-8; use texts and paths in UTF-8") from error
         return self._send_once("/v1/jobs", asked, key)
 
-    def _resubmit(self, path: str, deadline: Time | None, kind: str | None, key: str | None) -> str:
+    def _resubmit(self, path: str, deadline: Time | None, kind: str | None, key: str | None) -> SubmittedJob:
         return self._send_once(path, encode(_given(deadline=deadline, kind=kind)), key)
 
-    def _send_once(self, path: str, content: bytes, key: str | None) -> str:
+    def _send_once(self, path: str, content: bytes, key: str | None) -> SubmittedJob:
         """Ask again, under the same key, where no answer came: it is not known then what came of it."""
         headers = {"Idempotency-Key": request_key(key) or secrets.token_hex(16)}
         give_up_s = time.monotonic() + RETRY_WITHIN_S
         while True:
             try:
                 answered = self._transport.call("POST", path, content=content, headers=headers)
-                return decoder(SubmitResult).decode(answered).id
+                return SubmittedJob(decoder(SubmitResult).decode(answered).id, self)
             except (NoPlatform, PlatformSilent, Unavailable) as error:
                 if time.monotonic() >= give_up_s:
                     raise type(error)(
@@ -342,4 +373,8 @@ def _given(**fields: Any) -> dict[str, Any]:
 def _plain(value: object) -> object:
     if isinstance(value, datetime):
         return value.astimezone().isoformat()
+    if isinstance(value, SubmittedJob):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
     return os.fspath(value) if isinstance(value, os.PathLike) else value

@@ -79,7 +79,7 @@ class OperatorCalls:
             UnknownJob: one of them is not there, or has not ended.
         """
         request = PruneRequest(
-            job_ids=tuple(job_ids),
+            job_ids=tuple(map(str, job_ids)),
             ended_before_s=ended_before_s,
             keep_bytes=keep_bytes,
             is_dry_run=is_dry_run,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -114,7 +115,7 @@ def _tell_lines(sbatch: TranslatedScript, json: bool) -> None:
         tell_translation(sbatch)
 
 
-def tell_verdicts(client: Client, job_ids: list[str], no_wait: bool, json: bool) -> None:
+def tell_verdicts(client: Client, job_ids: Sequence[str], no_wait: bool, json: bool) -> None:
     """Wait for each job's admission decision and print it. Exits with status 1 or 3 if one failed."""
     views = [_judged(client, job_id, no_wait) for job_id in job_ids]
     cluster = client.cluster()
