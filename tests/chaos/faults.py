@@ -337,7 +337,7 @@ def knock_at_the_agents_door(scene: Scene) -> None:
 @fault
 def start_a_second_platform(scene: Scene) -> None:
     refused = scene.swell("up", "--devices", DEVICES)
-    assert refused.returncode == 1 and "Traceback" not in refused.stderr, refused
+    assert refused.returncode != 0 and "Traceback" not in refused.stderr, refused
 
 
 def refill(scene: Scene, jobs: Jobs) -> None:

@@ -69,7 +69,7 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
 def test_doctor_says_what_options_do_not_go_together(
     words: tuple[str, ...], message: str, down: StateFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main.run(["doctor", *words]) == 1
+    assert main.run(["doctor", *words]) == 2
     assert message in capsys.readouterr().err
 
 
@@ -164,7 +164,7 @@ def test_an_ended_job_without_a_folder_is_told_and_taken_off_the_list(
     journal.close()
     assert main.run(["doctor"]) == 0
     assert "1 ended jobs no longer have a folder: gone-1; `swell prune gone-1`" in capsys.readouterr().out
-    assert main.run(["prune", "lost"]) == 1
+    assert main.run(["prune", "lost"]) == 2
     assert "'lost'; no platform is up, and the job has not ended" in capsys.readouterr().err
     assert main.run(["prune", "gone"]) == 0
     assert "gone-1" in capsys.readouterr().out

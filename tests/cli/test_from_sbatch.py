@@ -108,7 +108,7 @@ def test_what_cannot_be_submitted_is_one_line(
         sbatch.unlink()
     else:
         sbatch.write_bytes(text.encode("utf-8", "surrogateescape"))
-    fails(here("submit", "--from-sbatch", sbatch, *words), 1, *parts)
+    fails(here("submit", "--from-sbatch", sbatch, *words), 2, *parts)
 
 
 @pytest.mark.parametrize(

@@ -193,11 +193,11 @@ def test_a_token_is_written_to_a_new_file_that_others_cannot_read(shell: Shell) 
     token = shell.token("rack-2")
     assert token.stat().st_mode & 0o777 == 0o600
     done = shell.run("tokens", "add", "rack-2")
-    assert done.returncode == 1 and "there is such a file" in done.stderr
+    assert done.returncode == 2 and "there is such a file" in done.stderr
     done = shell.run("tokens", "add", "rack-2", "--out", "other")
-    assert done.returncode == 1 and "there is a join token 'rack-2'" in done.stderr
+    assert done.returncode == 2 and "there is a join token 'rack-2'" in done.stderr
     done = shell.run("tokens", "revoke", "none")
-    assert done.returncode == 1 and "there is no join token 'none'" in done.stderr
+    assert done.returncode == 2 and "there is no join token 'none'" in done.stderr
 
 
 def test_without_an_agent_there_are_no_tokens(tmp_path: Path) -> None:
@@ -205,4 +205,4 @@ def test_without_an_agent_there_are_no_tokens(tmp_path: Path) -> None:
     done = subprocess.run(
         command, env=environ(tmp_path / "none"), capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 1 and "`swell up --listen ADDRESS`" in done.stderr
+    assert done.returncode == 2 and "`swell up --listen ADDRESS`" in done.stderr

@@ -75,7 +75,7 @@ def test_what_cannot_be_measured_is_one_line(
     part: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    fails(here("doctor", *words), 1, part)
+    fails(here("doctor", *words), 2, part)
     assert measured == []
 
 

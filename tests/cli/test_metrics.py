@@ -109,7 +109,7 @@ def job(control: FakeControl, tmp_path: Path) -> str:
     script = tmp_path / "train.py"
     script.write_text("")
     with swell.connect() as client:
-        job_id = client.submit(script=script, global_batch=64, steps=10)
+        job_id = str(client.submit(script=script, global_batch=64, steps=10))
     for name in ("loss", "<b>$x_1$</b>"):
         pairs = [(1, 2.0), (2, 1.0), (3, math.nan), (4, 0.5)]
         tallies = [tally_of([pair], num_workers=1 + pair[0] // 2) for pair in pairs]
@@ -161,7 +161,7 @@ def test_event_files_hold_each_mean_with_its_step_and_time(
     (file,) = (folder / job).iterdir()
     assert _scalars(file, "loss") == [(1, 0.0, 2.0), (2, 1.0, 1.0), (4, 3.0, 0.5)]
     assert [value for _, _, value in _scalars(file, "workers")] == [1.0, 2.0, 2.0, 3.0]
-    assert run(["metrics", job, "--tensorboard", str(folder)]) == 1
+    assert run(["metrics", job, "--tensorboard", str(folder)]) == 2
     assert "event files already" in capsys.readouterr().err
 
 
@@ -186,7 +186,7 @@ def test_without_the_library_event_files_are_refused_by_name(
     job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    assert run(["metrics", job, "--tensorboard", str(tmp_path / "events")]) == 1
+    assert run(["metrics", job, "--tensorboard", str(tmp_path / "events")]) == 2
     assert "pip install 'swell[tensorboard]'" in capsys.readouterr().err
 
 
@@ -202,7 +202,7 @@ def test_without_the_library_event_files_are_refused_by_name(
 def test_what_is_wrong_is_said(
     job: str, capsys: pytest.CaptureFixture[str], options: list[str], error: str
 ) -> None:
-    assert run(["metrics", job, *options]) == 1
+    assert run(["metrics", job, *options]) == 2
     assert error in capsys.readouterr().err
 
 

@@ -102,7 +102,7 @@ def test_a_kind_is_allowed(here: Run, far: FakeControl) -> None:
     assert far.allowed == ["paced@200"]
     done = here("nodes", "allow-kind", "<b>")
     assert (
-        done.returncode == 1 and "cannot be a kind of device" in done.stderr and far.allowed == ["paced@200"]
+        done.returncode == 2 and "cannot be a kind of device" in done.stderr and far.allowed == ["paced@200"]
     )
 
 
@@ -120,7 +120,7 @@ def test_a_node_with_workers_is_removed_only_by_force(here: Run, far: FakeContro
 @pytest.mark.parametrize("words", [("drain", "nowhere"), ("drain", "a/b"), ("remove", "nowhere")])
 def test_a_node_that_is_not_there_is_one_clear_error(here: Run, far: FakeControl, words: tuple[str]) -> None:
     done = here("nodes", *words)
-    assert done.returncode == 1 and done.stdout == "" and done.stderr.startswith("swell: ")
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("swell: ")
 
 
 def test_options_of_the_group_are_not_taken_for_those_of_its_command(here: Run, far: FakeControl) -> None:

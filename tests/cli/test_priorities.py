@@ -46,7 +46,7 @@ def test_the_open_jobs_of_a_group_get_a_priority_together(control: FakeControl, 
 def test_a_priority_beyond_the_bounds_is_refused(control: FakeControl, here: Run) -> None:
     control.put(FREE)
     done = here("prioritize", "lr-1", "--priority", 1001)
-    assert done.returncode == 1 and control.job("lr-1").priority == 0
+    assert done.returncode == 2 and control.job("lr-1").priority == 0
     assert done.stderr == "swell: priority: 1001 is not between -1000 and 1000; choose a number that is\n"
 
 
@@ -68,7 +68,7 @@ def test_a_job_gets_a_weight_beside_its_priority_or_alone(
 def test_without_a_priority_or_a_weight_there_is_nothing_to_change(control: FakeControl, here: Run) -> None:
     control.put(FREE)
     done = here("prioritize", "lr-1")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "swell: nothing is to be changed; give --priority, --weight or both\n"
     done = here("prioritize", "lr-1", "--weight", "nan")
     assert done.stderr == "swell: weight: nan is not between 1e-06 and 1e+06; choose a number that is\n"

@@ -286,14 +286,14 @@ def test_a_wrong_job_is_refused_and_not_half_made(
     here: Run, control: FakeControl, script: Path, words: tuple[object, ...], parts: tuple[str, ...]
 ) -> None:
     before = control.jobs()
-    fails(here("submit", *(str(word).format(script=script) for word in words)), 1, *parts)
+    fails(here("submit", *(str(word).format(script=script) for word in words)), 2, *parts)
     assert control.jobs() == before
 
 
 def test_malformed_yaml_names_the_line(here: Run, tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text("name: a\nargs: [1, 2\nsteps: 3\n")
-    fails(here("submit", path), 1, f"{path}, line 3: malformed YAML")
+    fails(here("submit", path), 2, f"{path}, line 3: malformed YAML")
 
 
 # ---------------------------------------------------------------- listings
@@ -505,9 +505,9 @@ def test_nodes_show_who_holds_what(here: Run, control: FakeControl) -> None:
 def test_a_job_is_found_by_name_and_by_prefix(here: Run) -> None:
     for wanted, found in (("vae", "vae-22bb"), ("vae-1", "vae-11aa"), ("vae-11aa", "vae-11aa")):
         assert json.loads(here("show", wanted, "--json").stdout)["id"] == found
-    fails(here("show", "va"), 1, "'va' could be any of vae-11aa, vae-22bb")
-    fails(here("show", "nobody"), 1, "'nobody'", "swell jobs")
-    fails(here("cancel", ""), 1, "swell jobs")
+    fails(here("show", "va"), 2, "'va' could be any of vae-11aa, vae-22bb")
+    fails(here("show", "nobody"), 2, "'nobody'", "swell jobs")
+    fails(here("cancel", ""), 2, "swell jobs")
 
 
 @pytest.mark.usefixtures("jobs")
@@ -557,9 +557,9 @@ def test_another_deadline_is_promised_or_the_job_keeps_what_it_has(here: Run, co
     assert "stays without a deadline; ask again" in here("promise", "b", "--deadline", "now+5s").stdout
     taken = here("promise", "b", "--deadline", "now+5s", "--accept-until", "now+2m")
     assert taken.returncode == 0 and "\n  the counter-offer, for 8 devices" in taken.stdout
-    fails(here("promise", "a", "--deadline", "yesterday"), 1, "deadline: 'yesterday' is not a time")
-    fails(here("promise", "a", "--deadline", "now+9s", "--accept-until", "now+8s"), 1, "choose a later time")
-    fails(here("promise", "nobody", "--deadline", "now+9s"), 1, "swell jobs")
+    fails(here("promise", "a", "--deadline", "yesterday"), 2, "deadline: 'yesterday' is not a time")
+    fails(here("promise", "a", "--deadline", "now+9s", "--accept-until", "now+8s"), 2, "choose a later time")
+    fails(here("promise", "nobody", "--deadline", "now+9s"), 2, "swell jobs")
     shown = json.loads(here("promise", "a", "--deadline", "now+5s", "--json").stdout)
     assert shown["refusal"] and shown["counter_offer_s"] > now_s
 
@@ -584,7 +584,7 @@ def test_prune_says_what_it_frees(here: Run, control: FakeControl) -> None:
     assert control.job("big-1")
     assert "removed 1 ended job, 409.6 kB" in here("prune", "--older-than", "1d").stdout
     assert here("prune", "--keep-bytes", "10G").stdout == "removed 0 ended jobs, 0 bytes\n"
-    fails(here("prune", "big"), 1, "no job has the id or name 'big'")
+    fails(here("prune", "big"), 2, "no job has the id or name 'big'")
 
 
 @pytest.mark.parametrize(
@@ -618,7 +618,7 @@ def test_a_platform_that_stands_still_says_so_everywhere(
 
     monkeypatch.setattr(control, "cancel", refuse)
     control.put(job_view(id="runs-1", name="runs"))
-    fails(here("cancel", "runs"), 1, "the platform stands still")
+    fails(here("cancel", "runs"), 5, "the platform stands still")
 
 
 def test_without_a_platform_the_last_words_of_the_one_before_are_told(tmp_path: Path, here: Run) -> None:
@@ -773,13 +773,13 @@ def test_replay_of_nothing_says_so(swell: Run, folder: StateFolder) -> None:
 def test_without_a_platform_the_remedy_is_named(here: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     state = tmp_path / "none"
     expected = f"no platform is running for state folder {state}: start one with `swell up`"
-    fails(here(*words, "--state", state), 1, expected)
+    fails(here(*words, "--state", state), 5, expected)
     assert not state.exists()
 
 
 def test_submitting_without_a_platform_names_the_remedy(tmp_path: Path, script: Path) -> None:
     words = ("submit", "--script", script, "--global-batch", 8, "--steps", 1, "--state", tmp_path / "none")
-    fails(run_swell(*words), 1, "start one with `swell up`")
+    fails(run_swell(*words), 5, "start one with `swell up`")
 
 
 def test_replaying_nothing_names_the_folder(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_quotas_are_told_to_the_head_and_named_in_what_it_prints(swell: Run) -> 
 )
 def test_quotas_that_cannot_be_are_named(swell: Run, words: tuple[str, ...], rule: str) -> None:
     done = swell(*TWO_ON_ONE_NODE, *(("--policy", "fifo") if "--policy" not in words else ()), *words)
-    assert done.returncode == 1 and rule in done.stderr and done.stdout == ""
+    assert done.returncode == 2 and rule in done.stderr and done.stdout == ""
 
 
 def test_the_truth_is_told_with_all_its_faults(swell: Run) -> None:
@@ -266,7 +266,7 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
 )
 def test_wrong_options_are_named_with_the_remedy(swell: Run, words: tuple[str, ...], text: str) -> None:
     done = swell(*words)
-    assert done.returncode == 1 and done.stdout == ""
+    assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and text in done.stderr
 
 
@@ -332,7 +332,7 @@ def test_losses_are_drawn_with_the_seed(swell: Run) -> None:
 def test_an_empty_trace_is_refused(swell: Run) -> None:
     Path("empty.csv").write_text("submit_s,id,num_devices,duration_s\n")
     done = swell("empty.csv", "--cluster", "1x8")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "swell: empty.csv holds no job that can be simulated; see `swell trace info`\n"
 
 
@@ -366,7 +366,7 @@ def test_of_several_policies_one_is_chosen(swell: Run, capsys: pytest.CaptureFix
     swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow,fifo", "--stories", "why")
     swell(*TWO_ON_ONE_NODE, "--policy", "fifo", "--stories", "why")  # in place of the one before
     done = tell(capsys, "explain", "early", "--run", "why")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr == "swell: the run in why has elasticflow, fifo; choose one with --policy\n"
     told = tell(capsys, "explain", "hopeless", "--run", "why", "--policy", "fifo").stdout
     assert told.startswith("hopeless  succeeded: ") and told.count("  submitted  ") == 1
@@ -378,7 +378,7 @@ def test_of_several_policies_one_is_chosen(swell: Run, capsys: pytest.CaptureFix
     ("words", "status", "text"),
     [
         (("early", "--run", "none"), 1, "none holds no record of a run; write one with `swell simulate"),
-        (("nobody", "--run", "why"), 1, "no job has the id or name 'nobody'; the run in why has 3 others"),
+        (("nobody", "--run", "why"), 2, "no job has the id or name 'nobody'; the run in why has 3 others"),
         (("early", "--policy", "fifo"), 2, "--policy needs --run FOLDER"),
         (("early", "--run", "why", "--state", "x"), 2, "--run and --state exclude each other"),
     ],
@@ -419,14 +419,14 @@ def test_what_cannot_be_written_is_said_before_anything_runs(
 ) -> None:
     monkeypatch.setattr("swell.cli.simulate._run", None)
     done = swell(*TWO_ON_ONE_NODE, *words)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"swell: {text}") and done.stderr.count("\n") == 1
     assert Path("log.csv").read_text() == TRACE
 
 
 def test_what_fails_while_it_is_written_comes_after_the_table(swell: Run) -> None:
     done = swell(*TWO_ON_ONE_NODE, "--json", "/dev/full")
-    assert done.returncode == 1 and "unified" in done.stdout
+    assert done.returncode == 2 and "unified" in done.stdout
     assert done.stderr == "swell: --json: cannot write /dev/full: No space left on device\n"
 
 
@@ -436,7 +436,7 @@ def test_a_log_of_which_too_much_would_be_kept_is_refused_before_it_runs(
     monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000))
     monkeypatch.setattr("swell.cli.simulate._run", None)
     done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow,fifo")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "log.csv has 3 jobs; what 2 runs would keep of them takes 0.0 GB of memory" in done.stderr
     assert "simulate fewer policies at once, or a part of the trace" in done.stderr
 
@@ -486,7 +486,7 @@ def test_options_about_borrowed_nodes_that_cannot_be_are_refused(
 
 def test_a_checkpoint_takes_a_time(swell: Run) -> None:
     done = swell(*TWO_ON_ONE_NODE, "--save-time", "long")
-    assert done.returncode == 1 and done.stderr.startswith("swell: --save-time: 'long' is not a duration")
+    assert done.returncode == 2 and done.stderr.startswith("swell: --save-time: 'long' is not a duration")
     done = swell(*TWO_ON_ONE_NODE, "--save-time", "2s")
     assert done.returncode == 0 and "a checkpoint takes 2 s" in done.stdout
 
@@ -494,7 +494,7 @@ def test_a_checkpoint_takes_a_time(swell: Run) -> None:
 @pytest.mark.parametrize("option", ["--node-mtbf", "--node-mttr"])
 def test_nodes_that_are_never_up_or_down_are_one_clear_error(option: str, swell: Run) -> None:
     done = swell(*TWO_ON_ONE_NODE, option, "0s")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"swell: {option} is 0 s; a mean time must be at least 1 s")
 
 

@@ -86,7 +86,7 @@ def test_a_running_platform_that_cannot_keep_quotas_gets_none(
     UserList(folder.path).limit("vision", TenantLimits(devices=5))
     control.policy = "flowcon"
     done = here("tenants", "limit", "vision", "--devices", "4")
-    assert done.returncode == 1 and "flowcon" in done.stderr and "divides cores" in done.stderr
+    assert done.returncode == 2 and "flowcon" in done.stderr and "divides cores" in done.stderr
     assert "fifo" in done.stderr and "swell up --policy" in done.stderr
     assert here("tenants", "limit", "vision", "--open-jobs", "4").returncode == 0, "no quota changes"
     assert UserList(folder.path).quotas() == {"vision": Quota(devices=5)}

@@ -121,7 +121,7 @@ def test_a_job_without_a_curve_says_why(
 ) -> None:
     assert run(["curve", job]) == 1
     assert "its trial run is not over; `swell explain" in capsys.readouterr().err
-    assert run(["curve", "nothing"]) == 1
+    assert run(["curve", "nothing"]) == 2
     assert "no job has the id or name 'nothing'" in capsys.readouterr().err
     with swell.connect() as client:
         script = tmp_path / "train.py"

@@ -161,7 +161,7 @@ def test_sizes_and_durations_are_as_asked_for(swell: Run) -> None:
 )
 def test_what_is_wrong_is_said_in_one_line(words: tuple[str, ...], complaint: str, swell: Run) -> None:
     done = swell(*words)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith("swell: ")
     assert done.stderr.count("\n") == 1
     assert complaint in done.stderr

@@ -142,10 +142,10 @@ def test_without_torch_up_and_submit_say_at_once_how_to_get_it(state: Path, scri
     assert up.returncode == 0
     assert "torch is not installed" in up.stderr and remedy in up.stderr
     job = ("--script", script, "--workdir", script.parent, "--global-batch", 8, "--steps", 1)
-    fails(run_swell("submit", "--state", state, *job), 1, "torch is not installed", remedy, "--python")
+    fails(run_swell("submit", "--state", state, *job), 2, "torch is not installed", remedy, "--python")
     assert "no jobs yet" in run_swell("jobs", "--state", state).stdout
     demo = run_swell("demo", HIDDEN_MODULES="torch,sklearn")
-    fails(demo, 1, "needs torch and scikit-learn", f"`{sys.executable} -m pip install 'swell[demo]'`")
+    fails(demo, 2, "needs torch and scikit-learn", f"`{sys.executable} -m pip install 'swell[demo]'`")
 
 
 def test_up_remembers_how_it_was_started(state: Path, up: Run) -> None:
@@ -174,7 +174,7 @@ def test_a_policy_that_cannot_keep_quotas_is_not_started_with_them(state: Path, 
     UserList(state).limit("vision", TenantLimits(devices=4))
     for how in ((), ("--foreground",)):
         done = up(*PACED, "--policy", "flowcon", *how)
-        fails(done, 1, "policy flowcon cannot keep quotas", "divides cores", "fifo", "swell tenants limit")
+        fails(done, 2, "policy flowcon cannot keep quotas", "divides cores", "fifo", "swell tenants limit")
     assert up(*PACED, "--policy", "fifo").returncode == 0
     end(state)
 
@@ -196,7 +196,7 @@ def test_up_says_why_it_sends_no_traces(up: Run) -> None:
 def test_a_variable_of_opentelemetry_that_has_no_sense(up: Run) -> None:
     fails(
         up(*PACED, **COLLECTOR, OTEL_BSP_MAX_QUEUE_SIZE="-3"),
-        1,
+        2,
         "OTEL_ variable",
         "max_queue_size",
         "unset it",
@@ -206,12 +206,12 @@ def test_a_variable_of_opentelemetry_that_has_no_sense(up: Run) -> None:
 def test_a_collector_that_can_never_be_reached(state: Path, up: Run) -> None:
     address = {"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:14318/sesame"}
     failed = up(*PACED, **address)
-    fails(failed, 1, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://", "unset it")
+    fails(failed, 2, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://", "unset it")
     assert "sesame" not in failed.stderr and not state.exists()
 
 
 def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path, up: Run) -> None:
-    fails(up("--preload", "nowhere.at_all"), 1, "--preload", "'nowhere.at_all'")
+    fails(up("--preload", "nowhere.at_all"), 2, "--preload", "'nowhere.at_all'")
     assert not state.exists()
 
 
@@ -266,7 +266,7 @@ def test_the_rack_is_that_of_the_nodes_and_is_remembered(
     assert re.search(r"^node0 +east ", capsys.readouterr().out, re.MULTILINE)
     end(state)
     refused = up("--devices", "paced:2x1x4@200")
-    fails(refused, 1, "stand in 2 racks", "(--rack east is from the last `swell up`; give another)")
+    fails(refused, 2, "stand in 2 racks", "(--rack east is from the last `swell up`; give another)")
     assert "--rack" not in started(state, up, "--rack", "")
 
 
@@ -284,7 +284,7 @@ def test_remembered_cores_that_there_are_no_longer_are_said_to_be_so(state: Path
     folder.log.touch()
     folder.write_options(LastOptions(devices="paced:8@200", policy="fifo", preload=(), cores=4096.0))
     expected = "(--cores 4096 is from the last `swell up`; give another)"
-    fails(up(), 1, "this process may use", expected)
+    fails(up(), 2, "this process may use", expected)
 
 
 def test_options_from_before_there_were_settings_can_be_read(state: Path) -> None:
@@ -310,7 +310,7 @@ def test_options_from_before_there_were_settings_can_be_read(state: Path) -> Non
 def test_settings_that_cannot_be(
     state: Path, capsys: pytest.CaptureFixture[str], setting: str, part: str, how: tuple[str, ...]
 ) -> None:
-    assert main.run(["up", "--state", str(state), *PACED, "--set", setting, *how]) == 1
+    assert main.run(["up", "--state", str(state), *PACED, "--set", setting, *how]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("swell: --set: ")
@@ -328,7 +328,7 @@ def test_remembered_settings_that_cannot_be_are_said_to_be_so(
     folder.write_options(
         LastOptions(devices="paced:8@200", policy="fifo", preload=(), settings={"stop_s": 9, **settings})
     )
-    assert main.run(["up", "--state", str(state)]) == 1
+    assert main.run(["up", "--state", str(state)]) == 2
     ((name, value),) = settings.items()
     remedy = "give it again, or forget all settings with `--set ''`"
     assert f"(--set {name}={value:g} is from the last `swell up`; {remedy})" in capsys.readouterr().err
@@ -352,7 +352,7 @@ def test_remembered_options_that_cannot_be_met_are_said_to_be_so(state: Path, ho
     folder.log.touch()
     folder.write_options(LastOptions(devices="paced:8@200", policy="astrology", preload=()))
     expected = "--policy astrology is from the last `swell up`; give another"
-    fails(run_swell("up", "--state", state, *how), 1, "'astrology'", expected)
+    fails(run_swell("up", "--state", state, *how), 2, "'astrology'", expected)
     wait_for_lock(state)
     assert folder.read_options() == LastOptions(devices="paced:8@200", policy="astrology", preload=())
 
@@ -361,7 +361,7 @@ def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path, up: Run) 
     assert up(*PACED).returncode == 0
     os.kill(pid_of(state), signal.SIGKILL)
     wait_for_lock(state)
-    fails(run_swell("jobs", "--state", state), 1, "start one with `swell up`")
+    fails(run_swell("jobs", "--state", state), 5, "start one with `swell up`")
     assert up(*PACED).returncode == 0
     end(state)
     assert StateFolder(state).read_endpoint() is None
@@ -409,7 +409,7 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
 def test_options_that_cannot_be_met(
     state: Path, up: Run, options: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
-    fails(up(*PACED, *options), 1, *parts)
+    fails(up(*PACED, *options), 2, *parts)
     if state.exists():
         wait_for_lock(state)  # no process is left behind
 
@@ -446,7 +446,7 @@ def test_metrics_are_at_an_address_that_is_asked_for(state: Path, up: Run, addre
 def test_a_taken_port(state: Path, up: Run) -> None:
     with bind() as listener:
         port = listener.getsockname()[1]
-        fails(up(*PACED, "--port", port), 1, f"port {port}", "choose another")
+        fails(up(*PACED, "--port", port), 2, f"port {port}", "choose another")
 
 
 def test_a_folder_that_cannot_be_used(tmp_path: Path) -> None:
@@ -462,7 +462,7 @@ def test_a_folder_from_a_newer_version(state: Path, up: Run) -> None:
     with sqlite3.connect(folder.journal) as raw:
         raw.execute("UPDATE meta SET schema_version = 9, written_by = '9.9'")
     raw.close()
-    fails(up(*PACED), 1, "written by Swell 9.9 (schema 9)", "upgrade Swell")
+    fails(up(*PACED), 2, "written by Swell 9.9 (schema 9)", "upgrade Swell")
 
 
 def test_a_mistake_of_ours_is_shown_whole(state: Path) -> None:
@@ -475,7 +475,7 @@ def test_a_mistake_of_ours_is_shown_whole(state: Path) -> None:
 
 
 def test_up_says_so_only_when_the_agent_answers(state: Path, up: Run) -> None:
-    fails(up(*PACED, FAKE_PLATFORM="no_agent"), 1, "the agent ended", "no room")
+    fails(up(*PACED, FAKE_PLATFORM="no_agent"), 2, "the agent ended", "no room")
     assert StateFolder(state).read_endpoint() is None
     wait_for_lock(state)
 
@@ -487,7 +487,7 @@ def test_a_daemon_that_hangs_is_named_and_ended_by_force(state: Path, up: Run, h
     os.kill(pid, signal.SIGSTOP)
     if not has_endpoint:  # as it is while it starts
         StateFolder(state).remove_endpoint()
-    fails(run_swell("down", "--state", state), 1, f"pid {pid}", "`swell down --force`")
+    fails(run_swell("down", "--state", state), 5, f"pid {pid}", "`swell down --force`")
     forced = run_swell("down", "--state", state, "--force")
     assert forced.returncode == 0, forced
     assert f"killed the platform (pid {pid})" in forced.stderr
@@ -655,7 +655,7 @@ def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     shared, token = tmp_path / "shared", tmp_path / "ana.token"
     shared.mkdir(mode=0o750)
     refused = up(*PACED, "--share", tmp_path / "absent")
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "install -d" in refused.stderr
     words = ["users", "add", "ana", "--role", "view", "--out", str(token)]
     assert main.run([*words, "--state", str(state)]) == 0  # before there is a platform

@@ -46,7 +46,7 @@ def test_a_token_is_written_to_a_file_of_the_owner(here: Run, tmp_path: Path) ->
     assert (added.returncode, added.stdout) == (0, "")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     again = here("users", "add", "bob", "--role", "view", "--out", file)
-    assert again.returncode == 1
+    assert again.returncode == 2
     assert "there is such a file" in again.stderr
     lost = here("users", "add", "bob", "--role", "view", "--out", tmp_path / "absent" / "bob")
     assert "was not added" in lost.stderr

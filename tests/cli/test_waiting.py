@@ -69,8 +69,8 @@ def test_the_exit_status_of_wait_tells_the_gravest_outcome(
 def test_wait_returns_when_the_job_ends_or_the_time_is_over(here: Run, control: FakeControl) -> None:
     late = here("wait", "runs", "good", "--timeout", "1s")
     assert late.returncode == 124 and "good-1: succeeded" in late.stdout
-    assert here("wait", "runs", "--timeout", "soon").returncode == 1
-    assert here("wait", "nobody").returncode == 1
+    assert here("wait", "runs", "--timeout", "soon").returncode == 2
+    assert here("wait", "nobody").returncode == 2
 
     def end() -> None:
         control.put(

@@ -79,9 +79,9 @@ def test_quotas_are_tried_out_and_named(stage: Stage, swell: Run, script: Path) 
     found = json.loads(swell("what-if", "--policy", "fifo", "--quota", "ana=1", "--json").stdout)
     assert (found["quotas_now"], found["quotas_then"]) == ({}, {"ana": {"devices": 1}})
     done = swell("what-if", "--policy", "fifo", "--quota", "ben=1")
-    assert done.returncode == 1 and "no open job is of tenant 'ben'" in done.stderr
+    assert done.returncode == 2 and "no open job is of tenant 'ben'" in done.stderr
     done = swell("what-if", "--policy", "flowcon", "--quota", "ana=1")
-    assert done.returncode == 1 and "flowcon cannot keep quotas" in done.stderr and "ana" not in done.stdout
+    assert done.returncode == 2 and "flowcon cannot keep quotas" in done.stderr and "ana" not in done.stdout
 
 
 def test_without_jobs_and_without_a_question(stage: Stage, swell: Run) -> None:
@@ -89,13 +89,13 @@ def test_without_jobs_and_without_a_question(stage: Stage, swell: Run) -> None:
     done = swell("what-if")
     assert done.returncode == 2 and "name at least one change" in done.stderr
     done = swell("what-if", "--policy", "best")
-    assert done.returncode == 1 and done.stderr.startswith("swell: there is no policy 'best'")
+    assert done.returncode == 2 and done.stderr.startswith("swell: there is no policy 'best'")
     done = swell("what-if", "--add-nodes", 10**8)
-    assert done.returncode == 1 and done.stdout == ""
+    assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.endswith("would make 200,000,002 devices; at most 100,000 can be simulated\n")
 
 
 def test_no_platform_is_said_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status = main.run(["what-if", "--policy", "fifo", "--state", str(tmp_path / "none")])
     out, err = capsys.readouterr()
-    assert (status, out) == (1, "") and err.startswith("swell: no platform is running for state folder")
+    assert (status, out) == (5, "") and err.startswith("swell: no platform is running for state folder")

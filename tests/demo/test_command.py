@@ -24,7 +24,7 @@ def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, arguments: list[str]
     environ = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
     program = preloaded(environ.get("PYTHONPATH", ""))
     done = program.run("demo", *arguments, environ=environ, timeout_s=60.0, folder=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert done.stderr.startswith(f"swell: {says}")
     assert len(done.stderr.splitlines()) == 1
     assert list((tmp_path / "temporary").glob("swell-demo-*")) == []

@@ -33,7 +33,7 @@ def submit(site: Site, name: str, *options: str) -> str:
 def refusal(site: Site, name: str, *options: str) -> str:
     command = start(site.head, *words(name, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     _, complaint = command.communicate()
-    assert command.returncode == 1
+    assert command.returncode == 2
     return str(complaint)
 
 

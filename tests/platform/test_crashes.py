@@ -31,7 +31,7 @@ def test_training_goes_on_while_the_daemon_is_dead(
     daemon = swell.daemon_pid
     assert daemon is not None
     second = swell("up", "--devices", "paced:4@640")
-    assert second.returncode == 1
+    assert second.returncode == 2
     assert f"pid {daemon}" in second.stderr
     check_replay(swell)
 

@@ -45,5 +45,5 @@ def test_a_follower_of_a_job_that_fails_is_cancelled(swell: Program, tmp_path: P
     swell.ok("retry", second)
     assert (
         swell("submit", "--script", "x.py", "--steps", 1, "--global-batch", 1, "--after", first).returncode
-        == 1
+        == 2
     )

@@ -109,7 +109,7 @@ def test_what_slurm_refuses_is_told_at_the_start_by_the_doctor_and_beside_the_no
     slurm: SlurmCluster, program: Program
 ) -> None:
     done = program("up", "--engine", "slurm", "--partition", "nosuch", "--listen", "127.0.0.1:0")
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "Partition nosuch not found; `sinfo -s` lists the partitions: choose one with" in done.stderr
     program.ok(*UP)
     said = program("doctor").stdout

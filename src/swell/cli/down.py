@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.errors import ApiError
+from swell.api.errors import ApiError, PlatformSilent
 from swell.cli.options import State
 from swell.cli.output import warn
 from swell.model.errors import Unavailable
@@ -91,7 +91,7 @@ def _stop_daemon(folder: StateFolder, force: bool) -> int | None:
 
 @contextmanager
 def _free(folder: StateFolder) -> Iterator[None]:
-    """Holds the folder's lock. Raises ApiError if a daemon has it: one that starts, or that hangs."""
+    """Holds the folder's lock. Raises PlatformSilent if a daemon has it: one that starts, or that hangs."""
     from swell.store.errors import StateLocked
     from swell.store.lock import StateLock, find_holder
 
@@ -100,7 +100,7 @@ def _free(folder: StateFolder) -> Iterator[None]:
         lock.acquire()
     except StateLocked as error:
         pid = find_holder(folder.lock)
-        raise ApiError(
+        raise PlatformSilent(
             f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: it "
             "is a platform that starts or hangs, or another `swell down`; try again, or end "
             "it with `swell down --force`"

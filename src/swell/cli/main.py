@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, cast
 
 import typer
 
 from swell import __version__
-from swell.api.errors import ApiError, InvalidOption, NoPlatform
+from swell.api.errors import ApiError, InvalidOption, NoPlatform, PlatformSilent
 from swell.api.token_file import VARIABLE
 from swell.cli import demo_program
 from swell.cli.commands import CommandGroup
@@ -18,19 +18,22 @@ from swell.cli.printable import printable_output
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.store.errors import StateError
 
-#: What a user can put right: one line, no traceback. Anything else is our mistake and shows where.
-KNOWN = (
-    ApiError,
-    InvalidInput,
-    InvalidJob,
-    InvalidOption,
-    NoPlatform,
-    StateError,
-    TimeoutError,
-    Unavailable,
-    UnknownJob,
-    UnknownNode,
-)
+#: Exit status of what a user can put right: one line, no traceback. Anything else is our mistake and shows
+#: where.
+STATUSES: Mapping[type[Exception], int] = {
+    ApiError: 1,
+    StateError: 1,
+    TimeoutError: 1,
+    InvalidInput: 2,
+    InvalidJob: 2,
+    InvalidOption: 2,
+    UnknownJob: 2,
+    UnknownNode: 2,
+    NoPlatform: 5,
+    PlatformSilent: 5,
+    Unavailable: 5,
+}
+KNOWN = tuple(STATUSES)
 
 app = typer.Typer(
     name="swell",
@@ -72,7 +75,8 @@ def begin(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The exit status: 1 for what went wrong, 2 for a command line that is none, 3 for a refused job."""
+    """Return the exit status: 1 for what went wrong, 2 for a command line or a job that is none, 5 for no
+    platform; others are of single commands."""
     with printable_output():
         return _run(arguments)
 
@@ -84,7 +88,8 @@ def _run(arguments: Sequence[str]) -> int:
         words = ["swell", *arguments]
         status = app(args=list(arguments), prog_name="swell", standalone_mode=False, obj=words)
     except KNOWN as error:
-        return _complain(str(error.args[0]) if error.args else type(error).__name__, 1)
+        status = next(STATUSES[kind] for kind in type(error).__mro__ if kind in STATUSES)
+        return _complain(str(error.args[0]) if error.args else type(error).__name__, status)
     except typer.Abort:
         return _complain("interrupted", 130)
     except usage_error as error:
