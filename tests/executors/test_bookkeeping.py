@@ -17,6 +17,7 @@ from tests.executors.puppets import make_spec, target
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.progress import fold, steps_report
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_files import JobPlace
@@ -222,6 +223,18 @@ def test_a_line_of_a_restart_jobs_first_worker_may_be_a_report(tmp_path: Path) -
     live = new_run(tmp_path)
     live.note_leader(start(0))
     assert live.fork(start(0), "module:function", "127.0.0.1:1").value_name == ""
+
+
+def test_a_worker_counts_gpus_in_the_order_in_which_it_was_given_them(tmp_path: Path) -> None:
+    spec, place = (
+        make_spec(),
+        JobPlace(tmp_path, 0, "/", "x:y", environ={"CUDA_DEVICE_ORDER": "FASTEST_FIRST"}),
+    )
+    bindings = {f"n/{n}": DeviceBinding(torch_device="cuda:0", kind="k", cuda=f"GPU-{n}") for n in (1, 2)}
+    run = HostedRun("a", "a", spec, place, bindings)
+    order = msgspec.structs.replace(start(0), devices=("n/2", "n/1"))
+    environ = dict(run.fork(order, "module:function", "127.0.0.1:1").environ)
+    assert (environ["CUDA_VISIBLE_DEVICES"], environ["CUDA_DEVICE_ORDER"]) == ("GPU-2,GPU-1", "PCI_BUS_ID")
 
 
 def test_progress_is_not_folded_across_other_news_of_its_job() -> None:

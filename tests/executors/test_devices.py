@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from typing import Any
 
+import pynvml
 import pytest
 
 from swell.executors.local import devices as module
@@ -66,6 +69,115 @@ def test_only_gpus_that_cuda_would_show() -> None:
     assert module._visible(GPUS, "GPU-ab,GPU-b") == GPUS[1:]
     assert module._visible(GPUS, "1,-1,0") == [GPUS[1]]
     assert module._visible(GPUS, "") == []
+
+
+class FakeNvml:
+    """In place of `pynvml`: GPUs in order of the PCI bus, each with a name and whether MIG divides it."""
+
+    NVMLError = pynvml.NVMLError
+
+    def __init__(self, *gpus: tuple[str, str, bool | None]) -> None:
+        self._gpus = gpus
+
+    def nvmlInit(self) -> None:  # noqa: N802 - its names
+        pass
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        pass
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return len(self._gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> tuple[str, str, bool | None]:  # noqa: N802
+        return self._gpus[index]
+
+    def nvmlDeviceGetUUID(self, gpu: tuple[str, str, bool | None]) -> bytes:  # noqa: N802
+        return gpu[0].encode()
+
+    def nvmlDeviceGetName(self, gpu: tuple[str, str, bool | None]) -> str:  # noqa: N802
+        return gpu[1]
+
+    def nvmlDeviceGetMigMode(self, gpu: tuple[str, str, bool | None]) -> list[int]:  # noqa: N802
+        if gpu[2] is None:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return [int(gpu[2]), 0]
+
+
+T4, H200 = ("GPU-0123456789", "Tesla T4", None), ("GPU-abcdefabcd", "NVIDIA H200", False)
+OTHER_H200, DIVIDED = ("GPU-abcdefab99", "NVIDIA H200", False), ("GPU-77", "NVIDIA H200", True)
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets the GPUs of the machine, and CUDA_VISIBLE_DEVICES."""
+
+    def set_to(*gpus: tuple[str, str, bool | None], visible: str | None = None) -> None:
+        monkeypatch.setattr(module, "pynvml", FakeNvml(*gpus))
+        monkeypatch.setattr(module, "islands_of_gpus", lambda uuids: (uuids, ()))
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+
+    return set_to
+
+
+@pytest.mark.parametrize("text", ["auto", "cuda", "cuda:1"])
+@pytest.mark.parametrize(
+    ("gpus", "visible", "why"),
+    [
+        (
+            [H200],
+            "MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f",
+            "'MIG-5c89852c-d268-c3f3-1b07-005d5ae1dc3f', a MIG",
+        ),
+        ([H200], "MIG-GPU-abcdefabcd/1/0", "a MIG slice of a GPU; Swell offers whole GPUs"),
+        ([H200], "0,MIG-x", "'MIG-x', a MIG slice"),
+        ([DIVIDED], None, "GPU GPU-77 (NVIDIA H200) is divided into MIG slices; Swell offers whole GPUs"),
+        ([H200, DIVIDED], "1", "GPU GPU-77 (NVIDIA H200) is divided"),
+        ([H200], "7", "'7', which is no GPU of this machine: it has numbers 0 to 0"),
+        ([H200], "GPU-other", "'GPU-other', which is no GPU of this machine"),
+        ([H200, OTHER_H200], "GPU-abc", "'GPU-abc', which is more than one GPU of this machine"),
+    ],
+)
+def test_what_names_no_whole_gpu_is_refused_and_no_cpus_are_offered_instead(
+    nvml: Callable[..., None], gpus: list[Any], visible: str | None, why: str, text: str
+) -> None:
+    nvml(*gpus, visible=visible)
+    with pytest.raises(DeviceError, match=re.escape(why)) as raised:
+        parse_devices(text)
+    assert "--devices cpu" in str(raised.value)
+
+
+@pytest.mark.parametrize("visible", ["", "-1", "NoDevFiles"])
+def test_who_hides_all_gpus_is_offered_cpus(nvml: Callable[..., None], visible: str) -> None:
+    nvml(H200, visible=visible)
+    assert parse_devices("auto")[0].node.kind == "cpu"
+
+
+def test_a_gpu_that_is_divided_may_be_left_out(nvml: Callable[..., None]) -> None:
+    nvml(DIVIDED, H200, visible="1")
+    assert parse_devices("auto")[0].node.kind == "cuda:NVIDIA H200"
+
+
+def test_a_variable_of_another_machine_means_nothing_where_there_is_no_gpu(nvml: Callable[..., None]) -> None:
+    nvml(visible="MIG-x")
+    assert parse_devices("auto")[0].node.kind == "cpu"
+
+
+def test_the_remedy_for_gpus_of_several_kinds_chooses_those_of_one(nvml: Callable[..., None]) -> None:
+    """By UUID: CUDA counts GPUs in another order than NVML, where they differ."""
+    nvml(T4, H200, OTHER_H200)
+    with pytest.raises(DeviceError, match="2 kinds") as raised:
+        parse_devices("auto")
+    choices = re.findall(r"CUDA_VISIBLE_DEVICES=(\S+) \((.*?)\)", str(raised.value))
+    assert [kind for _, kind in choices] == ["cuda:NVIDIA H200", "cuda:Tesla T4"]
+    for visible, kind in choices:
+        nvml(T4, H200, OTHER_H200, visible=visible)
+        (node,) = parse_devices("auto")
+        assert node.node.kind == kind
+        assert [binding.cuda for binding in node.bindings.values()] == [
+            uuid for uuid, name, _ in (T4, H200, OTHER_H200) if kind == f"cuda:{name}"
+        ]
 
 
 def test_without_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,6 @@
 """An all-reduce of torch.distributed between workers on a machine's devices: NCCL on GPUs, else Gloo.
 
-`all_reduce.py FILE NUMBER_OF_BYTES`: rank 0 writes the time of each to the file.
+`all_reduce.py FILE NUMBER_OF_BYTES DEVICE`: rank 0 writes the time of each to the file, and the backend.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ FLOAT_BYTES = 4
 
 
 def main() -> None:
-    file, num_bytes = Path(sys.argv[1]), int(sys.argv[2])
-    is_cuda = torch.cuda.is_available()
+    file, num_bytes, device = Path(sys.argv[1]), int(sys.argv[2]), torch.device(sys.argv[3])
+    is_cuda = device.type == "cuda"  # workers on cores may see GPUs, too
     backend = "nccl" if is_cuda else "gloo"
-    device = torch.device("cuda:0" if is_cuda else "cpu")  # a worker sees its own devices alone
     dist.init_process_group(backend, device_id=device if is_cuda else None)  # else a barrier has to guess it
     values = torch.ones(num_bytes // FLOAT_BYTES, device=device)
     times = [_reduce_s(values, is_cuda) for _ in range(WARM_UP + MEASURED)][WARM_UP:]
     if dist.get_rank() == 0:
         draft = file.with_suffix(".draft")
-        draft.write_text(json.dumps({"backend": backend, "times_s": times}))
+        draft.write_text(json.dumps({"backend": dist.get_backend(), "times_s": times}))
         os.replace(draft, file)
     dist.barrier()
     dist.destroy_process_group()

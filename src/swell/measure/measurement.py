@@ -69,7 +69,8 @@ def measure(node: LocalNode, folder: Path, tell: Callable[[str], None]) -> Devic
         run.measure(tell)
         if most > 1:
             tell(f"all-reduces between {most} workers")
-            _measure_all_reduce(gang, folder, found, found.profile.grad_bytes, run.expected)
+            device = node.bindings[gang.devices[0]].torch_device
+            _measure_all_reduce(gang, folder, found, found.profile.grad_bytes, device, run.expected)
     found.versions = json.loads((folder / "steps" / "versions.json").read_text())
     return found
 
@@ -193,13 +194,18 @@ def _workers(number: int) -> str:
 
 
 def _measure_all_reduce(
-    gang: MeasuredGang, folder: Path, found: DeviceMeasurement, num_bytes: int, expected: JobExpectations
+    gang: MeasuredGang,
+    folder: Path,
+    found: DeviceMeasurement,
+    num_bytes: int,
+    device: str,
+    expected: JobExpectations,
 ) -> None:
     file, most = folder / "all-reduce.json", found.num_workers
     spec = JobSpec(
         name=REDUCE_JOB,
         entry=all_reduce.__file__,
-        args=(str(file), str(num_bytes)),
+        args=(str(file), str(num_bytes), device),
         workdir=str(folder),
         global_batch=0,
         end=EndCondition(),

@@ -27,11 +27,11 @@ def build_model() -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(WIDTH, NUM_CLASSES))
 
 
-def write_versions(folder: Path) -> None:
-    """Write what computes: torch, and of GPUs what they are and which NCCL there is."""
+def write_versions(folder: Path, device: torch.device) -> None:
+    """Write what computes: torch, and of a GPU what it is and which NCCL there is."""
     found = {"torch": torch.__version__, "cuda": torch.version.cuda or ""}
-    if torch.cuda.is_available():
-        found["gpu"] = torch.cuda.get_device_name()
+    if device.type == "cuda":
+        found["gpu"] = torch.cuda.get_device_name(device)
         found["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     (folder / "versions.json").write_text(json.dumps(found))
 
@@ -44,7 +44,8 @@ def main() -> None:
     data = TensorDataset(torch.randn(NUM_SAMPLES, WIDTH), torch.randint(NUM_CLASSES, (NUM_SAMPLES,)))
     loader = DataLoader(data, batch_size=GLOBAL_BATCH, shuffle=True)
     run = train.elastic(model, optimizer, loader, epochs=ENDLESS)
-    write_versions(folder)
+    device = next(model.parameters()).device
+    write_versions(folder, device)
     log = StepLog(folder)
     for _ in run.epochs():
         for x, y in run.batches():
@@ -53,8 +54,8 @@ def main() -> None:
             loss.backward()
             run.step(loss)
             if run.has_stepped:  # else it comes again
-                if torch.cuda.is_available():
-                    torch.cuda.synchronize()  # a step is timed by its end, not by its launch
+                if device.type == "cuda":
+                    torch.cuda.synchronize(device)  # a step is timed by its end, not by its launch
                 log.note(run.steps, run.num_workers)
 
 

@@ -47,6 +47,9 @@ STOP_AT_STEP = signal.SIGRTMIN + 7
 #: Exit status of a process that was told to stop and did (128 + SIGTERM).
 EXIT_STOPPED = 143
 
+#: Has CUDA count GPUs as NVML, Slurm and Ray do. By default it counts the fastest first.
+GPU_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+
 #: What a job may not set: it says which worker of which gang this is, and what is its own.
 RESERVED_PREFIXES = ("SWELL_", "TORCHELASTIC_")
 RESERVED = frozenset(

@@ -26,6 +26,14 @@ FORMS = (
 )
 NONE = "none"
 CPU = "cpu"
+#: What in CUDA_VISIBLE_DEVICES says that there is no GPU, or no further one.
+NO_GPU = ("", "-1", "NoDevFiles", "none", "void")
+#: Characters of a UUID in a text, as long as they tell GPUs apart.
+SHOWN_UUID = len("GPU-01234567")
+_NO_SLICES = (
+    "Swell offers whole GPUs, because NCCL sums nothing between slices of one: turn MIG off with `nvidia-smi "
+    "-mig 0`, name whole GPUs in CUDA_VISIBLE_DEVICES, or offer other devices with --devices cpu"
+)
 _RACK = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _PACED = re.compile(
     r"(?:(?:(?P<racks>[0-9]+)x)?(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)"
@@ -156,13 +164,25 @@ def _cpu_node(num: int) -> LocalNode:
 def _cuda_node(gpus: list[tuple[str, str]]) -> LocalNode:
     kinds = sorted({f"cuda:{name}" for _, name in gpus})
     if len(kinds) > 1:
+        choices = [_choice([uuid for uuid, name in gpus if kind == f"cuda:{name}"], gpus) for kind in kinds]
         raise DeviceError(
-            f"this machine has GPUs of {len(kinds)} kinds ({', '.join(kinds)}); a node has one kind: "
-            "choose with CUDA_VISIBLE_DEVICES or cuda:N"
+            f"this machine has GPUs of {len(kinds)} kinds; a node has one kind: choose with "
+            + " or ".join(f"{choice} ({kind})" for choice, kind in zip(choices, kinds, strict=True))
         )
     uuids, islands = islands_of_gpus([uuid for uuid, _ in gpus])
     bindings = [DeviceBinding(torch_device="cuda:0", kind=kinds[0], cuda=uuid) for uuid in uuids]
     return _node("node0", kinds[0], bindings, islands=islands)
+
+
+def _choice(uuids: list[str], gpus: list[tuple[str, str]]) -> str:
+    """Return the variable that chooses these GPUs, by the beginnings of their UUIDs, as CUDA reads them too.
+
+    CUDA may count GPUs in another order than NVML.
+    """
+    length = next(
+        (num for num in range(SHOWN_UUID, 64) if len({uuid[:num] for uuid, _ in gpus}) == len(gpus)), None
+    )
+    return f"CUDA_VISIBLE_DEVICES={','.join(uuid[:length] for uuid in uuids)}"
 
 
 def _paced_nodes(text: str, match: re.Match[str]) -> tuple[LocalNode, ...]:
@@ -197,7 +217,10 @@ def _choose_gpus(text: str, count: str) -> list[tuple[str, str]]:
 
 
 def _find_gpus() -> list[tuple[str, str]]:
-    """(UUID, product name) of each GPU that CUDA_VISIBLE_DEVICES leaves visible; empty without NVML."""
+    """(UUID, product name) of each GPU that CUDA_VISIBLE_DEVICES leaves visible; empty without NVML.
+
+    Raises DeviceError: it names what is no GPU, or one is divided into slices.
+    """
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -205,26 +228,48 @@ def _find_gpus() -> list[tuple[str, str]]:
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         found = [(_text(pynvml.nvmlDeviceGetUUID(h)), _text(pynvml.nvmlDeviceGetName(h))) for h in handles]
+        divided = {gpu for gpu, handle in zip(found, handles, strict=True) if _is_divided(handle)}
     finally:
         pynvml.nvmlShutdown()
-    return _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    visible = _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    for uuid, name in visible:
+        if (uuid, name) in divided:
+            raise DeviceError(f"GPU {uuid} ({name}) is divided into MIG slices; {_NO_SLICES}")
+    return visible
+
+
+def _is_divided(gpu: object) -> bool:
+    """Whether its MIG mode is on."""
+    try:
+        return bool(pynvml.nvmlDeviceGetMigMode(gpu)[0])
+    except pynvml.NVMLError:  # a kind of GPU that cannot be divided
+        return False
 
 
 def _visible(gpus: list[tuple[str, str]], chosen: str | None) -> list[tuple[str, str]]:
-    """Return the GPUs that CUDA_VISIBLE_DEVICES (`chosen`) leaves, in its order, as CUDA reads it.
+    """Return the GPUs that CUDA_VISIBLE_DEVICES (`chosen`) leaves, in its order.
 
-    It lists indexes or UUID prefixes. The first that is not there ends the list.
+    It lists numbers, as NVML has them (in order of the PCI bus), or beginnings of UUIDs. As for CUDA, what
+    says that there is none ends the list. Raises DeviceError: it names what is no GPU.
     """
-    if chosen is None:
+    if chosen is None or not gpus:
         return gpus
     visible: list[tuple[str, str]] = []
     for name in (part.strip() for part in chosen.split(",")):
-        if name.isdigit():
+        if name in NO_GPU:
+            break
+        if name.startswith("MIG-"):
+            raise DeviceError(f"CUDA_VISIBLE_DEVICES names {name!r}, a MIG slice of a GPU; {_NO_SLICES}")
+        if name.isdecimal():
             matches = gpus[int(name) : int(name) + 1]
         else:
-            matches = [gpu for gpu in gpus if name and gpu[0].startswith(name)]
-        if not matches:
-            break
+            matches = [gpu for gpu in gpus if gpu[0].startswith(name)]
+        if len(matches) != 1:
+            raise DeviceError(
+                f"CUDA_VISIBLE_DEVICES names {name!r}, which is {'no' if not matches else 'more than one'} "
+                f"GPU of this machine: it has numbers 0 to {len(gpus) - 1}, and the UUIDs that `nvidia-smi "
+                "-L` lists; correct it, or offer other devices with --devices cpu"
+            )
         visible.append(matches[0])
     return visible
 

@@ -58,7 +58,7 @@ def check_script(entry: str, args: Sequence[str], device: DeviceBinding, python:
             environ.WORKER: "0",
             environ.TRIAL: "1",
             environ.WORKDIR: os.getcwd(),
-            **({} if device.cuda is None else {"CUDA_VISIBLE_DEVICES": device.cuda}),
+            **({} if device.cuda is None else {"CUDA_VISIBLE_DEVICES": device.cuda, **environ.GPU_ORDER}),
         }
         script = os.path.abspath(entry) if os.path.exists(entry) else entry
         command = [python or sys.executable, "-c", _PROGRAM, script, *args]

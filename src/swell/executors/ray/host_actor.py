@@ -14,6 +14,7 @@ from pathlib import Path
 
 from swell.executors.node.private_folder import make_private_folder
 from swell.executors.ray.ray_port import HostOrder
+from swell.wire.environ import GPU_ORDER
 from swell.wire.whole_files import write_whole
 
 TAIL_LINES = 5
@@ -73,4 +74,4 @@ def _environ() -> dict[str, str]:
     """Ray's own variables would make a script that uses Ray take itself for a part of the host's actor."""
     own = {name: value for name, value in os.environ.items() if name not in HIDING}
     own = {name: value for name, value in own.items() if not name.startswith("RAY_")}
-    return {**own, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Ray numbers GPUs
+    return {**own, **GPU_ORDER}

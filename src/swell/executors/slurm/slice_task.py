@@ -29,6 +29,7 @@ from swell.executors.node.private_folder import ForeignFolder
 from swell.executors.slurm.host_names import host_name
 from swell.executors.slurm.slice_folders import STATE_FOLDER, claim_folder, remove_folder
 from swell.executors.slurm.slice_order import SliceOrder
+from swell.wire.environ import GPU_ORDER
 from swell.wire.whole_files import write_whole
 
 PREEMPTED = "Slurm takes its slice back (preemption, scancel, or the end of its time)"
@@ -119,7 +120,7 @@ def host_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Variables of the host: those of the task, without those of Slurm and of the head."""
     foreign = ("SLURM_", "SLURMD_", "SRUN_", "SWELL_", *HIDING)
     own = {name: value for name, value in environ.items() if name == KEPT or not name.startswith(foreign)}
-    return {**own, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # as Slurm numbers GPUs
+    return {**own, **GPU_ORDER}
 
 
 def _name(environ: Mapping[str, str]) -> str:

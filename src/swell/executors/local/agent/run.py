@@ -184,5 +184,5 @@ class HostedRun:
             variables[environ.CODE] = str(self.folder / CODE_FOLDER)
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
         if gpus:
-            variables["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+            variables |= {"CUDA_VISIBLE_DEVICES": ",".join(gpus), **environ.GPU_ORDER}
         return variables
