@@ -330,7 +330,14 @@ def test_sacct_takes_gpus_and_says_what_is_none(write: Callable[..., Path]) -> N
 
 @pytest.mark.parametrize(
     ("header", "cell", "devices"),
-    [("NNodes", "21", 21), ("NCPUS", "64", 64), ("ReqGRES", "gpu:a100:4", 4), ("ReqGRES", "gpu:2", 2)],
+    [
+        ("NNodes", "21", 21),
+        ("NCPUS", "64", 64),
+        ("ReqGRES", "gpu:a100:4", 4),
+        ("ReqGRES", "gpu:2", 2),
+        ("ReqGRES", "gpu:1g.5gb:7", 7),
+        ("AllocTRES", '"cpu=8,gres/gpu:a100=4,gres/gpu:v100=2"', 6),
+    ],
 )
 def test_sacct_without_tres_counts_what_there_is(
     header: str, cell: str, devices: int, write: Callable[..., Path]

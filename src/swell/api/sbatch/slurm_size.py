@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from swell.api.sbatch.errors import InvalidSbatchLine
+from swell.slurm_gpus import count_gpus
 
 _NODES = re.compile(r"(\d+)(?:-(\d+))?", re.ASCII)
-_GPUS = re.compile(r"(?:[A-Za-z][^:,=]*:)?(\d+)(?:\(.*\))?", re.ASCII)
-_GRES = re.compile(r"(?:gres[:/])?gpu(?:[:=](?P<rest>.*))?", re.ASCII)
+_GPUS = re.compile(r"(?:[^:,=()]+:)?(\d+)(?:\(.*\))?", re.ASCII)  #: a type may begin with a digit
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ def slurm_size(options: Mapping[str, str], line: int) -> SlurmSize:
     given = {name: _count(name, options, line) for name in ("ntasks", "ntasks-per-node", "ntasks-per-gpu")}
     tasks, per_node, per_gpu = given.values()
     gpus, gpus_of_task = _gpus("gpus", options, line), _gpus("gpus-per-task", options, line)
-    gpus_of_node = _gpus("gpus-per-node", options, line) or _gres("gres", options, line)
-    gpus_of_task = gpus_of_task or _gres("tres-per-task", options, line)
+    gpus_of_node = _gpus("gpus-per-node", options, line) or count_gpus(options.get("gres", ""))
+    gpus_of_task = gpus_of_task or count_gpus(options.get("tres-per-task", ""))
     nodes = _nodes(options, line)
     if not nodes:
         nodes = math.ceil(tasks / per_node) if tasks and per_node else 1
@@ -79,13 +79,3 @@ def _gpus(name: str, options: Mapping[str, str], line: int) -> int:
     if not all(matches):
         raise InvalidSbatchLine(line, f"--{name}={text} is no number of GPUs; write [TYPE:]NUMBER")
     return sum(int(match[1]) for match in matches if match)
-
-
-def _gres(name: str, options: Mapping[str, str], line: int) -> int:
-    """The GPUs among generic resources, `gpu[:TYPE][:NUMBER],...`; one if there is no number."""
-    matches = [_GRES.fullmatch(part) for part in options.get(name, "").split(",")]
-    count = 0
-    for match in filter(None, matches):
-        number = (match["rest"] or "").partition("(")[0].replace("=", ":").rpartition(":")[2]
-        count += int(number) if number.isascii() and number.isdigit() else 1
-    return count

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
+
+from swell.slurm_gpus import count_gpus
 
 #: A planned node is idle until the job starts for which it is kept free.
 IDLE_WORDS = frozenset({"idle", "idle-", "plnd", "planned"})
 #: What may stand with IDLE in JSON.
 IDLE_FLAGS = frozenset({"IDLE", "PLANNED"})
-_GPUS = re.compile(r"gpu(?::[A-Za-z][^:,(]*)?:(\d+)")
 
 
 def is_idle_word(word: str) -> bool:
@@ -24,4 +24,4 @@ def are_idle_flags(flags: Collection[str]) -> bool:
 
 def num_devices(gres: str) -> int:
     """GPUs of `gpu:a100:4(S:0-1),gpu:2`; 1 for a node without any."""
-    return sum(map(int, _GPUS.findall(gres))) or 1
+    return count_gpus(gres) or 1

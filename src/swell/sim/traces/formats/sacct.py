@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from swell.sim.traces.cells import count, elapsed, moment, number, status, text
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import Outside
 from swell.sim.traces.formats.interval import take_interval
 from swell.sim.traces.record import LineRemarks, needed
 from swell.sim.traces.table import Row, TableFormat, column, needed_column
+from swell.slurm_gpus import count_gpus
 
-#: `billing=8,cpu=64,gres/gpu=4,gres/gpu:a100=4`, or `gpu:a100:4` as old versions have it.
-TRES_GPUS = re.compile(r"gres/gpu(?::[^=,]+)?=(\d+)")
-GRES_GPUS = re.compile(r"gpu(?::[A-Za-z][^:,(]*)?[:=](\d+)")
 NODES_COUNT = "no column tells GPUs; a node counts as a device"
 CORES_COUNT = "no column tells GPUs or nodes; a core counts as a device"
-
-
-def gpus(cell: str) -> int:
-    """Return the number of GPUs in a list of resources; 0 if it names none."""
-    match = TRES_GPUS.search(cell) or GRES_GPUS.search(cell)
-    return int(match[1]) if match else 0
 
 
 def devices_of(row: Row, remarks: LineRemarks) -> int | None:
@@ -73,9 +63,9 @@ SACCT = TableFormat(
         "duration_s": column("elapsedraw", parse=number),
         "elapsed_s": column("elapsed", parse=elapsed),
         "status": needed_column("state", parse=status),
-        "taken": column("alloctres", parse=gpus),
-        "asked": column("reqtres", parse=gpus),
-        "old": column("allocgres", "reqgres", parse=gpus),
+        "taken": column("alloctres", parse=count_gpus),
+        "asked": column("reqtres", parse=count_gpus),
+        "old": column("allocgres", "reqgres", parse=count_gpus),
         "num_gpus": column("ngpus", parse=count),
         "nodes": column("nnodes", "allocnodes", parse=count),
         "cores": column("ncpus", "alloccpus", "reqcpus", parse=count),
