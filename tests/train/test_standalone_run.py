@@ -203,7 +203,7 @@ def test_a_loop_without_a_step_is_refused() -> None:
     with pytest.raises(train.LoopError, match=r"without run\.step"):
         list(run.batches())
     with pytest.raises(train.LoopError, match=r"for batch in run\.batches"):
-        list(run.epochs())
+        list(train.elastic(model, optimizer, loader, epochs=1).epochs())
 
 
 def test_a_step_that_is_no_step_is_refused() -> None:

@@ -211,7 +211,7 @@ def served(reader: Reader, step: int, num_workers: int, bound: int | None = None
     """The batches of all workers."""
     course = StreamSchedule(4, False)
     claims = [course.share(step, rank, num_workers, bound).claim for rank in range(num_workers)]
-    return [batch for claim in claims for batch in reader[Ticket(0, claim)].batches]
+    return [batch for claim in claims for _, batch in reader[Ticket(0, claim)].batches]
 
 
 @given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 5), st.none() | st.integers(1, 3), st.booleans())

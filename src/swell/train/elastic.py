@@ -252,7 +252,7 @@ def _gradients(
 
 def _feed(loader: DataLoader[Any], host: Host, course: AnyCourse) -> Feed | StreamFeed:
     if not isinstance(course, StreamSchedule):
-        return Feed(loader, host.device, host.seed)
+        return Feed(loader, host.device, host.seed, course.num_samples if course.sampler is None else None)
     feed = StreamFeed(loader, host.device, host.seed, course)
     if isinstance(host, Linked):
         host.read_ahead(feed)
@@ -274,7 +274,7 @@ def _lay_out(
     course = SampleSchedule(
         num_samples, global_batch, sampling.is_shuffled, sampling.drops_last, seed, num_shards
     )
-    course.sampler = sampler
+    course.sampler, course.loads_ahead = sampler, loader.persistent_workers
     return course
 
 

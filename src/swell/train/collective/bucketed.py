@@ -88,10 +88,10 @@ class BucketedGradients:
         flat.rest.copy_(tail[:-1])
         if norms is not None and summed is not None:
             norms.copy_(summed)
-        words = self._packing.read(flat, share.is_weighted)
+        words = self._packing.read(flat, share)
         self._sums.append(self._sums.pop(0))
         check_agreement(words, share, members)
-        return tally_of(words, share, members.num_workers)
+        return tally_of(words, members.num_workers)
 
     def abandon(self) -> None:
         self._statistics.rewind()

@@ -21,6 +21,10 @@ class LoopError(RuntimeError):
     """The script's loop is not one that can be resized."""
 
 
+class EpochLeft(LoopError):
+    """The script has left its loop over an epoch's batches before the last one, and goes on training."""
+
+
 UNFROZEN = (
     "the script sets requires_grad of parameters between a batch and its run.step(loss); set it before "
     "`for batch in run.batches():`, at the beginning of an epoch"
@@ -137,27 +141,25 @@ class FusedGradients:
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
             has_gradient = self.has_gradient_apart or self._packing.has_gradient()
             words = StepWords(loss, has_gradient, ballot.vote, ballot.stop)
-            return tally_of(words if not share.is_weighted else self._weigh(words, share.passes[0]), share, 1)
+            return tally_of(words if share.passes[0].factor else self._emptied(words), 1)
         flat = self._pack(share.passes[-1], loss)
         ballot.write(flat.said, share)
         members.sum_all(flat.summed)
         if (norms := self._packing.norms_apart(flat, share.passes[-1].step)) is not None:
             members.sum_all(norms)
-        words = self._packing.read(flat, share.is_weighted)
+        words = self._packing.read(flat, share)
         check_agreement(words, share, members)
         if self.has_gradient_apart:
             words = words._replace(has_gradient=True)
-        return tally_of(words, share, members.num_workers)
+        return tally_of(words, members.num_workers)
 
     def abandon(self) -> None:
         self._statistics.rewind()
 
-    def _weigh(self, words: StepWords, part: Pass) -> StepWords:
+    def _emptied(self, words: StepWords) -> StepWords:
         """A single pass is the step's mean already, unless it is a mean over nothing."""
-        if part.factor:
-            return words._replace(weight=part.factor)
         self._packing.drop()
-        return words._replace(loss=torch.zeros_like(words.loss), has_gradient=False)
+        return words._replace(loss=torch.zeros_like(words.loss), has_gradient=False, divisor=0.0)
 
     def _pack(self, part: Pass, loss: torch.Tensor) -> FlatBuffer:
         if self._flat is None:
@@ -208,8 +210,8 @@ def check_agreement(words: StepWords, share: Share, members: Members) -> None:
     )
 
 
-def tally_of(words: StepWords, share: Share, num_workers: int) -> StepTotals:
-    has_weight = not share.is_weighted or words.weight > 0.0
+def tally_of(words: StepWords, num_workers: int) -> StepTotals:
+    has_weight = words.divisor > 0.0
     if has_weight and not words.has_gradient:
         raise LoopError(
             "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "

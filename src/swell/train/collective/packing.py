@@ -12,7 +12,7 @@ from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
 from swell.train.collective.real_numbers import as_real
 from swell.train.collective.trained import mark_trained, was_trained
-from swell.train.data.sample_schedule import Pass
+from swell.train.data.sample_schedule import Pass, Share
 from swell.train.scaling import shows_parts
 
 #: What each worker says in addition to what it has computed: votes, stops, marks, habits.
@@ -30,7 +30,7 @@ class StepWords(NamedTuple):
     num_stops: int  #: workers that saw the end condition met
     sum_of_marks: int = 0  #: see `Share.mark`
     sum_of_habits: int = 0  #: see `Share.habits`
-    weight: float = 0.0  #: sum of the passes'
+    divisor: float = 1.0  #: see `Share.divisor`
     part_squared_norm: float = 0.0  #: see `scaling.PartNorms`
     num_parts: int = 0  #: passes that are in it
     equality: Sequence[float] = (0.0,) * NUM_WORDS  #: see `equality.is_same`
@@ -39,9 +39,10 @@ class StepWords(NamedTuple):
 class FlatBuffer:
     """Gradients, statistics and words, one after the other.
 
-    Words: the weighted loss; the sum of the passes' weights; for each gradient and each statistic the number
-    of passes that had one; what is `said`: votes, stops, marks and habits, and the words of `equality`; and,
-    if they are wanted, the weighted squared norms of the passes' gradients and the number of passes.
+    Words: the weighted loss; the sum of the passes' words, see `Pass.word`; for each gradient and each
+    statistic the number of passes that had one; what is `said`: votes, stops, marks and habits, and the
+    words of `equality`; and, if they are wanted, the weighted squared norms of the passes' gradients and the
+    number of passes.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class FlatBuffer:
         self.summed = self.numbers[: sum(sizes) - (num_norms if are_norms_apart else 0)]
         self.rest = self.summed[sum(sizes[:num_gradients]) :]  #: all but the gradients
         self.loss = self.words[0]
-        #: `counts`: the weight, and the numbers of passes
+        #: `counts`: the pass's word, and the numbers of passes
         _, self.counts, self.said, self.norms = self.words.split([1, 1 + len(shapes), NUM_SAID, num_norms])
 
 
@@ -158,24 +159,24 @@ class Packing:
         flat.words += before
 
     @torch.no_grad()
-    def read(self, flat: FlatBuffer, is_weighted: bool = False) -> StepWords:
+    def read(self, flat: FlatBuffer, share: Share) -> StepWords:
         """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests.
 
         Where it can, a parameter borrows its part of the buffer as its gradient until the next step, which
         saves a copy. The next `write` reads such a gradient and scales it in place.
 
         Args:
-            is_weighted: divide by the sum of the passes' weights. If that is 0, there is no gradient.
+            share: says by what to divide. If that is 0, there is no gradient.
         """
         _, *words = flat.words.tolist()  # the step's only wait for a GPU
         norms = words[len(words) - self._num_norms :]
-        weight, *counts = words[: 1 + len(self._tensors)]
+        word, *counts = words[: 1 + len(self._tensors)]
         said = words[1 + len(self._tensors) :][:NUM_SAID]
-        divisor = weight if is_weighted and weight else 1.0
-        if divisor != 1.0:
+        divisor = share.divisor(word)
+        if divisor not in (0.0, 1.0):
             flat.gradients.div_(divisor)
             flat.loss.div_(divisor)
-        if is_weighted and not weight:
+        if not divisor:
             counts[: len(self.parameters)] = [0.0] * len(self.parameters)
         targets: list[torch.Tensor] = []
         sources: list[torch.Tensor] = []
@@ -209,8 +210,8 @@ class Packing:
             num_stops,
             marks,
             habits,
-            weight,
-            squared_norm / divisor,
+            divisor,
+            squared_norm / (divisor or 1.0),
             round(num_parts),
             equality,
         )
@@ -226,7 +227,7 @@ class Packing:
     def _factors(self, part: Pass) -> list[tuple[range, float]]:
         """Places of the gradients and of the statistics, and what each is multiplied by."""
         num_gradients, num_tensors = len(self.parameters), len(self._tensors)
-        if part.weight is None:
+        if part.weight is None and not part.num_dropped:
             return [(range(num_tensors), part.weight_share)]
         return [(range(num_gradients), part.factor), (range(num_gradients, num_tensors), part.weight_share)]
 
@@ -269,7 +270,7 @@ class Packing:
     def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor, norm: torch.Tensor | None) -> None:
         had_gradient = (parameter.grad is not None for parameter in self.parameters)
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
-        flat.counts.copy_(torch.tensor([part.weight or 0.0, *counts], dtype=self.dtype))
+        flat.counts.copy_(torch.tensor([part.word, *counts], dtype=self.dtype))
         flat.said.zero_()
         flat.norms.zero_()
         if part.factor == 0.0:

@@ -65,9 +65,9 @@ class ShardedGradients:
             ballot.write(said, share)
             members.sum_all(said)  # also of those that hold no shard
             total.said.copy_(said)
-        words = self._packing.read(total, share.is_weighted)
+        words = self._packing.read(total, share)
         check_agreement(words, share, members)
-        return tally_of(words, share, members.num_workers)
+        return tally_of(words, members.num_workers)
 
     def abandon(self) -> None:
         self._statistics.rewind()

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, RandomSampler, SequentialSampler
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+    default_collate,
+)
 
+from swell.train.data.dropped_samples import CountingCollate
 from swell.train.data.epoch_order import EpochSampler, LoaderError
 from swell.train.data.loader_cleanup import LoaderCleanup
 from swell.train.data.sample_schedule import Pass, Share
-from swell.train.data.samples import OwnDatasetInit, Samples
+from swell.train.data.samples import OwnDatasetInit, Samples, traits_of
 from swell.train.data.seeds import mix
 
 
@@ -59,19 +67,26 @@ def sampling_of(loader: DataLoader[Any], seed: int) -> Sampling:
 
 def _is_plain(sampler: Any) -> bool:
     if type(sampler) is RandomSampler:
-        return not sampler.replacement and sampler.num_samples == len(sampler.data_source)
+        return not sampler.replacement and sampler._num_samples is None
     return type(sampler) is SequentialSampler
 
 
 class Feed:
     """Batches of this worker's passes, one after the other, loaded ahead by the loader's own processes."""
 
-    def __init__(self, loader: DataLoader[Any], device: torch.device, seed: int) -> None:
+    def __init__(
+        self, loader: DataLoader[Any], device: torch.device, seed: int, length: int | None = None
+    ) -> None:
+        """`length`: samples of the dataset, where an epoch is all of them; None: a sampler says which."""
         self._loader = loader
+        self._length = length
+        self._traits = traits_of(loader.dataset)
         self._samples = Samples(loader, seed)
         self._device = device
         self._seed = seed
         self._batches: Iterator[Any] = iter(())
+        self._is_counting = False  # each batch comes with the number of samples that it lacks
+        self.num_dropped = 0  #: samples that the collate_fn has left out of the batch that is out
         self._next: tuple[int, object] | None = None  # (step, edition) of the batches that come next
         self._end = 0  # the step before which loading ends
 
@@ -80,6 +95,27 @@ class Feed:
     ) -> tuple[Share, Iterator[Any]] | None:
         """This worker's share of a step, and the batches of its passes; see `draw`."""
         return share_of(step), self.draw(step, share_of, end, edition)
+
+    def begin_epoch(self) -> None:
+        """The script begins its loop over an epoch, whose batches are of the dataset as it is now.
+
+        Processes that are `persistent_workers` stay as long as the dataset looks as it did.
+
+        Raises:
+            LoaderError: the dataset has another length than it had.
+        """
+        dataset: Any = self._loader.dataset
+        if self._length is not None and len(dataset) != self._length:
+            raise LoaderError(
+                f"the loader's dataset has {len(dataset)} samples now and had {self._length} when elastic() "
+                "got it; how long training takes is counted in epochs of one length: have it keep that, "
+                f"or give the loader sampler=RandomSampler(dataset, num_samples={self._length}), which draws "
+                "as many in each epoch from the samples that there are"
+            )
+        traits = traits_of(dataset)
+        if traits != self._traits or not self._loader.persistent_workers:
+            self._traits = traits
+            self.close()
 
     def load_in_process(self) -> None:
         """Use no processes of the loader's own, unless the dataset may need what they set up."""
@@ -105,16 +141,21 @@ class Feed:
             self._batches, self._end = iter(self._loading(step, share_of, end)), end
         self._next = None
         for _ in share_of(step).passes:
-            yield to_device(next(self._batches), self._device)
+            batch = next(self._batches)
+            if self._is_counting:
+                self.num_dropped, batch = batch
+            yield to_device(batch, self._device)
         self._next = (step + 1, edition)
 
     def _loading(self, start: int, share_of: Callable[[int], Share], end: int) -> DataLoader[Any]:
-        loader = self._loader
+        loader, collate = self._loader, self._loader.collate_fn
+        self._samples.collates_plainly = collate is default_collate
+        self._is_counting, self.num_dropped = collate is not default_collate, 0
         return DataLoader(
             self._samples,
             batch_sampler=_Passes(start, share_of, end),  # type: ignore[arg-type]  # `Samples` takes a Pass
             num_workers=loader.num_workers,
-            collate_fn=loader.collate_fn,
+            collate_fn=CountingCollate(collate, loader.dataset) if self._is_counting else collate,
             pin_memory=loader.pin_memory,
             timeout=loader.timeout,
             worker_init_fn=LoaderCleanup(OwnDatasetInit(loader.worker_init_fn)),

@@ -38,6 +38,7 @@ class Pass:
     num_global: int  #: samples of this step on all workers
     weight: float | None = None  #: of its loss and gradients in the step's sum; None: that of its samples
     drawn_from: int | None = None  #: place in the epoch of the first sample, if a script's sampler drew them
+    num_dropped: int = 0  #: samples of `num_local` that the script's collate_fn has left out
 
     @property
     def weight_share(self) -> float:
@@ -47,7 +48,18 @@ class Pass:
     @property
     def factor(self) -> float:
         """The number that its loss and gradients are multiplied by before they are summed."""
-        return self.weight_share if self.weight is None else self.weight
+        if self.weight is None:
+            return (self.num_local - self.num_dropped) / self.num_global
+        return self.weight if self.num_dropped < self.num_local else 0.0
+
+    @property
+    def word(self) -> float:
+        """What is summed over a step's passes to know by what to divide: see `Share.divisor`."""
+        return float(self.num_dropped) if self.weight is None else self.factor
+
+    def without(self, num_dropped: int) -> Pass:
+        """This pass where its batch lacks so many samples; one that is borrowed counts for nothing anyway."""
+        return replace(self, num_dropped=min(num_dropped, self.num_local))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,20 @@ class Share:
     def habits(self) -> int:
         """What the script does in a step and must do on all workers alike, as a small number."""
         return 2 * self.num_clips + self.is_weighted
+
+    def divisor(self, sum_of_words: float) -> float:
+        """Return by what the sum of a step is to be divided; 0: all of its passes are empty."""
+        if self.is_weighted:
+            return sum_of_words
+        if self.passes[0].weight is None:
+            return 1.0 - sum_of_words / self.num_global
+        return float(sum_of_words > 0.0)
+
+    def without(self, number: int, num_dropped: int) -> Share:
+        """This share where the batch of one of its passes lacks so many samples."""
+        passes = list(self.passes)
+        passes[number] = passes[number].without(num_dropped)
+        return replace(self, passes=tuple(passes))
 
     def summed(self) -> Share:
         """This share of a step whose loss is a sum over samples: each pass counts as it is."""
@@ -158,6 +184,7 @@ class SampleSchedule:
     has_even_passes: bool = False  #: all workers make as many in a step
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
+    loads_ahead: bool = False  #: beyond the end of an epoch
     batch: int = field(init=False)  #: samples of the coming steps
     steps_per_epoch: int = field(init=False)  #: of the own batch
 
@@ -279,9 +306,10 @@ class SampleSchedule:
     def loading_end(self) -> int:
         """The number of the first step that cannot be loaded ahead.
 
-        A sampler is drawn when its epoch begins, as a loader does: the script may change it between epochs.
+        A sampler is drawn when its epoch begins, as a loader does, and a loader without `persistent_workers`
+        starts its processes then: the script may change sampler and dataset between epochs.
         """
-        if self.sampler is None:
+        if self.sampler is None and self.loads_ahead:
             return self.end_step
         rest = self._end_of(self.place.epoch) - self.place.start
         return self.place.step + num_steps_in(rest, self.batch)

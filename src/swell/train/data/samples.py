@@ -30,6 +30,25 @@ class CoveringDataset(Dataset[Any]):
         self.dataset = dataset
 
 
+def traits_of(dataset: Any) -> list[Any]:
+    """What a dataset holds, at a glance: equal for one that has not been changed since.
+
+    Of a large thing it is seen which one it is, and of what length, and not whether a part of it has changed.
+    """
+    traits: list[Any] = []
+    for name, value in getattr(dataset, "__dict__", {}).items():
+        if isinstance(value, bool | int | float | str | None):
+            traits.append((name, value))
+        elif isinstance(value, Dataset):
+            traits.append((name, traits_of(value)))
+        elif isinstance(value, torch.Tensor) and not value.is_inference():
+            traits.append((name, id(value), value._version))
+        else:
+            is_container = isinstance(value, list | dict | set)
+            traits.append((name, id(value), len(value) if is_container else 0))
+    return traits
+
+
 class Samples(CoveringDataset):
     """What a DataLoader asks for the samples of a `Pass`.
 
@@ -44,11 +63,11 @@ class Samples(CoveringDataset):
         self._drawn: list[int] = []  # streams that the dataset is known to draw from
         self._is_probed = False
         self._is_plain = type(loader.dataset) is TensorDataset  # draws nothing
-        self._collates_plainly = loader.collate_fn is default_collate  # nor does this
+        self.collates_plainly = loader.collate_fn is default_collate  #: which draws nothing, either
 
     def __getitems__(self, part: Pass) -> list[Any]:
         samples = self._read(part.indices) if self._is_plain else self._read_alike(part)
-        if not self._collates_plainly:
+        if not self.collates_plainly:
             seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
         return samples
 

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
+from swell.train.data.dropped_samples import CountedBatch
 from swell.train.data.loader import to_device
 from swell.train.data.loader_cleanup import LoaderCleanup
 from swell.train.data.sample_schedule import Share
-from swell.train.data.samples import OwnDatasetInit
+from swell.train.data.samples import OwnDatasetInit, traits_of
 from swell.train.data.seeds import mix
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_reader import Reader, Serving, Ticket
@@ -30,7 +31,10 @@ class StreamFeed:
         self, loader: DataLoader[Any], device: torch.device, seed: int, course: StreamSchedule
     ) -> None:
         self._loader = loader
+        self._traits = traits_of(loader.dataset)
+        self._has_begun = False  # the script's loop over an epoch
         self._device = device
+        self.num_dropped = 0  #: samples that the collate_fn has left out of the batch that is out
         self._seed = seed
         self._course = course
         self._current = torch.zeros((), dtype=torch.int64)
@@ -72,7 +76,19 @@ class StreamFeed:
             return None
         self._course.pending["origin"] = serving.origin
         self._next = (step + 1, edition, place.epoch)
-        return claim.share(num_taken), (to_device(batch, self._device) for batch in serving.batches)
+        return claim.share(num_taken), self._given(serving.batches)
+
+    def _given(self, batches: list[CountedBatch]) -> Iterator[Any]:
+        for self.num_dropped, batch in batches:
+            yield to_device(batch, self._device)
+
+    def begin_epoch(self) -> None:
+        """See `Feed.begin_epoch`. What was read before the first loop is kept, as far as it holds."""
+        traits = traits_of(self._loader.dataset)
+        is_kept, self._has_begun = self._loader.persistent_workers or not self._has_begun, True
+        if traits != self._traits or not is_kept:
+            self._traits = traits
+            self.close()
 
     def warm_up(self, place: StreamPlace) -> None:
         """Have each process of the loader read up to a place, before it is known whether it is needed there.
@@ -86,7 +102,7 @@ class StreamFeed:
         self._aim(place.step, lambda step: course.share(step, 0, 1), place.step + num_processes)
         for _ in range(num_processes):
             self._take()
-        self._next = None
+        self._next, self._traits = None, traits_of(self._loader.dataset)  # reading may have changed it
 
     def close(self) -> None:
         """End the loader's processes."""

@@ -15,6 +15,7 @@ import torch
 from torch.utils.data import default_collate
 from torch.utils.data._utils import worker as loader_worker
 
+from swell.train.data.dropped_samples import CountedBatch, CountingCollate
 from swell.train.data.random_streams import Purpose, seed_streams, set_stream_states, stream_states
 from swell.train.data.sample_schedule import SampleClaim
 from swell.train.data.samples import CoveringDataset
@@ -35,7 +36,7 @@ class Serving(NamedTuple):
 
     round: int
     num_found: int  #: samples that there were, up to those wanted; 0: the epoch was over before it
-    batches: list[Any]  #: collated, by pass
+    batches: list[CountedBatch]  #: by pass
     origin: dict[str, Any] | None  #: the stream's own account of the place after the step
 
 
@@ -56,7 +57,7 @@ class Reader(CoveringDataset):
         """`current`: () int64, in memory that all processes share: the round of claims that counts."""
         super().__init__(dataset)
         self.origin: dict[str, Any] | None = None  #: to begin there, if it fits the claim
-        self._collate = collate
+        self._collate, self._counting = collate, CountingCollate(collate)
         self._seed = seed
         self._num_kept_steps = num_kept_steps
         self._current = current
@@ -85,7 +86,9 @@ class Reader(CoveringDataset):
         for part in claim.share(num_taken).passes:
             if self._collate is not default_collate:
                 seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
-            batches.append(self._collate([samples[place] for place in part.indices]))
+            own = [samples[place] for place in part.indices]
+            is_plain = self._collate is default_collate
+            batches.append(CountedBatch(0, self._collate(own)) if is_plain else self._counting(own, samples))
         return Serving(ticket.round, len(samples), batches, self._origins.get(claim.start + num_taken))
 
     def _read_up_to(self, claim: SampleClaim) -> None:

@@ -127,6 +127,7 @@ class AlternatingRun(Run):
         given = share.summed() if self._task.is_sum else share
         try:
             for batch in batches:
+                given = given.without(0, self._feed.num_dropped) if self._feed.num_dropped else given
                 self._out = given, given.passes[0]
                 self._calls.begin_pass()
                 self._seed(Purpose.PASS, share.passes[0].step, share.passes[0].first)

@@ -96,6 +96,10 @@ class Host(Protocol):
         A checkpoint that is due is written here: the script has done all that belongs to the step before.
         """
 
+    @property
+    def is_amid_epoch(self) -> bool:
+        """Whether an epoch of the job, whose loop the script has left, is certainly not over."""
+
     def leave_batches(self, is_over: bool) -> None:
         """The script is told that the epoch is over, and not the run; or it leaves its loop before that."""
 

@@ -56,6 +56,8 @@ NEAR_S = 1.0
 class Linked:
     """A worker of an agent."""
 
+    is_amid_epoch = True
+
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         welcome = link.welcome
         self.device = torch.device(welcome.device)

@@ -79,6 +79,7 @@ class Rehearsal:
     rank = 0
     num_workers = 1
     edition = -1
+    is_amid_epoch = False  #: its epochs are short
 
     def __init__(
         self, trial: Profiling, task: Task, handle: int, num_done: int, values: Mapping[str, Any]

@@ -14,7 +14,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from swell.tally import REDUCTIONS, Reduction
-from swell.train.collective.gradients import MIXED_WEIGHTS, LoopError, StepTotals
+from swell.train.collective.gradients import MIXED_WEIGHTS, EpochLeft, LoopError, StepTotals
 from swell.train.data.loader import Feed
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import Purpose, has_drawn_since, seed_streams, stream_states
@@ -42,7 +42,8 @@ class Run:
             run.step(loss)
         run.report(accuracy=evaluate(model))
 
-    A batch that was drawn when a worker was lost comes again. To end early, leave both loops.
+    A batch that was drawn when a worker was lost comes again. To end early, leave both loops. Each epoch goes
+    through all of its batches: a loop over batches that was left, and begins again, is refused.
     """
 
     def __init__(
@@ -63,6 +64,9 @@ class Run:
         self._is_weighted: bool | None = None  # the passes of the step under way; None before the first
         self._has_stepped = False
         self._is_within = False  # the loop over batches
+        self._looped_epoch: int | None = (
+            None  # whose loop over batches has begun, and has not come to its end
+        )
         self._num_shown = 0  # how often the script got the batch that is out: again until it steps
         self._num_asked = 0  # how often it asked for batches after the last step
         self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
@@ -205,6 +209,7 @@ class Run:
         while not self.should_stop():
             updates, epoch = self.updates, self.epoch
             yield epoch
+            self._check_left()
             if (self.updates, self.epoch) == (updates, epoch) and not self._is_stopped:
                 raise LoopError(
                     "an epoch went by without a step; inside `for epoch in run.epochs():` go through "
@@ -219,6 +224,10 @@ class Run:
             self._num_asked += 1
             if self._num_asked > MOST_ASKED:
                 raise LoopError(NO_END)
+        else:
+            self._check_left()
+            self._feed.begin_epoch()
+            self._looped_epoch = epoch
         try:
             while not self.should_stop() and self.epoch == epoch:
                 self._reach_boundary(sys._getframe(1))
@@ -229,8 +238,20 @@ class Run:
         except GeneratorExit:  # the script leaves its loop
             self._host.leave_batches(is_over=False)
             raise
+        self._looped_epoch = None
         if not self.should_stop():
             self._host.leave_batches(is_over=True)
+
+    def _check_left(self) -> None:
+        """Raises EpochLeft, if the script goes on though it has left its loop over the epoch's batches."""
+        if self._looped_epoch == self.epoch and not self.should_stop() and self._host.is_amid_epoch:
+            raise EpochLeft(
+                f"the loop over run.batches() of epoch {self.epoch} was left before its last batch, and "
+                "training goes on; all epochs have the same steps, and this one would go on with the batches "
+                "that are left. To train on a part of the data in each epoch, give the loader "
+                "sampler=RandomSampler(dataset, num_samples=...) with the samples of one epoch, or have a "
+                "stream end there; to end training, leave the loop over epochs as well"
+            )
 
     def _reach_boundary(self, frame: FrameType) -> None:
         """No step is under way: the group may change here, and with it how far training is."""
@@ -341,6 +362,8 @@ class Run:
         self._calls.open()
         try:
             for number, batch in enumerate(batches):
+                if self._feed.num_dropped:
+                    share = share.without(number, self._feed.num_dropped)
                 part = share.passes[number]
                 if number:
                     task.state.objects.rewind()

@@ -21,7 +21,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from swell.train.collective.exchange import Members
-from swell.train.collective.gradients import LoopError, StepVote
+from swell.train.collective.gradients import EpochLeft, LoopError, StepVote
 from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
@@ -143,6 +143,8 @@ class SizeComparison:
         if self.needs_too_much(error):
             return True
         is_part = self.num_done > 0 and self._probe.rank is not None
+        if isinstance(error, EpochLeft):
+            return False
         return is_part if isinstance(error, LoopError) else self.num_done > 0
 
     def needs_too_much(self, error: BaseException) -> bool:

@@ -22,6 +22,7 @@ class StandaloneWorker:
     """`python train.py`."""
 
     edition = 0
+    is_amid_epoch = True
 
     def __init__(
         self,

@@ -81,6 +81,7 @@ class Profiling:
         self._comparison = SizeComparison(self.device, self.seed)
         self._is_comparing = False
         self._size_index = 0  #: of the batch size that is being measured
+        self._num_begun = 0  #: batches that the script has asked for
         self._link = link
         self._sizes = link.welcome.local_batches
         self._meter = Meter(link.welcome.pace_per_s)
@@ -175,6 +176,7 @@ class Profiling:
             self._finish_trial()
 
     def reach_boundary(self) -> None:
+        self._num_begun += 1
         if self._is_comparing:
             self._is_comparing = self._comparison.begin_probe()
             if self._is_comparing:
@@ -186,6 +188,11 @@ class Profiling:
         if (shard := self._task.state.shard) is not None:
             shard.hold_share(self.least_workers, self._task.num_holders)
         self._meter.begin_step()
+
+    @property
+    def is_amid_epoch(self) -> bool:
+        per_epoch = self._true_course.steps_per_epoch
+        return per_epoch is not None and self._num_begun < per_epoch
 
     def leave_batches(self, is_over: bool) -> None:
         """What the script does now is measured with the end of the epoch."""

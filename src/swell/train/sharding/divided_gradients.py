@@ -15,8 +15,9 @@ from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.state_shard import StateShard
 
 WEIGHTED = (
-    "run.step(loss, weight=...) and elastic(shard=[...]): a divided block sums its gradients within "
-    "loss.backward(), when the weight is not known yet; leave the weight out, or use shard='optimizer'"
+    "run.step(loss, weight=...), or a collate_fn that leaves samples out, and elastic(shard=[...]): a "
+    "divided block sums its gradients within loss.backward(), when the weight is not known yet; leave the "
+    "weight out, and give each sample a row, or use shard='optimizer'"
 )
 
 
@@ -91,7 +92,7 @@ class DividedGradients(FastGradients):
     def _check(self, part: Pass) -> None:
         if self._is_backward:  # it raised, and the script caught that: torch has not told its end
             self._end_backward()
-        if part.weight != self._passes[self._number].weight:
+        if part.weight != self._passes[self._number].weight or part.num_dropped:
             raise LoopError(WEIGHTED)
         for block in self._blocks:
             block.end_pass()

@@ -1,0 +1,35 @@
+"""A dataset to which samples are added after each epoch."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(600, 5)
+
+
+class Pool(Dataset):
+    def __init__(self):
+        self.num = 24
+
+    def __len__(self):
+        return self.num
+
+    def __getitem__(self, index):
+        return x[index], x[index].sum(0, keepdim=True)
+
+
+data = Pool()
+model = nn.Linear(5, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+run = train.elastic(model, optimizer, DataLoader(data, batch_size=12, shuffle=True), epochs=16)
+for _ in run.epochs():
+    for a, b in run.batches():  # refused: has 36 samples now and had 24 when elastic() got it
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(a), b)
+        loss.backward()
+        run.step(loss)
+    data.num += 12

@@ -1,0 +1,42 @@
+"""A curriculum: the dataset is told the epoch, and a process of the loader's has a copy of it."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, Dataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(60, 6)
+
+
+class Curriculum(Dataset):
+    def __init__(self):
+        self.stage, self.scale = 0, 1.0
+
+    def __len__(self):
+        return len(x)
+
+    def __getitem__(self, index):
+        return x[index] * (1 + 0.1 * self.stage), x[index].sum(0, keepdim=True) * self.scale
+
+
+data = Curriculum()
+loader = DataLoader(data, 12, shuffle=True, num_workers=1)
+model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for epoch in run.epochs():
+    data.stage = epoch
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = functional.mse_loss(model(a), b)
+        loss.backward()
+        run.step(loss)
+    data.scale *= 0.9
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])
