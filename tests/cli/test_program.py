@@ -342,11 +342,46 @@ def test_listings_fit_the_terminal(
 
 @pytest.mark.usefixtures("jobs")
 def test_jobs_say_what_one_looks_for(here: Run) -> None:
-    lines = {line.split()[0]: line for line in here("jobs").stdout.splitlines()}
+    lines = {line.split()[0]: line for line in here("jobs", "--all").stdout.splitlines()}
     assert "FINISH" in lines["JOB"]
     assert re.search(r"strict +running +2 +34% ", lines["vae-22bb"])
     assert "failed" in lines["broken-33cc"]
     assert "missed" not in lines["broken-33cc"]  # its deadline lies ahead
+
+
+def test_open_jobs_are_listed_and_ended_ones_counted(here: Run, control: FakeControl) -> None:
+    ids = ("ended-a", "ended-b", "open-c")
+    for job_id, phase in zip(ids, (Phase.SUCCEEDED, Phase.FAILED, Phase.RUNNING), strict=True):
+        control.put(job_view(id=job_id, phase=phase, finished_s=4e9 if phase.is_end else None))
+    *listed, last = here("jobs").stdout.splitlines()
+    counts = control.count_jobs()
+    assert last.startswith(f"ended: {counts[Phase.SUCCEEDED]} succeeded, {counts[Phase.FAILED]} failed")
+    assert last.endswith("; `swell jobs --all` lists them")
+    names = {line.partition(" ")[0] for line in listed}
+    assert "open-c" in names and not names & {"ended-a", "ended-b"}
+    for words in (("--all",), ("-a",), ("--limit", 0), ("--phase", "open,ended")):
+        rows = [line.partition(" ")[0] for line in here("jobs", *words).stdout.splitlines()]
+        assert rows.index("open-c") < rows.index("ended-a") < rows.index("ended-b")
+    assert "ended-b" in here("jobs", "--phase", "failed").stdout
+    assert {view["id"] for view in json.loads(here("jobs", "--json").stdout)} >= set(ids)
+
+
+@pytest.mark.parametrize("command", ["jobs", "top"])
+def test_a_narrow_terminal_has_whole_names_and_fewer_columns(
+    here: Run, control: FakeControl, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    job_id = "transformer-with-a-rather-long-name-3f9a2c"
+    control.put(job_view(id=job_id, kind="cuda:NVIDIA H100 80GB HBM3", deadline_s=4e9, priority=5))
+    headings = {}
+    for width in (200, 100, 80, 60):
+        monkeypatch.setattr(output, "PIPED_WIDTH", width)
+        lines = here(command).stdout.splitlines()
+        (row,) = [line for line in lines if line.startswith(job_id)]
+        assert len(row) <= width
+        (headings[width],) = [line.split() for line in lines if line.startswith("JOB ")]
+    assert headings[200] == ["JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH", "KIND"]
+    assert headings[80] == ["JOB", "PHASE", "DEADLINE", "FINISH"]
+    assert headings[60] == ["JOB", "PHASE"]
 
 
 def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeControl) -> None:

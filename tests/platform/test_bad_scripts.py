@@ -96,7 +96,7 @@ def test_a_loss_that_is_no_number_is_told_and_ends_a_job_that_asks_for_it(
     assert [
         story["text"][: len(told)] for story in swell.json("explain", goes_on) if story["code"] == "warned"
     ] == [told]
-    assert "nan" in swell.ok("jobs").split(goes_on)[1].splitlines()[0]
+    assert "nan" in swell.ok("jobs", "--all").split(goes_on)[1].splitlines()[0]
     for job in (goes_on, stops):
         shown = swell.ok("show", job)
         assert "loss nan" in shown, shown

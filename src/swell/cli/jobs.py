@@ -22,11 +22,13 @@ from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.model.throughput import JobThroughput
-    from swell.model.view import JobView, Story
+    from swell.model.view import ClusterView, JobView, Story
 
 #: Jobs that a list shows unless it is told otherwise: a few screens.
 SHOWN_JOBS = 100
 HEADINGS = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH", "KIND")
+#: Columns that a narrow terminal does without, the first one first.
+LEAST_WORTH = ("KIND", "CLASS", "SIZE", "DONE", "DEADLINE", "FINISH")
 
 
 def list_jobs(
@@ -57,6 +59,7 @@ def list_jobs(
             help="Leave out jobs that ended before this time: 2h for two hours ago, or 2030-01-31T18:00:00.",
         ),
     ] = None,
+    is_all: Annotated[bool, typer.Option("--all", "-a", help="List ended jobs too.")] = False,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -77,18 +80,35 @@ def list_jobs(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List jobs, oldest first."""
+    """List jobs, open ones before ended ones.
+
+    Ended jobs are only counted, unless an option says which jobs to list. With --json all jobs are listed,
+    oldest first.
+    """
     from swell.api.client import connect
-    from swell.cli.selection import asks_for_held, parse_phases, parse_since, phase_or_folder, select
+    from swell.cli.selection import (
+        ENDED,
+        asks_for_held,
+        parse_phases,
+        parse_since,
+        phase_or_folder,
+        select,
+        told_phases,
+    )
 
     phase, state = phase_or_folder(phase, state)
     phases, begin_s = parse_phases(phase), parse_since(since)
     is_wanted = _condition(tenant, group, tags, asks_for_held(phase))
+    is_plain = phase is None and since is None and is_wanted is None
+    counts_ended = is_plain and not (is_all or json or limit is not None)
+    if counts_ended:
+        phases -= ENDED
     if limit is None:
         limit = 0 if json else SHOWN_JOBS
     with connect(state) as client:
         cluster = client.cluster()
         chosen = select(client, phases, begin_s(cluster.now_s), limit, is_wanted)
+        ended = told_phases(client.count_jobs(), ENDED) if counts_ended else ""
     if stalled := cluster.warnings.get("journal"):
         warn(stalled)
     if json:
@@ -97,16 +117,24 @@ def list_jobs(
     if chosen.views and group is not None:
         _print_group(group, chosen.views, cluster.now_s)
     elif chosen.views:
-        kinds = {node.kind for node in cluster.nodes} | {view.kind for view in chosen.views if view.kind}
-        num_columns = len(HEADINGS) - (len(kinds) < 2)
-        rows = [row(view, cluster.now_s)[:num_columns] for view in chosen.views]
-        print_table(HEADINGS[:num_columns], rows, wrapping=0)
-    elif phase is None and since is None and is_wanted is None:
-        print("no jobs yet; submit one with `swell submit`")
+        print_jobs(cluster, chosen.views)
+    elif ended:
+        print("no open jobs")
     else:
-        print("no such jobs")
+        print("no jobs yet; submit one with `swell submit`" if is_plain else "no such jobs")
     if chosen.num_left_out:
         print(f"\n{chosen.num_left_out:,} more: {chosen.left_out}; --limit 0 lists them too")
+    if ended:
+        print(f"\nended: {ended}; `swell jobs --all` lists them")
+
+
+def print_jobs(cluster: ClusterView, views: Sequence[JobView]) -> None:
+    """Print a table of jobs, open ones before ended ones, in as many columns as the terminal has room for."""
+    kinds = {node.kind for node in cluster.nodes} | {view.kind for view in views if view.kind}
+    num_columns = len(HEADINGS) - (len(kinds) < 2)
+    ordered = sorted(views, key=lambda view: view.phase.is_end)
+    rows = [row(view, cluster.now_s)[:num_columns] for view in ordered]
+    print_table(HEADINGS[:num_columns], rows, wrapping=None, least_worth=LEAST_WORTH)
 
 
 def _condition(
@@ -128,7 +156,7 @@ def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
     from swell.cli.groups import summary, table
 
     headings, rows = table(views, now_s)
-    print_table(headings, rows, wrapping=0)
+    print_table(headings, rows, wrapping=None)
     print(f"\n{summary(group, views)}")
 
 

@@ -36,9 +36,23 @@ def console(width: int | None = None) -> Console:
     return found if found.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
 
 
-def print_table(headings: Sequence[str], rows: Iterable[Sequence[str]], wrapping: int | None = -1) -> None:
-    """Plain columns; where the terminal is too narrow for them, column `wrapping` wraps; None: none does."""
+def print_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    wrapping: int | None = -1,
+    least_worth: Sequence[str] = (),
+) -> None:
+    """Print plain columns; on a narrow terminal, column `wrapping` wraps; None: none does.
+
+    Args:
+        least_worth: headings of columns that are left out before anything wraps, the first one first.
+    """
     cells = [list(row) for row in rows]
+    for heading in least_worth:
+        if _length([headings, *cells]) <= _width():
+            break
+        kept = [place for place, name in enumerate(headings) if name != heading]
+        headings, *cells = ([row[place] for place in kept] for row in (headings, *cells))
     if (lines := _fitting(headings, cells, wrapping)) is not None:
         print("\n".join(lines))
         return
@@ -69,9 +83,9 @@ def _fitting(
     every = [*([headings] if any(headings) else ()), *rows]
     if os.environ.get("FORCE_COLOR") or not all(_is_simple(cell) for row in every for cell in row):
         return None
-    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-    if wrapping is not None and sum(widths) + GAP * (len(widths) - 1) > _width():
+    if wrapping is not None and _length(every) > _width():
         return None
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
     lines = [
         (" " * GAP).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in every
@@ -79,6 +93,11 @@ def _fitting(
     if any(headings) and _has_styles():
         lines[0] = f"\033[1m{lines[0]}\033[0m"
     return lines
+
+
+def _length(rows: Sequence[Sequence[str]]) -> int:
+    """Columns of a terminal that a table needs."""
+    return sum(max(map(len, column)) + GAP for column in zip(*rows, strict=True)) - GAP
 
 
 def _is_simple(cell: str) -> bool:

@@ -61,7 +61,13 @@ class Selection:
     @property
     def left_out(self) -> str:
         """`4,900 queued, 12 failed`"""
-        return ", ".join(f"{self.counts[phase]:,} {phase}" for phase in Phase if self.counts.get(phase))
+        return told_phases(self.counts)
+
+
+def told_phases(counts: Mapping[Phase, int], phases: Iterable[Phase] = Phase) -> str:
+    """Numbers of jobs by phase, as `4,900 queued, 12 failed`; `phases`: only of these."""
+    wanted = [phase for phase in Phase if phase in phases]
+    return ", ".join(f"{counts[phase]:,} {phase}" for phase in wanted if counts.get(phase))
 
 
 def select(

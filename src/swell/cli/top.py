@@ -5,16 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli.jobs import HEADINGS, row
+from swell.cli.jobs import print_jobs
 from swell.cli.options import State
-from swell.cli.output import print_table
 from swell.cli.printable import raw
-from swell.model.job import Phase
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -48,14 +45,14 @@ def top(
 
 def _print(client: Client, limit: int) -> None:
     """Summary and table; `limit` is the most jobs that are shown, 0: all."""
-    from swell.cli.selection import WORDS, select
+    from swell.cli.selection import WORDS, select, told_phases
 
-    cluster, counts = client.cluster(), Counter(client.count_jobs())
+    cluster, counts = client.cluster(), client.count_jobs()
     chosen = select(client, WORDS["open"], None, limit)
     num_used = cluster.num_devices - cluster.num_free
-    told = ", ".join(f"{counts[phase]:,} {phase}" for phase in Phase if counts[phase])
+    told = told_phases(counts)
     print(f"{num_used} of {cluster.num_devices} devices in use; jobs: {told or 'none'}\n")
     if chosen.views:
-        print_table(HEADINGS, [row(view, cluster.now_s) for view in chosen.views], wrapping=0)
+        print_jobs(cluster, chosen.views)
     if chosen.num_left_out:
         print(f"{chosen.num_left_out:,} more: {chosen.left_out}")

@@ -106,7 +106,8 @@ def _print(answer: WhatIf) -> None:
         print("there are no open jobs")
         return
     print()
-    print_table(HEADINGS, [_row(job, answer.at_s) for job in answer.jobs], wrapping=0)
+    rows = [_row(job, answer.at_s) for job in answer.jobs]
+    print_table(HEADINGS, rows, wrapping=None, least_worth=("CLASS", "DEADLINE"))
     print()
     for line in _remarks(answer):
         print(line)
