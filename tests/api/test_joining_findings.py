@@ -69,7 +69,7 @@ def test_a_machine_that_could_join_is_told_so(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("answer", "level", "text"),
     [
-        ({"ahead_s": 300.0}, Level.WARN, "clock: is 300.0 s ahead of the head's"),
+        ({"ahead_s": 300.0}, Level.WARN, "clock: is 5 min ahead of the head's"),
         (
             {"way_problem": "no answer within 5 s"},
             Level.WARN,

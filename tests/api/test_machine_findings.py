@@ -137,7 +137,7 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
         (
             {"clock": ClockState(is_synchronised=True, error_s=2.5)},
             Level.WARN,
-            "clock: is synchronised, off by 2.500 s at most",
+            "clock: is synchronised, off by 2.5 s at most",
             "chrony",
         ),
         ({"clock": None}, Level.OK, "clock: the kernel does not say whether it is synchronised", "chrony"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import msgspec
 import pytest
@@ -48,7 +49,7 @@ def test_free_devices_are_told_by_kind_where_there_are_several(here: Run, far: F
 
 def test_it_says_until_when_a_node_is_there_that_takes_work(here: Run, far: FakeControl) -> None:
     far.joined = (msgspec.structs.replace(joined(), until_s=far.now_s() + 7200.5),)
-    assert ", for 2h; no promise counts on it beyond" in here("nodes").stdout
+    assert ", for 2 h; no promise counts on it beyond" in here("nodes").stdout
 
 
 def test_it_says_how_much_was_borrowed_and_given_back(here: Run, far: FakeControl) -> None:
@@ -67,10 +68,10 @@ def test_it_says_which_nodes_are_to_be_left_until_when_and_which_were_lost(
     far.lost = (LostNode(name="gone", lost_s=now_s - 61.0, cause="its lease is over"),)
     shown = here("nodes").stdout
     assert "spot: gets no more work (it is wanted back; gone at " in shown
-    assert "in 1m" in shown and "yet to move: vae-0001" in shown
+    assert re.search(r", in (89|90) s\b", shown) and "yet to move: vae-0001" in shown
     assert "old: gets no more work (no reason was given); no job is left on it" in shown
     assert "paced@200, borrowed, leaving" in shown
-    assert "lost: gone, 1m" in shown and "ago: its lease is over" in shown
+    assert "lost: gone, 61 s ago" in shown and "ago: its lease is over" in shown
     found = json.loads(here("nodes", "--json").stdout)
     assert [node["leaving"] is not None for node in found["nodes"]] == [False, True, True]
     assert found["lost_nodes"][0]["name"] == "gone" and found["hosts_may_join"]

@@ -128,7 +128,7 @@ def test_quotas_that_cannot_be_are_named(swell: Run, words: tuple[str, ...], rul
 def test_the_truth_is_told_with_all_its_faults(swell: Run) -> None:
     title = (
         "resize cost none, noise 0.1, profile error 0.2, 2 s after every 1,500 steps, "
-        "a node fails every 10 days for 60 min, seed 3"
+        "a node fails every 10 days for 1 h, seed 3"
     )
     words = (
         "--noise",

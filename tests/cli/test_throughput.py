@@ -58,10 +58,10 @@ def test_the_best_batch_of_each_size_is_shown_and_what_it_was_made_from(
     shown = capsys.readouterr().out
     assert f"{found.job_id} on paced@400: up to 8 workers" in shown
     words = [line.split() for line in shown.splitlines()]
-    assert ["1", "64", "128.0", "500.0", "ms", "1.00", "8m", "trial", "9%"] in words
-    assert ["8", "128", "512.0", "250.0", "ms", "4.00", "2m", "extrapolated", "9%"] in words
+    assert ["1", "64", "128.0", "500.0", "ms", "1.00", "8", "min", "trial", "9%"] in words
+    assert ["8", "128", "512.0", "250.0", "ms", "4.00", "2", "min", "extrapolated", "9%"] in words
     assert ["64", "128.0*", "320.0~"] in words and ["128", "102.4", "512.0?*"] in words
-    assert ["64", "8m", "3m12s"] in words and ["128", "10m", "2m"] in words
+    assert ["64", "8", "min", "3", "min", "12", "s"] in words and ["128", "10", "min", "2", "min"] in words
 
 
 def test_without_a_known_length_no_time_is_told(

@@ -78,7 +78,7 @@ def test_what_comes_again_is_counted() -> None:
 
 
 def test_where_nothing_is_known_the_time_of_changes_is_told() -> None:
-    assert late().endswith("deadline: its starts and resizes took 1.0 s since the promise")
+    assert late().endswith("deadline: its starts and resizes took 1 s since the promise")
 
 
 def test_setbacks_of_others_are_told_by_their_names() -> None:

@@ -87,7 +87,7 @@ def test_its_story_and_its_view_say_so_also_after_a_restart_of_the_daemon() -> N
     for core in (bench.core, bench.reborn()):
         [view] = core.views()
         assert (view.min_workers, view.least_by_memory, view.least_workers) == (1, 4, 4)
-        assert "4 or more wanted (fewer have too little memory)" in dict(facts(view))["workers"]
+        assert "4 or more allowed (fewer have too little memory)" in dict(facts(view))["workers"]
 
 
 def test_what_its_owner_asks_for_counts_where_that_is_more() -> None:

@@ -24,7 +24,7 @@ from swell import __version__
 from swell.api.page.event_ring import EventRing
 from swell.api.page.feed import MAX_ENDED, WARNINGS_S, PageFeed
 from swell.api.page.job_rows import HISTORY_S, SIGNS, SPARK_LENGTH, job_row, thinned
-from swell.api.page.platform_rows import tenant_rows
+from swell.api.page.platform_rows import changes_only, tenant_rows
 from swell.live.board import BoardChanges
 from swell.live.retention import PruneRequest
 from swell.live.tenant_devices import TenantDevices
@@ -221,7 +221,7 @@ def test_a_look_that_fails_loses_nothing(
         page = Reading(feed)
     control.put(job_view())
     control.put(job_view(id="other", workers=4))
-    control.tell("other", Story(at_s=NOW_S, code="resized", text="has 4 workers"))
+    control.tell("other", Story(at_s=NOW_S, code="boosted", text="has 4 workers"))
     with monkeypatch.context() as broken:
         broken.setattr(control, failing, cannot_read)
         if has_begun and failing == "stories":
@@ -455,7 +455,7 @@ def test_a_story_is_told_once(tmp_path: Path) -> None:
     feed = PageFeed(control)
     page = Reading(feed)
     before = len(page.stories)
-    control.tell("digits-1", Story(at_s=NOW_S, code="resized", text="has 3 workers: <b>why</b>"))
+    control.tell("digits-1", Story(at_s=NOW_S, code="boosted", text="has 3 workers: <b>why</b>"))
     feed.shown()
     page.hear()
     page.hear()
@@ -575,3 +575,20 @@ def test_streams_end_with_the_platform_and_the_thread_with_the_streams(served: S
                 while True:
                     next(lines)
         assert httpx.get(f"{served.url}/page/events", trust_env=False).status_code == 401
+
+
+def test_a_change_is_one_line() -> None:
+    def at(at_s: float, code: str, text: str) -> tuple[str, Story]:
+        return "a", Story(at_s=at_s, code=code, text=text)
+
+    why = "has 2 workers: minimum 1, plus 1 to finish 59 s sooner"
+    other = ("b", Story(at_s=1.0, code="boosted", text=why))
+    stories = [
+        at(1.0, "boosted", why),
+        other,
+        at(1.0, "decided", f"is to go from 4 to 2 workers: {why}"),
+        at(2.0, "resized", "went from 4 to 2 workers at step 43"),
+        at(3.0, "checkpoints", "is saved every 6 min"),
+        at(4.0, "boosted", why),
+    ]
+    assert changes_only(stories) == [other, stories[2], stories[5]]

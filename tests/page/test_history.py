@@ -174,7 +174,7 @@ def test_charts_have_titles_in_words_and_ticks_that_do_not_repeat_the_day(client
     titles = re.findall(r'<h2 id="(?:promises|devices|resizes)-title">([^<]*)<', text)
     assert titles == [
         "Promises kept and missed",
-        "Device hours of ended jobs",
+        "Device time of ended jobs",
         "Time that resizes cost and saved",
     ]
     charts = json.loads(text.partition('id="charts">')[2].partition("</script>")[0])

@@ -159,7 +159,7 @@ def test_a_job_is_cancelled_by_mouse(opened: Opened) -> None:
     assert not opened.job().phase.is_end
     page.get_by_role("button", name="Cancel…").click()
     page.get_by_role("button", name="Cancel the job").click()
-    expect(page.locator("[data-field=phase]")).to_have_text("cancelled")
+    expect(page.locator("[data-field=sign]")).to_have_text("cancelled")
     expect(page.locator("[data-field=outcome]")).to_have_text("The job has ended: cancelled.")
     assert opened.job().phase is Phase.CANCELLED
     expect(page.get_by_role("button", name="Retry…")).to_be_visible()
@@ -178,7 +178,7 @@ def test_a_job_is_cancelled_by_keyboard(opened: Opened) -> None:
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="Cancel the job")).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.locator("[data-field=phase]")).to_have_text("cancelled")
+    expect(page.locator("[data-field=sign]")).to_have_text("cancelled")
     assert opened.job().phase is Phase.CANCELLED
 
 
@@ -200,7 +200,7 @@ def test_another_deadline_is_asked_for_and_a_refusal_is_said(opened: Opened) -> 
     entry.fill("now+1h")
     page.get_by_role("button", name="Ask for it").click()
     expect(page.locator("#change-deadline")).to_be_hidden()
-    expect(page.locator("[data-field=deadline-in]")).to_have_text("in 60 min")
+    expect(page.locator("[data-field=deadline-in]")).to_have_text("in 1 h")
     assert (opened.job().deadline_s or 0) > time.time() + 3000
 
 
@@ -293,7 +293,7 @@ def test_a_part_that_only_a_newer_page_has_is_passed_over(opened: Opened) -> Non
     page, control = opened.page, opened.served.control
     page.evaluate("document.getElementById('why').remove()")
     control.put(a_job(name=WILD, reason="another reason"))
-    control.tell("digits-1", Story(at_s=time.time(), code="resized", text="another reason"))
+    control.tell("digits-1", Story(at_s=time.time(), code="boosted", text="another reason"))
     expect(page.locator("#story li").first).to_contain_text("another reason")
 
 

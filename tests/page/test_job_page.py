@@ -98,11 +98,11 @@ def test_it_says_what_show_and_explain_say(served: Served) -> None:
         "/home/ada/train.py --lr 0.1",
         "2 workers keep its promise with 80 s to spare",
         "1 → 2",
-        "0.21 s expected 0.30 s",
+        "0.21 s expected 0.3 s",
         "+14 s expected +20 s",
         "paid",
         "1, took 0.21 s from training.",
-        "speed one worker is slow",
+        "speed: one worker is slow",
         "64 samples a step, 1000 steps",
         "No checkpoint yet.",
         "It runs its files as they are",
@@ -115,7 +115,7 @@ def test_the_end_of_a_job_is_told_in_one_place(served: Served, end: str) -> None
     """Not in its reason too, which is as old as the plan; and in one second, however its parts are."""
     reason = f"has 1 worker, its minimum; expected to end in 95 s{end}"
     served.control.put(job_view(reason=reason, estimated_finish_s=NOW_S + 95.7))
-    text = look(served).text.partition("Story")[0]
+    text = look(served).text.partition("What changed")[0]
     assert f"has 1 worker, its minimum{end} Metrics" in text
     assert text.count(clock(NOW_S + 95.7)) == 1
     moments = {"submitted_s": NOW_S - 9.5, "finished_s": NOW_S + 0.9}
@@ -417,12 +417,17 @@ def test_resizes_stand_newest_first_and_gaps_are_gaps() -> None:
         rate_after_per_s=None,
     )
     first, second = resize_rows(job_view(resize_history=(RESIZE, later)))
-    assert (first.size, first.cost, first.gain, first.held) == ("2 → 1", "-", "-", "-")
-    assert (second.size, second.cost, second.gain, second.held) == ("1 → 2", "0.21 s", "+14 s", "30 s so far")
+    assert (first.size, first.cost, first.gain, first.kept_for) == ("2 → 1", "-", "-", "-")
+    assert (second.size, second.cost, second.gain, second.kept_for) == (
+        "1 → 2",
+        "0.21 s",
+        "+14 s",
+        "30 s so far",
+    )
 
 
 def test_a_long_story_is_cut_and_says_so(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    stories = [Story(at_s=NOW_S + number, code="resized", text=f"turn {number}.") for number in range(5000)]
+    stories = [Story(at_s=NOW_S + number, code="boosted", text=f"turn {number}.") for number in range(5000)]
     monkeypatch.setattr(served.control, "stories", lambda _job: stories)
     served.control.put(job_view(sizes=tuple((NOW_S + number, number % 4) for number in range(5000))))
     found = look(served)

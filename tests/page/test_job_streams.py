@@ -538,7 +538,7 @@ def test_a_stale_deadline_is_told_without_a_turn(
 
 def test_a_story_is_told(control: FakeControl, streams: TurnedStreams) -> None:
     page = ReadPage(streams.joined())
-    control.tell("digits-1", Story(at_s=NOW_S, code="resized", text="has 3 workers: <b>why</b>"))
+    control.tell("digits-1", Story(at_s=NOW_S, code="boosted", text="has 3 workers: <b>why</b>"))
     streams.look()
     page.hear()
     assert "has 3 workers: &lt;b&gt;why&lt;/b&gt;" in page.parts["story"]

@@ -185,8 +185,8 @@ def test_a_refusal_says_why() -> None:
     view = after(snapshot([kept, large], 8), [36.0] * 30, every_s=0.1)
     refusal = ElasticFlow().decide(view).refusals[view.job_ids.index("large")]
     assert refusal.text == (
-        "its deadline in 500 s is not promised: it needs 0.5 device-hours, and the cluster is so crowded "
-        "that only jobs of up to 0.01 are promised theirs"
+        "its deadline in 8 min 20 s is not promised: it needs 0.5 device-hours, and the cluster is so "
+        "crowded that only jobs of up to 0.01 are promised theirs"
     )
     assert refusal.earliest_deadline_s is not None
     assert np.isclose(refusal.earliest_deadline_s, view.now_s + 4550), "1800 are a twentieth of what is free"
@@ -301,7 +301,7 @@ def test_a_refusal_names_the_share_and_a_deadline() -> None:
         .refusals.values()
     )
     assert refusal.text == (
-        "its deadline in 1000 s is not promised: its tenant would be promised 55% of all device time of the "
-        "next 1000 s, more than its equal share among 3 tenants (33%) and more than would stay free for "
+        "its deadline in 17 min is not promised: its tenant would be promised 55% of all device time of the "
+        "next 17 min, more than its equal share among 3 tenants (33%) and more than would stay free for "
         "the others (8%)"
     )

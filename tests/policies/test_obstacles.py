@@ -36,7 +36,7 @@ def test_promises_are_named_the_largest_first_with_what_they_need_and_what_a_res
     busy = [promised(f"p{steps}", LINEAR, steps, 10, held=1, resize_cost=0.5) for steps in (6, 8, 3, 7)]
     view = snapshot([strict("a", LINEAR, 20, 10), *busy, promised("later", LINEAR, 40, 30)], 4)
     assert text(view) == (
-        "its deadline in 10 s cannot be kept: it needs 5.0 s of training with 4 workers, and 4 promises "
+        "its deadline in 10 s cannot be kept: it needs 5 s of training with 4 workers, and 4 promises "
         "(p8, p7, p6 and 1 more) need 60% of all device time until then; each resize may take 0.5 s"
     )
     alone = snapshot([strict("a", LINEAR, 20, 10), promised("b", LINEAR, 30, 10)], 4)
@@ -47,7 +47,7 @@ def test_a_gate_says_the_same_and_how_it_serves() -> None:
     view = snapshot([strict("a", LINEAR, 20, 10), promised("b", LINEAR, 30, 10)], 4)
     for policy in ("edf_admission", "edf_admission_largest"):
         assert new_policy(policy).decide(view).refusals[0].text == (
-            "its deadline in 10 s cannot be kept when jobs run in order of deadline: it needs 5.0 s of "
+            "its deadline in 10 s cannot be kept when jobs run in order of deadline: it needs 5 s of "
             "training with 4 workers, and 1 promise (b) needs 75% of all device time until then"
         )
 
@@ -63,9 +63,7 @@ def test_what_else_a_refusal_may_say() -> None:
         "its deadline in 9 s is not promised: too much"
     )
     roomy = text(snapshot([strict("a", LINEAR, 4, 9)], 4))
-    assert roomy.endswith(
-        "1.0 s of training with 4 workers, and what other changes may cost leaves too little"
-    )
+    assert roomy.endswith("1 s of training with 4 workers, and what other changes may cost leaves too little")
 
 
 @given(snapshots(), st.floats(0.1, 1000.0), st.floats(1.0, 3.0))

@@ -15,6 +15,7 @@ from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.local.protocol import HostExamined
 from swell.executors.remote.join_warnings import CLOCK_SKEW_S
 from swell.model.finding import Finding, ok, warn
+from swell.model.lengths import span
 
 #: How a remedy is made by users.
 START_AGAIN = "start `swell node` there again"
@@ -56,7 +57,7 @@ def host_findings(report: HostExamined, head: MachineFacts) -> list[Finding]:
 def about_skew(ahead_s: float) -> Finding:
     """`ahead_s`: the clock of a host, of the head's."""
     which = "ahead of" if ahead_s > 0 else "behind"
-    text = f"is {abs(ahead_s):.1f} s {which} the head's"
+    text = f"is {span(abs(ahead_s))} {which} the head's"
     if abs(ahead_s) < CLOCK_SKEW_S:
         return ok("clock", text)
     why = "leases and deadlines do not depend on it, times in files and logs there do"

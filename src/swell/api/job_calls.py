@@ -25,6 +25,7 @@ from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, Unavailable
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
+from swell.model.lengths import span
 from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, Story, SubmitResult
 
@@ -326,7 +327,9 @@ class JobCalls:
         give_up_s = time.monotonic() + timeout_s if timeout_s is not None else float("inf")
         while not until(job := self.job(job_id)):
             if time.monotonic() >= give_up_s:
-                raise TimeoutError(f"job {job_id!r} is {job.phase} after {timeout_s:g} s; wait longer")
+                raise TimeoutError(
+                    f"job {job_id!r} is {job.phase} after {span(timeout_s or 0.0)}; wait longer"
+                )
             time.sleep(LOOK_EVERY_S)
         return job
 

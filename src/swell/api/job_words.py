@@ -19,6 +19,7 @@ from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
+    from swell.model.findings import JobFinding
     from swell.model.throughput import JobThroughput
 from swell.model.view import JobView
 
@@ -81,7 +82,7 @@ def is_ended_before(view: JobView) -> bool:
 
 def _ended(view: JobView) -> Iterator[str]:
     if view.phase is Phase.REJECTED:
-        yield f"Its deadline was refused: {view.reason}"
+        yield "Its deadline was refused."
         if view.counter_offer_s is not None:
             yield f"A deadline of {offer(view)} could be promised then: retry it with that or a later one."
         return
@@ -145,9 +146,14 @@ class ResizeRow:
     expected_cost: str
     gain: str
     expected_gain: str
-    held: str
+    kept_for: str
     verdict: str
     mood: str  #: good, bad or plain
+
+
+def told_verdict(verdict: Verdict) -> str:
+    """What came of a resize, in plain words."""
+    return "freed devices" if verdict is Verdict.MADE_ROOM else str(verdict)
 
 
 MOODS = {Verdict.PAID: "good", Verdict.FAILED: "bad", Verdict.UNPAID: "warn"}
@@ -163,39 +169,39 @@ def _resize_row(resize: Resize) -> ResizeRow:
         at_s=resize.at_s,
         size=f"{resize.before} → {resize.after}",
         reason=resize.reason,
-        wait=seconds(resize.wait_s),
-        cost=seconds(resize.cost_s),
-        expected_cost=seconds(resize.expected_cost_s),
-        gain=seconds(resize.gain_s, signed=True),
-        expected_gain=seconds(resize.expected_gain_s, signed=True),
-        held=held(resize, " so far"),
-        verdict=str(resize.verdict),
+        wait=told_span(resize.wait_s),
+        cost=told_span(resize.cost_s),
+        expected_cost=told_span(resize.expected_cost_s),
+        gain=told_span(resize.gain_s, signed=True),
+        expected_gain=told_span(resize.expected_gain_s, signed=True),
+        kept_for=kept_for(resize, " so far"),
+        verdict=told_verdict(resize.verdict),
         mood=MOODS.get(resize.verdict, "plain"),
     )
 
 
-def held(resize: Resize, so_far: str) -> str:
-    """How long the size was held; of one that still is, with `so_far` behind it."""
+def kept_for(resize: Resize, so_far: str) -> str:
+    """How long the size was kept; of one that still is, with `so_far` behind it."""
     if resize.wait_s is None:
         return "-"
-    return seconds(resize.held_s) + (so_far if resize.is_held else "")
+    return told_span(resize.held_s) + (so_far if resize.is_held else "")
 
 
 def totals(view: JobView) -> str:
     """`3, took 0.21 s from training; growing saved 14 s`."""
-    took = f"{view.resizes}, took {view.resize_pause_s:.2f} s from training"
+    took = f"{view.resizes}, took {span(view.resize_pause_s)} from training"
     if not view.resize_saved_s:
         return took
     saved_s = view.resize_saved_s
-    return f"{took}; growing {'saved' if saved_s >= 0 else 'cost'} {seconds(abs(saved_s))}"
+    return f"{took}; growing {'saved' if saved_s >= 0 else 'cost'} {span(saved_s)}"
 
 
-def seconds(time_s: float | None, signed: bool = False) -> str:
-    """Two digits at least: `0.12 s`, `7.3 s`, `143 s`; `+7.3 s` where it may be a loss."""
+def told_span(time_s: float | None, signed: bool = False) -> str:
+    """A length of time; `+7.3 s` where it may be a loss."""
     if time_s is None:
         return "-"
-    digits = 2 if abs(time_s) < 1 else 1 if abs(time_s) < 10 else 0
-    return f"{time_s:{'+' if signed else ''}.{digits}f} s"
+    sign = ("-" if time_s < 0 else "+") if signed else ""
+    return f"{sign}{span(time_s)}"
 
 
 # ---------------------------------------------------------------- facts
@@ -260,7 +266,7 @@ def _stated(view: JobView) -> str:
     """What its owner states, and whether it counts for good."""
     speeds = ", ".join(f"{rate:g} samples/s with {told_workers(num)}" for num, rate in view.speed.items())
     pauses = (("a growth", view.resize_up_s), ("a shrink", view.resize_down_s))
-    told = [speeds, *(f"{name} takes {pause_s:g} s" for name, pause_s in pauses if pause_s is not None)]
+    told = [speeds, *(f"{name} takes {span(pause_s)}" for name, pause_s in pauses if pause_s is not None)]
     text = "; ".join(filter(None, told))
     until = "whatever is measured" if view.keeps_estimates else "until measured"
     return f"{text} ({until})" if text else ""
@@ -274,7 +280,7 @@ def _checkpoints(view: JobView) -> str:
     if view.mean_time_to_loss_s is None:
         told += ", as it was submitted"
     if view.save_s is not None:
-        told += f"; each takes {view.save_s:.2g} s"
+        told += f"; each takes {span(view.save_s)}"
     if view.mean_time_to_loss_s is not None:
         told += f", and a loss is expected once in {span(view.mean_time_to_loss_s)}"
     return told
@@ -282,13 +288,21 @@ def _checkpoints(view: JobView) -> str:
 
 def told_findings(view: JobView) -> list[str]:
     """What its trial run found out about its sizes, and what follows, a line each."""
-    lines = []
-    for found in view.findings:
-        accepted = "accepted" if found.holds else "known difference"
-        state = f"held to {told_workers(view.least_workers)}" if found.name in view.held_by else accepted
-        place = f" at {found.place}" if found.place else ""
-        lines.append(f"{state}, {found.name}{place}: {found.text}")
-    return lines
+    return [_told_finding(view, found) for found in view.findings]
+
+
+def findings_by_effect(view: JobView) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The same: those that limit it to its smallest size, and those that do not."""
+    limits = tuple(_told_finding(view, found) for found in view.findings if found.name in view.held_by)
+    known = tuple(_told_finding(view, found) for found in view.findings if found.name not in view.held_by)
+    return limits, known
+
+
+def _told_finding(view: JobView, found: JobFinding) -> str:
+    accepted = "accepted" if found.holds else "known difference"
+    state = f"limited to {told_workers(view.least_workers)}" if found.name in view.held_by else accepted
+    place = f" at {found.place}" if found.place else ""
+    return f"{state}, {found.name}{place}: {found.text}"
 
 
 def moments(view: JobView, now_s: float) -> dict[str, float]:
@@ -308,8 +322,10 @@ def _known(times: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def done_share(view: JobView) -> float | None:
-    """Share of its steps that are done; None: how many there are is not known."""
-    return min(1.0, view.steps / view.total_steps) if view.total_steps else None
+    """Share of its steps that are done; None: how many there are is not known, or it was refused."""
+    if not view.total_steps or view.phase is Phase.REJECTED:
+        return None
+    return min(1.0, view.steps / view.total_steps)
 
 
 def latest(view: JobView) -> dict[str, float]:
@@ -327,9 +343,11 @@ def _standing(view: JobView) -> str:
 def _workers(view: JobView) -> str:
     most = "or more" if view.max_workers is None else f"to {view.max_workers}"
     least = view.least_workers
-    wanted = str(least) if least == view.max_workers else f"{least} {most}"
+    allowed = told_workers(least) if least == view.max_workers else f"{least} {most}"
     why = "" if least == view.min_workers else " (fewer have too little memory)"
-    return f"{view.workers} now, {wanted} wanted{why}, {told_devices(view.devices_per_worker)} each"
+    now = "" if view.phase.is_end else f"{view.workers} now, "
+    each = f", {told_devices(view.devices_per_worker)} each" if view.devices_per_worker > 1 else ""
+    return f"{now}{allowed} allowed{why}{each}"
 
 
 def _batch(view: JobView) -> str:
@@ -399,7 +417,7 @@ def _start(view: JobView) -> str:
     got = ", ".join(f"{what} got in {span(took_s)}" for what, took_s in sorted(view.fetched_s.items()))
     if view.start_s is None or (view.start_s < 1.0 and not got):
         return ""
-    return f"{view.start_s:.1f} s" + (f" (hosts lacked: {got})" if got else "")
+    return span(view.start_s) + (f" (hosts lacked: {got})" if got else "")
 
 
 def _pids(view: JobView) -> str:

@@ -10,6 +10,7 @@ from swell.executors.local.limits.niceness import NiceProcesses
 from swell.executors.local.machine_facts import MachineFacts, ShareFacts
 from swell.executors.local.machine_probe import LOOPBACK, SHARED_MEMORY
 from swell.model.finding import Finding, bad, ok, warn
+from swell.model.lengths import span
 from swell.model.share_mode import ABOUT_SHARES, ShareMode
 
 #: Less free space than this will soon be none; with less than that nothing can be saved.
@@ -163,5 +164,5 @@ def _clock(facts: MachineFacts) -> Finding:
         return ok("clock", "the kernel does not say whether it is synchronised", remedy)
     if not facts.clock.is_synchronised:
         return warn("clock", "is not synchronised: deadlines that are times of day may be off", remedy)
-    text = f"is synchronised, off by {facts.clock.error_s:.3f} s at most"
+    text = f"is synchronised, off by {span(facts.clock.error_s)} at most"
     return warn("clock", text, remedy) if facts.clock.error_s > WARN_CLOCK_S else ok("clock", text)

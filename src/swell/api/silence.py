@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from swell.executors.local.processes.stopped import is_stopped
+from swell.model.lengths import span
 
 
 def silent(who: str, pid: int, limit_s: float) -> str:
@@ -13,6 +14,6 @@ def silent(who: str, pid: int, limit_s: float) -> str:
             "go on, `swell down --force` ends it"
         )
     return (
-        f"{who} (pid {pid}) has not answered for {limit_s:g} s: it is busy or it hangs; try again, or end it "
+        f"{who} (pid {pid}) has not answered for {span(limit_s)}: it is busy or hangs; try again, or end it "
         "with `swell down --force`"
     )

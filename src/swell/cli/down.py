@@ -16,6 +16,7 @@ from swell.api.errors import ApiError, PlatformSilent
 from swell.cli.options import State
 from swell.cli.output import warn
 from swell.model.errors import Unavailable
+from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from psutil import Process
@@ -133,7 +134,7 @@ def _stop(client: Client) -> None:
         os.close(daemon)
     if not has_ended:
         raise TimeoutError(
-            f"the platform (pid {client.endpoint.pid}) has not ended after {END_WITHIN_S:g} s; "
+            f"the platform (pid {client.endpoint.pid}) has not ended after {span(END_WITHIN_S)}; "
             f"see {client.folder.log}; `swell down --force` ends it"
         )
 

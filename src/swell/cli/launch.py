@@ -14,6 +14,7 @@ from swell.api.errors import InvalidOption, PlatformSilent
 from swell.cli.progress import progress_bar
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.live.disk import space_of
+from swell.model.lengths import span
 from swell.model.view import ClusterView
 from swell.store.errors import StateUnwritable
 from swell.store.folder import NOTICE_BYTES, RecoveryProgress, StateFolder
@@ -101,7 +102,7 @@ def _answering(
                 give_up_s = time.monotonic() + START_WITHIN_S
             time.sleep(LOOK_EVERY_S)
     raise InvalidOption(
-        f"the platform did not answer within {START_WITHIN_S:g} s{recovery.reached}; see {folder.log}"
+        f"the platform did not answer within {span(START_WITHIN_S)}{recovery.reached}; see {folder.log}"
     )
 
 

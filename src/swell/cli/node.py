@@ -40,8 +40,8 @@ def host_folder(state: Path | None) -> Path:
 
 def _leave(folder: Path, within_s: float) -> None:
     """Raises InvalidOption."""
-    from swell.api.durations import format_duration
     from swell.executors.node.withdrawal import NoHostProcess, order_leave
+    from swell.model.lengths import span
 
     try:
         order_leave(folder, within_s)
@@ -52,4 +52,4 @@ def _leave(folder: Path, within_s: float) -> None:
             f"--leave: the host process cannot be told ({error.strerror}); it belongs to another user, "
             "or the disk is full: send it SIGTERM instead, which kills its workers"
         ) from error
-    print(f"this host leaves within {format_duration(within_s)}, sooner if its workers have moved away")
+    print(f"this host leaves within {span(within_s)}, sooner if its workers have moved away")

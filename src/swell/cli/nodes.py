@@ -10,6 +10,7 @@ import typer
 
 from swell.cli.options import Json, State
 from swell.cli.output import console, print_json, print_table
+from swell.model.lengths import span
 from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
@@ -148,8 +149,6 @@ def number_of_cores(cores: float) -> str:
 
 def _notes(node: NodeView, now_s: float) -> list[str]:
     """What does not fit into the table."""
-    from swell.api.durations import format_duration
-
     notes = []
     if node.is_joined:
         notes.append(f"joined from {node.address}" if node.address else "joined")
@@ -159,20 +158,18 @@ def _notes(node: NodeView, now_s: float) -> list[str]:
     if (leaving := node.leaving) is not None:
         why, until_s = leaving.why or "no reason was given", leaving.until_s
         if until_s is not None:
-            ahead = f", in {format_duration(until_s - now_s)}" if until_s > now_s else ""
+            ahead = f", in {span(until_s - now_s)}" if until_s > now_s else ""
             why += f"; gone at {_clock(until_s)}{ahead}"
         left = f"yet to move: {', '.join(node.jobs)}" if node.jobs else "no job is left on it"
         notes.append(f"gets no more work ({why}); {left}")
     elif node.until_s is not None:
-        ahead = format_duration(max(node.until_s - now_s, 0.0))
+        ahead = span(max(node.until_s - now_s, 0.0))
         notes.append(f"there until {_clock(node.until_s)}, for {ahead}; no promise counts on it beyond")
     return notes
 
 
 def _told_loss(lost: LostNode, now_s: float) -> str:
-    from swell.api.durations import format_duration
-
-    return f"lost: {lost.name}, {format_duration(max(0.0, now_s - lost.lost_s))} ago: {lost.cause}"
+    return f"lost: {lost.name}, {span(max(0.0, now_s - lost.lost_s))} ago: {lost.cause}"
 
 
 def _told_borrowed(borrowed: BorrowedNodes) -> str:

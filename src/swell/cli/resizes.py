@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from swell.api.job_words import held, seconds
+from swell.api.job_words import kept_for, told_span, told_verdict
 
 if TYPE_CHECKING:
     from swell.cli.clock import Times
     from swell.model.resize import Resize
 
-HEADINGS = ("AT", "SIZE", "WAIT", "COST", "HELD", "GAIN", "HOPED", "VERDICT", "WHY")
+HEADINGS = ("AT", "SIZE", "WAIT", "COST", "KEPT", "GAIN", "EXPECTED", "RESULT", "WHY")
 
 
 def resize_row(resize: Resize, times: Times) -> tuple[str, ...]:
@@ -18,11 +18,11 @@ def resize_row(resize: Resize, times: Times) -> tuple[str, ...]:
     return (
         times.clock(resize.at_s),
         f"{resize.before}->{resize.after}",
-        seconds(resize.wait_s),
-        seconds(resize.cost_s),
-        held(resize, "+"),
-        seconds(resize.gain_s, signed=True),
-        seconds(resize.expected_gain_s, signed=True),
-        resize.verdict,
+        told_span(resize.wait_s),
+        told_span(resize.cost_s),
+        kept_for(resize, " so far"),
+        told_span(resize.gain_s, signed=True),
+        told_span(resize.expected_gain_s, signed=True),
+        told_verdict(resize.verdict),
         resize.reason_code,
     )

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.durations import format_duration
 from swell.cli.destinations import check_files, writing
 from swell.cli.metrics import PICTURES
 from swell.cli.options import Json, State
@@ -19,6 +18,7 @@ from swell.cli.output import print_json, print_table
 from swell.cli.resolve import find_job
 from swell.model.errors import InvalidInput
 from swell.model.failure import failure_sentence
+from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -182,4 +182,4 @@ def _rate(point: ThroughputPoint) -> str:
 
 def _whole(found: JobThroughput, point: ThroughputPoint) -> str:
     whole_s = found.whole_s(point)
-    return "-" if whole_s is None else format_duration(whole_s)
+    return "-" if whole_s is None else span(whole_s)

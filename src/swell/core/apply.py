@@ -273,12 +273,12 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     record.learn_length(state.profiles.one_for(event.profile))
     if record.progress.total_steps is None:
         record.status.message = _endless(record)
-        state.end(record, Phase.FAILED, "failed", f"failed: how long it is cannot be known; {_where(record)}")
+        state.end(record, Phase.FAILED, "failed", f"how long it is cannot be known; {_where(record)}")
         return
     state.learn_profile(record, event.profile)
     state.costs.upper.learn_groups(event.profile.group_launch_s)
     after_s = event.at_s - record.submitted_s
-    after = f", known {after_s:.1f} s after its submission" if after_s >= LEAST_TRIAL_S else ""
+    after = f", known {span(after_s)} after its submission" if after_s >= LEAST_TRIAL_S else ""
     state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")
     learn_least(state, record, event.profile.least_workers)
     for found in record.findings:
@@ -302,7 +302,7 @@ def _(event: ProfilingFailed, state: HeadState, record: JobRecord) -> None:
     record.backoff.cause = event.message
     if event.outcome is not Outcome.LOST:
         why = failure_sentence(event.message) or "no reason was told"
-        text = f"failed in its trial run: {why}; {_where(record)}"
+        text = f"its trial run failed: {why}; {_where(record)}"
         state.end(record, Phase.FAILED, "failed", text)
     elif state.lacks_nodes(record):  # what it waits for is told instead
         record.is_profiling = False
@@ -646,7 +646,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
         why = failure_sentence(record.status.message) or "it ended with an error"
-        state.end(record, Phase.FAILED, "failed", f"failed: {why}; {_where(record)}", event.at_s)
+        state.end(record, Phase.FAILED, "failed", f"{why}; {_where(record)}", event.at_s)
     elif is_reclaimed:  # through no fault of the job: it may go on elsewhere at once, however often
         record.tenure.take()
         why = "lost all its workers, whose devices left the cluster, or were about to,"

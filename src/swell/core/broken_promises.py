@@ -67,7 +67,7 @@ def cause(state: HeadState, record: JobRecord) -> str:
     if not found and slowdown > LEAST_SLOWDOWN:
         found = [_told_slowness(slowdown, made)]
     if not found and made.changes_s:
-        found = [f"its starts and resizes took {made.changes_s:.1f} s since the promise"]
+        found = [f"its starts and resizes took {span(made.changes_s)} since the promise"]
     return ", ".join(found) or UNKNOWN
 
 

@@ -24,7 +24,7 @@ def note_save_time(state: HeadState, record: JobRecord, save_s: float) -> None:
     record.told_interval_s = chosen_s
     bound = {LEAST_S: ", the shortest interval", MOST_S: ", the longest interval"}.get(chosen_s, "")
     text = (
-        f"is saved every {span(chosen_s)}{bound}: a checkpoint takes {save_s:.2g} s from training, and "
+        f"is saved every {span(chosen_s)}{bound}: a checkpoint takes {span(save_s)} from training, and "
         f"unsaved training is expected to be lost once in {span(mean_s)}"
     )
     state.tell(record, "checkpoints", text)

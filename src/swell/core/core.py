@@ -43,6 +43,7 @@ from swell.model.command import (
 from swell.model.deadline_state import PLANNED_LATE
 from swell.model.event import Event, NodeLost, NodeWarned
 from swell.model.job import AfterRefusal, Phase
+from swell.model.lengths import span
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
 from swell.model.quota import Quotas
@@ -214,7 +215,7 @@ class Core:
             self._state.touch(record)
 
     def _late(self) -> str:
-        return f"it came to no end of its step within {self._settings.yield_s:g} s"
+        return f"it came to no end of its step within {span(self._settings.yield_s)}"
 
     def _next_late_s(self, plan: Plan) -> float:
         """When the patience with the next one ends that is to give up devices, if it does."""

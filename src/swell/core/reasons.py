@@ -13,6 +13,7 @@ from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.core.hysteresis import GAIN_OVER_COST, SteadiedSizes
 from swell.model.counted import told_devices, told_workers
 from swell.model.deadline_state import NOWHERE
+from swell.model.lengths import span
 from swell.model.plan import Allocation, Placement, Reason
 from swell.model.quota import NO_QUOTA
 from swell.model.snapshot import Snapshot
@@ -116,10 +117,9 @@ class PlanAccount:
         saves_s, cost_s = float(self.steadied.gain_s[row]), float(snapshot.resize_cost_s[row])
         if self.allocation.floor[row] <= snapshot.held_workers[row]:
             if snapshot.now_s < snapshot.changed_s[row] + snapshot.min_hold_s:
-                return (
-                    f"resized less than {snapshot.min_hold_s:g} s ago; may grow to {want} later if that pays"
-                )
+                ago = span(snapshot.min_hold_s)
+                return f"resized less than {ago} ago; may grow to {want} later if that pays"
             if saves_s <= GAIN_OVER_COST * cost_s:
-                saves = f"growing to {want} would save {max(saves_s, 0.0):.2g} s"
-                return f"{saves}, less than {GAIN_OVER_COST:g} times the {cost_s:.2g} s that a resize costs"
+                saves = f"growing to {want} would save {span(max(saves_s, 0.0))}"
+                return f"{saves}, less than {GAIN_OVER_COST:g} times the {span(cost_s)} that a resize costs"
         return f"no free devices to grow to {want}, or the job is about to end or be resized"

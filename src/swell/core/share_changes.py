@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from swell.model.lengths import span
 from swell.model.resource import Resource
 from swell.model.target import Configuration
 from swell.model.view import Story
@@ -52,7 +53,7 @@ class ShareChanges(msgspec.Struct, frozen=True, kw_only=True):
         """The line, at the time of the latest change."""
         text = f"its {self.resource.noun} share went from {_told(self.before)} to {_told(self.latest)}"
         if self.num > 1:
-            text += f" in {self.num} changes within {self.until_s - self.since_s:.3g} s"
+            text += f" in {self.num} changes within {span(self.until_s - self.since_s)}"
             text += f", between {_told(self.least)} and {_told(self.most)}"
         return Story(at_s=self.until_s, code="share", text=text)
 

@@ -65,7 +65,7 @@ def suspected(ahead_s: float) -> str:
     way = "ahead of" if ahead_s > 0 else "behind"
     return (
         f"the machine's clock is {span(ahead_s)} {way} the platform's; deadlines follow it once that has "
-        f"lasted for {LASTS_S:g} s"
+        f"lasted for {span(LASTS_S)}"
     )
 
 

@@ -16,6 +16,7 @@ from swell.live.job_folders import JobFolders
 from swell.model.errors import KeyConflict, Unavailable
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
+from swell.model.lengths import span
 from swell.model.view import SubmitResult
 from swell.wire.checkpoint_files import steps_in
 
@@ -177,7 +178,7 @@ def result_of(receipt: Future[bool], doubt: str) -> bool:
         return receipt.result(TAKEN_WITHIN_S)
     except TimeoutError as error:
         raise Unavailable(
-            f"{doubt}: the scheduler did not take it within {TAKEN_WITHIN_S:g} s; look at daemon.log and "
+            f"{doubt}: the scheduler did not take it within {span(TAKEN_WITHIN_S)}; look at daemon.log and "
             "`swell jobs` before you ask again"
         ) from error
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
 from swell.arrays import FloatArray, IntArray
+from swell.model.lengths import span
 from swell.model.options import Options
 from swell.model.resource import Resource
 from swell.model.snapshot import Memory
@@ -36,7 +36,7 @@ class Refusal:
         """The text and the offer."""
         if self.earliest_deadline_s is None:
             return self.text
-        return f"{self.text}; one in {math.ceil(self.earliest_deadline_s - now_s)} s would be promised"
+        return f"{self.text}; one in {span(self.earliest_deadline_s - now_s)} would be promised"
 
 
 class Account(Protocol):

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from swell.arrays import BoolArray, FloatArray, IntArray
 from swell.compiled import suited
+from swell.model.lengths import span
 from swell.model.options import NO_OPTION, Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -127,7 +128,7 @@ class BFTrainer(Policy):
         )
         option, is_kept = _better_of(snapshot, best, value, nothing)
         limit = "; the search reached its limit of work" if not best.is_proven else ""
-        has = f"worth most over the next {forward_s:.0f} s, less what changes cost{limit}"
+        has = f"worth most over the next {span(forward_s)}, less what changes cost{limit}"
         if is_kept:
             has = "the search for a better map reached its limit of work, so all sizes stay"
         return chosen_without_promises(

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta
 
 from swell.arrays import BoolArray, FloatArray, IntArray
+from swell.model.lengths import span
 from swell.model.options import Options
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -130,7 +131,7 @@ class Hu(Policy):
             snapshot.arrival_order,
             lambda row: why if is_planned[row] else "it was at the front of the queue, and devices were free",
             "all jobs together get further if others have the devices; the next plan is made within "
-            f"{self.period_s:.0f} s",
+            f"{span(self.period_s)}",
         )
         return replace(answer, memory=memory_of(snapshot, workers))
 

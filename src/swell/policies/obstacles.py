@@ -8,6 +8,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.counted import told_devices
+from swell.model.lengths import span
 from swell.model.plan import Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
@@ -38,9 +39,9 @@ class Obstacles:
 
     def __str__(self) -> str:
         """Text for a sentence, after the deadline that is asked for."""
-        costs = wording.seconds(self.train_s)
+        costs = span(self.train_s)
         if self.start_s > 0.0:
-            costs = f"{wording.seconds(self.start_s)} to start and {costs}"
+            costs = f"{span(self.start_s)} to start and {costs}"
         own = f"it needs {costs} of training with {_count(self.workers, 'worker')}"
         if self.alone_s > self.window_s:
             return own
@@ -52,7 +53,7 @@ class Obstacles:
         return f"{own}, and {taken} {self.promised_share:.0%} of all device time until then{self._resizes()}"
 
     def _resizes(self) -> str:
-        return f"; each resize may take {wording.seconds(self.resize_s)}" if self.resize_s > 0.0 else ""
+        return f"; each resize may take {span(self.resize_s)}" if self.resize_s > 0.0 else ""
 
 
 def obstacles(snapshot: Snapshot, levels: Levels, row: int, window_s: float, promised: IntArray) -> Obstacles:
@@ -107,10 +108,10 @@ def refusal(
     if window_s <= 0.0:
         text = "its deadline has passed"
     elif objection:
-        text = f"its deadline in {window_s:.0f} s is not promised: {objection}"
+        text = f"its deadline in {span(window_s)} is not promised: {objection}"
     else:
         found = obstacles(snapshot, levels, row, window_s, promised)
-        text = f"its deadline in {window_s:.0f} s cannot be kept{how}: {found}{_quota(snapshot, row)}"
+        text = f"its deadline in {span(window_s)} cannot be kept{how}: {found}{_quota(snapshot, row)}"
     if offer_s is None:
         return Refusal(earliest_deadline_s=None, text=f"{text}; no deadline would be promised now")
     return Refusal(earliest_deadline_s=snapshot.now_s + offer_s, text=text)

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from swell.model.counted import told_devices, told_jobs, told_other_jobs, told_workers
+from swell.model.lengths import relative, span
 from swell.model.plan import Reason, Refusal
 from swell.model.snapshot import Snapshot
 from swell.solvers.queueing import NEVER_S
@@ -14,7 +15,7 @@ from swell.solvers.queueing import NEVER_S
 NO_SLACK = "is on track, but has no slack"
 #: Before the time in which a job will have ended, by the plan that gives the reason.
 EXPECTED = "expected to end"
-_EXPECTATION = re.compile(rf"[;,] {EXPECTED} (in [\d.]+ s|[\d.]+ s ago)")
+_EXPECTATION = re.compile(rf"[;,] {EXPECTED} [^;,:(]+")
 
 
 class LaterNeed(NamedTuple):
@@ -50,13 +51,13 @@ def keeps_promise(
             "boosted",
             f"has {told_workers(workers)}: ahead of schedule for {promise}, uses idle devices{needs}",
         )
-    more = f"plus {workers - floor} to finish {seconds(saved_s)} sooner"
+    more = f"plus {workers - floor} to finish {span(saved_s)} sooner"
     needed = f"{floor} needed now and {step}" if step else f"{floor} needed now"
     return Reason("boosted", f"has {told_workers(workers)}: {needed} for {promise}, {more}")
 
 
 def _later(later: LaterNeed | None) -> str:
-    return "" if later is None else f"{later.workers} in {seconds(later.in_s)}"
+    return "" if later is None else f"{later.workers} in {span(later.in_s)}"
 
 
 def barely_keeps_promise(workers: int, until_s: float) -> Reason:
@@ -66,28 +67,28 @@ def barely_keeps_promise(workers: int, until_s: float) -> Reason:
 
 def promise_can_wait(until_s: float, starts_s: float) -> Reason:
     """A promised job whose plan begins later."""
-    return Reason("waiting", f"waits: {_promise(until_s)} needs no workers for {seconds(starts_s)}")
+    return Reason("waiting", f"waits: {_promise(until_s)} needs no workers for {span(starts_s)}")
 
 
 def at_risk(workers: int, until_s: float, ends_s: float) -> Reason:
     """A promise that does not fit any more, by belief."""
     has = _has_most(workers) if workers else "waits for devices"
-    end = "none of its allowed sizes fits" if ends_s >= NEVER_S else f"{EXPECTED} {_in(ends_s)}"
+    end = "none of its allowed sizes fits" if ends_s >= NEVER_S else f"{EXPECTED} {relative(ends_s)}"
     return Reason("at_risk", f"{has}: {_promise(until_s)} is at risk, {end}")
 
 
 def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason:
     """A job that runs on what promises leave."""
-    end = f"{EXPECTED} {_in(ends_s)}"
+    end = f"{EXPECTED} {relative(ends_s)}"
     if workers == smallest:
         return Reason("sharing", f"has {told_workers(workers)}, its minimum; {end}")
-    more = f"plus {workers - smallest} to finish {seconds(saved_s)} sooner"
+    more = f"plus {workers - smallest} to finish {span(saved_s)} sooner"
     return Reason("boosted", f"has {told_workers(workers)}: minimum {smallest}, {more}; {end}")
 
 
 def gets(workers: int, why: str, ends_s: float) -> Reason:
     """A job that has what a simple rule gives it."""
-    return Reason("sharing", f"has {told_workers(workers)}: {why}; {EXPECTED} {_in(ends_s)}")
+    return Reason("sharing", f"has {told_workers(workers)}: {why}; {EXPECTED} {relative(ends_s)}")
 
 
 def waits(for_what: str, starts_s: float, num_higher: int = 0) -> Reason:
@@ -97,7 +98,7 @@ def waits(for_what: str, starts_s: float, num_higher: int = 0) -> Reason:
         num_higher: running jobs whose priority is higher.
     """
     higher = f" ({told_jobs(num_higher)} of higher priority)" if num_higher else ""
-    return Reason("waiting", f"waits: {for_what}{higher}; expected to start {_in(starts_s)}")
+    return Reason("waiting", f"waits: {for_what}{higher}; expected to start {relative(starts_s)}")
 
 
 def promisable(snapshot: Snapshot) -> str:
@@ -152,19 +153,10 @@ def _has_most(workers: int) -> str:
 
 def _promise(until_s: float) -> str:
     if until_s >= 0:
-        return f"the promise to end within {seconds(until_s)}"
-    return f"the promise that ran out {seconds(-until_s)} ago"
-
-
-def _in(time_s: float) -> str:
-    return f"in {seconds(time_s)}" if time_s >= 0 else f"{seconds(-time_s)} ago"
+        return f"the promise to end within {span(until_s)}"
+    return f"the promise that ran out {span(-until_s)} ago"
 
 
 def without_expectation(reason: str) -> str:
     """The reason without the end that it expects, for pages that show that end elsewhere, and renew it."""
     return _EXPECTATION.sub("", reason)
-
-
-def seconds(time_s: float) -> str:
-    """A length of time, to a tenth of a second where it is short."""
-    return f"{time_s:.1f} s" if round(time_s, 1) < 10 else f"{time_s:.0f} s"

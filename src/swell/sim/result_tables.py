@@ -106,14 +106,14 @@ def _faults(truth: Truth) -> str:
     text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
     text += ", refused jobs tried without a promise" if truth.refused == "soft" else ""
     if (ends := truth.epoch_ends) is not None:
-        text += f", {ends.time_s:g} s after every {ends.num_steps:,} steps"
+        text += f", {span(ends.time_s)} after every {ends.num_steps:,} steps"
     if (sharing := truth.sharing) is not None:
         text += f", {truth.cores:g} cores a node by {sharing.cpu_shares}"
         text += f", interference {sharing.interference_share:g}" if sharing.interference_share else ""
     if (halving := truth.halving) is not None:
         text += f", trials compared at {halving.first:g} steps and every {halving.factor:g} times as many"
     text += f", reports every {span(truth.report_s)}" if truth.report_s else ""
-    text += f", a checkpoint takes {truth.save_s:g} s" if truth.save_s else ""
+    text += f", a checkpoint takes {span(truth.save_s)}" if truth.save_s else ""
     if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
         text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
     rates = ((name, getattr(truth.fault_rates, name)) for name in truth.fault_rates.__struct_fields__)

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from swell.model.lengths import span
 from swell.standby.contents import ChangedFiles
 from swell.standby.messages import ChangesMade, JournalEnded, JournalPart, ToStandby
 from swell.store.errors import StateError
@@ -93,7 +94,7 @@ class CopySender:
                 return
             self._changed.wait_for(lambda: self._num_taken >= number or not self._is_up_to_date, self._wait_s)
             if self._is_up_to_date and self._num_taken < number:
-                self._fall_behind(f"it took longer than {self._wait_s:g} s")
+                self._fall_behind(f"it took longer than {span(self._wait_s)}")
 
     def start(self, copy_journal: CopyJournal) -> None:
         """`copy_journal`: see `SqlJournal.copy`."""

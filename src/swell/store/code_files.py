@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
+from swell.model.lengths import span
+
 MIB = 2**20
 IGNORE_FILE = ".swellignore"
 #: Folders that hold no code of the user's; hidden folders are left out too.
@@ -109,7 +111,9 @@ class _Look:
     def too_long(self, folder: str) -> TooMuchCode:
         """The error that names what holds the look up."""
         seen = f"{self.num_seen} files were found so far, most of them in" if self.counts else "git looks at"
-        return TooMuchCode(f"to look for its code takes longer than {LOOK_S:g} s: {seen} {folder}. {REMEDY}")
+        return TooMuchCode(
+            f"to look for its code takes longer than {span(LOOK_S)}: {seen} {folder}. {REMEDY}"
+        )
 
 
 def _take(found: CodeFiles, path: str, is_tracked: bool, limits: CodeLimits) -> None:

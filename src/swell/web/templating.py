@@ -38,8 +38,15 @@ def render(name: str, values: Mapping[str, Any]) -> str:
 
 
 def clock(at_s: float | None) -> str:
-    """The time by this machine's clock, as `14:05:22`; a page's script puts its own in."""
-    return "\N{EN DASH}" if at_s is None else f"{datetime.fromtimestamp(at_s).astimezone():%H:%M:%S}"
+    """The time by this machine's clock, as `14:05:22`, on another day `Jan 15 14:05`.
+
+    A page's script puts its own in.
+    """
+    if at_s is None:
+        return "\N{EN DASH}"
+    at = datetime.fromtimestamp(at_s).astimezone()
+    is_today = at.date() == datetime.now().astimezone().date()
+    return f"{at:%H:%M:%S}" if is_today else f"{at:%b} {at.day} {at:%H:%M}"
 
 
 def iso(at_s: float) -> str:

@@ -29,6 +29,7 @@ from swell.api.page.platform_rows import (
     StoryRow,
     TenantRow,
     Totals,
+    changes_only,
     node_rows,
     story_row,
     tenant_rows,
@@ -251,7 +252,7 @@ class PageFeed:
     def _take_stories(self, found: BoardChanges, delta: dict[str, Any]) -> None:
         told = [
             story_row(job_id, story, row.name if (row := self._rows.get(job_id)) else job_id)
-            for job_id, story in found.stories[-MAX_STORIES:]
+            for job_id, story in changes_only(found.stories)[-MAX_STORIES:]
         ]
         if told:
             self._stories.extend(told)

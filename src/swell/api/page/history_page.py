@@ -38,13 +38,16 @@ MANY_PERIODS = 100
 #: Bars of a chart and rows of its table, the newest: 31 days by the hour.
 MOST_PERIODS = 744
 
+#: Of charts, the largest first.
+UNITS = (("h", HOUR_S), ("min", 60.0), ("s", 1.0))
+
 
 class EndedRow(msgspec.Struct, frozen=True, kw_only=True):
     """One ended job."""
 
     job: JobRow
     length: str  #: from its first step to its end
-    device_hours: float
+    device_time: str
     resizes: int
     pause: str
     saved: str
@@ -69,7 +72,14 @@ class HistoryPage:
             found = self._found(wanted, before)
         except (ValueError, UnknownJob) as error:
             fault, found = str(error.args[0]), _nothing()
-        values = {"wanted": wanted, "fault": fault, "is_first": not before, **_choices(), **found}
+        values = {
+            "span": span,
+            "wanted": wanted,
+            "fault": fault,
+            "is_first": not before,
+            **_choices(),
+            **found,
+        }
         status = 422 if fault else 200
         return HTMLResponse(render("history.html", {**self._base_values(request), **values}), status)
 
@@ -101,7 +111,7 @@ def _row(view: JobView, now_s: float) -> EndedRow:
     return EndedRow(
         job=job_row(view, now_s),
         length=NOTHING if began_s is None or ended_s is None else span(ended_s - began_s),
-        device_hours=device_s(view) / HOUR_S,
+        device_time=span(device_s(view)),
         resizes=view.resizes,
         pause=span(view.resize_pause_s) if view.resizes else NOTHING,
         saved=span(view.resize_saved_s) if view.resizes else NOTHING,
@@ -149,11 +159,8 @@ def _charts(periods: Sequence[OutcomePeriod], period_s: float) -> dict[str, Any]
             _bars("kept", [period.outcome.promises_kept for period in periods]),
             _bars("missed", [period.outcome.promises_missed for period in periods]),
         ],
-        "devices": [_bars("device hours", _hours(periods, "device_s"), "h")],
-        "resizes": [
-            _bars("paused", _hours(periods, "pause_s"), "h"),
-            _bars("saved by growing", _hours(periods, "saved_s"), "h"),
-        ],
+        "devices": _lengths(periods, {"device time": "device_s"}),
+        "resizes": _lengths(periods, {"paused": "pause_s", "saved by growing": "saved_s"}),
     }
 
 
@@ -161,8 +168,15 @@ def _bars(label: str, values: Sequence[float], unit: str = "") -> dict[str, Any]
     return {"label": label, "values": list(values)} | ({"unit": unit} if unit else {})
 
 
-def _hours(periods: Sequence[OutcomePeriod], field: str) -> list[float]:
-    return [float(f"{getattr(period.outcome, field) / HOUR_S:.5g}") for period in periods]
+def _lengths(periods: Sequence[OutcomePeriod], fields: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Bars of lengths of time by their labels, in the largest unit of which the longest is some."""
+    of = {label: [getattr(period.outcome, field) for period in periods] for label, field in fields.items()}
+    most_s = max((abs(value) for values in of.values() for value in values), default=0.0)
+    unit, unit_s = next(found for found in UNITS if most_s >= 2.0 * found[1] or found is UNITS[-1])
+    return [
+        _bars(label, [float(f"{value / unit_s:.5g}") for value in values], unit)
+        for label, values in of.items()
+    ]
 
 
 def _has_any(total: OutcomeSums) -> dict[str, bool]:

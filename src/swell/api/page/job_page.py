@@ -19,7 +19,7 @@ from swell.api.job_throughput import throughput_of
 from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.job_files import NotShown, checkpoint_path, read_code, read_code_text
 from swell.api.page.job_parts import JobParts
-from swell.api.page.job_rows import SIGNS, JobRow, job_row
+from swell.api.page.job_rows import ENDS, SIGNS, JobRow, job_row
 from swell.api.page.job_watch import latest_sizes
 from swell.model.errors import WrongPhase
 from swell.model.throughput import JobThroughput
@@ -119,6 +119,7 @@ def _state(view: JobView, row: JobRow, now_s: float) -> dict[str, Any]:
         "version": __version__,
         "now_s": now_s,
         "signs": SIGNS,
+        "ends": list(ENDS.values()),
         "row": msgspec.to_builtins(row),
         "sizes": latest_sizes(view),
     }

@@ -10,6 +10,7 @@ from swell.api import job_words
 from swell.api.control import Control, UnknownJob
 from swell.api.page.job_files import read_checkpoints
 from swell.api.page.job_rows import JobRow
+from swell.api.page.platform_rows import changes_only
 from swell.api.page.state_option import state_option
 from swell.api.resubmission import is_undone
 from swell.model.event import JobSubmitted
@@ -89,7 +90,8 @@ class JobParts:
         return {"facts": told, "moments": job_words.moments(view, self._control.now_s())}
 
     def _story(self, job_id: str) -> dict[str, Any]:
-        stories = self._control.stories(job_id)
+        told = changes_only((job_id, story) for story in self._control.stories(job_id))
+        stories = [story for _, story in told]
         return {
             "stories": list(reversed(stories[-MOST_STORIES:])),
             "num_older_stories": max(0, len(stories) - MOST_STORIES),

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from swell.api.job_words import done_share, is_ended_before, told_findings
+from swell.api.job_words import done_share, findings_by_effect, is_ended_before
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
 from swell.model.failure import failure_sentence
 from swell.model.job import Phase
@@ -83,11 +83,22 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     reason: str  #: without the end that is expected, which `expected_s` is
     message: str
     warnings: tuple[str, ...]
+    known: tuple[str, ...]  #: what its trial run found that does not limit it
+
+    @property
+    def short_id(self) -> str:
+        """What tells it from jobs of its name."""
+        return self.id.removeprefix(f"{self.name}-")
 
     @property
     def sign(self) -> str:
         """Its standing in words."""
         return SIGNS[self.standing]
+
+    @property
+    def phase_beside_sign(self) -> str:
+        """Its phase where its sign does not say it."""
+        return "" if self.standing in ENDS.values() else self.phase
 
     @property
     def done_text(self) -> str:
@@ -135,6 +146,7 @@ BLANK = JobRow(
     reason="",
     message="",
     warnings=(),
+    known=(),
 )
 
 
@@ -148,6 +160,7 @@ def job_row(
     """
     loss = view.loss if view.loss is not None and math.isfinite(view.loss) else None
     done = done_share(view)
+    limits, known = findings_by_effect(view)
     return JobRow(
         id=view.id,
         name=view.name,
@@ -176,7 +189,8 @@ def job_row(
         changes=_changes(view, now_s),
         reason=without_expectation(view.reason),
         message=failure_sentence(view.message),
-        warnings=(*told_findings(view), *(f"{about}: {text}" for about, text in view.warnings.items())),
+        warnings=(*limits, *(f"{about}: {text}" for about, text in view.warnings.items())),
+        known=known,
     )
 
 
@@ -210,7 +224,7 @@ def _final_standing(view: JobView) -> str:
 def _wanted(view: JobView) -> str:
     if view.phase.is_end or view.least_workers == view.max_workers:
         return ""
-    most = "+" if view.max_workers is None else f"{NOTHING}{view.max_workers}"
+    most = " or more" if view.max_workers is None else f"{NOTHING}{view.max_workers}"
     return f"{view.least_workers}{most}"
 
 

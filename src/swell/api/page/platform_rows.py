@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -105,6 +105,28 @@ class StoryRow(msgspec.Struct, frozen=True, kw_only=True):
 
 def story_row(job_id: str, story: Story, name: str) -> StoryRow:
     return StoryRow(at_s=math.floor(story.at_s), job_id=job_id, job=name, code=story.code, text=story.text)
+
+
+#: Codes of lines that change nothing a job has, or that say that what was decided is done.
+NO_CHANGE = frozenset({"checkpoints", "resized", "started"})
+
+
+def changes_only(stories: Iterable[tuple[str, Story]]) -> list[tuple[str, Story]]:
+    """Return one line a change: without those of NO_CHANGE, and without a reason that its decision repeats.
+
+    `swell explain` shows all lines.
+    """
+    found: list[tuple[str, Story]] = []
+    decided: dict[str, Story] = {}
+    for job_id, story in reversed([*stories]):
+        later = decided.get(job_id)
+        if story.code == "decided":
+            decided[job_id] = story
+        elif later is not None and later.at_s == story.at_s and later.text.endswith(story.text):
+            continue
+        if story.code not in NO_CHANGE:
+            found.append((job_id, story))
+    return found[::-1]
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

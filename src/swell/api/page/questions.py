@@ -12,6 +12,7 @@ import msgspec
 
 from swell.api.page.question import Answer, HandedQuestion
 from swell.model.coding import encode
+from swell.model.lengths import span
 
 #: A forecast of a thousand jobs takes some seconds.
 LIMIT_S = 30.0
@@ -60,7 +61,7 @@ class Questions:
             if session in self._asking:
                 raise QuestionRefused(
                     "the last question of this page is still being answered, for "
-                    f"{self._limit_s:g} s at most; wait for it, then ask again"
+                    f"{span(self._limit_s)} at most; wait for it, then ask again"
                 )
             if len(self._asking) >= MOST_TOGETHER:
                 raise QuestionRefused(
@@ -76,7 +77,7 @@ class Questions:
     def _too_long(self, task: HandedQuestion) -> str:
         if task.state:
             return (
-                f"the forecast took longer than {self._limit_s:g} s and was stopped; ask on the command "
+                f"the forecast took longer than {span(self._limit_s)} and was stopped; ask on the command "
                 "line, which has no limit, or for less"
             )
-        return f"the job file took longer than {self._limit_s:g} s to read; submit it in parts"
+        return f"the job file took longer than {span(self._limit_s)} to read; submit it in parts"

@@ -10,6 +10,7 @@ from swell.executors.gang import workers
 from swell.executors.gang.hang_detection import busy, describe, not_come
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
+from swell.model.lengths import span
 
 
 def hurry(live: GangRuntime) -> None:
@@ -25,10 +26,10 @@ def hurry(live: GangRuntime) -> None:
     if live.gang.suspension.is_out:
         outcome = "it is saved when the step has ended"
     else:
-        outcome = _do_without(live, f"{who}, and came to no step boundary within {limit_s:g} s")
+        outcome = _do_without(live, f"{who}, and came to no step boundary within {span(limit_s)}")
     if not live.is_lateness_told:
         live.is_lateness_told = True
-        live.replies.warn(f"a change of the gang has waited for {limit_s:g} s: {who}; {outcome}")
+        live.replies.warn(f"a change of the gang has waited for {span(limit_s)}: {who}; {outcome}")
 
 
 def _is_due(live: GangRuntime, limit_s: float) -> bool:

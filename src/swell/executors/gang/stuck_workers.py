@@ -11,6 +11,7 @@ from swell.executors.gang.hang_detection import describe, is_deadlocked, waited_
 from swell.executors.gang.member import Member
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome
+from swell.model.lengths import span
 
 
 def kill_stuck(live: GangRuntime) -> None:
@@ -20,9 +21,9 @@ def kill_stuck(live: GangRuntime) -> None:
     stuck = waited_for(live.roster, limit_s, _is_ordered(live, limit_s), has_started)
     if stuck:
         who = describe(stuck, live.gang.formation.group)
-        _strike(live, stuck, f"{who}; others had waited for it for {limit_s:g} s, and it was killed")
+        _strike(live, stuck, f"{who}; others had waited for it for {span(limit_s)}, and it was killed")
     elif recovery.is_at_rest(live, limit_s) and is_deadlocked(live.roster, limit_s):
-        why = f"all workers had waited for each other for {limit_s:g} s: their group was broken off"
+        why = f"all workers had waited for each other for {span(limit_s)}: their group was broken off"
         _strike(live, [], why)
         if not live.gang.is_ending:
             recovery.break_off(live, why)

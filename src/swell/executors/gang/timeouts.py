@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from swell.executors.exit_status import HOST_LOST, NOT_LEASED, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.member import Member, State
 from swell.model.failure import LOG_ENDS
+from swell.model.lengths import span
 from swell.wire.environ import EXIT_STOPPED
 
 #: A joiner that reads a stream up to where the others are has so many times `ready_s`.
@@ -54,7 +55,7 @@ def overdue(
         return KillReason(silent(member, timeouts), False)
     if member.left_s is not None and now_s - member.left_s > timeouts.leave_s:
         return KillReason(
-            f"worker {member.number} did not exit within {timeouts.leave_s:g} s and was killed", False
+            f"worker {member.number} did not exit within {span(timeouts.leave_s)} and was killed", False
         )
     return None
 
@@ -78,7 +79,7 @@ def is_silent(member: Member, now_s: float, timeouts: Timeouts) -> bool:
 
 
 def silent(member: Member, timeouts: Timeouts) -> str:
-    return f"worker {member.number} gave no sign of life for {timeouts.silence_s:g} s and was killed"
+    return f"worker {member.number} gave no sign of life for {span(timeouts.silence_s)} and was killed"
 
 
 def stopped(member: Member) -> str:
@@ -87,7 +88,7 @@ def stopped(member: Member) -> str:
 
 def never_called(script: str, limit_s: float) -> str:
     return (
-        f"script {script} did not call swell.train.elastic within {limit_s:g} s; call it before the "
+        f"script {script} did not call swell.train.elastic within {span(limit_s)}; call it before the "
         "training loop, after only what is needed to build model, optimizer and data, or submit the job with "
         "elasticity 'restart'"
     )
@@ -115,7 +116,7 @@ def unmeasured(script: str) -> str:
 
 
 def cut_off(passed_s: float) -> str:
-    return f"succeeded, but its last lines were cut off after {passed_s:.0f} s"
+    return f"succeeded, but its last lines were cut off after {span(passed_s)}"
 
 
 def is_fault_of_script(status: int) -> bool:

@@ -56,6 +56,7 @@ from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.failure import LOG_ENDS
 from swell.model.findings import JobFinding
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, Profile
+from swell.model.lengths import span
 from swell.wire import messages
 from swell.wire.findings import ScriptFinding, not_compared
 
@@ -654,13 +655,13 @@ class Trial:
     def _too_long(self, part: TrialPart, is_started: bool) -> str:
         limit_s = self._settings.trial_s
         if not is_started:
-            return f"no process for a worker was there within {limit_s:g} s; see `zygote.log`"
+            return f"no process for a worker was there within {span(limit_s)}; see `zygote.log`"
         if part.size is not None:
-            return f"it took longer than {limit_s:g} s"
+            return f"it took longer than {span(limit_s)}"
         if self._start_s is None:
             return never_called(self._job.spec.entry, limit_s)
         return (
-            f"the trial run of {self._job.spec.entry} took longer than {limit_s:g} s; a step at "
+            f"the trial run of {self._job.spec.entry} took longer than {span(limit_s)}; a step at "
             "the full global batch must take seconds at most: raise the smallest number of workers, or lower "
             "the batch"
         )

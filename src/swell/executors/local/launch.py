@@ -24,6 +24,7 @@ from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
 from swell.executors.local.protocol import AgentAddress
+from swell.model.lengths import span
 
 #: An agent needs half a second; a machine under load more, and one whose workers are still dying too.
 START_S = 30.0
@@ -126,7 +127,7 @@ def await_address(
             )
         if time.monotonic() > deadline_s:
             process.kill()
-            raise AgentError(f"the agent did not begin within {START_S:g} s; see {log}")
+            raise AgentError(f"the agent did not begin within {span(START_S)}; see {log}")
         time.sleep(POLL_S)
 
 
@@ -185,7 +186,7 @@ def await_all_gone(state_dir: Path, limit_s: float) -> None:
         while not try_lock(descriptor):
             if time.monotonic() > deadline_s:
                 raise AgentError(
-                    f"processes of {state_dir} are still there after {limit_s:g} s; "
+                    f"processes of {state_dir} are still there after {span(limit_s)}; "
                     f"`fuser {lock_path(state_dir)}` names them"
                 )
             time.sleep(POLL_S)

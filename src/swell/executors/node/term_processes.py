@@ -15,6 +15,7 @@ from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.files.forwarded_log import ForwardedLog
 from swell.executors.local.lines import LineLink
+from swell.model.lengths import span
 from swell.wire.messages import Hello
 
 #: For a zygote to tell that its workers have ended; then it is killed, and they with it. Well within the
@@ -70,7 +71,7 @@ class LocalTermProcesses:
             return
         self._has_offered = True
         self._offer()
-        what = f"modules are not imported after {WARM_WITHIN_S:g} s" if is_cold else "modules are imported"
+        what = f"modules are not imported after {span(WARM_WITHIN_S)}" if is_cold else "modules are imported"
         log.info("%s: the devices of this host are offered", what)
         self._offered(self)
 

@@ -14,6 +14,7 @@ import msgspec
 
 from swell.executors.ray.messages import Connected, FromBridge, NodesRead, ReturnAll, ToBridge, Unconnected
 from swell.executors.ray.options import RayOptions
+from swell.model.lengths import span
 from swell.wire.lines import NO_MESSAGE
 
 MODULE = "swell.executors.ray.bridge_process"
@@ -54,7 +55,7 @@ class BridgeClient:
         except TimeoutError:
             await self._end()
             raise CannotConnect(
-                f"Ray at {self._address!r} did not answer within {CONNECT_S:g} s; the head of the cluster "
+                f"Ray at {self._address!r} did not answer within {span(CONNECT_S)}; the head of the cluster "
                 "must be up and reachable from here: see `ray status`, or name another with --address"
             ) from None
         self._keeping = asyncio.get_running_loop().create_task(self._keep())

@@ -13,6 +13,7 @@ from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.join_warnings import Probe
 from swell.executors.remote.opening import Join
 from swell.executors.remote.transient_messages import FactsAsked, FactsTold
+from swell.model.lengths import span
 
 #: A host with GPUs imports torch to look for NCCL, which takes seconds, on a busy machine more.
 FACTS_WITHIN_S = 30.0
@@ -98,7 +99,7 @@ class Examinations:
             if not question.conversation.has_line:
                 self._tell(number, "its line to the head broke when it was asked")
             elif self._now_s() >= question.until_s:
-                self._tell(number, f"it has not answered within {FACTS_WITHIN_S:g} s")
+                self._tell(number, f"it has not answered within {span(FACTS_WITHIN_S)}")
 
     def _tell_whole(self, number: int) -> None:
         question = self._questions[number]

@@ -21,6 +21,7 @@ from swell.executors.remote.certificate import controller_context
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, why_not_understood
 from swell.executors.remote.token_list import TokenList, revoked
+from swell.model.lengths import span
 from swell.wire.lines import NO_MESSAGE
 
 #: From the connection to the end of the first line, TLS and all.
@@ -131,7 +132,7 @@ class JoinListener:
                 )
                 await line.is_decided.wait()
         except TimeoutError:
-            why = f"no join message came within {OPENING_S:g} s; that is the limit here: try again"
+            why = f"no join message came within {span(OPENING_S)}; that is the limit here: try again"
             line.refuse(why, is_final=False)
             self._tell(address, "it did not say in time who it is")
         except asyncio.CancelledError as error:

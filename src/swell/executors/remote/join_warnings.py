@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from swell.executors.remote.opening import Join
+from swell.model.lengths import span
 
 #: A host whose clock differs by less need not be told of.
 CLOCK_SKEW_S = 30.0
@@ -26,7 +27,7 @@ def about_clock(join: Join) -> str:
         return ""
     which = "ahead of" if skew_s > 0 else "behind"
     return (
-        f"its clock is {abs(skew_s):.0f} s {which} the head's; leases and deadlines do not depend on it, "
+        f"its clock is {span(abs(skew_s))} {which} the head's; leases and deadlines do not depend on it, "
         "times in files and logs there do: set it"
     )
 
@@ -66,7 +67,7 @@ async def _reach(address: str, port: int, told: Callable[[str], None]) -> None:
             with suppress(OSError):
                 await line.wait_closed()
     except TimeoutError:
-        why = f"no answer within {REACH_S:g} s"
+        why = f"no answer within {span(REACH_S)}"
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
     told(why)

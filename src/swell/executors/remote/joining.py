@@ -20,6 +20,7 @@ from swell.executors.remote.opening import (
     JoinRefused,
     Opening,
 )
+from swell.model.lengths import span
 from swell.wire.lines import NO_MESSAGE
 
 #: From the first packet to the controller's answer.
@@ -68,7 +69,7 @@ async def join(
             line.send(msgspec.structs.replace(join, **secret))
             answer = await line.answer
     except TimeoutError as error:
-        why = f"{head} did not answer within {JOIN_S:g} s; a host must reach it: check address and network"
+        why = f"{head} did not answer within {span(JOIN_S)}; a host must reach it: check address and network"
         raise CannotJoin(why) from error
     except ssl.SSLError as error:
         raise CannotJoin(

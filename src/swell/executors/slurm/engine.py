@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from swell.executors.engine import Engine, InvalidEngine
+from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
@@ -98,7 +99,7 @@ class SlurmEngine(Engine, kw_only=True):
             )
         if self.limit_s is not None and self.limit_s < LEAST_TIME_S:
             raise InvalidEngine(
-                f"--time {self.time}: a slice of {self.limit_s:g} s would end before its host has started "
+                f"--time {self.time}: a slice of {span(self.limit_s)} would end before its host has started "
                 f"and moved its work away again; name {LEAST_TIME_S / 60:g} minutes at least"
             )
         if self.num_devices < 1:

@@ -19,6 +19,7 @@ from swell.executors.slurm.columns import (
 )
 from swell.executors.slurm.refusals import remedy_of_refusal, remedy_of_silence, shortened
 from swell.executors.slurm.slurm_port import SlurmPartition, SlurmRead, SlurmUnreachable, SubmissionRefused
+from swell.model.lengths import span
 
 #: Slurm's own commands give up after 9 s where slurmctld is down, and after 49 s where munge is.
 LIMIT_S = 60.0
@@ -116,7 +117,7 @@ async def _run(words: Sequence[str], given: str | None = None) -> str:
             out, err = await process.communicate(given.encode() if given else None)
     except TimeoutError:
         raise SlurmUnreachable(
-            f"{words[0]} did not answer within {LIMIT_S:g} s; `scontrol ping` tells whether slurmctld is up"
+            f"{words[0]} did not answer within {span(LIMIT_S)}; `scontrol ping` tells whether slurmctld is up"
         ) from None
     finally:
         await _end(process)

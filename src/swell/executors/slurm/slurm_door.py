@@ -39,6 +39,7 @@ from swell.executors.slurm.slice_pool import PoolLimits, SlicePool
 from swell.executors.slurm.slurm_client import SlurmClient
 from swell.executors.slurm.slurm_port import SlurmPort, SlurmUnreachable, SubmissionRefused
 from swell.model.event import AnyEvent, NodeCleared, NodeEndKnown, NodeLost, NodeWarned
+from swell.model.lengths import span
 
 TOKEN = "slurm"  # noqa: S105 - its name
 #: Of this one, and of those that came after it was revoked.
@@ -96,7 +97,7 @@ class SlurmDoor(ListeningDoor):
         except SlurmUnreachable as error:
             self._tell_silence(str(error))
         except TimeoutError:
-            self._tell_silence(f"Slurm did not answer within {OPEN_S:g} s")
+            self._tell_silence(f"Slurm did not answer within {span(OPEN_S)}")
         try:
             make_output_folder(self._output, time.time())
         except OSError as error:

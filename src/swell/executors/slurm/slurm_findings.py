@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from swell.executors.slurm.slurm_client import SlurmClient
 from swell.executors.slurm.slurm_port import SlurmUnreachable, SubmissionRefused
 from swell.model.finding import Finding, bad, ok, warn
+from swell.model.lengths import span
 
 PROGRAMS = ("sbatch", "squeue", "sinfo", "scancel", "scontrol")
 #: From the first program to the last answer.
@@ -38,7 +39,7 @@ def slurm_findings(request: SliceRequest) -> list[Finding]:
         return [
             bad(
                 "slurm",
-                f"did not answer within {ASK_S:g} s",
+                f"did not answer within {span(ASK_S)}",
                 "see `scontrol ping` and `munge -n | unmunge`",
             )
         ]

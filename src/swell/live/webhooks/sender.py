@@ -200,7 +200,7 @@ class Sender:
             ):
                 return "" if answer.is_success else _told_of(answer.status_code)
         except TimeoutError:
-            return f"no answer within {ANSWER_WITHIN_S:g} s"
+            return f"no answer within {span(ANSWER_WITHIN_S)}"
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             return type(error).__name__
 

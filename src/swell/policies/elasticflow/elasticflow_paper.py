@@ -10,6 +10,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, IntArray
 from swell.compiled import suited
+from swell.model.lengths import span
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies import wording
@@ -126,7 +127,7 @@ def _dropped(snapshot: Snapshot, levels: Levels, row: int, admitted: IntArray) -
     if window_s <= 0.0:
         return Refusal(earliest_deadline_s=None, text="its deadline has passed")
     found = obstacles(snapshot, levels, row, window_s, admitted)
-    text = f"its deadline in {window_s:.0f} s cannot be kept: {found}; this policy names no other deadline"
+    text = f"its deadline in {span(window_s)} cannot be kept: {found}; this policy names no other deadline"
     return Refusal(earliest_deadline_s=None, text=text)
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from swell.arrays import FloatArray
+from swell.model.lengths import span
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.demand import RecentDemand, least_device_s
 from swell.policies.elasticflow.promises import Promises
@@ -189,7 +190,7 @@ class FairShares:
         own, rest = due.own[worst] / all_s[worst], left[worst] / all_s[worst]
         return (
             f"its tenant would be promised {own:.0%} of all device time of the next "
-            f"{due.until_s[worst]:.0f} s, more than its equal share among {bid.num_tenants} "
+            f"{span(due.until_s[worst])}, more than its equal share among {bid.num_tenants} "
             f"tenants ({1 / bid.num_tenants:.0%}) and more than would stay free for the "
             f"others ({rest:.0%})"
         )

@@ -24,13 +24,34 @@ export function clock(atS) {
   return `${at.toLocaleDateString(undefined, { month: "short", day: "numeric" })} ${time}`;
 }
 
-// `41 s`, `12 min`, `5.2 h`, `9 days`.
+// A length of time as people say it: `41 s`, `3 min 20 s`, `2 h 52 min`, `9 days 4 h`. As `lengths.span` of the daemon.
 export function span(seconds) {
   const length = Math.abs(seconds);
-  if (length < 100) return `${Math.round(length)} s`;
-  if (length < 6000) return `${Math.round(length / 60)} min`;
-  if (length < 48 * 3600) return `${(length / 3600).toFixed(1)} h`;
-  return `${Math.round(length / 86400)} days`;
+  if (length < 9.95) return fewSeconds(length);
+  if (length < 99.5) return `${length.toFixed(0)} s`;
+  if (length < 599.5) return inTwo(length, 60, "min", "s");
+  if (length < 3570) return `${(length / 60).toFixed(0)} min`;
+  if (length < 86370) return inTwo(length / 60, 60, "h", "min");
+  if (length < 864000) return inTwo(length / 3600, 24, "days", "h");
+  if (length < 2 * 31557600) return `${(length / 86400).toFixed(0)} days`;
+  return `${Math.round(length / 31557600).toLocaleString("en")} years`;
+}
+
+function fewSeconds(length) {
+  if (length < 0.0005) return "0 s";
+  return length < 0.0995 ? `${Number((1000 * length).toPrecision(2))} ms` : `${Number(length.toPrecision(2))} s`;
+}
+
+function inTwo(length, factor, unit, smallUnit) {
+  const whole = Math.round(length), large = Math.floor(whole / factor), small = whole % factor;
+  const name = large === 1 && unit === "days" ? "day" : unit;
+  return small ? `${large} ${name} ${small} ${smallUnit}` : `${large} ${name}`;
+}
+
+// `in 41 s`, `now`, `12 min ago`.
+export function relative(seconds) {
+  if (Math.abs(seconds) < 0.5) return "now";
+  return seconds > 0 ? `in ${span(seconds)}` : `${span(seconds)} ago`;
 }
 
 export function percent(share) {

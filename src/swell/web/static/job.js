@@ -6,7 +6,7 @@
 import { JobActions } from "/static/job_actions.js";
 import { JobCurves } from "/static/job_curves.js";
 import { JobLog } from "/static/job_log.js";
-import { clock, now, setNow, short, showTimes, span } from "/static/format.js";
+import { clock, now, relative, setNow, short, showTimes, span } from "/static/format.js";
 import { follow } from "/static/events.js";
 
 // Jobs that have ended with a deadline which counts.
@@ -38,7 +38,7 @@ function fill() {
   const sign = field("sign");
   sign.className = `sign ${job.standing}`;
   put("sign", state.signs[job.standing]);
-  put("phase", job.phase);
+  put("phase", state.ends.includes(job.standing) ? "" : job.phase);
   put("steps", job.steps.toLocaleString("en"));
   put("size", job.size === 0 ? "–" : String(job.size));
   put("wanted", job.wanted && `of ${job.wanted}`);
@@ -53,7 +53,7 @@ function fill() {
   fillDistances();
 }
 
-const distance = (atS) => (atS === null ? "" : atS > now() ? `in ${span(atS - now())}` : `${span(now() - atS)} ago`);
+const distance = (atS) => (atS === null ? "" : relative(atS - now()));
 
 function fillDistances() {
   const isOverdue = job.finished_s === null && job.expected_s !== null && job.expected_s < now() - 1;

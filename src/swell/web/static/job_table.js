@@ -1,6 +1,6 @@
 // The table of jobs: rows by id, each filled in from what the platform says of the job.
 
-import { clock, now, percent, short } from "/static/format.js";
+import { clock, now, percent, relative, short } from "/static/format.js";
 import { paint } from "/static/timeline.js";
 
 const GROUPS = { running: 0, starting: 0, stopping: 0, queued: 1 };
@@ -81,6 +81,7 @@ export class JobTable {
     name.textContent = job.name;
     name.href = `/jobs/${encodeURIComponent(job.id)}`;
     name.title = job.id;
+    put(row, "short-id", job.id.startsWith(`${job.name}-`) ? job.id.slice(job.name.length + 1) : job.id);
     const box = row.querySelector("input[name=job]");
     box.value = job.id;
     box.ariaLabel = `Compare ${job.name}`;
@@ -96,10 +97,26 @@ export class JobTable {
     put(row, "loss", short(job.loss));
     put(row, "reason", job.message || job.reason);
     put(row, "warnings", job.warnings.join("; "));
+    this.showKnown(row, job.known);
     putTime(row, "expected", job.finished_s ?? job.expected_s);
+    this.showTimeLeft(row, job);
     putTime(row, "deadline", job.deadline_s);
     this.drawBar(row, job);
     drawSpark(row.querySelector(".spark polyline"), job.spark);
+  }
+
+  showKnown(row, known) {
+    const place = field(row, "known");
+    place.hidden = known.length === 0;
+    const text = `${known.length} known ${known.length === 1 ? "difference" : "differences"}`;
+    if (place.firstElementChild.textContent !== text) place.firstElementChild.textContent = text;
+    place.lastElementChild.textContent = known.join("\n");
+  }
+
+  showTimeLeft(row, job) {
+    const isExpected = job.is_open && job.expected_s !== null;
+    const leftS = isExpected ? job.expected_s - now() : 0;
+    put(row, "expected-in", !isExpected ? "" : leftS < -1 ? "overdue" : relative(Math.max(leftS, 0)));
   }
 
   // Until the time that was offered has passed.

@@ -180,5 +180,8 @@ follow(state, takeDelta, takeState);
 setInterval(() => {
   if (document.hidden) return;
   drawChart();
-  for (const [id, row] of table.rows) table.showOffer(row, jobs.get(id));
+  for (const [id, row] of table.rows) {
+    table.showOffer(row, jobs.get(id));
+    table.showTimeLeft(row, jobs.get(id));
+  }
 }, 1000);

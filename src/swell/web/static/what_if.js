@@ -1,7 +1,7 @@
 // The view What if: asks for a forecast, and submits the job of the form.
 
 import { send } from "/static/events.js";
-import { clock, showTimes } from "/static/format.js";
+import { clock, showTimes, span } from "/static/format.js";
 import { quoted } from "/static/job_actions.js";
 
 const $ = (id) => document.getElementById(id);
@@ -111,7 +111,7 @@ function show(...parts) {
 async function during(word, work) {
   const buttons = form.querySelectorAll("button");
   const began = Date.now();
-  const tick = () => { $("progress").textContent = `${word}, ${Math.round((Date.now() - began) / 1000)} s`; };
+  const tick = () => { $("progress").textContent = `${word}, ${span(Math.round((Date.now() - began) / 1000))}`; };
   const timer = setInterval(tick, 1000);
   $("progress").textContent = `${word} …`;
   buttons.forEach((button) => { button.disabled = true; });

@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from swell.model.lengths import span
+
 #: A container starts in half a second, on a busy machine later. An engine that does not answer is down.
 RUN_WITHIN_S = 120.0
 ANSWER_WITHIN_S = 30.0
@@ -60,7 +62,7 @@ class ContainerEngine:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return EngineAnswer(ENGINE_FAILED, "", f"{self.name} did not answer within {limit_s:g} s")
+            return EngineAnswer(ENGINE_FAILED, "", f"{self.name} did not answer within {span(limit_s)}")
         except OSError as error:
             return EngineAnswer(ENGINE_FAILED, "", f"{self.program} cannot be run ({error.strerror})")
         lines = done.stderr.decode(errors="replace").strip().splitlines()

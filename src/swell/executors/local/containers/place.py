@@ -25,6 +25,7 @@ from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.namespaces import find_child, peer_pid
 from swell.executors.local.zygote.client import process_gone
 from swell.executors.local.zygote.place import ColdZygoteEnd, PlaceError
+from swell.model.lengths import span
 
 #: From the engine's word that a container runs until its Python must have called.
 CALL_WITHIN_S = 60.0
@@ -163,7 +164,7 @@ class ContainerPlace:
             gone.cancel()
         if has_ended:
             raise PlaceError(_ended_at_once(engine, self._image))
-        why = f"the python3 of container {order.name} did not call within {CALL_WITHIN_S:g} s"
+        why = f"the python3 of container {order.name} did not call within {span(CALL_WITHIN_S)}"
         raise PlaceError(ColdZygoteEnd(NOT_STARTED, why))
 
     def _hand_over(self, channel: socket.socket) -> None:
