@@ -41,6 +41,7 @@ from swell.model.job import DriftAction, EndCondition, MetricTarget
 from swell.model.target import Target
 from swell.tally import Tally, tally_of
 from swell.wire import messages as m
+from swell.wire.findings import ScriptFinding
 from swell.wire.numbers import Number
 
 
@@ -568,6 +569,16 @@ def test_checkpoints_that_were_damaged_are_a_standing_warning_and_no_longer_coun
     assert isinstance(warned, JobWarned)
     assert (warned.about, warned.message) == ("damaged checkpoint", "of step 80 is damaged")
     assert made.gang.gang.saved_steps == 40
+
+
+def test_what_a_worker_has_found_of_its_script_is_a_standing_warning() -> None:
+    made = running(2)
+    made.events.clear()
+    for worker in (0, 1):  # each finds the same
+        found = ScriptFinding(name="module-hooks", text="hooks are others", place="train.py:3", holds=False)
+        made._apply(made.gang.said(worker, m.ScriptFound(findings=[found]), made.now_s))
+    [warned] = [event for event in made.events if isinstance(event, JobWarned)]
+    assert (warned.about, warned.message) == ("module-hooks", "hooks are others (train.py:3)")
 
 
 def drifted(made: PuppetWorld, step: int, num: int = 1, is_healed: bool = True) -> None:

@@ -54,5 +54,5 @@ def test_a_script_that_adds_a_group_again_adds_nothing() -> None:
 
 def test_parameters_of_something_else_are_refused() -> None:
     _, optimizer, _ = begun()
-    with pytest.raises(ValueError, match="not the model's"):
+    with pytest.raises(ValueError, match="did not get with the model"):
         optimizer.add_param_group({"params": nn.Linear(1, 1).parameters()})

@@ -168,7 +168,10 @@ class Distributed(Message, frozen=True, kw_only=True):
 
 
 class ScriptFound(Message, frozen=True, kw_only=True):
-    """What rank 0 has found by now of how a library's script shares its batches."""
+    """What a worker has found of its script while it trains.
+
+    Of a library's script that is what rank 0 has found by now of how it shares its batches.
+    """
 
     findings: list[ScriptFinding]
 

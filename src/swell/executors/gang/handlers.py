@@ -89,6 +89,12 @@ def _(message: messages.Drifted, live: GangRuntime, member: Member) -> None:
 
 
 @hear.register
+def _(message: messages.ScriptFound, live: GangRuntime, member: Member) -> None:
+    for finding in message.findings:
+        live.replies.warn(finding.sentence, about=finding.name)
+
+
+@hear.register
 def _(message: messages.CheckpointSaved, live: GangRuntime, member: Member) -> None:
     if formation.speaks_for_gang(live, member):
         saving.note_saved(live, message)

@@ -135,6 +135,7 @@ class Linked:
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
         self._checkpoints.tell_damaged = self._tell_damaged
+        task.state.forms.tell = lambda found: self._link.send(messages.ScriptFound(findings=[found]))
         allow_siblings()
         warm_up(task, welcome.num_workers)
         self._link.send(
@@ -150,6 +151,7 @@ class Linked:
         self._link.lease.check()
         self._meter.reach_boundary()
         if self._is_agreed:
+            self._task.state.forms.look(sys._getframe(1))
             self._meter.begin_change()
         if self._is_agreed or not self._is_member:
             self._follow_orders()
@@ -393,6 +395,7 @@ class Linked:
     def _save_if_due(self) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
         if is_unsaved and self._is_save_due():
+            self._task.state.forms.look(sys._getframe(1))
             self._save_together()
 
     def _is_save_due(self) -> bool:

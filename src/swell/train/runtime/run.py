@@ -206,6 +206,7 @@ class Run:
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
         self._task.state.variables.begin_epochs(sys._getframe(1))
+        self._task.state.forms.enter()
         while not self.should_stop():
             updates, epoch = self.updates, self.epoch
             yield epoch
@@ -228,6 +229,7 @@ class Run:
             self._check_left()
             self._feed.begin_epoch()
             self._looped_epoch = epoch
+            self._task.state.forms.begin_epoch(sys._getframe(1))
         try:
             while not self.should_stop() and self.epoch == epoch:
                 self._reach_boundary(sys._getframe(1))
@@ -487,6 +489,7 @@ class Run:
         """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end."""
         if not self._is_finished:
             self._is_finished = True
+            self._task.state.forms.leave()
             self._hook.remove()
             self._watch.close()
             self._feed.close()

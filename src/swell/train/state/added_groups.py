@@ -22,6 +22,7 @@ class AddedGroups:
 
     def __init__(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._model, self._optimizers = model, optimizers
+        self._own = {id(parameter) for parameter in model.parameters()}
         self._num_own = [len(optimizer.param_groups) for optimizer in optimizers]
         for number, optimizer in enumerate(optimizers):
             adds = partial(self._add, number, optimizer.add_param_group)
@@ -50,11 +51,11 @@ class AddedGroups:
         given = group["params"]
         members = [given] if isinstance(given, torch.Tensor) else list(given)
         parameters = [member[1] if isinstance(member, tuple) else member for member in members]
-        own = {id(parameter) for parameter in self._model.parameters()}
-        if not all(id(parameter) in own for parameter in parameters):
+        if not all(id(parameter) in self._own for parameter in parameters):
             raise ValueError(
-                "add_param_group() got parameters that are not the model's; their gradients would not be "
-                "averaged: give elastic() one module with them all"
+                "add_param_group() got parameters that elastic() did not get with the model: their gradients "
+                "would not be averaged, and a worker that joins would not have them. Make all modules before "
+                "elastic(), and train them when it is time: by add_param_group() or requires_grad_()"
             )
         added = [[id(member) for member in known["params"]] for known in self._added(number)]
         if [id(parameter) for parameter in parameters] not in added:

@@ -13,7 +13,7 @@ import dis
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -48,7 +48,13 @@ MAX_SEEN = 5000
 #: A container of objects with more of them is data.
 MAX_OBJECTS = 64
 
-Things = Callable[[], Iterable[Any]]
+#: How the names of a model's attributes begin where the script's own variables do not lead there.
+_OF_MODEL = "elastic().model."
+
+Things = Callable[[], Sequence[Any]]
+
+#: Attributes that every module has from torch.
+_OF_MODULES = frozenset(vars(nn.Module()))
 
 #: Instructions at a loop's head that take apart and store what comes next.
 _STORING = ("STORE_", "UNPACK_", "SWAP", "CACHE", "EXTENDED_ARG", "NOP")
@@ -274,7 +280,8 @@ def _kept_of(found: Mapping[str, Variable]) -> dict[str, Variable]:
 class Search:
     """Finds a script's variables: where its loop stands, and what can be reached from there."""
 
-    def __init__(self, frame: FrameType | None, known: Iterable[Any]) -> None:
+    def __init__(self, frame: FrameType | None, known: Sequence[Any]) -> None:
+        self._models = [thing for thing in known if isinstance(thing, nn.Module)]
         self._known = {id(part) for thing in known for part in _parts_of(thing)} - {id(None)}
         self._memory = frozenset(
             part.data_ptr() for thing in known for part in _parts_of(thing) if isinstance(part, torch.Tensor)
@@ -292,7 +299,7 @@ class Search:
     def scopes(self, frame: FrameType | None) -> tuple[str, ...]:
         """How the names begin of what can be found from there."""
         functions = {user.f_code.co_name for user in user_frames(frame)} - {"<module>"}
-        return (*(f"{name}." for name in self._modules), *(f"{name}()." for name in functions))
+        return (_OF_MODEL, *(f"{name}." for name in self._modules), *(f"{name}()." for name in functions))
 
     def find(self, frame: FrameType | None) -> dict[str, Variable]:
         """The variables by their names."""
@@ -310,6 +317,10 @@ class Search:
                 values = {key: value for key, value in user.f_locals.items() if key not in coming}
                 for one in self._within(f"{user.f_code.co_name}()", values, None, 0):
                     found.setdefault(one.name, one)
+        for path, module in (each for model in self._models for each in model.named_modules()):
+            if id(module) not in self._seen:  # too deep, or held by what is no part of the script
+                label = f"{_OF_MODEL}{path}" if path else _OF_MODEL[:-1]
+                found |= {one.name: one for one in self._within(label, _own(module), module, MAX_DEPTH)}
         return found
 
     def missing(self, name: str, packed: Packed) -> Variable | None:
@@ -338,8 +349,7 @@ class Search:
         elif isinstance(value, dict) and len(value) <= MAX_OBJECTS:
             yield from self._within(name, value, value, depth)
         elif isinstance(value, nn.Module):
-            plain = {key: item for key, item in vars(value).items() if key[:1] != "_" and key != "training"}
-            yield from self._within(name, plain, value, depth)
+            yield from self._within(name, _own(value), value, depth)
             yield from self._within(name, dict(value._modules), None, depth)
         elif getattr(value, "__module__", None) in self._modules and not callable_only(value):
             own = dict(vars(value)) if hasattr(value, "__dict__") else {}
@@ -359,6 +369,11 @@ class Search:
         return isinstance(value, nn.Module) and any(
             part.data_ptr() in self._memory for part in (*value.parameters(), *value.buffers())
         )
+
+
+def _own(module: nn.Module) -> dict[str, Any]:
+    """Attributes of a module that are not torch's."""
+    return {key: item for key, item in vars(module).items() if key not in _OF_MODULES}
 
 
 def callable_only(value: Any) -> bool:

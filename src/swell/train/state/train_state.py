@@ -22,6 +22,7 @@ from swell.train.state import codec
 from swell.train.state.added_groups import AddedGroups
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
+from swell.train.state.module_forms import ModuleForms
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
 from swell.train.state.script_state import ScriptState
 from swell.train.state.script_values import copied
@@ -89,10 +90,14 @@ class TrainState:
         self.steps = 0  #: of the job's own batch, finished since the job began
         self._trained = self._trained_places()  # as the script began
         self._added_groups = AddedGroups(model, self.optimizers)
+        #: What the model is made of, beside its tensors.
+        self.forms = ModuleForms(self._plain_model, self.optimizers)
         self.is_valid = False  #: it is the job's, and not what this script began with
         self._held: list[dict[str, Any]] | None = None  # hyperparameters, see `hold`
+        self._held_modes = ""  # of modules
         self._lost: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters of a step that comes again
-        self._restored: list[dict[str, Any]] | None = None  # before the script's first batch
+        #: Hyperparameters and modes of modules, before the script's first batch.
+        self._restored: tuple[list[dict[str, Any]], str] | None = None
         self._begun: list[dict[str, Any]] | None = None  # hyperparameters of a step, where they are looked at
         self._num_begun = 0  # steps, by this process
         self._keeps_rates = False  # the script changes them between a batch and its step
@@ -277,7 +282,7 @@ class TrainState:
         """The script is about to do what this state has been through: `rewind` before the next batch."""
         self.begin_step(frame)
         self.lose_step(frame)
-        self._held = self._hyperparameters()
+        self._held, self._held_modes = self._hyperparameters(), self.forms.modes()
 
     @property
     def is_held(self) -> bool:
@@ -286,8 +291,11 @@ class TrainState:
     def leave_boundary(self) -> None:
         """The script gets a batch, or the epoch is over: what was restored before its first one holds."""
         self.variables.leave_boundary()
-        for group, restored in zip(self._groups(), self._restored or (), strict=False):
+        if self._restored is None:
+            return
+        for group, restored in zip(self._groups(), self._restored[0], strict=False):
             group.update(restored)
+        self.forms.set_modes(self._restored[1])
         self._restored = None
 
     def script_values(self, frame: FrameType | None = None) -> codec.Tree:
@@ -305,10 +313,11 @@ class TrainState:
         self.variables.rewind(frame)
         for group, held in zip(self._groups(), self._held or (), strict=False):
             group.update(held)
+        self.forms.set_modes(self._held_modes)
         with torch.no_grad():
             for parameter, value in self._lost:
                 parameter.copy_(value)
-        self._held, self._lost = None, []
+        self._held, self._held_modes, self._lost = None, "", []
 
     def _parameters_here(self) -> list[nn.Parameter]:
         """The model's, without those whose elements other workers keep."""
@@ -331,6 +340,7 @@ class TrainState:
             "steps": self.steps,
             "loss": self.losses.state(),
             "model": self._model_state(is_shared),
+            "modules": self.forms.tree(),
             **self._optimizer_tree(is_shared),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             **self._scaler_tree(),
@@ -387,6 +397,8 @@ class TrainState:
             RuntimeError: the state is of another model, or of a script that registered something else.
         """
         self._check(tree)
+        if "modules" in tree:
+            self.forms.restore(tree["modules"], tree["model"])
         self._restore_model(tree["model"], is_shared=tree.get("is_divided", False))
         self._added_groups.restore(tree.get("groups", ()))
         if self.shard is None:
@@ -414,7 +426,8 @@ class TrainState:
         self.losses.restore(tree["loss"], self.steps)
         if self.noise is not None and "noise" in tree:
             self.noise.load_state_dict(tree["noise"])
-        self._restored = self._hyperparameters() if self.variables.is_waiting else None
+        is_waiting = self.variables.is_waiting
+        self._restored = (self._hyperparameters(), self.forms.modes()) if is_waiting else None
         self.is_valid, self.is_torn = True, False
 
     def _restore_model(self, values: Mapping[str, Any], is_shared: bool) -> None:

@@ -1,0 +1,240 @@
+"""What a script changes of its model while it trains, beside the numbers in its tensors.
+
+Modes of modules (`model.bn.eval()`) and buffers that are registered later belong to the state: a worker that
+joins begins with the script's first lines, and has neither. Plain attributes are variables of the script, see
+`script_variables`. Parameters, modules and functions that are new, gone or others cannot be handed on: they
+are an error, with its line. Hooks, which may matter or not, are told.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import nn
+
+from swell.train.collective.gradients import LoopError
+from swell.train.link.code_paths import submitted
+from swell.train.state.script_variables import user_frames
+from swell.wire.findings import ScriptFinding
+
+_FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
+_HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_pre_hooks", "_backward_hooks")
+#: Whose modules change with their number of children.
+_CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+#: Calls that change a model, where no attribute is set.
+_CHANGES = frozenset({"add_module", "register_module", "register_parameter", "setattr", "add_param_group"})
+_REGISTRATIONS = frozenset(
+    {"register_forward_pre_hook", "register_forward_hook"}
+    | {"register_full_backward_pre_hook", "register_full_backward_hook", "register_backward_hook"}
+)
+REMEDY = (
+    "A worker that joins, and a job that goes on later, would not have it so. Make all modules and "
+    "parameters before elastic(), and choose between them by a number or a text in an attribute of the "
+    "model, or by requires_grad_(), which go on"
+)
+
+
+class ModuleForms:
+    """One worker's model, compared with what `elastic` got and with what the script entered its loop with."""
+
+    def __init__(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer] = ()) -> None:
+        self._model, self._optimizers = model, optimizers
+        self._parameters, self._buffers = _parameters_of(model), _buffers_of(model)
+        self._paths = {path for path, _ in model.named_modules(remove_duplicate=False)}
+        self._sizes = [_sizes_of(optimizer) for optimizer in optimizers]
+        self._makes: dict[str, str] | None = None  # of modules, and of functions in them, as the loop began
+        self._hooks: Mapping[int, str] = {}  # by torch's number of each, as the loop began
+        self._hooks_before: Mapping[int, str] | None = None  # as the last epoch began
+        self._num_looks = 0
+        self._has_left = False
+        #: Called with what may matter or not.
+        self.tell: Callable[[ScriptFinding], object] = lambda finding: None
+        self._told: dict[str, None] = {}
+
+    # ------------------------------------------------------------------ what is handed on
+    def tree(self) -> dict[str, Any]:
+        """The modes of all modules, and names of buffers that `elastic` did not get in this shape."""
+        buffers = [name for name, form in _buffers_of(self._model).items() if self._buffers.get(name) != form]
+        return {"modes": self.modes(), **({"buffers": buffers} if buffers else {})}
+
+    def restore(self, tree: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
+        """Take over what `tree` gave, before the model's `tensors` are loaded."""
+        own = _buffers_of(self._model)
+        for name in tree.get("buffers", ()):
+            path, _, key = name.rpartition(".")
+            saved = tensors[name]
+            if own.get(name) != (saved.shape, saved.dtype):
+                room = torch.empty_like(saved, device=next(self._model.parameters()).device)
+                self._model.get_submodule(path).register_buffer(key, room)
+        self.set_modes(tree["modes"])
+
+    def modes(self) -> str:
+        """A 1 for each module that trains, and a 0 for each that evaluates."""
+        return "".join(["01"[module.training] for module in self._model.modules()])
+
+    def set_modes(self, modes: str) -> None:
+        for module, mode in zip(self._model.modules(), modes, strict=False):
+            if module.training != (mode == "1"):
+                module.training = mode == "1"
+
+    # ------------------------------------------------------------------ what is told
+    def enter(self) -> None:
+        """The script enters its loop: what it has done before, each worker does."""
+        self._makes, self._hooks = _makes_of(self._model), _hooks_of(self._model)
+
+    def leave(self) -> None:
+        """Training is over, and the script may do with the model what it will."""
+        self._has_left = True
+
+    def begin_epoch(self, frame: FrameType | None) -> None:
+        """The script asks for the first batch of an epoch. Raises LoopError: see `look`."""
+        self.look(frame)
+        hooks, before = _hooks_of(self._model), self._hooks_before
+        self._hooks_before = hooks
+        if before is None:
+            return  # one that is registered in each epoch, and removed, is there now
+        lasting = {key: name for key, name in hooks.items() if key in before or name not in before.values()}
+        changed = [lasting[key] for key in lasting.keys() - self._hooks.keys()]
+        changed += [self._hooks[key] for key in self._hooks.keys() - hooks.keys()]
+        if self._told.keys() >= set(changed):
+            return
+        self._told |= dict.fromkeys(sorted(changed))
+        text = (
+            f"hooks of the model are others than when the loop began: {', '.join(self._told)}. A worker that "
+            "joins, and a job that goes on later, has those that the script registers before its loop: "
+            "register them there, and let them look at run.epoch or at an attribute of the model"
+        )
+        place = _place_of_change(frame, (), _REGISTRATIONS)
+        self.tell(ScriptFinding(name="module-hooks", text=text, place=place, holds=False))
+
+    def look(self, frame: FrameType | None) -> None:
+        """Raises LoopError: the model has changed in a way that cannot be handed on."""
+        if self._has_left:
+            return
+        if self._makes is None:
+            self.enter()
+        self._num_looks += 1
+        if found := self._strange_tensor() or self._strange_module():
+            what, name = found
+            place = _place_of_change(frame, name.split(".")[:-3:-1], _CHANGES)
+            raise LoopError(f"{what}{place and f' ({place})'}. {REMEDY}")
+
+    def _strange_tensor(self) -> tuple[str, str] | None:
+        """What has become of a parameter, a buffer or a group of an optimizer, and a name that it goes by."""
+        known, now = self._parameters, _parameters_of(self._model)
+        lost = [*(known.keys() - now.keys()), *(self._buffers.keys() - _buffers_of(self._model).keys())]
+        for name in now:
+            if name not in known:
+                return f"the model's parameter {name!r} is new since elastic()", self._new_part(name)
+            if now[name] != known[name]:
+                return f"the model's parameter {name!r} is another one than elastic() got", name
+        if lost:
+            return f"the model's {min(lost)!r}, which elastic() got, is gone", min(lost)
+        groups = [
+            _sizes_of(each)[: len(own)] for own, each in zip(self._sizes, self._optimizers, strict=True)
+        ]
+        held = {
+            id(each) for one in self._optimizers for group in one.param_groups for each in group["params"]
+        }
+        if groups != self._sizes or held - {place for place, *_ in known.values()}:
+            return "a parameter group of an optimizer has other parameters than elastic() got", "params"
+        return None
+
+    def _new_part(self, name: str) -> str:
+        """The outermost module that is new, of one of its parameters."""
+        parts = name.split(".")
+        paths = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        return next(path for path in paths if path not in self._paths)
+
+    def _strange_module(self) -> tuple[str, str] | None:
+        """What has become of a module or of a function in one, and its name."""
+        known, now = self._makes or {}, _makes_of(self._model)
+        for name, make in now.items():
+            if name not in known and not self._may_be_new(name, make):
+                return f"the model's {name!r} is new since the loop began", name
+            if known.setdefault(name, make) != make:
+                return f"the model's {name!r} was a {known[name]} when the loop began, and is a {make}", name
+        for name in known.keys() - now.keys():
+            if not known[name].startswith("function"):
+                return f"the model's {name!r} is gone since the loop began", name
+        return None
+
+    def _may_be_new(self, name: str, make: str) -> bool:
+        """Whether the first forward pass may have made it, in each worker."""
+        path, _, key = name.rpartition(".")
+        holder = self._model.get_submodule(path)
+        is_function = make.startswith("function")
+        if isinstance(holder, _CONTAINERS) or (is_function and hasattr(type(holder), key)):
+            return False
+        return is_function or self._num_looks == 2
+
+
+def _parameters_of(model: nn.Module) -> dict[str, tuple[int, torch.Size, torch.dtype]]:
+    """Each parameter by its names: which it is, its shape and type."""
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: (id(each), each.shape, each.dtype) for name, each in named}
+
+
+def _buffers_of(model: nn.Module) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    """Shape and type of each buffer that is saved."""
+    return {
+        f"{path}.{key}" if path else key: (buffer.shape, buffer.dtype)
+        for path, module in model.named_modules(remove_duplicate=False)
+        for key, buffer in module.named_buffers(recurse=False, remove_duplicate=False)
+        if key not in module._non_persistent_buffers_set
+    }
+
+
+def _sizes_of(optimizer: torch.optim.Optimizer) -> list[int]:
+    return [len(group["params"]) for group in optimizer.param_groups]
+
+
+def _makes_of(model: nn.Module) -> dict[str, str]:
+    """The type of each module, and the functions that modules have as attributes."""
+    makes = {}
+    for path, module in model.named_modules(remove_duplicate=False):
+        makes[path] = f"{type(module).__module__}.{type(module).__qualname__}"
+        for key, value in vars(module).items():
+            if isinstance(value, _FUNCTIONS):
+                line = f" of line {value.__code__.co_firstlineno}" if isinstance(value, FunctionType) else ""
+                makes[f"{path}.{key}" if path else key] = f"function {value.__name__}{line}"
+    return makes
+
+
+def _hooks_of(model: nn.Module) -> dict[int, str]:
+    """The script's hooks of modules, by torch's number of each."""
+    return {
+        key: f"{getattr(hook, '__qualname__', type(hook).__qualname__)} of {path!r}"
+        for path, module in model.named_modules()
+        for kind in _HOOKS
+        for key, hook in (getattr(module, kind, None) or {}).items()
+        if not str(getattr(hook, "__module__", "")).startswith(("torch.", "swell."))
+    }
+
+
+def _place_of_change(frame: FrameType | None, attributes: Sequence[str], calls: Set[str]) -> str:
+    """FILE:LINE where the script sets one of these attributes, else calls one of these; else its loop."""
+    frames = list(user_frames(frame))
+    for names, kind in (*(({name}, "STORE_ATTR") for name in attributes), (calls, "LOAD_")):
+        for user in frames:
+            if lines := list(_lines_with(user.f_code, names, kind)):
+                return f"{submitted(user.f_code.co_filename)}:{max(lines)}"
+    return f"{submitted(frames[0].f_code.co_filename)}:{frames[0].f_lineno}" if frames else ""
+
+
+def _lines_with(code: CodeType, names: Set[str], kind: str) -> Iterator[int]:
+    """Lines of a function, and of those within, that store or load something of these names.
+
+    Those in which modules are made are left out.
+    """
+    for step in dis.get_instructions(code):
+        line = step.positions.lineno if step.positions is not None else None
+        if step.opname.startswith(kind) and str(step.argval) in names and line is not None:
+            yield line
+    for part in code.co_consts:
+        if isinstance(part, CodeType) and part.co_name != "__init__":
+            yield from _lines_with(part, names, kind)

@@ -1,0 +1,25 @@
+"""An activation is replaced in mid-run."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x, y = torch.randn(60, 5), torch.randint(0, 3, (60,))
+model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
+model.add_module("scale", nn.Identity())
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for epoch in run.epochs():
+    if epoch == 2:
+        model.scale = nn.Tanh()
+    for a, b in run.batches():  # refused: is a torch.nn.modules.activation.Tanh
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(a), b)
+        loss.backward()
+        run.step(loss)
