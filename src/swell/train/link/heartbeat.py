@@ -5,25 +5,21 @@ So can those who wait for others be told from those who are waited for.
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from swell.train.link.code_paths import submitted
 from swell.wire import messages
+from swell.wire.library_paths import is_library
 from swell.wire.messages import Awaited
 
 #: In the script for so long without a step: tell where.
 PLACE_AFTER_S = 1.0
 #: More than the longest time between two beats that can be set: the whole process had been stopped.
 LONGEST_GAP_S = 120.0
-
-_OURS = str(Path(__file__).parents[1])
-_STANDARD = str(Path(os.__file__).parent)
 
 
 class Heartbeat:
@@ -87,9 +83,3 @@ def place_of(thread: int) -> str:
     if shown is None:
         return ""
     return f"{submitted(shown.f_code.co_filename)}:{shown.f_lineno} in {shown.f_code.co_name}"
-
-
-def is_library(path: str) -> bool:
-    """Whether a file is no part of the user's script."""
-    is_installed = "site-packages" in path or "dist-packages" in path
-    return is_installed or path.startswith((_OURS, _STANDARD, "<"))

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import wraps
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -15,23 +14,10 @@ from torch.distributed import distributed_c10d
 
 from swell.train.runtime.script_frames import place_of
 from swell.wire import environ
+from swell.wire.library_paths import LAUNCHER_AWARE, is_library, is_standard
 
-#: They form a process group of what torchrun's environment says, some only if it names several workers.
-LAUNCHER_AWARE = frozenset(
-    {
-        "accelerate",
-        "composer",
-        "deepspeed",
-        "lightning",
-        "lightning_fabric",
-        "pytorch_lightning",
-        "transformers",
-    }
-)
 #: A script that reads one of these knows which of several workers it is.
 PLACE = frozenset({environ.RANK, environ.LOCAL_RANK, environ.WORLD_SIZE})
-_STANDARD = str(Path(os.__file__).parent)
-_OURS = str(Path(__file__).parents[1])
 
 IDENTICAL = """\
 {num} workers run this script, and it formed no process group before its first step: they are identical \
@@ -131,14 +117,9 @@ def _watch_environ(read: Callable[[str, FrameType], None]) -> None:
 
 def _is_of_script(frame: FrameType | None) -> bool:
     """Whether the innermost lines outside of the standard library are the user's own."""
-    while frame is not None and frame.f_code.co_filename.startswith((_STANDARD + os.sep, "<frozen")):
-        if "site-packages" in frame.f_code.co_filename:
-            return False
+    while frame is not None and is_standard(frame.f_code.co_filename):
         frame = frame.f_back
-    if frame is None:
-        return False
-    path = frame.f_code.co_filename
-    return not ("site-packages" in path or "dist-packages" in path or path.startswith(_OURS))
+    return frame is not None and not is_library(frame.f_code.co_filename)
 
 
 def _is_driven_by_library() -> bool:

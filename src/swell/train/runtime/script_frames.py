@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import linecache
 import sys
-import sysconfig
 import traceback
 from pathlib import Path
 from types import FrameType
 
-import torch
-
 from swell.train.link.code_paths import submitted
+from swell.wire.library_paths import is_library
 
 _OWN = str(Path(__file__).parents[1])
 _FEEDING = (str(Path(_OWN, "data")), str(Path(_OWN, "runtime", "run.py")))
-_LIBRARIES = (
-    _OWN,
-    str(Path(torch.__file__).parents[1]),
-    sysconfig.get_path("stdlib"),
-    sysconfig.get_path("purelib"),
-)
 
 
 def is_feeding(frame: FrameType | None) -> bool:
@@ -48,7 +40,7 @@ def place_in_script(frame: FrameType) -> str:
 
 def _is_of_script(frame: FrameType) -> bool:
     """Whether a call was made by the script itself, and not by a library."""
-    return not frame.f_code.co_filename.startswith((*_LIBRARIES, "<"))
+    return not is_library(frame.f_code.co_filename)
 
 
 def place_of_error(error: BaseException) -> str:

@@ -25,7 +25,6 @@ import torch
 from torch import nn
 
 from swell.train.data.stateful import GENERATORS
-from swell.train.link.heartbeat import is_library
 from swell.train.state.script_values import (
     SCALARS,
     Packed,
@@ -39,6 +38,7 @@ from swell.train.state.script_values import (
     unpack,
     wrap,
 )
+from swell.wire.library_paths import is_library
 
 MAX_DEPTH = 5
 #: Numbers in a value that is copied before it is known to change.

@@ -19,10 +19,12 @@ from stat import S_ISDIR
 from types import FrameType
 from typing import Any
 
+from swell.wire.library_paths import is_library
+
 #: Beside the folder of the mirror.
 SUFFIX = ".made"
-#: The interpreter's own, and Swell, under which the script runs.
-_NO_SCRIPTS = (os.path.dirname(os.__file__), "<frozen", str(Path(__file__).parents[3]))
+#: Swell, under which the script runs.
+_OURS = str(Path(__file__).parents[3])
 #: Through which a script comes to `os.mkdir`.
 _MAKERS = {make.__code__.co_filename for make in (os.makedirs, Path.mkdir)} | {__file__}
 
@@ -109,7 +111,7 @@ def _ends_by_error(caller: FrameType) -> bool:
 
 def _is_library(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
-    return path.startswith(_NO_SCRIPTS) or "site-packages" in path or "dist-packages" in path
+    return path.startswith(_OURS) or is_library(path)
 
 
 def _absolute(path: Any) -> str:

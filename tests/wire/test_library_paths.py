@@ -1,0 +1,86 @@
+"""A library is known by what was installed, wherever that was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swell.wire.library_paths import is_library, is_standard
+
+#: A package that asks how many workers there are, and a script that has it do so.
+PACKAGE = 'import os\n\n\ndef num_workers():\n    return os.environ.get("WORLD_SIZE")\n'
+SCRIPT = """
+import json, sys
+from swell.train.runtime.distributed_check import DistributedCheck
+
+check, places = DistributedCheck(2, lambda is_so: None), []
+import fancy, fancier
+for package in (fancy, fancier):
+    package.num_workers()
+    places.append(check.read_size_at)
+print(json.dumps(places))
+"""
+
+
+def install(folder: Path, package: str, *, is_recorded: bool) -> Path:
+    """As `pip install --target` does; or as who copies a package there."""
+    (folder / package).mkdir(parents=True)
+    file = folder / package / "__init__.py"
+    file.write_text(PACKAGE)
+    if is_recorded:
+        record = folder / f"{package}-1.0.dist-info" / "RECORD"
+        record.parent.mkdir()
+        record.write_text(f"{package}/__init__.py,sha256=x,90\nsingle.py,sha256=x,1\n../../bin/{package},,\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("package", "is_recorded", "is_known"),
+    [
+        ("fancy", True, True),
+        ("fancier", False, False),
+        ("lightning", False, True),
+        ("accelerate", True, True),
+    ],
+)
+def test_a_package_is_a_library_wherever_it_was_installed(
+    package: str, is_recorded: bool, is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = install(tmp_path, package, is_recorded=is_recorded)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert is_library(str(file)) == is_known
+    assert is_library(str(tmp_path / "site-packages" / package / "x.py"))
+
+
+def test_what_an_installed_package_reads_is_no_sign_that_the_script_divides_its_batches(
+    tmp_path: Path,
+) -> None:
+    install(tmp_path, "fancy", is_recorded=True)
+    own = install(tmp_path, "fancier", is_recorded=False)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env=os.environ | {"PYTHONPATH": str(tmp_path), "WORLD_SIZE": "2"},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    assert json.loads(done.stdout) == ["", f"{own}:5"]
+
+
+def test_files_beside_an_installed_package_are_the_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, "fancy", is_recorded=True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    told = {name: is_library(str(tmp_path / name)) for name in ("train.py", "single.py", "net/fancy.py")}
+    assert told == {"train.py": False, "single.py": True, "net/fancy.py": False}
+
+
+def test_the_standard_library_is_no_place_of_installed_ones() -> None:
+    assert is_standard(os.__file__) and is_library(os.__file__) and is_library("<frozen runpy>")
+    beside = str(Path(os.__file__).parent / "site-packages" / "x.py")
+    assert is_library(beside) and not is_standard(beside)
