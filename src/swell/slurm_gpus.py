@@ -13,7 +13,7 @@ _WHOLE = re.compile(r"(?:gres/)?gpu=([0-9]+)")
 
 
 def count_gpus(resources: str) -> int:
-    """Of a GRES, such as `gpu:a100:4(S:0-1),gpu:2`, or a TRES, such as `cpu=64,gres/gpu=6,gres/gpu:a100=6`.
+    """Count the GPUs of a GRES, `gpu:a100:4(S:0-1),gpu:2`, or a TRES, `cpu=64,gres/gpu=6,gres/gpu:a100=6`.
 
     All types count. Where there is no number it is 1; 0: no GPU is named.
     """
