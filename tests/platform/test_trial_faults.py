@@ -27,6 +27,7 @@ from tests.platform.program import (
 from swell.api.client import connect
 
 TRIALLED = SCRIPTS / "trialled.py"
+MEMORY = Path("/dev/shm")  # noqa: S108 - that of a trial run, too
 SOAK_REPEATS = int(os.environ.get("SOAK_REPEATS", "50"))
 SETTINGS = ("standstill_s=1", "min_hold_s=0.5")
 
@@ -49,24 +50,34 @@ def swell(tmp_path_factory: pytest.TempPathFactory, temporary: Path) -> Iterator
     assert program.processes() == set()
     left = [path.name for path in temporary.iterdir() if not path.name.startswith("torchinductor")]
     shutil.rmtree(temporary)
+    for path in MEMORY.glob("trialled-*"):
+        path.unlink()
     assert left == [], "of loaders' processes and trial runs"
+
+
+def notes_of(folder: Path) -> str:
+    """How the names begin of files that a trial run shares with its test: see `trialled.py`."""
+    return f"{MEMORY}/trialled{str(folder).replace('/', '-')}-"
 
 
 class Trialled:
     """A job of trialled.py, submitted."""
 
     def __init__(self, swell: Program, folder: Path, **files: str) -> None:
-        self.swell, self.notes, self.workdir = swell, folder / "notes", folder / "work"
-        self.notes.mkdir()
+        self.swell, self.workdir = swell, folder / "work"
+        self.notes = notes_of(folder)
         self.workdir.mkdir()
         for name, text in files.items():
-            (self.notes / name.replace("_", "-")).write_text(text)
+            self.named(name.replace("_", "-")).write_text(text)
         options = ("--steps", 6, "--workers", "1:2", "--no-wait")
         words = submission(self.workdir, *options, script=TRIALLED)
         self.id = job_id(swell.ok(*words, "--", self.notes))
 
+    def named(self, name: str) -> Path:
+        return Path(self.notes + name)
+
     def events(self) -> list[tuple[str, int, bool]]:
-        path = self.notes / "events"
+        path = self.named("events")
         lines = path.read_text().splitlines() if path.exists() else []
         return [(place, int(pid), trial == "1") for place, pid, trial in map(str.split, lines)]
 
@@ -89,7 +100,7 @@ class Trialled:
             return [story.code for story in client.stories(self.id)]
 
     def release(self, place: str) -> None:
-        (self.notes / f"hold-{place}").unlink()
+        self.named(f"hold-{place}").unlink()
 
 
 def strike(swell: Program, victim: str, pid: int) -> None:
@@ -133,7 +144,7 @@ def test_a_worker_killed_beside_its_loader_leaves_no_sockets(swell: Program, tmp
     """See the end of the platform's fixture."""
     job = Trialled(swell, tmp_path, run_hold_step="")
     kill(job.await_place("step", in_trial=False))
-    (job.notes / "run-hold-step").unlink()
+    job.named("run-hold-step").unlink()
     swell.await_end(job.id)
 
 

@@ -1,54 +1,177 @@
-"""Where a forked process tries some steps of a script."""
+"""What a process writes that only tries something: nobody sees it, wherever it goes."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from swell.train.runtime.rehearsal_folder import make_folder, remove_folder
+from swell.train.runtime import rehearsal_folder
+from swell.train.runtime.rehearsal_folder import RehearsalFolders
 from swell.wire import environ
+from swell.wire.private_files import can_be_private, make_private, make_room, remove_room
 
-PRINT = "from swell.train.runtime.rehearsal_folder import make_folder; print(repr(make_folder()))"
-MOUNT_READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && cd "$0/here" && exec "$@"'
+#: Ways to change the file `old`, or what is beside it, in the folder that is the first argument.
+WAYS = {
+    "open": "open(old, 'w').write('new')",
+    "append": "open(old, 'a').write('new')",
+    "os.open": "os.write(os.open(old, os.O_WRONLY), b'new')",
+    "os.truncate": "os.truncate(old, 0)",
+    "os.replace": "os.replace(other, old)",
+    "os.rename": "os.rename(old, old + '2')",
+    "os.unlink": "os.unlink(old)",
+    "os.symlink": "os.symlink('/etc', old + '2')",
+    "os.link": "os.link(old, old + '2')",
+    "os.mkdir": "os.makedirs(old + '2/3')",
+    "os.chmod": "os.chmod(old, 0o777)",
+    "os.utime": "os.utime(old, (1, 1))",
+    "shutil.copy": "import shutil; shutil.copy(other, old)",
+    "shutil.rmtree": "import shutil; shutil.rmtree(here)",
+    "write_text": "from pathlib import Path; Path(old).write_text('new')",
+    "numpy.save": "import numpy; numpy.save(here + '/a.npy', numpy.zeros(3))",
+    "torch.save": "import torch; torch.save({}, old)",
+    "mmap": "import mmap; m = mmap.mmap(os.open(old, os.O_RDWR), 3); m[:3] = b'new'; m.flush()",
+    "sqlite3": "import sqlite3; sqlite3.connect(here + '/db').execute('create table t(a)')",
+    "subprocess": "import subprocess; subprocess.run(['sh', '-c', 'echo new > \"$0\"', old], check=True)",
+    "dir_fd": "os.unlink('old', dir_fd=os.open(here, os.O_RDONLY))",
+    "chdir": "os.chdir(here); open('old', 'w').write('new')",
+    "thread": "from concurrent.futures import *; ThreadPoolExecutor().submit(open, old, 'w').result()",
+}
+every_way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+
+
+def can_have_layers() -> bool:
+    room = make_room()
+    try:
+        return can_be_private(room)
+    finally:
+        remove_room(room)
+
+
+needs_layers = pytest.mark.skipif(not can_have_layers(), reason="the kernel refuses overlays of this user")
 
 
 @pytest.fixture
-def mirror(tmp_path: Path) -> Path:
-    folder = tmp_path / "here"
+def outside(tmp_path: Path) -> Path:
+    folder = tmp_path / "outside"
     folder.mkdir()
-    (folder / "data.txt").write_text("1")
+    (folder / "old").write_text("old")
+    (folder / "other").write_text("other")
     return folder
 
 
-def test_the_folder_of_a_trial_run_is_copied(mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def seen(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    """All that there is, with what it holds."""
+    return {
+        str(path): (found.st_mode, found.st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in (folder, *folder.rglob("*"))
+        if path.exists() or path.is_symlink()
+        for found in [path.lstat()]
+    }
+
+
+def run_forked(act: Callable[[], object]) -> int:
+    """The exit status of a child that does this."""
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            act()
+            status = 0
+        except BaseException:  # noqa: BLE001 - of a child that must not go on with the tests
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def do(way: str, outside: Path) -> None:
+    names = {"os": os, "here": str(outside), "old": str(outside / "old"), "other": str(outside / "other")}
+    exec(way, names)  # noqa: S102 - one of those above
+
+
+@needs_layers
+@every_way
+def test_what_is_written_in_layers_is_seen_by_no_other_process(way: str, outside: Path) -> None:
+    before, room = seen(outside), make_room()
+
+    def act() -> None:
+        make_private(room)
+        do(way, outside)
+        assert seen(outside) != before, "this process sees it"
+
+    assert run_forked(act) == 0
+    remove_room(room)
+    assert seen(outside) == before and not Path(room).exists()
+
+
+@needs_layers
+def test_each_forked_process_has_layers_of_its_own(outside: Path) -> None:
+    before, room = seen(outside), make_room()
+
+    def act() -> None:
+        make_private(room)
+        (outside / "old").write_text("of the run")
+        of_run, folders = seen(outside), RehearsalFolders()
+        for _ in range(2):
+            place = folders.make()
+
+            def rehearse(place: str = place) -> None:
+                folders.enter(place)
+                assert seen(outside) == of_run
+                os.mkdir(outside / "new")
+
+            assert run_forked(rehearse) == 0
+            folders.remove(place)
+            assert not Path(place).exists()
+        assert seen(outside) == of_run
+
+    assert run_forked(act) == 0
+    remove_room(room)
+    assert seen(outside) == before
+
+
+@every_way
+def test_without_layers_it_is_refused_what_is_not_its_own(
+    way: str, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rehearsal_folder, "can_be_private", lambda room: False)
+    before, folders = seen(outside), RehearsalFolders()
+    place = folders.make()
+
+    def act() -> None:
+        folders.enter(place)
+        Path(place, "own").write_text("1")
+        do(way, outside)
+
+    assert run_forked(act) == 1
+    folders.remove(place)
+    assert seen(outside) == before
+
+
+def test_without_layers_the_folder_of_a_trial_run_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = tmp_path / "here"
+    mirror.mkdir()
+    (mirror / "data.txt").write_text("1")
     monkeypatch.chdir(mirror)
     monkeypatch.setenv(environ.TRIAL, "1")
-    place = Path(make_folder())
-    assert place.parent == mirror.parent and (place / "data.txt").read_text() == "1"
-    remove_folder(str(place))
-    assert not place.exists() and mirror.exists()
+    monkeypatch.setattr(rehearsal_folder, "can_be_private", lambda room: False)
+    before, folders = seen(mirror), RehearsalFolders()
+    place = folders.make()
+    assert Path(place).parent == mirror.parent
 
+    def act() -> None:
+        folders.enter(place)
+        Path("data.txt").write_text("2")
+        assert (mirror / "data.txt").read_text() == "1"
 
-@pytest.mark.slow
-def test_a_read_only_folder_as_in_a_container_is_not_copied(mirror: Path) -> None:
-    """It takes some seconds: a program of its own imports torch in a mount namespace."""
-    words = [
-        "unshare",
-        "--user",
-        "--map-root-user",
-        "--mount",
-        "sh",
-        "-c",
-        MOUNT_READ_ONLY,
-        str(mirror.parent),
-    ]
-    variables = os.environ | {environ.TRIAL: "1"}
-    program = [*words, sys.executable, "-c", PRINT]
-    done = subprocess.run(program, env=variables, capture_output=True, text=True, check=False)
-    if any(name in done.stderr for name in ("unshare:", "mount:")):
-        pytest.skip(f"folders cannot be mounted here: {done.stderr.strip()}")
-    assert (done.returncode, done.stdout.strip()) == (0, "''"), done.stderr
+    assert run_forked(act) == 0
+    folders.remove(place)
+    assert seen(mirror) == before and not Path(place).exists()

@@ -1,6 +1,6 @@
-"""Notes in the folder that its argument names when its process gets where; files there change its ways.
+"""Notes in files whose names begin as its argument says when its process gets where; others change its ways.
 
-That folder is not the working directory, of which a trial run has a mirror. `events` gets a line
+They are in shared memory, of which a trial run has none of its own. `events` gets a line
 `PLACE PID TRIAL` at the start, before elastic and for each step. `hold-PLACE`, `run-hold-PLACE`: wait there,
 in a trial run or in the real one, while the file exists. `exits`: leave the loop so in a trial run, after
 three steps: `sys` or `os`, and a status. In the working directory a trial run, and the first real run, make
@@ -18,20 +18,23 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 
-here = Path(sys.argv[1])
 is_trial = os.environ.get("SWELL_TRIAL") == "1"
 
 
+def named(name: str) -> Path:
+    return Path(sys.argv[1] + name)
+
+
 def note(place: str) -> None:
-    with open(here / "events", "a") as events:
+    with open(named("events"), "a") as events:
         events.write(f"{place} {os.getpid()} {int(is_trial)}\n")
-    while (here / f"{'' if is_trial else 'run-'}hold-{place}").exists():
+    while named(f"{'' if is_trial else 'run-'}hold-{place}").exists():
         time.sleep(0.01)
 
 
 def leave() -> None:
-    if is_trial and (here / "exits").exists():
-        kind, status = (here / "exits").read_text().split()
+    if is_trial and named("exits").exists():
+        kind, status = named("exits").read_text().split()
         if kind == "sys":
             sys.exit(int(status))
         os._exit(int(status))
@@ -44,9 +47,9 @@ model = nn.Linear(8, 1)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=64, num_workers=2)
 note("built")
 run = train.elastic(model, torch.optim.SGD(model.parameters(), lr=0.1), loader, epochs=1)
-if is_trial or (run.is_leader and not (here / "made").exists()):
+if is_trial or (run.is_leader and not named("made").exists()):
     if not is_trial:
-        (here / "made").touch()
+        named("made").touch()
     os.makedirs("out", exist_ok=False)
 num_steps = 0
 for _ in run.epochs():

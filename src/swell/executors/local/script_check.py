@@ -21,7 +21,12 @@ from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding
 from swell.wire.lines import LineBuffer
 
-_PROGRAM = "import sys; from swell.train.runtime import runner; runner.run_entry(sys.argv[1], sys.argv[2:])"
+#: Its arguments: the folder of the mirror, the script, and those of the script.
+_PROGRAM = """import sys
+from swell.executors.local.zygote.mirror import become_private
+become_private(sys.argv[1])
+from swell.train.runtime import runner
+runner.run_entry(sys.argv[2], sys.argv[3:])"""
 _from_worker = msgspec.json.Decoder(messages.FromWorker)
 
 #: Characters of the script's output that are kept.
@@ -39,7 +44,7 @@ class ScriptChecked:
 def check_script(entry: str, args: Sequence[str], device: DeviceBinding, python: str = "") -> ScriptChecked:
     """Run a script up to its first steps, compare one worker with two, and end it.
 
-    It runs in a mirror of the current folder, so that what it writes by relative paths is gone afterwards.
+    It runs in a mirror of the current folder, so that what it writes is gone afterwards.
 
     Args:
         entry: path of a script, or `package.module:function` in the current folder.
@@ -61,7 +66,7 @@ def check_script(entry: str, args: Sequence[str], device: DeviceBinding, python:
             **({} if device.cuda is None else {"CUDA_VISIBLE_DEVICES": device.cuda, **environ.GPU_ORDER}),
         }
         script = os.path.abspath(entry) if os.path.exists(entry) else entry
-        command = [python or sys.executable, "-c", _PROGRAM, script, *args]
+        command = [python or sys.executable, "-c", _PROGRAM, scratch, script, *args]
         process = subprocess.Popen(
             command,
             cwd=mirrored(os.getcwd(), scratch),  # what it writes is written there

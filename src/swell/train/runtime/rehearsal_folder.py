@@ -1,7 +1,8 @@
-"""A folder of its own for a forked process that tries some steps of a script.
+"""Where a forked process tries some steps of a script: nothing that it writes is seen by others, or is left.
 
-What the script makes there is made again by the trial run itself, and by other such processes: a folder that
-must be new has to be new for each of them.
+Where the kernel lets it, the process has layers of its own over all files. Elsewhere it may write to a copy
+of the working directory of its trial run, to a temporary folder and to caches, and fails where it writes to
+another place.
 """
 
 from __future__ import annotations
@@ -10,51 +11,48 @@ import os
 import shutil
 import tempfile
 from contextlib import suppress
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
 from swell.wire import environ
+from swell.wire.private_files import caches, can_be_private, make_private, make_room, remove_room
+from swell.wire.write_limits import write_only_below
 
 #: Files and folders of a working directory that are copied at most.
 MAX_ENTRIES = 2_000
 
 
-def make_folder() -> str:
-    """Copy a trial run's working directory, which is a mirror already. Empty: it is none, large or read-only.
+class RehearsalFolders:
+    """Makes one for each such process."""
 
-    In a container it is read-only, and the script itself can make no folder there.
-    """
-    here = Path.cwd()
-    if environ.TRIAL not in os.environ or not os.access(here.parent, os.W_OK) or _has_many(here):
-        return ""
-    place = tempfile.mkdtemp(prefix=".rehearsal-", dir=here.parent)  # `..` leads where it did
-    with suppress(shutil.Error):  # what the script has put there and cannot be copied, such as a socket
-        shutil.copytree(here, place, symlinks=True, dirs_exist_ok=True)
-    return place
+    def __init__(self) -> None:
+        room = make_room()
+        self._has_layers = can_be_private(room)
+        remove_room(room)
 
+    def make(self) -> str:
+        """A folder for what one process writes; to be removed with `remove` when it is gone."""
+        here = Path.cwd()
+        is_copied = environ.TRIAL in os.environ and os.access(here.parent, os.W_OK) and not _has_many(here)
+        if self._has_layers or not is_copied:
+            return make_room()
+        room = tempfile.mkdtemp(prefix=".rehearsal-", dir=here.parent)  # `..` leads where it did
+        with suppress(shutil.Error):  # what the script has put there and cannot be copied, such as a socket
+            shutil.copytree(here, room, symlinks=True, dirs_exist_ok=True)
+        return room
 
-def remove_folder(place: str) -> None:
-    if place:
-        shutil.rmtree(place, ignore_errors=True)
-
-
-def stay_in(place: str) -> None:
-    """Let this process make no folders but in that one: outside, they would not be new any more."""
-    if not place:
-        return
-    os.chdir(place)
-    make, allowed = os.mkdir, (os.path.realpath(place), os.path.realpath(tempfile.gettempdir()))
-
-    @wraps(make)
-    def mkdir(path: Any, *more: Any, **named: Any) -> None:
-        where = os.path.realpath(os.fsdecode(path)) if named.get("dir_fd") is None else ""
-        if where.startswith(allowed) or os.path.isdir(where):
-            make(path, *more, **named)
+    def enter(self, room: str) -> None:
+        """Called in the process. Raises OSError: it could change files of others."""
+        if self._has_layers:
+            make_private(room)
             return
-        raise PermissionError(f"{where}: resuming is tried without new folders outside of the job's own")
+        if environ.OUTPUT not in os.environ:  # a container of a trial run has nothing that it could change
+            write_only_below([room, "/proc", *caches()])
+        tempfile.tempdir = os.environ["TMPDIR"] = room
+        if Path(room).parent == Path.cwd().parent:
+            os.chdir(room)
 
-    os.mkdir = mkdir
+    def remove(self, room: str) -> None:
+        remove_room(room)
 
 
 def _has_many(folder: Path) -> bool:

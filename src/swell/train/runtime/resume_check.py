@@ -5,12 +5,14 @@ among them, and saves its state half way, as a job does. A second one begins wit
 job does that goes on, and makes the second half. Where their models differ, others begin with one more
 local of the first child each, to find out which of them matter.
 
-A process that computes on a GPU cannot be forked. There, and where it would take too long, the locals that
-the script counts up are named, whether they matter or not.
+A process that computes on a GPU cannot be forked: `fresh_check` starts another one that sees none. Where that
+fails, or where it would take too long, that is told, and the locals that the script counts up are named,
+whether they matter or not.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import signal
@@ -27,6 +29,7 @@ import torch
 from swell.train.collective.real_numbers import as_real
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
+from swell.train.runtime import fresh_check
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import BestSoFar, LoopExit
 from swell.train.runtime.rehearsal import (
@@ -40,7 +43,7 @@ from swell.train.runtime.rehearsal import (
     line_at,
     locals_of,
 )
-from swell.train.runtime.rehearsal_folder import make_folder, remove_folder, stay_in
+from swell.train.runtime.rehearsal_folder import RehearsalFolders
 from swell.train.runtime.run import Run
 from swell.train.runtime.trial_run import Profiling
 from swell.train.state.train_state import TrainState
@@ -53,6 +56,10 @@ MOST_BYTES = 2**30
 #: Locals that are tried one by one.
 MAX_TRIED = 8
 POLL_S = 0.002
+#: Exit status of a process that could change files of others.
+NOT_PRIVATE = 3
+#: What the kernel says where such a process writes to a place that is not its own.
+_REFUSED = tuple(os.strerror(number) for number in (errno.EACCES, errno.EROFS, errno.EOVERFLOW))
 
 USE = "use run.steps, run.epoch or run.progress, which go on"
 
@@ -61,28 +68,39 @@ class _InChild(Exception):
     """This process is a child, and returns to the script."""
 
 
-class _OutOfTime(Exception):
-    """It would take too long."""
+class _NotTried(Exception):
+    """Why it cannot be tried, or not to its end."""
+
+
+class _OutOfTime(_NotTried):
+    def __init__(self) -> None:
+        super().__init__(f"it takes more than {BUDGET_S:g} s")
 
 
 def check_resume(run: Run, task: Task, host: Profiling) -> None:
     """Add to the findings of a trial run in what a resumed run differs. Returns in children, too."""
-    if torch.cuda.is_initialized():
-        why = "a process that computes on a GPU cannot be forked"
-    elif task.state.num_bytes() > MOST_BYTES:
-        why = "its state is large"
-    elif task.state.shard is not None and host.least_workers > 1:
-        why = "one worker may be too small for the whole state"
-    else:
-        try:
+    try:
+        if task.state.num_bytes() > MOST_BYTES:
+            raise _NotTried("its state is large")
+        if task.state.shard is not None and host.least_workers > 1:
+            raise _NotTried("one worker may be too small for the whole state")
+        if fresh_check.can_fork():
             host.findings += _ResumeCheck(run, task, host).findings()
-            return
-        except _InChild:
-            return
-        except _OutOfTime:
-            why = f"it would take more than {BUDGET_S:g} s"
-    sys.stderr.write(f"swell: going on from a checkpoint was not tried, for {why}\n")
-    host.look_at_end = lambda: unsaved_counters(task.state)
+        else:
+            host.findings += fresh_check.findings_of_fresh_process(host.terms.link.welcome)
+    except _InChild:
+        return
+    except (_NotTried, fresh_check.NotChecked) as why:
+        host.findings.append(_not_tried(str(why)))
+        host.look_at_end = lambda: unsaved_counters(task.state)
+
+
+def _not_tried(why: str) -> ScriptFinding:
+    text = (
+        f"going on from a checkpoint was not tried ({why}); whether a job that was held, or a worker that "
+        "joins, learns the same is not known"
+    )
+    return ScriptFinding(name="not-resumed", text=text, holds=False)
 
 
 def unsaved_counters(state: TrainState) -> list[ScriptFinding]:
@@ -106,26 +124,29 @@ class _ResumeCheck:
         self._run, self._task, self._host = run, task, host
         self._end_s = time.monotonic() + BUDGET_S
         self._has_epoch_ends = host.has_epoch_ends
+        self._folders = RehearsalFolders()
+        self._is_cut = False  # it took too long to try all
 
     def findings(self) -> list[ScriptFinding]:
         whole = self._whole()
+        if _writes_elsewhere(whole):
+            raise _NotTried(f"it writes outside of its folder: {_last_line(whole.error)}")
         if whole.error:
             return []  # the trial run itself tells
         if not whole.model or not {EARLY, HALF_WAY} <= whole.saved.keys():
             return _of_loop(whole)  # it leaves its loop, or makes several steps at once
         half = self._rehearse(whole.saved[HALF_WAY])
         if half is None:
-            return []
+            raise _OutOfTime
         if half.model == whole.model:
-            early = self._early_causes(whole)
-            return [*(early or self._late_causes(whole, half)), *_of_loop(whole)]
+            causes = self._early_causes(whole) or self._late_causes(whole, half)
+            cut = [_not_tried(f"to its end: it takes more than {BUDGET_S:g} s")] if self._is_cut else []
+            return [*causes, *_of_loop(whole), *cut]
         again = self._rehearse()
         if again is None or again.model != whole.model:
-            sys.stderr.write("swell: this script does not learn the same twice, so resuming was not tried\n")
-            return []
+            raise _NotTried("it does not learn the same twice")
         if half.error:
-            error = half.error.strip().splitlines()[-1]
-            text = f"a job of this script that goes on after {HALF_WAY} steps fails: {error}"
+            text = f"a job of this script that goes on after {HALF_WAY} steps fails: {_last_line(half.error)}"
             return [ScriptFinding(name="script-state", text=text, place=whole.place)]
         return [*self._causes(whole, half, whole.saved[HALF_WAY]), *_of_loop(whole)]
 
@@ -135,7 +156,8 @@ class _ResumeCheck:
         try:
             early = self._rehearse(point)
         except _OutOfTime:
-            return []
+            early = None
+        self._is_cut |= early is None
         if early is None or early.error or early.model == whole.model:
             return []
         return self._causes(whole, early, point)
@@ -143,7 +165,7 @@ class _ResumeCheck:
     def _whole(self) -> RehearsalResult:
         """Without an interruption; without the ends of epochs where these take long."""
         story = self._rehearse(limit_s=FIRST_S)
-        if story is None and self._has_epoch_ends:
+        if (story is None or _writes_elsewhere(story)) and self._has_epoch_ends:
             self._has_epoch_ends = False
             story = self._rehearse(limit_s=FIRST_S)
         if story is None:
@@ -160,7 +182,7 @@ class _ResumeCheck:
             try:
                 story = self._rehearse(point, {name: point.locals[name].value})
             except _OutOfTime:
-                break
+                break  # the difference is told all the same
             if story is not None and story.model and story.model != rest.model:
                 causes[name] = point.locals[name]
         differs = _difference(whole, rest, point)
@@ -180,6 +202,7 @@ class _ResumeCheck:
                 try:
                     story = self._rehearse(point, {name: value})
                 except _OutOfTime:
+                    self._is_cut = True
                     return found
                 if story is not None and not story.error and story.model != half.model:
                     found.append(_finding_of(name, local, _of_later(name, value, bool(story.model))))
@@ -207,18 +230,26 @@ class _ResumeCheck:
         limit_s = min(limit_s, self._end_s - time.monotonic())
         if limit_s <= 0:
             raise _OutOfTime
-        folder = make_folder()
+        folder = self._folders.make()
         with tempfile.TemporaryFile() as file:
             pid = _fork()
             if pid == 0:
-                stay_in(folder)
+                self._enter(folder)
                 self._become(os.dup(file.fileno()), begin, values or {}, limit_s)
                 raise _InChild
-            is_whole = _await(pid, limit_s)  # one that is killed while it tells has told a part
-            remove_folder(folder)
+            status = _await(pid, limit_s)  # one that is killed while it tells has told a part
+            self._folders.remove(folder)
             file.seek(0)
-            told = file.read() if is_whole else b""
+            told = file.read() if status == 0 else b""
+        if status == NOT_PRIVATE:
+            raise _NotTried("on this machine it could change files: neither overlays nor Landlock are there")
         return pickle.loads(told) if told else None  # noqa: S301 - of a child of this process
+
+    def _enter(self, folder: str) -> None:
+        try:
+            self._folders.enter(folder)
+        except OSError:
+            os._exit(NOT_PRIVATE)
 
     def _become(
         self, handle: int, begin: SavedPoint | None, values: Mapping[str, Any], limit_s: float
@@ -262,8 +293,8 @@ def _fork() -> int:
         return os.fork()
 
 
-def _await(pid: int, limit_s: float) -> bool:
-    """Wait for a child, and end it where it takes too long. Returns whether it came to its end by itself."""
+def _await(pid: int, limit_s: float) -> int:
+    """The exit status of a child, minus the signal if it was killed; it is where it takes too long."""
     end_s = time.monotonic() + limit_s
     while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0:
         if time.monotonic() >= end_s:
@@ -271,7 +302,15 @@ def _await(pid: int, limit_s: float) -> bool:
             ended = os.waitpid(pid, 0)
             break
         time.sleep(POLL_S)
-    return ended[1] == 0
+    return os.waitstatus_to_exitcode(ended[1])
+
+
+def _writes_elsewhere(story: RehearsalResult) -> bool:
+    return any(refused in _last_line(story.error) for refused in _REFUSED)
+
+
+def _last_line(error: str) -> str:
+    return (error.strip().splitlines() or [""])[-1]
 
 
 def _difference(whole: RehearsalResult, rest: RehearsalResult, point: SavedPoint) -> str:

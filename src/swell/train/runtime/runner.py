@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib
 import os
 import runpy
@@ -33,6 +34,7 @@ from swell.train.link.code_paths import (
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.difference_causes import fails_with_part
 from swell.train.runtime.distributed_check import PLACE, DistributedCheck
+from swell.train.runtime.fresh_check import note_script
 from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
@@ -42,6 +44,7 @@ from swell.train.runtime.snapshot_imports import use_snapshot
 from swell.train.sharding import fully_shard
 from swell.wire import environ, messages
 from swell.wire.findings import not_compared
+from swell.wire.private_files import are_private
 
 #: The last part of a traceback, where the error itself stands.
 MAX_MESSAGE_CHARS = 4000
@@ -67,6 +70,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     try:
         _wait_for_no_names()
         if link is not None:
+            note_script(entry, args)
             begin_script(torch.device(link.welcome.device), link.welcome.seed)
             fully_shard.stand_in()
         _run(entry, args)
@@ -86,7 +90,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
             _finish_all()  # as one that leaves its loop: what was measured counts
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
         _ignore_stops()
-        text = _why_no_batch(error) + _traceback_of(error)
+        text = _why_no_batch(error) + _why_read_only(error) + _traceback_of(error)
         if link is not None and comes_of_own_group(error.__traceback__):
             text += "".join(traceback.format_exception_only(OwnGroupError()))
         if link is not None:
@@ -283,6 +287,19 @@ def _why_no_batch(error: BaseException) -> str:
     if not isinstance(error, StopIteration) or not started:
         return ""
     return f"{NEXT_AT_END if started[-1].should_stop() else NEXT_EPOCH}\n"
+
+
+def _why_read_only(error: BaseException) -> str:
+    if (
+        not isinstance(error, OSError)
+        or error.errno not in (errno.EROFS, errno.EOVERFLOW)
+        or not are_private()
+    ):
+        return ""
+    return (
+        "a trial run has files of its own, and can write neither to a folder of another user nor to one in "
+        f"which file systems are mounted: write to another folder, or not while {environ.TRIAL} is 1\n"
+    )
 
 
 def _why_no_rank(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding, not_compared
+from swell.wire.private_files import are_private
 
 if TYPE_CHECKING:  # most jobs need none of it
     from swell.train.sharding.read_watch import ReadWatch
@@ -241,7 +243,7 @@ class Profiling:
         self._note_size()
         if goes_on(self._sizes, self._compute_s):
             self._size_index += 1
-        elif self.has_epoch_ends:
+        elif self.has_epoch_ends and self._may_go_on:
             self._link.send(self._profiled(goes_on=True))
             self._watch_reads()
             self._task.course.end_epoch()
@@ -288,6 +290,11 @@ class Profiling:
         """Whether an epoch ends within the job."""
         total_steps, per_epoch = self._link.welcome.total_steps, self._true_course.steps_per_epoch
         return total_steps is None or per_epoch is None or total_steps >= per_epoch
+
+    @property
+    def _may_go_on(self) -> bool:
+        """Whether nobody's files are written over by what the script does after a few steps, as a model's."""
+        return environ.TRIAL not in os.environ or are_private()
 
     def _finish_trial(self) -> NoReturn:
         between_s = None

@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ import msgspec
 from swell.executors.local.zygote.forking import Fork
 from swell.executors.local.zygote.trial_folders import SUFFIX, record_of, remove_noted
 from swell.wire import environ
+from swell.wire.private_files import remove_room
 
 PREFIX = "swell-"
 LINK = "temporary"
@@ -104,7 +104,7 @@ class Scratch:
 
 def _remove(folders: tuple[Path, ...]) -> None:
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)  # what is left goes with the agent
+        remove_room(folder)  # what is left goes with the agent
 
 
 def _remove_noted(owns: list[Path]) -> None:

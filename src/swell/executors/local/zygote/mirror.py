@@ -1,7 +1,9 @@
 """A folder that reads like a job's working directory, for its trial run to write in.
 
-Files are copied while they are small and few, other things are links to the real ones. So what a script
-creates, or writes over, by a relative path stays in the mirror, within the limits below:
+Where the kernel lets it, all else that the run writes goes into layers of its own (`become_private`).
+Elsewhere only the mirror is its own: files are copied while they are small and few, other things are links to
+the real ones. So what a script creates, or writes over, by a relative path stays in the mirror, within the
+limits below:
 
 * a file of more than `MAX_FILE_BYTES`, and every file once `MAX_COPIED_BYTES` are copied, is a link: who
   opens it to write does so in the real file;
@@ -20,6 +22,10 @@ from collections import deque
 from itertools import islice
 from pathlib import Path
 
+from swell.wire.private_files import can_be_private, make_private
+
+#: Within the folder of a mirror.
+LAYERS = ".layers"
 MAX_ENTRIES = 10_000
 MAX_FILE_BYTES = 2**20
 MAX_COPIED_BYTES = 2**26
@@ -48,6 +54,20 @@ def mirrored(workdir: str, scratch: str) -> str:
     for child in (source, *source.parents[:-1]):
         _link_siblings(child, Path(scratch, *child.parts[1:]))
     return str(target)
+
+
+def become_private(scratch: str) -> bool:
+    """Have what this process writes stay in layers below `scratch`; False: the kernel does not let it."""
+    room = os.path.join(scratch, LAYERS)
+    os.mkdir(room, 0o700)
+    if can_be_private(room):
+        make_private(room)
+        return True
+    print(
+        "this machine gives the trial run no files of its own: what it writes by absolute paths is written "
+        "there, and it ends before the end of an epoch"
+    )
+    return False
 
 
 class _Mirror:

@@ -1,0 +1,141 @@
+"""The resume check of a script that computes on a GPU, in a fresh process that sees none.
+
+A process that has begun to use a GPU cannot be forked. So the trial run starts another one of the same
+script, which computes on the processor: what a script counts, keeps and puts back is the same there.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+
+import msgspec
+import torch
+
+from swell.train.runtime.rehearsal_folder import RehearsalFolders
+from swell.train.runtime.trial_run import MOST_TRIED
+from swell.wire import environ, messages
+from swell.wire.findings import ScriptFinding
+from swell.wire.lines import LineBuffer
+from swell.wire.private_files import make_room, remove_room
+
+#: Until it has come to its loop and has tried it.
+LIMIT_S = 40.0
+_PROGRAM = """import sys
+from swell.train.runtime import fresh_check, runner
+fresh_check.begin()
+runner.run_entry(sys.argv[1], sys.argv[2:])"""
+_HIDDEN = dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "")
+
+_from_worker = msgspec.json.Decoder(messages.FromWorker)
+
+#: The folder where this process's script began, its entry, and its arguments.
+_script: list[str] = []
+#: Whether this is such a process.
+_is_fresh: list[bool] = []
+
+
+class NotChecked(Exception):
+    """Why the fresh process has found out nothing."""
+
+
+def note_script(entry: str, args: Sequence[str]) -> None:
+    """Called before the script runs, which may change all of it."""
+    _script[:] = [os.getcwd(), entry, *args]
+
+
+def can_fork() -> bool:
+    """Whether this process computes on no GPU."""
+    return bool(_is_fresh) or not torch.cuda.is_initialized()
+
+
+def begin() -> None:
+    """Called in such a process, before its script runs: what it writes is kept from others."""
+    _is_fresh.append(True)
+    folders = RehearsalFolders()
+    folders.enter(folders.make())
+
+
+def findings_of_fresh_process(welcome: messages.Welcome) -> list[ScriptFinding]:
+    """What the resume check finds in another process of this one's script.
+
+    Raises:
+        NotChecked: it failed, or took too long.
+    """
+    token, room = secrets.token_hex(16), make_room()
+    where, *call = _script
+    with socket.create_server(("127.0.0.1", 0)) as listener, tempfile.TemporaryFile() as output:
+        told = {
+            environ.AGENT: f"127.0.0.1:{listener.getsockname()[1]}",
+            environ.TOKEN: token,
+            environ.WORKER: "0",
+            "TMPDIR": room,
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, *call],
+            cwd=where,
+            env=os.environ | _HIDDEN | told,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            return _heard(listener, process, token, _welcome(welcome))
+        finally:
+            process.kill()
+            process.wait()
+            remove_room(room)
+
+
+def _welcome(welcome: messages.Welcome) -> messages.Welcome:
+    """The same, for a trial run of one size on the processor."""
+    size = min(welcome.local_batches, default=min(welcome.global_batch or MOST_TRIED, MOST_TRIED))
+    return msgspec.structs.replace(
+        welcome, device="cpu", local_batches=(size,), pace_per_s=None, compares=False
+    )
+
+
+def _heard(
+    listener: socket.socket, process: subprocess.Popen[bytes], token: str, welcome: messages.Welcome
+) -> list[ScriptFinding]:
+    end_s = time.monotonic() + LIMIT_S
+    with closing(_accepted(listener, process, end_s)) as line:
+        buffer = LineBuffer()
+        while chunk := _received(line, end_s):
+            buffer.feed(chunk)
+            for text in buffer.lines():
+                match _from_worker.decode(text):
+                    case messages.Hello(token=told) if told == token:
+                        line.sendall(msgspec.json.encode(welcome) + b"\n")
+                    case messages.Profiled(findings=findings):
+                        return list(findings)
+                    case messages.Failed(message=message) | messages.OutOfMemory(message=message):
+                        raise NotChecked(f"without a GPU it ends with {message.strip().splitlines()[-1]}")
+    raise NotChecked("without a GPU it ends before its first steps")
+
+
+def _accepted(listener: socket.socket, process: subprocess.Popen[bytes], end_s: float) -> socket.socket:
+    listener.settimeout(0.1)
+    while process.poll() is None and time.monotonic() < end_s:
+        try:
+            return listener.accept()[0]
+        except TimeoutError:
+            continue
+    raise NotChecked("a process without a GPU did not begin")
+
+
+def _received(line: socket.socket, end_s: float) -> bytes:
+    line.settimeout(max(0.01, end_s - time.monotonic()))
+    try:
+        return line.recv(65536)
+    except TimeoutError:
+        raise NotChecked(f"without a GPU it takes more than {LIMIT_S:g} s") from None
+    except OSError:
+        return b""

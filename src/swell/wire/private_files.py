@@ -1,0 +1,203 @@
+"""A process whose writes no other process sees, wherever in the file system they go: Linux's overlays.
+
+What it reads are the real files. What it writes, renames or removes goes into layers of its own, and so
+does what the programs write that it starts. The kernel may refuse it: who asked then does without what could
+write.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import re
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from swell.wire import environ
+
+_NEWNS, _NEWUSER = 0x00020000, 0x10000000
+_MS_BIND, _MS_REC, _MS_PRIVATE = 0x1000, 0x4000, 0x40000
+_MOUNT_SETATTR, _AT_FDCWD, _MOUNT_ATTR_RDONLY = 442, -100, 1
+#: Devices, and what the kernel tells.
+_OF_THE_KERNEL = ("/proc", "/sys", "/dev")
+#: Processes on trial share what stands in here, and nothing in its folders.
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - no file is made there
+#: Folders within which no user has any of their own.
+_OF_THE_SYSTEM = ("/boot", "/etc", "/usr")
+#: Variables that name folders of caches.
+_CACHES = ("XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME")
+
+#: Folders of others that are looked into for some of this user, so many as long as they are found.
+MAX_SEEN = 5_000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+#: Folders that are the real ones, of layers first, then caches; empty: all that this process writes is seen.
+_real: list[str] = []
+_covered: list[str] = []
+
+
+class _MountAttributes(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "userns_fd")]
+
+
+def are_private() -> bool:
+    """Whether nothing that this process writes is seen elsewhere, but for caches."""
+    return bool(_real) or environ.OUTPUT in os.environ  # a container of a trial run can write nothing else
+
+
+def make_room() -> str:
+    """Make a folder for the layers of one process, to be removed with `remove_room` when it is gone."""
+    return tempfile.mkdtemp(prefix=".layers-", dir=_real[0] if _real else None)
+
+
+def remove_room(room: str | Path) -> None:
+    """Remove a folder that may hold layers, in which the kernel has made folders nobody may look into."""
+    for path in Path(room).rglob("work/work"):
+        with suppress(OSError):
+            path.chmod(0o700)
+    shutil.rmtree(room, ignore_errors=True)
+
+
+def make_private(room: str) -> None:
+    """Called in a process that has one thread, and again in those that it forks, which then share nothing.
+
+    A folder in which another file system is mounted becomes read-only itself. Folders of caches stay as they
+    are: what is fetched into them need not be fetched again.
+
+    Args:
+        room: an existing folder, see `make_room`.
+
+    Raises:
+        OSError: the kernel does not let this user, or a file system cannot lie below another.
+    """
+    here = os.getcwd()
+    needed = [here, os.path.expanduser("~")]
+    mounts = [path for path in _mounts() if path not in _real]
+    folders = _covered or list(_coverable(mounts, needed))
+    _enter_namespace(needed, folders)
+    real = {path: os.open(path, os.O_PATH) for path in (os.path.realpath(room), *caches())}
+    os.chdir(room)  # options of a mount have a length
+    covered = {path for number, path in enumerate(folders) if _cover(path, str(number), needed)}
+    for path in mounts:
+        if path not in covered and not _is_of_the_kernel(path):
+            _set_attributes(path, set=_MOUNT_ATTR_RDONLY)
+    for path, handle in real.items():
+        _mount(f"/proc/self/fd/{handle}", path, "", _MS_BIND)
+        _set_attributes(path, clear=_MOUNT_ATTR_RDONLY)
+        os.close(handle)
+    os.chdir(here)
+    _real[:], _covered[:] = real, folders
+
+
+def can_be_private(room: str) -> bool:
+    """Whether `make_private` will do, tried by a child: what is done by halves cannot be taken back."""
+    child = os.fork()
+    if child == 0:
+        with suppress(OSError):
+            make_private(room)
+            os._exit(0)
+        os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _enter_namespace(needed: Sequence[str], covered: Sequence[str]) -> None:
+    """One of mounts; of users, too, where only that gives the right to mount."""
+    if _libc.unshare(_NEWNS):
+        user, group = os.getuid(), os.getgid()
+        for path in needed:
+            _check_owned(path, user, group, covered)
+        _check(_libc.unshare(_NEWNS | _NEWUSER), "unshare")
+        Path("/proc/self/setgroups").write_text("deny")
+        for name, number in (("uid_map", user), ("gid_map", group)):
+            Path("/proc/self", name).write_text(f"{number} {number} 1")
+    _mount("none", "/", "", _MS_REC | _MS_PRIVATE)
+
+
+def _check_owned(path: str, user: int, group: int, covered: Sequence[str]) -> None:
+    """Raises OSError where the kernel could not copy a folder, whose owner has no number in a namespace."""
+    for folder in (Path(path), *Path(path).parents):
+        if str(folder) in covered:
+            return
+        found = folder.stat()
+        if (found.st_uid, found.st_gid) != (user, group):
+            raise OSError(errno.EOVERFLOW, f"{folder} is of another user or group")
+
+
+def _mounts() -> list[str]:
+    """Where file systems are mounted."""
+    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    fields = (line.split(b" ")[4] for line in lines)
+    plain = (re.sub(rb"\\(\d{3})", lambda found: bytes([int(found[1], 8)]), field) for field in fields)
+    return [os.fsdecode(path) for path in dict.fromkeys(plain)]
+
+
+def caches() -> Iterator[str]:
+    """Folders of this user that hold what can be fetched or made again."""
+    named = [os.environ[name] for name in _CACHES if name in os.environ]
+    for path in ("~/.cache", *named):
+        where = os.path.realpath(os.path.expanduser(path))
+        if os.path.isdir(where):
+            yield where
+
+
+def _coverable(mounts: Sequence[str], needed: Sequence[str]) -> Iterator[str]:
+    """The largest folders that this user may write to and within which nothing else is mounted.
+
+    A folder that is not theirs would have to be copied for what is written further down, which they may not.
+    """
+    holders = {str(parent) for path in mounts for parent in Path(path).parents}
+    known = {str(parent) for path in needed for parent in (Path(path), *Path(path).parents)}
+    left, num_seen = deque(["/", _SHARED_MEMORY]), 0
+    while left:
+        path = left.popleft()
+        if path not in holders and path != _SHARED_MEMORY and os.access(path, os.W_OK):
+            yield path
+        elif path in holders | known or (path not in _OF_THE_SYSTEM and num_seen < MAX_SEEN):
+            with suppress(OSError), os.scandir(path) as entries:
+                folders = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+                left += [folder for folder in folders if folder not in _OF_THE_KERNEL]
+                num_seen += len(folders)
+
+
+def _is_of_the_kernel(path: str) -> bool:
+    return any(path == own or path.startswith(f"{own}/") for own in _OF_THE_KERNEL)
+
+
+def _cover(path: str, name: str, needed: Sequence[str]) -> bool:
+    """Put layers upon a folder, which are made below the current one; False: its file system takes none."""
+    for part in ("written", "work"):
+        os.makedirs(f"{name}/{part}", exist_ok=True)
+    os.chmod(f"{name}/written", os.stat(path).st_mode & 0o7777)
+    handle = os.open(path, os.O_PATH)
+    layers = f"lowerdir=/proc/self/fd/{handle},upperdir={name}/written,workdir={name}/work,userxattr"
+    try:
+        _mount("overlay", path, "overlay", 0, layers)
+    except OSError:
+        if any(f"{each}/".startswith(f"{path}/") for each in needed):
+            raise
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _set_attributes(path: str, **changes: int) -> None:
+    attributes = _MountAttributes(**changes)
+    arguments = (_AT_FDCWD, os.fsencode(path), 0, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    _check(_libc.syscall(_MOUNT_SETATTR, *arguments), f"mount_setattr {path}")
+
+
+def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    words = [os.fsencode(word) for word in (source, target, kind)]
+    _check(_libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(options)), f"mount {target}")
+
+
+def _check(status: int, what: str) -> None:
+    if status:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
