@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_typ
 
 import msgspec
 
+from swell.spelling import did_you_mean
+
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
@@ -91,8 +93,9 @@ class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
 
     def why_not(self, name: str) -> str:
         """Why there is none of that name, with what to do."""
-        names = ", ".join(sorted(self))
-        return self.broken.get(name, f"there is no {self.noun} {name!r}; choose one of {names}")
+        others = f"choose one of {', '.join(sorted(self))}"
+        rule = did_you_mean(name, self) or others
+        return self.broken.get(name, f"there is no {self.noun} {name!r}; {rule}")
 
 
 def _entry_points(group: str) -> Iterable[EntryPoint]:

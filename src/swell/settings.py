@@ -16,6 +16,7 @@ from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.live.retention import Retention
 from swell.plugins import type_hints
+from swell.spelling import did_you_mean
 from swell.store.code_files import CodeLimits
 from swell.throughput.estimate_margins import KEPT_SHARE
 
@@ -375,10 +376,8 @@ def spell(value: Number | str) -> str:
 def _check_name(name: str) -> None:
     known = [field for field in Settings.__struct_fields__ if field != "parameters"]
     if name not in known:
-        raise InvalidSetting(
-            f"there is no setting {name!r}; choose from {', '.join(known)}, and parameters of "
-            "policies such as tiresias.promote_knob"
-        )
+        others = f"choose from {', '.join(known)}, and parameters of policies such as tiresias.promote_knob"
+        raise InvalidSetting(f"there is no setting {name!r}; {did_you_mean(name, known) or others}")
 
 
 def _is_text(name: str) -> bool:

@@ -21,7 +21,7 @@ from swell.api import logs as api_logs
 from swell.cli import output
 from swell.cli.verdict import verdict
 from swell.model.errors import Unwritable
-from swell.model.job import Elasticity, JobClass, Phase
+from swell.model.job import Elasticity, EndCondition, JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
@@ -76,7 +76,10 @@ def test_version_and_help(swell: Run) -> None:
         (("up", "--port", "many", "--foreground"), "--port"),
         (("submit",), "--script"),
         (("submit", "a.yaml", "b.yaml"), "one job file"),
-        (("submit", "a.yaml", "--steps", "3"), "--steps and a job file exclude each other"),
+        (("status",), "no such command 'status': `swell jobs` lists jobs"),
+        (("kill", "a-1"), "no such command 'kill': `swell cancel JOB` ends a job"),
+        (("rm", "a-1"), "`swell prune` removes ended ones"),
+        (("jbos",), "jobs"),
         (("submit", "--steps", "few"), "--steps"),
         (("submit", "a b.py"), "with `swell submit --script 'a b.py' --global-batch SAMPLES --epochs N`"),
         (
@@ -288,6 +291,28 @@ def test_a_wrong_job_is_refused_and_not_half_made(
     before = control.jobs()
     fails(here("submit", *(str(word).format(script=script) for word in words)), 2, *parts)
     assert control.jobs() == before
+
+
+def test_options_override_the_fields_of_a_job_file(here: Run, script: Path, control: FakeControl) -> None:
+    file = script.with_name("two.yaml")
+    file.write_text(
+        "- {name: over-a, script: train.py, global_batch: 8, epochs: 3, env: {A: 1, B: 1}}\n"
+        "- {name: over-b, script: train.py, global_batch: 8, samples: 99, deadline: now+9h}\n"
+    )
+    options = ("--steps", 5, "--deadline", "now+2h", "--env", "B=2", "--class", "soft")
+    done = here("submit", file, *options)
+    assert done.returncode == 0, done
+    first, second = (control.specs[line.partition(":")[0]] for line in done.stdout.splitlines())
+    assert (first.name, second.name) == ("over-a", "over-b")
+    assert (first.env, second.env) == ((("A", "1"), ("B", "2")), (("B", "2"),))
+    for spec in (first, second):
+        assert (spec.end, spec.job_class, spec.workdir) == (
+            EndCondition(steps=5),
+            JobClass.SOFT,
+            str(script.parent),
+        )
+        assert spec.deadline_s is not None and spec.deadline_s - time.time() < 7201
+    fails(here("submit", file, "--deadline", "soon"), 2, f"{file}, line 1: deadline: 'soon' is not a time")
 
 
 def test_malformed_yaml_names_the_line(here: Run, tmp_path: Path) -> None:

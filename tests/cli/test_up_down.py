@@ -297,7 +297,7 @@ def test_options_from_before_there_were_settings_can_be_read(state: Path) -> Non
 @pytest.mark.parametrize(
     ("setting", "part"),
     [
-        ("redy_s=3", "there is no setting 'redy_s'; choose from min_hold_s, report_plan_s, "),
+        ("redy_s=3", "there is no setting 'redy_s'; did you mean ready_s?"),
         ("ready_s=0.5", "ready_s=0.5 is not between 1 and 86400"),
         ("ready_s=nan", "ready_s=nan is not between"),
         ("ready_s", "'ready_s' is not NAME=VALUE; write for example ready_s=300"),

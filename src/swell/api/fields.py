@@ -24,6 +24,7 @@ from swell.model.kind import ANY, RULE, is_kind
 from swell.model.lengths import span
 from swell.model.sizes import parse_bytes
 from swell.model.webhook import Webhook, WebhookEvent, fault_of
+from swell.spelling import did_you_mean
 from swell.wire import environ
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
@@ -78,9 +79,16 @@ def bounded(field: str, value: Count, least: float, most: float) -> Count:
     """The value. Raises InvalidField if it is not within [least, most], or NaN."""
     if not least <= value <= most:  # false for NaN too
         raise InvalidField(
-            field, f"{shown(value)} is not between {least:g} and {most:g}; choose a number that is"
+            field,
+            f"{shown(value)} is not between {_figure(least)} and {_figure(most)}; choose a number that is",
         )
     return value
+
+
+def _figure(value: float) -> str:
+    """A number as people write it, in full."""
+    text = f"{value:,.6f}" if math.isfinite(value) else str(value)
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def speed(text: str | None) -> dict[int, float]:
@@ -128,10 +136,12 @@ def duration(field: str, value: str | int | float) -> float:
 
 def entry(script: str | None, function: str | None) -> str:
     """Absolute path of a script that is there, or `package.module:function`."""
-    if script is not None and function is None:
+    if script is not None and function is not None:
+        raise InvalidField("entry", "script is given too, and a job runs one of them; leave one out")
+    if script is not None:
         return _script(script)
-    if function is None or script is not None:
-        raise InvalidField("script", "give either script (a path) or entry (package.module:function)")
+    if function is None:
+        raise InvalidField("script", "missing; give script (a path), or entry (package.module:function)")
     if not ENTRY.fullmatch(function):
         raise InvalidField("entry", f"{shown(function)} is not of the form package.module:function")
     return function
@@ -593,6 +603,11 @@ def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
     return given
 
 
+#: Fields that an error lists where none is similar to what was written.
+MOST_LISTED = 10
+ALL_FIELDS = "docs/reference/job-file.md lists all"
+
+
 def parsed(value: Any, kind: type[Fields], what: str) -> Fields:
     """The struct that a mapping of fields describes.
 
@@ -610,11 +625,23 @@ def parsed(value: Any, kind: type[Fields], what: str) -> Fields:
     for key in value:
         if key not in names:
             name = key if isinstance(key, str) and len(key) <= 80 else shown(key)
-            raise InvalidField(name, f"no such field; choose from {', '.join(names)}")
+            others = f"choose from {', '.join(names)}" if len(names) <= MOST_LISTED else ALL_FIELDS
+            raise InvalidField(name, f"no such field; {did_you_mean(str(key), names) or others}")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise wrong_type(error, value, kind) from error
+
+
+#: What JSON's and Python's types are called, by msgspec's words for them.
+TYPE_WORDS = {
+    "object": "a mapping (NAME: VALUE)",
+    "array": "a list ([..., ...])",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+}
 
 
 def wrong_type(
@@ -622,11 +649,19 @@ def wrong_type(
 ) -> InvalidField:
     """msgspec's message (`Expected int, got str - at $.steps`) in our words; `kind`: what was expected."""
     text, _, path = str(error).partition(" - at `$")
-    text = text.replace(" | null", "")  # to leave it out is to leave it out
-    field = re.split(r"[.\[]", path.strip("`.").lstrip("."))[0]
-    if kind is not None and (choices := _choices(kind, field)):
-        text = f"choose from {', '.join(choices)}"
+    field, *inner = re.split(r"[.\[]", path.strip("`.").lstrip("."))
     given = value.get(field) if isinstance(value, dict) and field else value
+    is_not = f"{'a value in ' if inner else ''}{shown(given)} is not"
+    if kind is not None and (choices := _choices(kind, field)):
+        return InvalidField(field, f"{is_not} known; choose from {', '.join(choices)}")
+    if match := re.fullmatch(r"Expected `(.+)`, got `.+`", text):
+        kinds = [
+            word for word in match[1].split(" | ") if word != "null"
+        ]  # to leave it out is to leave it out
+        if "float" in kinds and "int" in kinds:
+            kinds.remove("int")
+        words = " or ".join(TYPE_WORDS.get(word, word) for word in kinds)
+        return InvalidField(field, f"{is_not} {words}; correct it")
     return InvalidField(field, f"{shown(given)} does not fit ({text[0].lower()}{text[1:]}); correct it")
 
 

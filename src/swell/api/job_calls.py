@@ -15,10 +15,10 @@ import msgspec
 
 from swell.api.admission_status import has_verdict
 from swell.api.errors import NoPlatform, PlatformSilent
-from swell.api.fields import shown
+from swell.api.fields import InvalidField, shown
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.pages import MAX_JOBS, query_words
-from swell.api.submission import Submission, parse, request_key
+from swell.api.submission import Submission, declared, parse, request_key
 from swell.api.times import with_offset
 from swell.api.transport import Transport
 from swell.model.coding import decoder, encode
@@ -93,16 +93,16 @@ class JobCalls:
             ApiError: the key was used for another request.
             NoPlatform, Unavailable: no answer came; the text tells how to ask again.
         """
-        given = _given(**fields)
-        if "job_class" in given:
-            given["class"] = given.pop("job_class")
-        return self._submit(parse(given).anchored(Path.cwd()), key)
+        return self._submit(parse(_fields(fields)).anchored(Path.cwd()), key)
 
-    def submit_file(self, path: str | os.PathLike[str], *, key: str | None = None) -> list[SubmittedJob]:
+    def submit_file(
+        self, path: str | os.PathLike[str], *, key: str | None = None, **fields: Any
+    ) -> list[SubmittedJob]:
         """Submit every job of a YAML file, or none if one of them is wrong; returns their ids.
 
         Args:
             key: as in `submit`; the jobs' own are `KEY/0`, `KEY/1`, ...
+            fields: as in `submit`, in place of those of each job of the file.
 
         Raises:
             InvalidJob: names the file, the line, the rule and the remedy.
@@ -110,6 +110,8 @@ class JobCalls:
         from swell.api.job_file import load  # a reader of YAML, which other calls need not wait for
 
         jobs, now_s = load(Path(path)), self._transport.get("/v1/cluster", ClusterView).now_s
+        wanted = _fields(fields)
+        jobs = [job.overridden(wanted, Path.cwd()) for job in jobs]
         for job in jobs:
             job.to_spec(now_s)
         return [
@@ -338,6 +340,8 @@ class JobCalls:
             asked = encode(submission)
         except UnicodeEncodeError as error:
             raise InvalidJob(f"{shown(error.object)} is not UTF-8; use texts and paths in UTF-8") from error
+        except OverflowError as error:
+            raise _too_large(submission) from error
         return self._send_once("/v1/jobs", asked, key)
 
     def _resubmit(self, path: str, deadline: Time | None, kind: str | None, key: str | None) -> SubmittedJob:
@@ -364,6 +368,26 @@ class JobCalls:
 
 def _path(job_id: str) -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}"
+
+
+def _too_large(submission: Submission) -> InvalidField:
+    """Which field holds a whole number that no message can."""
+    for field, value in msgspec.structs.asdict(submission).items():
+        try:
+            encode(value)
+        except OverflowError:
+            return InvalidField(
+                declared()[field].word, f"{shown(value)} is too large; choose a smaller number"
+            )
+    raise AssertionError("each field can be sent, and the submission cannot")
+
+
+def _fields(keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a job file that are given as keywords."""
+    given = _given(**keywords)
+    if "job_class" in given:
+        given["class"] = given.pop("job_class")
+    return given
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from swell.api.fields import InvalidField
-from swell.api.submission import Submission, parse
+from swell.api.submission import Submission, declared, parse
 from swell.api.sweep import expanded
 from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
@@ -41,6 +43,14 @@ def _int(loader: PlainLoader, node: yaml.ScalarNode) -> int:
 PlainLoader.add_constructor("tag:yaml.org,2002:int", _int)
 
 
+#: Fields of which a job has one: who gives one takes the others back.
+ALTERNATIVES = (
+    frozenset({"steps", "epochs", "samples"}),
+    frozenset({"script", "entry"}),
+    frozenset({"batch", "batch_per_worker"}),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class FileJob:
     """One job of a file, and where its fields stand."""
@@ -49,6 +59,21 @@ class FileJob:
     path: Path
     line: int  #: the job's first
     field_lines: dict[str, int]
+
+    def overridden(self, fields: Mapping[str, Any], base_dir: Path) -> FileJob:
+        """Return the job with these fields in place of its own, and of others that say the same otherwise.
+
+        Variables are added to those of the file. Raises InvalidField.
+
+        Args:
+            base_dir: where relative paths of these fields start.
+        """
+        wanted = parse(dict(fields)).anchored(base_dir)
+        own, names = self.submission, {name for name, field in declared().items() if field.word in fields}
+        others = {name for group in ALTERNATIVES if names & group for name in group} - names
+        changed = {name: declared()[name].default for name in others}
+        changed |= {name: getattr(wanted, name) for name in names} | {"env": own.env | wanted.env}
+        return replace(self, submission=msgspec.structs.replace(own, **changed))
 
     def to_spec(self, now_s: float) -> JobSpec:
         """Return the job's spec; paths are relative to the file, errors name its line.

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from swell.cli import demo_program
+from swell.cli.other_words import OTHER_WORDS
 from swell.cli.plain_values import use_plain_values
 
 
@@ -33,7 +34,7 @@ SOURCES: Mapping[str, CommandSource] = {
         "Check whether a script gives the same result at any number of workers, without a platform.",
     ),
     "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
-    "jobs": CommandSource("jobs:list_jobs", "List jobs, oldest first."),
+    "jobs": CommandSource("jobs:list_jobs", "List jobs, open ones before ended ones."),
     "usage": CommandSource(
         "usage:usage",
         "Show how many device hours jobs used, and what they cost: of your own jobs or, to operators, of "
@@ -142,6 +143,8 @@ class CommandGroup(TyperGroup):
         use_plain_values()
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] in OTHER_WORDS and args[0] not in self.commands:
+            ctx.fail(f"no such command {args[0]!r}: {OTHER_WORDS[args[0]]}")
         name, line, others = super().resolve_command(ctx, args)
         return name, None if line is None else load(line.name or ""), others
 

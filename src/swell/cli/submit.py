@@ -29,7 +29,8 @@ Words = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="FILE.yaml | -- ARGUMENT",
-        help="A job file; or, after --script or --entry, the arguments of the script.",
+        help="A job file, of which options override fields; or, after --script or --entry, the arguments of "
+        "the script.",
     ),
 ]
 Key = Annotated[
@@ -89,11 +90,12 @@ def submit(
         if sbatch is not None:
             ids = [client.submit(**sbatch.fields, key=key)]
             _tell_lines(sbatch, json)
-        elif file:
-            ids = client.submit_file(file, key=key)
         else:
-            variables = _variables(given.pop("env", []))
-            ids = [client.submit(**given, env=variables, args=words or [], key=key)]
+            given["env"] = _variables(given.pop("env", []))
+            if file:
+                ids = client.submit_file(file, key=key, **given)
+            else:
+                ids = [client.submit(**given, args=words or [], key=key)]
         tell_verdicts(client, ids, no_wait, json)
 
 
@@ -138,10 +140,6 @@ def _job_file(words: list[str], fields: dict[str, Any]) -> Path | None:
         raise typer.BadParameter(_as_script(words, fields))
     if len(words) != 1:
         raise typer.BadParameter("give one job file, or --script PATH, or --entry PACKAGE.MODULE:FUNCTION")
-    if fields:
-        raise typer.BadParameter(
-            f"{option_name(min(fields))} and a job file exclude each other; write it into the file"
-        )
     return Path(words[0])
 
 
