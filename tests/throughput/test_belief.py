@@ -379,3 +379,40 @@ def test_a_profile_of_before_there_were_such_bounds_is_read() -> None:
     assert not {"max_local_batch", "num_shards"} & old.keys()
     read = msgspec.convert(old, Profile, strict=False)
     assert (read.max_local_batch, read.num_shards) == (None, None)
+
+
+learnt = st.tuples(
+    st.sampled_from([1, 2, 4, 8]), st.sampled_from([64, 128, 256]), st.sampled_from([1, 2]), st.floats(0.05, 5.0)
+)
+
+
+@given(reports=st.lists(learnt, min_size=1, max_size=12))
+def test_whatever_was_measured_and_forgotten_again_every_question_has_an_answer(
+    reports: list[tuple[int, int, int, float]],
+) -> None:
+    """Reports come from any size, batch and number of hosts, each after so long that larger ones are doubted."""
+    belief, hosts = FittedBelief(), np.array([1, 1, 2, 2, 2])
+    belief.learn_profile("j", msgspec.structs.replace(spec(), max_batch=256), profile({64: 1.0, 32: 0.5}, {}))
+    for workers, batch, num_hosts, step_s in reports:
+        belief.learn_rate("j", workers, step_s, LONG, batch, num_hosts)
+        belief.doubt_larger("j", workers, 100.0 * RETRY_S, batch, num_hosts)
+        again = FittedBelief()
+        again.restore(belief.state())
+        for one in (belief, again):
+            answers = [
+                one.rates_per_s("j", SIZES),
+                one.rates_per_s("j", SIZES, hosts),
+                *(one.best_batches("j", SIZES, 64, hosts) or ()),
+            ]
+            assert all(np.isfinite(answer).all() and (answer > 0.0).all() for answer in answers)
+            assert one.margin_classes("j", SIZES, hosts).shape == SIZES.shape
+
+
+def test_what_was_measured_at_another_batch_alone_may_be_forgotten() -> None:
+    job = msgspec.structs.replace(spec(), max_batch=256)
+    belief = belief_of({64: 1.0, 32: 0.5}, {}, job)
+    untaught = belief.rates_per_s("j", SIZES).tolist()
+    belief.learn_rate("j", 4, 9.0, LONG, global_batch=128)
+    belief.learn_rate("j", 2, 0.1, LONG, num_hosts=2)
+    assert belief.doubt_larger("j", 2, RETRY_S, None, 2) == (4,)
+    assert belief.rates_per_s("j", SIZES).tolist() == untaught

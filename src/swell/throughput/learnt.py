@@ -248,6 +248,8 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
                 forgotten[size] = 2.0 * counts_s
         if forgotten:
             self.doubt_s.update(forgotten)
+            self.at_batch = {batch: table for batch, table in self.at_batch.items() if table}
+            self.crossing = {hosts: table for hosts, table in self.crossing.items() if table}
             self._forget_answers()
         return tuple(sorted(forgotten))
 
@@ -415,9 +417,9 @@ class Learnt(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
 
     def _mean_error(self) -> float | None:
         """Mean of log(measured / trial run's) over all that was measured on one host; None: nothing was."""
-        if not (self.measured or self.at_batch):
+        if not (points := self._points()):
             return None
-        sizes, batches, measured_s = zip(*self._points(), strict=True)
+        sizes, batches, measured_s = zip(*points, strict=True)
         trial_s = self.curve.step_s(np.array(sizes), np.array(batches))
         return _mean_log(np.array(measured_s) / trial_s)
 
