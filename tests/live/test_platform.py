@@ -25,6 +25,7 @@ from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.node import Node
 from swell.model.options import Domain
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
+from swell.model.throughput import ThroughputPoint
 from swell.store import sqlite
 from swell.store.journal import SqlJournal
 
@@ -270,6 +271,26 @@ def test_a_job_that_can_never_run_is_refused_before_it_is_one(
 def test_unknown_jobs_are_named(tmp_path: Path) -> None:
     with running(tmp_path, Hands()) as platform, pytest.raises(UnknownJob, match="'nobody'"):
         platform.cancel("nobody")
+
+
+def test_an_error_of_a_question_is_raised_where_it_was_asked_and_the_head_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(self: Linear, *given: object) -> tuple[ThroughputPoint, ...]:
+        raise ZeroDivisionError("of this question")
+
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        job_id = platform.submit(spec()).id
+        until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        with monkeypatch.context() as patch:
+            patch.setattr(Linear, "throughput", raising)
+            patch.setattr(Linear, "state", raising)
+            for ask in (lambda: platform.throughput(job_id), platform.head_state):
+                with pytest.raises(ZeroDivisionError, match="of this question"):
+                    ask()
+        assert platform.throughput(job_id) is not None and platform.head_state()
+        assert platform.submit(spec("b")).id
 
 
 def test_a_batch_that_cannot_be_handled_is_named_with_a_remedy(tmp_path: Path) -> None:

@@ -24,9 +24,19 @@ class HeadQuestions:
         self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def ask(self, answer: Callable[[], _Answer]) -> _Answer:
-        """What the head's thread answers between two turns. Raises Unavailable: a turn takes too long."""
+        """What the head's thread answers between two turns.
+
+        Raises Unavailable, if a turn takes too long, and whatever `answer` raises: the head goes on.
+        """
         asked: Future[_Answer] = Future()
-        self._asked.put(lambda: asked.set_result(answer()))
+
+        def settle() -> None:
+            try:
+                asked.set_result(answer())
+            except Exception as error:  # noqa: BLE001 - it belongs to who asked
+                asked.set_exception(error)
+
+        self._asked.put(settle)
         self._inbox.nudge()
         try:
             return asked.result(STATE_TIMEOUT_S)
