@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from swell.executors.remote.host_address import parse_address
 from swell.live.board import ViewBoard
 from swell.live.job_folders import JobFolders
 from swell.live.platform import Platform
+from swell.live.poison import PoisonGuard
 from swell.live.ports import History
 from swell.live.pruning import prune
 from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
@@ -256,7 +258,7 @@ def _fold(journal: SqlJournal, history: History, settings: Settings, webhooks: W
     core, board = new_core(settings=settings), ViewBoard()
     load(core, history.state)
     told_seq = webhooks.begin(board.open_jobs, lambda: core.now_s, lambda: board.calendar, journal.last_seq)
-    for entry, _ in replay(core, history.entries):
+    for entry, _ in replay(core, history.entries, PoisonGuard(core, journal, journal).mend):
         news = board.post(core)
         if entry.seq > told_seq:
             webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
@@ -320,7 +322,8 @@ def replay_journal(state_dir: Path) -> Replay:
         StateError: there is no journal that can be read.
     """
     with _journalled(state_dir) as (core, entries):
-        return compare(replay(core, entries))
+        found = compare(replay(core, entries))
+        return replace(found, set_aside=tuple(core.set_aside), failed_plan=core.failed_plans[1])
 
 
 def unended_jobs(state_dir: Path) -> list[JobView]:

@@ -33,7 +33,7 @@ from swell.assemble import left_behind, open_platform, unended_jobs
 from swell.live.job_folders import ENDED, SUBMITTED, JobFolders
 from swell.live.recovery import load, replay
 from swell.model.command import ProfileJob
-from swell.model.event import JobProfiled, NodeJoined, Opened, Outcome
+from swell.model.event import EventSetAside, JobProfiled, NodeJoined, Opened, Outcome, PlanFailed, Woke
 from swell.model.finding import Finding, Level
 from swell.model.job import JobClass, Phase
 from swell.model.quota import Quota
@@ -179,6 +179,24 @@ def test_what_is_wrong_is_named(site: Site, harm: Callable[[Site], object], abou
     assert site.bad() == {about}
     (finding,) = [found for found in examine(site.folder.path) if found.level is not Level.OK]
     assert finding.remedy
+
+
+def test_what_the_head_could_not_handle_is_told_with_its_trace(killed: Site) -> None:
+    journal = SqlJournal(killed.folder.journal)
+    job_id = min(killed.open_jobs)
+    told = {"why": "ValueError: of this job", "trace": "Traceback:\n  line 1"}
+    journal.append([EventSetAside(at_s=1e9, job_id=job_id, event=Woke(at_s=1e9), **told)])
+    journal.append([Woke(at_s=2e9), PlanFailed(at_s=2e9, why="of the policy", trace=told["trace"])])
+    journal.close()
+    found = {finding.about: finding for finding in examine(killed.folder.path)}
+    aside, plan = found["set aside"], found["plan"]
+    assert aside.level is plan.level is Level.WARN
+    assert (
+        aside.text.startswith(f"Woke of job {job_id}, which has failed: ValueError")
+        and "line 1" in aside.text
+    )
+    assert "of the policy" in plan.text and "report" in plan.remedy
+    assert killed.bad() == {"set aside", "plan", "daemon"}
 
 
 def test_a_damaged_row_of_the_archive_is_named(site: Site) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from swell.core import last_plan
 from swell.core.core import Core, CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
@@ -19,12 +20,15 @@ from swell.live import folding
 from swell.live.platform import Platform
 from swell.live.recovery import ReplayError, compare, replay
 from swell.live.site import Site
+from swell.model.command import AnyCommand
 from swell.model.errors import InvalidJob, UnknownJob
-from swell.model.event import NodeJoined, Outcome
+from swell.model.event import JobSubmitted, NodeJoined, Outcome
 from swell.model.job import Elasticity, JobClass, Phase
 from swell.model.node import Node
 from swell.model.options import Domain
+from swell.model.plan import Allocation
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
+from swell.model.snapshot import Snapshot
 from swell.model.throughput import ThroughputPoint
 from swell.store import sqlite
 from swell.store.journal import SqlJournal
@@ -293,16 +297,100 @@ def test_an_error_of_a_question_is_raised_where_it_was_asked_and_the_head_goes_o
         assert platform.submit(spec("b")).id
 
 
-def test_a_batch_that_cannot_be_handled_is_named_with_a_remedy(tmp_path: Path) -> None:
+def with_poison(folder: Path) -> None:
     """A second node with the same devices is no event that a machine sends."""
-    journal = SqlJournal(tmp_path / "journal.db")
+    journal = SqlJournal(folder / "journal.db")
     journal.append([NodeJoined(at_s=1.0, node=NODE)])
     journal.append([NodeJoined(at_s=2.0, node=Node(name="other", kind="cpu", devices=NODE.devices))])
+    journal.append([JobSubmitted(at_s=3.0, job_id="a", spec=spec())])
     journal.close()
+
+
+def test_a_batch_that_cannot_be_handled_is_named_and_the_next_platform_goes_on_without_it(
+    tmp_path: Path,
+) -> None:
+    with_poison(tmp_path)
+    journal = SqlJournal(tmp_path / "journal.db")
+    with pytest.raises(ReplayError, match=r"batch 2 .*`swell up` sets aside"):
+        compare(replay(new_core(), journal.history().entries))
+    journal.close()
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        until(lambda: platform.job("a").phase is Phase.RUNNING)
+        left, _ = as_if_killed(tmp_path, hands)
+    journal = SqlJournal(left / "journal.db")
+    core = new_core()
+    assert compare(replay(core, journal.history().entries)).is_equal
+    assert [type(aside.event) for aside in core.set_aside] == [NodeJoined]
+    journal.close()
+
+
+def test_a_batch_that_nothing_can_be_done_about_is_named_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(*given: object) -> list[AnyCommand]:
+        raise ZeroDivisionError
+
+    with_poison(tmp_path)
+    monkeypatch.setattr(Core, "handle", raising)
     platform, journal = new_platform_unread(tmp_path, Hands())
-    with pytest.raises(ReplayError, match=r"batch 2 .*swell doctor --salvage"):
+    with pytest.raises(ReplayError, match=r"batch 1 .*swell doctor --salvage"):
         platform.recover(journal.history())
     journal.close()
+
+
+def test_the_job_of_an_event_that_cannot_be_handled_fails_and_the_others_go_on_also_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        bad, good = (platform.submit(spec(name)).id for name in "ab")
+        until(lambda: {bad, good} <= hands.gangs.keys())
+        until(lambda: all(platform.job(job_id).phase is Phase.RUNNING for job_id in (bad, good)))
+
+        def raising(self: Linear, job_id: str, *given: object) -> None:
+            if job_id == bad:
+                raise ZeroDivisionError("of this job")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Linear, "learn_rate", raising)
+            for steps in (50, 60):
+                for job_id in (bad, good):
+                    report = hands.report(job_id, steps)
+                    hands.deliver(msgspec.structs.replace(report, at_s=float(steps)))
+                until(lambda steps=steps: platform.job(good).steps >= steps)  # type: ignore[misc]
+            until(lambda: platform.job(bad).phase is Phase.FAILED)
+        until(lambda: bad not in hands.gangs)
+        assert "of this job" in platform.job(bad).message and "swell doctor" in platform.job(bad).reason
+        assert platform.job(good).phase is Phase.RUNNING and not platform.cluster().warnings.get("plan")
+        third = platform.submit(spec("c")).id
+        until(lambda: platform.job(third).phase is Phase.RUNNING)
+        left, survivors = as_if_killed(tmp_path, hands)
+    with running(left, survivors) as second:
+        assert second.job(bad).phase is Phase.FAILED
+        until(lambda: second.job(good).phase is Phase.RUNNING)
+        assert second.job(good).generation == 1 and survivors.performed == []
+
+
+def test_a_policy_that_raises_is_warned_of_and_jobs_train_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(self: OneDeviceEach, snapshot: Snapshot) -> Allocation:
+        raise ZeroDivisionError("of the policy")
+
+    monkeypatch.setattr(last_plan, "RETRY_S", 0.1)
+    hands = Hands()
+    with running(tmp_path, hands) as platform:
+        first = platform.submit(spec()).id
+        until(lambda: platform.job(first).phase is Phase.RUNNING)
+        with monkeypatch.context() as patch:
+            patch.setattr(OneDeviceEach, "decide", raising)
+            second = platform.submit(spec("b")).id
+            until(lambda: "ZeroDivisionError: of the policy" in platform.cluster().warnings.get("plan", ""))
+            assert platform.job(first).phase is Phase.RUNNING
+            assert platform.job(second).phase is Phase.QUEUED
+        until(lambda: platform.job(second).phase is Phase.RUNNING)
+        assert not platform.cluster().warnings.get("plan")
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,9 @@ class FullJournal:
         self.num_refusals = num_refusals
         self.batches: list[Sequence[AnyEvent]] = []
 
+    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
+        self.append(batch)
+
     def append(self, batch: Sequence[AnyEvent]) -> None:
         if self.num_refusals > 0:
             self.num_refusals -= 1
@@ -46,12 +49,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrying_journal, "RETRY_S", 0.01)
 
 
+@pytest.mark.parametrize("is_amended", [False, True])
 @pytest.mark.parametrize("num_refusals", [0, 1, 5])
-def test_a_batch_is_written_once_as_soon_as_it_can_be(num_refusals: int) -> None:
+def test_a_batch_is_written_once_as_soon_as_it_can_be(num_refusals: int, is_amended: bool) -> None:
     told: list[str] = []
     journal = FullJournal(num_refusals)
     retrying = RetryingJournal(journal, told.append)
-    retrying.append(BATCH)
+    if is_amended:
+        retrying.amend(1, BATCH)
+    else:
+        retrying.append(BATCH)
     assert list(retrying.replay()) == [BATCH]
     assert told == (["the disk is full", ""] if num_refusals else [])
     assert retrying.why == ""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 from tests.store.views import curve_report, job_view, report
 
-from swell.model.event import AnyEvent, JobProfiled, NodeJoined, Woke
+from swell.model.event import AnyEvent, EventSetAside, JobProfiled, NodeJoined, Woke
 from swell.model.job import Phase, Profile
 from swell.model.node import Node
 from swell.model.view import Story
@@ -95,6 +95,21 @@ class JournalContract:
         assert _device_time(journal.archive, 7200.0, 10_800.0) == late
         assert _device_time(journal.archive, 10_800.0) == {}
         assert set(journal.archive.device_time(0.0, 1e9, ["a", "x"]).pruned_ids) == {"a"}
+
+    def test_a_batch_may_be_amended_and_what_was_noted_of_it_is_forgotten(self, journal: Any) -> None:
+        for batch in BATCHES:
+            journal.note_commands(_append(journal, batch), "beef")
+        journal.append([curve_report("a", 1, [3.0, 1.0]), Woke(at_s=9.0)])
+        amended = [
+            EventSetAside(at_s=2.0, job_id="a", event=BATCHES[1][0], why="x", trace="y"),
+            BATCHES[1][1],
+        ]
+        journal.amend(2, amended)
+        journal.amend(4, [curve_report("a", 1, [3.0, 1.0])])
+        found = [(entry.seq, entry.digest, list(entry.batch)) for entry in journal.history().entries]
+        assert found[:3] == [(1, "beef", BATCHES[0]), (2, None, amended), (3, "beef", BATCHES[2])]
+        assert len(found[3][2]) == 1 and not found[3][2][0].curves
+        assert [tally(point) for point in journal.curves("a")["loss"]] == [(1, 2, 2, 2.0)]
 
     def test_digests_stand_beside_their_batches(self, journal: Any) -> None:
         first, second = _append(journal, BATCHES[0]), _append(journal, BATCHES[1])

@@ -85,6 +85,9 @@ class MemoryJournal:
 
     def close(self) -> None: ...
 
+    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
+        self._entries[seq] = JournalEntry(seq, taken_off(batch)[0], None)
+
     def note_commands(self, seq: int, digest: str) -> None:
         self._entries[seq] = JournalEntry(seq, self._entries[seq].batch, digest)
 

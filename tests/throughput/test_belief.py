@@ -382,7 +382,10 @@ def test_a_profile_of_before_there_were_such_bounds_is_read() -> None:
 
 
 learnt = st.tuples(
-    st.sampled_from([1, 2, 4, 8]), st.sampled_from([64, 128, 256]), st.sampled_from([1, 2]), st.floats(0.05, 5.0)
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([64, 128, 256]),
+    st.sampled_from([1, 2]),
+    st.floats(0.05, 5.0),
 )
 
 
@@ -390,9 +393,9 @@ learnt = st.tuples(
 def test_whatever_was_measured_and_forgotten_again_every_question_has_an_answer(
     reports: list[tuple[int, int, int, float]],
 ) -> None:
-    """Reports come from any size, batch and number of hosts, each after so long that larger ones are doubted."""
-    belief, hosts = FittedBelief(), np.array([1, 1, 2, 2, 2])
-    belief.learn_profile("j", msgspec.structs.replace(spec(), max_batch=256), profile({64: 1.0, 32: 0.5}, {}))
+    """Reports come from any size, batch and number of hosts, and each lets larger ones be doubted."""
+    hosts, job = np.array([1, 1, 2, 2, 2]), msgspec.structs.replace(spec(), max_batch=256)
+    belief = belief_of({64: 1.0, 32: 0.5}, {}, job)
     for workers, batch, num_hosts, step_s in reports:
         belief.learn_rate("j", workers, step_s, LONG, batch, num_hosts)
         belief.doubt_larger("j", workers, 100.0 * RETRY_S, batch, num_hosts)

@@ -17,6 +17,7 @@ from swell.executors.local.launch import find_agent
 from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.local.machine_probe import probe_machine
 from swell.live.job_folders import JobFolders
+from swell.live.recovery import Replay
 from swell.model.finding import Finding, bad, ok, warn
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
@@ -189,10 +190,25 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
     if not found.is_equal:
         text = f"batch {found.first_difference} leads to other commands now than it did then"
         yield warn("replay", text, "harmless by itself; please report it with a copy of the journal")
+    yield from _defects(found)
     if found.num_damaged:
         text = f"what was noted of the commands of {found.num_damaged} batches is damaged"
         yield warn("replay", text, "harmless by itself, but the disk may be bad: look at its messages")
     yield from _jobs(folder, place, open_jobs, ended)
+
+
+def _defects(found: Replay) -> Iterator[Finding]:
+    """What the head could not handle, and went on without."""
+    remedy = (
+        "please report it with the trace; a policy of your own: mend it, then `swell down` and `swell up`"
+    )
+    for aside in found.set_aside:
+        what = "a job" if aside.event is None else type(aside.event).__name__
+        whose = f" of job {aside.job_id}, which has failed" if aside.job_id else ""
+        yield warn("set aside", f"{what}{whose}: {aside.why}\n{aside.trace.rstrip()}", remedy)
+    if (failed := found.failed_plan) is not None:
+        text = f"no plan can be made, and the last one is followed: {failed.why}\n{failed.trace.rstrip()}"
+        yield warn("plan", text, remedy)
 
 
 def _copy(folder: StateFolder, place: StateFolder) -> None:

@@ -28,8 +28,8 @@ from swell.core.kind_search import KindChosen, KindSearch
 from swell.core.least_workers import learn_from_limit, learn_least
 from swell.core.record import JobRecord
 from swell.core.resizes import Mark
-from swell.core.state import HeadState
-from swell.core.unknown_gangs import UnknownGangEvent
+from swell.core.state import NUM_SET_ASIDE, HeadState
+from swell.core.unknown_gangs import UnknownGang, UnknownGangEvent
 from swell.model.counted import told_workers
 from swell.model.event import (
     CancelRequested,
@@ -38,6 +38,7 @@ from swell.model.event import (
     DifferencesAccepted,
     DrainRequested,
     Event,
+    EventSetAside,
     GangEnded,
     GangFound,
     GangResized,
@@ -101,6 +102,18 @@ def _apply(event: Event, state: HeadState) -> None:
 
 @_apply.register
 def _(event: JobSubmitted, state: HeadState) -> None:
+    record = _enter(event, state)
+    record.progress.done_steps = _truth(record, event.origin.steps)
+    state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
+    if event.spec.elasticity is Elasticity.RESTART:
+        record.learn_length(None)
+    if event.spec.halving is not None:
+        enter_bracket(state, record, event.origin.continues or event.origin.retries)
+    _note_set_aside(state, record)
+    state.touch(record)
+
+
+def _enter(event: JobSubmitted, state: HeadState) -> JobRecord:
     record = JobRecord(
         id=event.job_id,
         spec=state.specs.one_for(event.spec),
@@ -112,15 +125,8 @@ def _(event: JobSubmitted, state: HeadState) -> None:
         user=event.origin.user,
         awaits=event.spec.after,
     )
-    record.progress.done_steps = _truth(record, event.origin.steps)
     state.records[event.job_id] = record
-    state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
-    if event.spec.elasticity is Elasticity.RESTART:
-        record.learn_length(None)
-    if event.spec.halving is not None:
-        enter_bracket(state, record, event.origin.continues or event.origin.retries)
-    _note_set_aside(state, record)
-    state.touch(record)
+    return record
 
 
 @_apply.register
@@ -224,6 +230,31 @@ def _(event: ClockStepped, state: HeadState) -> None:
 def _(event: QuotasSet, state: HeadState) -> None:
     state.quotas = dict(event.quotas)
     befall_all(state, "quotas")
+
+
+@_apply.register
+def set_aside(event: EventSetAside, state: HeadState) -> None:
+    """The job is over at once. What runs of it is saved and ended, and holds its devices until then."""
+    state.set_aside = [*state.set_aside, event][-NUM_SET_ASIDE:]
+    record = state.records.get(event.job_id)
+    if record is None:
+        if not (event.job_id and isinstance(event.event, JobSubmitted)):
+            return
+        record = _enter(event.event, state)
+    if record.phase.holds_devices and not isinstance(event.event, GangEnded | GangSuspended):
+        gang = UnknownGang(
+            job_id=record.id,
+            found=record.generation,
+            devices=record.gang.held,
+            formed=record.generation if record.gang.is_launching else record.gang.generation,
+            is_stopping=record.gang.is_launching or record.is_ending,
+        )
+        state.unknown.add(gang)
+    record.is_cancelled = not isinstance(event.event, JobProfiled | ProfilingFailed)  # a trial run is ended
+    record.status.message = event.why
+    what = "what has become of it" if event.event is None else f"its {type(event.event).__name__}"
+    text = f"failed: the scheduler could not handle {what}: {event.why}; `swell doctor` shows more"
+    state.end(record, Phase.FAILED, "set_aside", text)
 
 
 # ---------------------------------------------------------------- events about a gang of another journal

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from swell.core.after_refusal import settle
-from swell.core.apply import apply
+from swell.core.apply import apply, set_aside
 from swell.core.broken_promises import befall, cause, promise
 from swell.core.converge import Converger
 from swell.core.explanations import LatestAccounts, PlanOutlook, TurnChanges, guessed
@@ -19,8 +19,9 @@ from swell.core.kind_search import HeadEvent, RefusedKind, best_refused, combine
 from swell.core.learning_columns import learning_of
 from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run
+from swell.core.plan_errors import MOST_SUSPECTS, PATIENCE, NoPlan, blamed, told
 from swell.core.planner import Planner
-from swell.core.ports import Belief
+from swell.core.ports import Belief, Decides
 from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
@@ -41,7 +42,7 @@ from swell.model.command import (
     WakeAt,
 )
 from swell.model.deadline_state import PLANNED_LATE
-from swell.model.event import Event, NodeLost, NodeWarned
+from swell.model.event import Event, EventSetAside, JobEvent, NodeLost, NodeWarned, PlanFailed
 from swell.model.job import AfterRefusal, Phase
 from swell.model.lengths import span
 from swell.model.options import Domain
@@ -95,6 +96,11 @@ class Core:
         self._lack = NO_NODE_YET
         self._kind = ""
         self._devices_by_kind: Callable[[], dict[str, int]] = dict
+        # Of this batch.
+        self._batch: Sequence[HeadEvent] = ()  #: its part that is being handled
+        self._num_asked = 0  #: answers of the policy
+        self._known_verdicts: list[PlanFailed] = []  #: from when the batch was handled first
+        self._verdicts: list[PlanFailed] = []
 
     def begin_beside(self, other: Core) -> None:
         """Know nothing but what is so for a whole platform, as another core of it knows it."""
@@ -128,25 +134,38 @@ class Core:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
+        self._num_asked, self._known_verdicts, self._verdicts = 0, [], []
         return self.handle_more(batch)
 
     def handle_more(self, batch: Sequence[HeadEvent]) -> list[AnyCommand]:
         """Handle events of the batch that has begun; it may have several such parts."""
         state = self._state
-        num_ended = len(state.ended)
+        if batch and isinstance(batch[-1], PlanFailed):
+            self._known_verdicts += [event for event in batch if isinstance(event, PlanFailed)]
+            batch = [event for event in batch if not isinstance(event, PlanFailed)]
+        num_ended, self._batch = len(state.ended), batch
         replan = Replan(state, self._settings.report_plan_s)
         for event in batch:
-            self._hear(event, replan)
+            try:
+                self._hear(event, replan)
+            except Exception:
+                state.culprit = event
+                raise
         need = replan.need()
         state.set_domain(self.domain)
         state.write_rows()
         commands = self._end_trials(state.ended[num_ended:])
         commands += state.unknown.commands(state.now_s, self._settings.yield_s)
-        if state.is_draining:
+        if self._known_verdicts and self._known_verdicts[-1].num_asked < 0:
+            state.last_plan.fail(self._known_verdicts[-1])
+            commands += self._wake(state.last_plan.retry_s)
+        elif state.is_draining:
             commands += self._drain()
         else:
             commands += self._profile_newcomers()
-            if need is Need.PLAN:
+            if need is not Need.NOTHING and state.now_s < state.last_plan.retry_s:
+                commands += [*self._go_on(), *self._wake(state.last_plan.retry_s)]
+            elif need is Need.PLAN:
                 commands += self._follow_plan()
             elif need is Need.GO_ON:
                 commands += self._go_on()
@@ -169,14 +188,77 @@ class Core:
         replan.compare()
 
     def _follow_plan(self) -> list[AnyCommand]:
-        state, (plan, snapshot) = self._state, self._plan()
+        state, commands = self._state, list[AnyCommand]()
+        while True:
+            try:
+                plan, snapshot = self._plan()
+            except NoPlan as failure:
+                verdict = failure.verdict
+            else:
+                break
+            if verdict.job_id not in state.records:
+                state.last_plan.fail(verdict)
+                return [*commands, *self._go_on(), *self._wake(state.last_plan.retry_s)]
+            commands += self._end_blamed(verdict)
         state.latest = LatestAccounts(PlanOutlook(plan, snapshot))
         state.last_plan.note(plan)
         self._decide(plan)
-        commands = self._change(plan.changes, plan.is_short)
+        commands += self._change(plan.changes, plan.is_short)
         state.write_rows()
         period_s = state.policy_state.due_s if plan.has_options else math.inf
         return commands + self._wake(min(plan.wake_s, period_s, self._next_late_s(plan)))
+
+    def _end_blamed(self, verdict: PlanFailed) -> list[AnyCommand]:
+        """End the job without which the policy answers."""
+        state, record = self._state, self._state.records[verdict.job_id]
+        set_aside(
+            EventSetAside(at_s=verdict.at_s, job_id=record.id, why=verdict.why, trace=verdict.trace), state
+        )
+        state.write_rows()
+        return self._end_trials([record]) + state.unknown.commands(state.now_s, self._settings.yield_s)
+
+    def _ask(self, policy: Decides, snapshot: Snapshot) -> tuple[Snapshot, Allocation]:
+        """The policy's answer.
+
+        Raises NoPlan where it ends in an error, or did when this batch was handled first.
+        """
+        known = self._known_verdicts
+        if known and known[0].num_asked == self._num_asked:
+            raise NoPlan(known.pop(0))
+        try:
+            answer = decide_within_quotas(policy, snapshot)
+        except MemoryError:
+            raise
+        except Exception as error:
+            why, trace = told(error)
+            verdict = PlanFailed(
+                at_s=self._state.now_s,
+                kind=self._kind,
+                job_id=self._blamed(policy, snapshot),
+                num_asked=self._num_asked,
+                why=why,
+                trace=trace,
+            )
+            self._verdicts.append(verdict)
+            raise NoPlan(verdict) from error
+        self._num_asked += 1
+        return answer
+
+    def _blamed(self, policy: Decides, snapshot: Snapshot) -> str:
+        """Id of the job that is the cause of the policy's error; empty: that is not known.
+
+        Newcomers of the batch may be: a job that runs would be ended for what need not be its fault. It is
+        blamed only if there has been no plan for long.
+        """
+        state = self._state
+        is_patient = state.last_plan.num_failed < PATIENCE
+        jobs = dict.fromkeys(event.job_id for event in self._batch if isinstance(event, JobEvent))
+        if is_patient:
+            records = (state.records[job_id] for job_id in jobs if job_id in snapshot.row_of)
+            suspects = [record.id for record in records if not record.phase.holds_devices]
+        else:
+            suspects = [job_id for job_id in {**jobs, **snapshot.row_of} if job_id in snapshot.row_of]
+        return blamed(policy, snapshot, suspects[:MOST_SUSPECTS], not is_patient)
 
     def _go_on(self) -> list[AnyCommand]:
         """What the last plan wants is wanted still: others may have left what somebody waits for."""
@@ -259,23 +341,30 @@ class Core:
         return [
             StopGang(job_id=record.id, generation=record.generation)
             for record in ended
-            if record.phase is Phase.CANCELLED and record.is_profiling
+            if record.is_cancelled and record.is_profiling
         ]
 
     def _profile_newcomers(self) -> list[AnyCommand]:
         state = self._state
         commands: list[AnyCommand] = []
         for record in state.watchlist("new"):
-            if record.backoff.until_s > state.now_s:
-                continue
-            if not state.sizes_of(record).size:
-                self._explain_lack(record)
-            else:
-                record.is_profiling = True
-                state.explain(record, "profiling", record.backoff.told_of_trial())
-                state.touch(record)
-                commands.append(trial_run(state, record))
+            try:
+                if record.backoff.until_s <= state.now_s:
+                    commands += self._profile(record)
+            except Exception:
+                state.culprit = record.id
+                raise
         return commands
+
+    def _profile(self, record: JobRecord) -> list[AnyCommand]:
+        state = self._state
+        if not state.sizes_of(record).size:
+            self._explain_lack(record)
+            return []
+        record.is_profiling = True
+        state.explain(record, "profiling", record.backoff.told_of_trial())
+        state.touch(record)
+        return [trial_run(state, record)]
 
     def _explain_lack(self, record: JobRecord) -> None:
         """It cannot even be tried: too few devices are there."""
@@ -302,7 +391,7 @@ class Core:
         while True:
             usable = self._usable(planner)
             seen = self._snapshot(planner, usable)
-            snapshot, allocation = decide_within_quotas(planner.policy, seen)
+            snapshot, allocation = self._ask(planner.policy, seen)
             if not allocation.refusals:
                 break
             is_any_going_on = self._ask_other_kinds(snapshot, allocation)
@@ -312,7 +401,7 @@ class Core:
             if not is_any_going_on:  # no promise is at stake then: others may use what was left idle
                 for row in sorted(allocation.refusals):
                     record = state.records[snapshot.job_ids[row]]
-                    self._refuse(record, partial(allocation.refusals.__getitem__, row))
+                    self._refuse(record, partial(_refusal, allocation.refusals, row))
             state.write_rows()
         is_pinned, backing_off = state.table.pinned(), {}
         for record in self._held_back():
@@ -425,7 +514,7 @@ class Core:
         for row in sorted({*_unlike(codes, known), *plan.undecided.tolist()}):
             record = state.records[plan.job_ids[row]]
             if row in plan.refusals:
-                self._refuse(record, partial(plan.refusals.__getitem__, row))
+                self._refuse(record, partial(_refusal, plan.refusals, row))
                 continue
             why = partial(plan.account.reason, row)
             if record.is_undecided:
@@ -563,6 +652,26 @@ class Core:
     @property
     def num_stale(self) -> int:
         return self._state.num_stale
+
+    @property
+    def culprit(self) -> HeadEvent | str | None:
+        """After an error of `handle`: the event, or the id of the job, that it is about; None: neither."""
+        return self._state.culprit
+
+    @property
+    def set_aside(self) -> Sequence[EventSetAside]:
+        """The latest events that could not be handled, the latest last."""
+        return self._state.set_aside
+
+    @property
+    def verdicts(self) -> Sequence[PlanFailed]:
+        """What was decided in the latest batch where the policy has ended in an error."""
+        return self._verdicts
+
+    @property
+    def failed_plans(self) -> tuple[int, PlanFailed | None]:
+        """How many plans have ended in an error since the last one that did not, and the latest of them."""
+        return self._state.last_plan.num_failed, self._state.last_plan.failed
 
     @property
     def ignored(self) -> Sequence[Event]:
@@ -767,6 +876,14 @@ class Core:
 
 def _text(why: Callable[[], Reason], before: str = "") -> str:
     return before + why().text
+
+
+def _refusal(refusals: Mapping[int, Refusal], row: int) -> Refusal:
+    """It may be worked out as late as here: an error in that ends nothing."""
+    try:
+        return refusals[row]
+    except Exception as error:  # noqa: BLE001 - it stands where the refusal would
+        return Refusal(earliest_deadline_s=None, text=f"the policy has no words for it: {error!r}")
 
 
 def _unlike(values: Sequence[str], others: Sequence[str]) -> Iterator[int]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import msgspec
 
+from swell.model.event import PlanFailed
 from swell.model.plan import JobPlan, Plan, Reason
 from swell.model.target import NOTHING, Target
+
+#: After an error another plan is tried so much later.
+RETRY_S = 10.0
 
 
 class PostponedPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +49,8 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
     revisit: tuple[str, ...] = ()  #: jobs that are to change, and could not yet, by id
     is_sated: bool = False  #: more devices would be of no use to anybody
     is_overtaken: bool = False  #: by reports of a speed that it did not expect, too soon for another plan
+    num_failed: int = 0  #: plans since, that ended in an error in a row
+    failed: PlanFailed | None = None  #: the latest of them
 
     def __post_init__(self) -> None:
         #: What jobs are to have as soon as others have left it; reasons are worked out when they are read.
@@ -56,6 +63,16 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
     def begin(self, now_s: float) -> None:
         """Another one is being made."""
         self.made_s, self.is_overtaken = now_s, False
+        self.num_failed, self.failed = 0, None
+
+    def fail(self, failed: PlanFailed) -> None:
+        """Another one could not be made: this one is followed for a while."""
+        self.num_failed, self.failed = self.num_failed + 1, failed
+
+    @property
+    def retry_s(self) -> float:
+        """When another one is tried, after an error; -inf: whenever it is due."""
+        return -math.inf if self.failed is None else self.failed.at_s + RETRY_S
 
     def note(self, plan: Plan) -> None:
         """This is the one that is followed now."""

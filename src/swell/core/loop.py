@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from swell.core.platform_core import PlatformCore
-from swell.core.ports import Journal, World
+from swell.core.ports import Decider, Journal, World
 
 
-def run(world: World, journal: Journal, core: PlatformCore) -> None:
+def run(world: World, journal: Journal, core: Decider) -> None:
     """Until the world ends: write down what happened, decide, act."""
     while batch := world.next_events():
         journal.append(batch)

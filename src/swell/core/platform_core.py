@@ -24,6 +24,7 @@ from swell.core.kind_choice import (
     smallest_gang_on,
 )
 from swell.core.kind_search import HeadEvent, KindChosen, KindSearch, untried
+from swell.core.plan_errors import PlanError
 from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds, read_speeds
@@ -36,6 +37,7 @@ from swell.model.event import (
     ClockStepped,
     DrainRequested,
     Event,
+    EventSetAside,
     GangFound,
     JobEvent,
     JobProfiled,
@@ -46,6 +48,7 @@ from swell.model.event import (
     NodeLost,
     NodeWarned,
     Opened,
+    PlanFailed,
     QuotasSet,
     Woke,
 )
@@ -65,6 +68,13 @@ OF_PLATFORM = (Opened, DrainRequested, ClockStepped, QuotasSet)
 
 #: Of a batch, by core.
 Parts = defaultdict[int, list[AnyEvent]]
+
+
+class Fault(NamedTuple):
+    """What an error of the head is about."""
+
+    culprit: HeadEvent | str | None = None  #: an event, or the id of a job; None: no single one
+    kind: str = ""  #: of the devices whose part of the batch was being handled
 
 
 class KnownNode(NamedTuple):
@@ -112,6 +122,17 @@ class PlatformCore:
         self._begun: dict[int, None] = {}  #: places of cores that had a part of this batch
         self._leaving: list[JobRecord] = []  #: jobs between two cores, within a turn
         self._searching: dict[str, None] = {}  #: jobs that may change their kind; those that started leave
+        self.fault = Fault()  #: what the error is about that the latest batch has ended in
+
+    def sibling(self) -> PlatformCore:
+        """One that knows nothing yet."""
+        return PlatformCore(self._new_core)
+
+    def become(self, other: PlatformCore) -> None:
+        """Know what the other one knows, which is of no use any more."""
+        vars(self).update(vars(other))
+        for core in self._cores:
+            core.know_kinds(self._devices_by_kind)
 
     def _made_core(self) -> Core:
         core = self._new_core()
@@ -120,12 +141,24 @@ class PlatformCore:
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
-        """Let each core handle its part of the batch."""
-        parts: Parts = defaultdict(list)
+        """Let each core handle its part of the batch.
+
+        Raises PlanError: it is handled all the same; or whatever else, and then the cores are amid it.
+        """
         self._begun = {}
+        return self.handle_more(batch)
+
+    def handle_more(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        """Go on with a batch that has begun, and ended in an error."""
+        parts: Parts = defaultdict(list)
+        self.fault = Fault()
         for event in batch:
-            for place, told in self._addressed(event, parts):
-                parts[place].append(told)
+            try:
+                for place, told in self._addressed(event, parts):
+                    parts[place].append(told)
+            except Exception:
+                self.fault = Fault(event)
+                raise
             if isinstance(event, Woke):
                 self._wake_s = None
         commands: list[AnyCommand] = []
@@ -138,14 +171,21 @@ class PlatformCore:
         if self._job_places:
             for job_id in chain.from_iterable(core.ended for core in self._latest):
                 self._job_places.pop(job_id, None)
-        return [*(one for one in commands if not isinstance(one, WakeAt)), *self._wake()]
+        commands = [*(one for one in commands if not isinstance(one, WakeAt)), *self._wake()]
+        if verdicts := [verdict for core in self._latest for verdict in core.verdicts]:
+            raise PlanError(commands, verdicts)
+        return commands
 
     def _part(self, place: int, events: Sequence[HeadEvent]) -> list[AnyCommand]:
         """Let a core handle events of this batch."""
         core = self._cores[place]
         handle = core.handle_more if place in self._begun else core.handle
         self._begun[place] = None
-        commands = handle(events)
+        try:
+            commands = handle(events)
+        except Exception:
+            self.fault = Fault(core.culprit, self._kinds[place])
+            raise
         if self._searching:
             self._leaving += core.take_leaving()
         return commands
@@ -190,6 +230,13 @@ class PlatformCore:
             return [(place, event) for place in self._places_that_know(event)]
         if isinstance(event, NodeJoined):
             return self._joined(event, parts)
+        if isinstance(event, EventSetAside):
+            if event.job_id in self._arriving:
+                self._arriving[event.job_id][1].append(event)
+                return []
+            return [(self._job_places.get(event.job_id, FIRST), event)]
+        if isinstance(event, PlanFailed):
+            return [(self._kinds.index(event.kind) if event.kind in self._kinds else FIRST, event)]
         if isinstance(event, KindAllowed):
             taken = self._admission.allow(event.kind)
             joined = (NodeJoined(at_s=event.at_s, node=node) for node in taken)
@@ -481,6 +528,17 @@ class PlatformCore:
     @property
     def num_stale(self) -> int:
         return sum(core.num_stale for core in self._cores)
+
+    @property
+    def set_aside(self) -> Sequence[EventSetAside]:
+        """See `Core.set_aside`."""
+        found = (event for core in self._cores for event in core.set_aside)
+        return sorted(found, key=lambda event: event.at_s)
+
+    @property
+    def failed_plans(self) -> tuple[int, PlanFailed | None]:
+        """See `Core.failed_plans`; of the kind for which most have."""
+        return max((core.failed_plans for core in self._cores), key=lambda found: found[0])
 
     @property
     def ignored(self) -> Sequence[Event]:

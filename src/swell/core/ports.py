@@ -37,6 +37,13 @@ class Journal(Protocol):
         """Every batch since the last fold, oldest first."""
 
 
+class Decider(Protocol):
+    """Decides what follows from what happened."""
+
+    def handle(self, batch: Sequence[AnyEvent]) -> Sequence[AnyCommand]:
+        """Each batch once, in the order of the journal."""
+
+
 class Decides(Protocol):
     """Who gets how much: a policy, as the head needs it. See `policies.policy.Policy`."""
 

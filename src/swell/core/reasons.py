@@ -64,12 +64,19 @@ class PlanAccount:
         if self._waits_for_quota[row]:
             return Reason("quota", self._why_quota(row))
         if workers == want:
-            return self.allocation.account.reason(row)
+            return self._words_of_policy(row)
         if (why := self.backing_off.get(self.snapshot.job_ids[row])) is not None:
             return Reason("backoff", why)
         if workers == 0:
             return Reason("waiting", f"waiting for {told_workers(want)}: the devices are busy")
         return Reason("held", self._why_held(row, workers, want, held))
+
+    def _words_of_policy(self, row: int) -> Reason:
+        """They are asked for once all is decided: an error in them ends nothing."""
+        try:
+            return self.allocation.account.reason(row)
+        except Exception as error:  # noqa: BLE001 - it stands where the words would
+            return Reason(self.allocation.account.codes[row], f"the policy has no words for it: {error!r}")
 
     @cached_property
     def _waits_for_quota(self) -> BoolArray:

@@ -17,6 +17,7 @@ from swell.core.costs import ChangeCosts
 from swell.core.equal_values import EqualValues
 from swell.core.explanations import LatestAccounts
 from swell.core.holdings import Holdings
+from swell.core.kind_search import HeadEvent
 from swell.core.last_plan import LastPlan
 from swell.core.loss_rates import LossRates, mean_time_to_loss_s
 from swell.core.old_folds import record_of
@@ -33,7 +34,7 @@ from swell.core.watchlists import Kind, Watchlists
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
-from swell.model.event import Event, NodeLost, NodeWarned
+from swell.model.event import Event, EventSetAside, NodeLost, NodeWarned
 from swell.model.job import BetweenSteps, Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
@@ -55,6 +56,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     away: dict[str, NodeLost] = {}  #: by name, of nodes that are not there while their hosts are
     away_devices: dict[str, tuple[str, ...]] = {}  #: of these nodes, by name, as they had them
     lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
+    set_aside: list[EventSetAside] = []  #: the latest last
     setbacks: Setbacks = msgspec.field(default_factory=Setbacks)
     costs: ChangeCosts = msgspec.field(default_factory=ChangeCosts)
     tenants: Tenants = msgspec.field(default_factory=Tenants)
@@ -81,6 +83,8 @@ class Saved(KeptState, kw_only=True):
 ONE_WORKER: IntArray = np.ones(1, dtype=np.int64)
 #: Lost nodes that are remembered.
 NUM_LOST_NODES = 20
+#: Events that were set aside and are remembered.
+NUM_SET_ASIDE = 20
 #: Of records in folds that are written now.
 FORM = 2
 
@@ -118,6 +122,8 @@ class HeadState(KeptState, kw_only=True):
         self.refusals: dict[str, Callable[[], Refusal]] = {}  #: worked out when they are asked for
         self.ignored: list[Event] = []  #: events that were stale
         self.leaving: list[JobRecord] = []  #: that other kinds are to have
+        #: What an error is about: an event, or the id of a job; None: about none of these, or there is none.
+        self.culprit: HeadEvent | str | None = None
 
     def _clear(self) -> None:
         """No job is known."""
@@ -392,11 +398,15 @@ class HeadState(KeptState, kw_only=True):
             return
         records = [self.records[job_id] for job_id in sorted(self._dirty)]
         for record in records:
-            if record.is_plannable:
-                if record.id not in written:
-                    self._write_row(record)
-            else:
-                self._remove_row(record)
+            try:
+                if record.is_plannable:
+                    if record.id not in written:
+                        self._write_row(record)
+                else:
+                    self._remove_row(record)
+            except Exception:
+                self.culprit = record.id
+                raise
             self._watchlists.note(record)
         self.holdings.update(records)
         for record in records:
@@ -548,11 +558,16 @@ class HeadState(KeptState, kw_only=True):
             record.status.reason_code = intern(record.status.reason_code)
         self.unknown = UnknownGangs(saved.unknown_gangs)
         self.measure_cluster()
+        unwritten = set[str]()
         for job_id in saved.rows:
-            self._write_row(self.records[job_id])
-        self._dirty, self._relearnt = set(self.records), set()
+            try:
+                self._write_row(self.records[job_id])
+            except Exception:  # noqa: BLE001 - the next batch comes to it, and is handled without the job
+                unwritten.add(job_id)
+        self._dirty, self._relearnt = self.records.keys() - unwritten, unwritten
         self.unshown = set(self.records)
         self.write_rows(frozenset(saved.rows))
+        self._dirty |= unwritten
 
 
 def _tenants_of(records: list[JobRecord]) -> Tenants:

@@ -1,7 +1,8 @@
 """Gangs that run and that the journal does not explain: an older copy of it was put back, or it was lost.
 
-Each is saved and ended, and nothing is given its devices before it is gone. Its job, if the head knows it,
-goes on from the checkpoint. A gang that does not end its step in time is stopped.
+Or their jobs have ended without them, after an error of the head. Each is saved and ended, and nothing is
+given its devices before it is gone. Its job, if the head knows it, goes on from the checkpoint. A gang that
+does not end its step in time is stopped.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class UnknownGang(msgspec.Struct, kw_only=True):
     job_id: str
     found: int  #: the generation that it had when it was found
     devices: tuple[str, ...]
+    formed: int | None = None  #: the earliest generation whose end is its own; None: `found`
     asked_s: float | None = None  #: when it was told to save and end; None: it has yet to be
     is_stopping: bool = False  #: it is to end without saving
 
@@ -57,9 +59,16 @@ class UnknownGangs:
         if not self.gangs or not isinstance(event, GangEnded | GangSuspended | SuspendFailed):
             return False
         gang = self.gangs.get(event.job_id)
-        if gang is None or event.generation not in (gang.found, gang.generation):
+        if gang is None:
+            return False
+        formed = gang.found if gang.formed is None else gang.formed
+        if not formed <= event.generation <= gang.generation:
             return False
         return not (isinstance(event, SuspendFailed) and gang.is_stopping)
+
+    def add(self, gang: UnknownGang) -> None:
+        """The head is not to follow it any longer."""
+        self.gangs[gang.job_id] = gang
 
     def hear(self, event: UnknownGangEvent) -> None:
         if isinstance(event, GangFound):

@@ -88,6 +88,10 @@ class JournalFolds:
             log.warning("the journal is not folded: %s", error)
             self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
             return
+        except Exception:  # as of a policy that cannot be saved: batches say the same
+            log.exception("the journal is not folded")
+            self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
+            return
         self._note_fold(folded_seq)
         self._board.folded(ended)
         self._handled_s = 0.0

@@ -20,6 +20,7 @@ from swell.live.head_questions import HeadQuestions
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.operator_tally import OperatorTally
+from swell.live.poison import PoisonGuard
 from swell.live.ports import Executor, History, Store
 from swell.live.predecessors import FollowerWatch
 from swell.live.pruning import Pruner
@@ -91,6 +92,7 @@ class HeadThread:
             self._look_at_quotas,
         )
         self._turns = TimedTurns(self._world, self._journal)
+        self._guard = PoisonGuard(self._core, self._store, self._journal)
         self._followers = FollowerWatch(self._found, self._inbox.put, self._clock.now_s)
         self._demand = DeviceDemand()
 
@@ -103,7 +105,7 @@ class HeadThread:
             told_seq = self._webhooks.begin(
                 self._board.open_jobs, self._clock.now_s, lambda: self._board.calendar, told_seq
             )
-        for entry, _ in replay(self._core, history.entries):
+        for entry, _ in replay(self._core, history.entries, self._guard.mend):
             news = self._post()
             if self._webhooks is not None and entry.seq > told_seq:
                 self._webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
@@ -165,7 +167,7 @@ class HeadThread:
         if self._webhooks is not None:
             self._webhooks.start()
         try:
-            run(self._turns, self._turns, self._core)
+            run(self._turns, self._turns, self._guard)
         finally:
             self._inbox.close()
             self._pruner.stop()

@@ -41,6 +41,13 @@ class PlatformWarnings:
             warnings[ABOUT_SHARES] = "; ".join(lacks)
         if self._core.makes_promises and (crowded := [node for node in nodes if _is_crowded(node)]):
             warnings[ABOUT_PROMISES] = _told_of_whole_cores(self._site.policy, crowded)
+        num_failed, failed = self._core.failed_plans
+        if failed is not None:
+            of_kind = f" for kind {failed.kind}" if failed.kind else ""
+            warnings["plan"] = (
+                f"no plan could be made{of_kind}, {num_failed} times in a row, and the last one is followed: "
+                f"{failed.why}; `swell doctor` shows the trace"
+            )
         if self._quotas.why:
             warnings[ABOUT_QUOTAS] = self._quotas.why
         if notices := self._store.notices:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,7 +15,16 @@ from swell.core.platform_core import PlatformCore
 from swell.live.command_digest import DamagedDigest, is_equal
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand
-from swell.model.event import AnyEvent, GangEnded, GangFound, NodeJoined, NodeLost, Outcome
+from swell.model.event import (
+    AnyEvent,
+    EventSetAside,
+    GangEnded,
+    GangFound,
+    NodeJoined,
+    NodeLost,
+    Outcome,
+    PlanFailed,
+)
 from swell.model.job import Phase
 from swell.model.node import Node
 from swell.model.running import RunningWork, regained_nodes
@@ -50,6 +59,8 @@ class Replay:
     first_difference: int | None  #: number of the first batch that led to other commands now
     num_of_earlier: int = 0  #: batches whose commands an earlier version noted, and that cannot be compared
     num_damaged: int = 0  #: batches of whose commands what was noted is damaged, and that cannot be compared
+    set_aside: tuple[EventSetAside, ...] = ()  #: the latest events that could not be handled, the latest last
+    failed_plan: PlanFailed | None = None  #: why the last plan is still followed, if no other could be made
 
     @property
     def is_equal(self) -> bool:
@@ -57,8 +68,15 @@ class Replay:
         return self.first_difference is None
 
 
-def replay(core: PlatformCore, entries: Iterable[Entry]) -> Iterable[tuple[Entry, list[AnyCommand]]]:
+def replay(
+    core: PlatformCore,
+    entries: Iterable[Entry],
+    mend: Callable[[int, Sequence[AnyEvent], Exception], list[AnyCommand]] | None = None,
+) -> Iterable[tuple[Entry, list[AnyCommand]]]:
     """Handle every batch again; yields after each, while the core stands where it stood then.
+
+    Args:
+        mend: handles a batch, of that number, with which the core has just ended in that error.
 
     Raises:
         ReplayError: the head cannot handle a batch that was journalled; a policy is gone, or a defect.
@@ -69,13 +87,25 @@ def replay(core: PlatformCore, entries: Iterable[Entry]) -> Iterable[tuple[Entry
         except UnknownPolicy as error:
             raise ReplayError(_about_missing(error)) from error
         except Exception as error:
-            raise ReplayError(
-                f"batch {entry.seq} of the journal cannot be handled ({error!r}): this is a defect of Swell, "
-                "please report it with a copy of the state folder (or of a policy of your own: mend it, and "
-                "`swell up` goes on); `swell doctor --salvage` (with the same --state) keeps what was before "
-                "that batch, and queues the jobs again that it loses"
-            ) from error
+            if mend is None:
+                what = f"batch {entry.seq} of the journal cannot be handled ({error!r})"
+                raise ReplayError(
+                    f"{what}: `swell up` sets aside what is wrong in it, and goes on"
+                ) from error
+            try:
+                commands = mend(entry.seq, entry.batch, error)
+            except Exception as last:
+                raise ReplayError(_about_poison(entry.seq, last)) from last
         yield entry, commands
+
+
+def _about_poison(seq: int, error: Exception) -> str:
+    return (
+        f"batch {seq} of the journal cannot be handled ({error!r}): this is a defect of Swell, "
+        "please report it with a copy of the state folder (or of a policy of your own: mend it, and "
+        "`swell up` goes on); `swell doctor --salvage` (with the same --state) keeps what was before "
+        "that batch, and queues the jobs again that it loses"
+    )
 
 
 def load(core: PlatformCore, state: bytes | None) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from swell.core.ports import Journal
+from swell.live.poison import Amendable
 from swell.model.errors import Unwritable
 from swell.model.event import AnyEvent
 
@@ -16,10 +18,14 @@ RETRY_S = 0.5
 log = logging.getLogger("swell.platform")
 
 
+class AmendableJournal(Journal, Amendable, Protocol):
+    """The journal of a platform that is up."""
+
+
 class RetryingJournal:
     """Waits for room on the disk. `tell` hears why, and an empty text when it is over."""
 
-    def __init__(self, journal: Journal, tell: Callable[[str], None]) -> None:
+    def __init__(self, journal: AmendableJournal, tell: Callable[[str], None]) -> None:
         self._journal = journal
         self._tell = tell
         self._is_stopping = threading.Event()
@@ -31,9 +37,16 @@ class RetryingJournal:
         Raises:
             Unwritable: the platform is to stop, and does so without the batch: the agent keeps its events.
         """
+        self._insist(lambda: self._journal.append(batch))
+
+    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
+        """Likewise, with a batch that takes the place of another."""
+        self._insist(lambda: self._journal.amend(seq, batch))
+
+    def _insist(self, write: Callable[[], None]) -> None:
         while True:
             try:
-                self._journal.append(batch)
+                write()
             except Unwritable as error:
                 self._note(str(error))
                 if self._is_stopping.wait(RETRY_S):

@@ -329,6 +329,25 @@ class QuotasSet(Event, frozen=True, kw_only=True):
     quotas: dict[str, Quota]  #: by tenant; of others nothing is limited
 
 
+class EventSetAside(Event, frozen=True, kw_only=True):
+    """The head could not handle an event: this stands in its place in the journal, and its job has failed."""
+
+    job_id: str = ""  #: that ends as failed; empty: the event is about no job
+    event: AnyEvent | None = None  #: None: it was no event, but the job as it had become
+    why: str  #: the error, in one line
+    trace: str
+
+
+class PlanFailed(Event, frozen=True, kw_only=True):
+    """The policy ended in an error after the other events of the batch, at whose end this stands."""
+
+    kind: str = ""  #: of the devices that were to be planned for; empty: there is no other
+    job_id: str = ""  #: that is to blame, and ends as failed; empty: none is, and the last plan is kept
+    num_asked: int = 0  #: answers of the policy before, in this batch; -1: it was no error of the policy
+    why: str  #: the error, in one line
+    trace: str
+
+
 AnyEvent = (
     JobSubmitted
     | JobProfiled
@@ -364,4 +383,6 @@ AnyEvent = (
     | Opened
     | ClockStepped
     | QuotasSet
+    | EventSetAside
+    | PlanFailed
 )

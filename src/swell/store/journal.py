@@ -121,6 +121,17 @@ class SqlJournal:
             if self._given is not None:
                 self._given.add((event.job_id, event.origin.key) for event in new_jobs)
 
+    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
+        """Keep this in the place of batch `seq`, which the head could not handle as it was.
+
+        What it tells of curves was kept with the first one.
+        """
+        events = encode(taken_off(batch)[0]).decode()
+        row = {"events": events, "crc": checksum(seq, events), "digest": None}
+        with self._database.writing() as connection:
+            connection.execute(batches.update().where(batches.c.seq == seq).values(row))
+        self._unwritten.pop(seq, None)
+
     def note_commands(self, seq: int, digest: str) -> None:
         """What the head commanded after batch `seq`, so that a replay can be compared.
 

@@ -1,0 +1,134 @@
+"""Batches that the head cannot handle: what of one is set aside, so that all else goes on.
+
+A batch is in the journal before it is handled: without this, an error would come again with each start.
+The head is brought back to where it was before the batch, so nothing of what had been half done stays. Then
+the batch is handled without the event that the error is about, and the journal keeps it as it was handled:
+whoever handles it again does the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from swell.core.kind_search import HeadEvent
+from swell.core.plan_errors import PlanError, told
+from swell.core.platform_core import Fault, PlatformCore
+from swell.live.ports import Store
+from swell.live.recovery import load
+from swell.model.command import AnyCommand
+from swell.model.event import AnyEvent, EventSetAside, JobEvent, PlanFailed
+from swell.policies.registry import UnknownPolicy
+
+#: Errors that say nothing of the batch: the process ends, and the next one handles it.
+FOREIGN = (MemoryError, UnknownPolicy)
+
+log = logging.getLogger("swell.platform")
+
+
+class Amendable(Protocol):
+    """A journal whose batches may still be changed."""
+
+    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
+        """Keep this in the place of batch `seq`, without what was noted of its commands."""
+
+
+class PoisonGuard:
+    """Handles batches as the head does, and those that it cannot handle without what is wrong with them."""
+
+    def __init__(self, core: PlatformCore, store: Store, journal: Amendable) -> None:
+        self._core, self._store, self._journal = core, store, journal
+
+    def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        """Handle the latest batch of the journal."""
+        try:
+            return self._core.handle(batch)
+        except FOREIGN:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a policy or a defect raises
+            return self.mend(self._store.last_seq, batch, error)
+
+    def mend(self, seq: int, batch: Sequence[AnyEvent], error: Exception) -> list[AnyCommand]:
+        """Handle a batch on which the head has just raised `error`; the journal has it so from now on.
+
+        Raises the error if nothing helps.
+        """
+        while True:
+            log.error("batch %d cannot be handled as it is", seq, exc_info=error)
+            if isinstance(error, PlanError):
+                self._journal.amend(seq, [*batch, *error.verdicts])
+                return error.commands
+            amended = _amended(batch, self._core.fault, error)
+            if amended is None:
+                raise error
+            batch, before = amended, self._before(seq)
+            if before is not None:
+                self._core.become(before)
+            try:
+                commands = self._core.handle_more(batch) if before is None else self._core.handle(batch)
+            except FOREIGN:
+                raise
+            except Exception as another:  # noqa: BLE001 - as above
+                error = another
+                continue
+            self._journal.amend(seq, batch)
+            if before is None:  # what was commanded before the error is lost
+                commands = [*(one for one in self._core.under_way() if one not in commands), *commands]
+            return commands
+
+    def _before(self, seq: int) -> PlatformCore | None:
+        """The head as it was before that batch, made of the journal.
+
+        None: a batch that was handled without an error raises one now, as if a policy has changed meanwhile.
+        Then the head goes on from amid the batch: it hears once more what it has heard of it, as an executor
+        may say it, and says again what it has said, as after a restart.
+        """
+        core, history = self._core.sibling(), self._store.history()
+        try:
+            load(core, history.state)
+            for entry in history.entries:
+                if entry.seq >= seq:
+                    break
+                core.handle(entry.batch)
+        except FOREIGN:
+            raise
+        except Exception:
+            log.exception("the head cannot be brought back to where it was before batch %d", seq)
+            return None
+        return core
+
+
+def _amended(batch: Sequence[AnyEvent], fault: Fault, error: Exception) -> Sequence[AnyEvent] | None:
+    """What is to take the place of the batch; None: there is nothing left to try."""
+    if fault.culprit is not None:
+        return _without(batch, fault.culprit, error)
+    if any(isinstance(event, PlanFailed) and event.kind == fault.kind for event in batch):
+        return None
+    why, trace = told(error)
+    at_s = batch[-1].at_s
+    return [*batch, PlanFailed(at_s=at_s, kind=fault.kind, num_asked=-1, why=why, trace=trace)]
+
+
+def _without(
+    batch: Sequence[AnyEvent], culprit: HeadEvent | str, error: Exception
+) -> Sequence[AnyEvent] | None:
+    """The batch without an event, or with the end of a job after its events; None if that has been tried."""
+    why, trace = told(error)
+    place = next((place for place, event in enumerate(batch) if event is culprit), None)
+    if place is not None:
+        event = batch[place]
+        if isinstance(event, EventSetAside):  # its job cannot be ended either
+            aside = None if not event.job_id else msgspec.structs.replace(event, job_id="")
+        else:
+            job_id = event.job_id if isinstance(event, JobEvent) else ""
+            aside = EventSetAside(at_s=event.at_s, job_id=job_id, event=event, why=why, trace=trace)
+        return None if aside is None else [*batch[:place], aside, *batch[place + 1 :]]
+    job_id = culprit if isinstance(culprit, str) else getattr(culprit, "job_id", "")
+    if not job_id or any(isinstance(event, EventSetAside) and event.job_id == job_id for event in batch):
+        return None
+    verdicts = [event for event in batch if isinstance(event, PlanFailed)]
+    events = [event for event in batch if not isinstance(event, PlanFailed)]
+    return [*events, EventSetAside(at_s=batch[-1].at_s, job_id=job_id, why=why, trace=trace), *verdicts]

@@ -1,0 +1,160 @@
+"""A head whose policy and belief raise errors, and the guard of it, in a world that a test drives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from zlib import crc32
+
+from tests.core.driven_world import DrivenWorld
+from tests.core.fakes import InTurns, PowerBelief, core_of
+from tests.core.head import Head
+from tests.store.memory_journal import MemoryJournal
+
+from swell.arrays import FloatArray, IntArray
+from swell.core.core import Core
+from swell.core.platform_core import PlatformCore
+from swell.live.board import ViewBoard
+from swell.live.poison import PoisonGuard
+from swell.live.recovery import load, replay
+from swell.model.command import AnyCommand
+from swell.model.job import JobSpec, Profile
+from swell.model.plan import Allocation
+from swell.model.snapshot import Snapshot
+
+
+class Raised(Exception):
+    """By a policy or a belief, as a defect would."""
+
+
+@dataclass
+class Moments:
+    """When something raises: drawn by what is asked, so the same question is answered alike each time.
+
+    Or by how often something was asked, where moments are `counted`.
+    """
+
+    seed: int = 0
+    share: float = 0.0  #: of all questions
+    counted: Iterator[int] | None = None
+    is_over: bool = False
+    raised: set[str] = field(default_factory=set)
+
+    def pass_by(self, what: str, *about: object) -> None:
+        about = about if self.counted is None else (next(self.counted),)
+        drawn = crc32(repr((self.seed, what, *about)).encode()) / 2**32
+        if not self.is_over and drawn < self.share:
+            self.raised.add(what)
+            raise Raised(f"{what} of {about}")
+
+
+NONE_RAISE = Moments()
+
+
+class RaisingBelief(PowerBelief):
+    """Raises amid what it does: half of it is done by then."""
+
+    moments = NONE_RAISE
+
+    def learn_profile(self, job_id: str, spec: JobSpec, profile: Profile) -> None:
+        super().learn_profile(job_id, spec, profile)
+        self.margins = self.margins + 1.0
+        self.moments.pass_by("learn_profile", job_id)
+        self.margins = self.margins - 1.0
+
+    def learn_rate(
+        self,
+        job_id: str,
+        num_workers: int,
+        step_s: float,
+        num_steps: int,
+        global_batch: int | None = None,
+        num_hosts: int = 1,
+    ) -> None:
+        super().learn_rate(job_id, num_workers, step_s, num_steps, global_batch, num_hosts)
+        self.moments.pass_by("learn_rate", job_id, num_workers, step_s, num_steps)
+
+    def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
+        self.moments.pass_by("rates_per_s", job_id, self._factors.get(job_id))
+        return super().rates_per_s(job_id, sizes, hosts)
+
+
+class RaisingPolicy(InTurns):
+    moments: Moments = NONE_RAISE
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        self.moments.pass_by("decide", snapshot.now_s, snapshot.job_ids)
+        return super().decide(snapshot)
+
+
+def raising_core(moments: Moments) -> Core:
+    def belief() -> RaisingBelief:
+        made = RaisingBelief()
+        made.moments = moments
+        return made
+
+    return core_of(RaisingPolicy(moments=moments), belief=belief)
+
+
+class GuardedHead(Head):
+    """Its twin never raises, and hears what the journal holds in the end."""
+
+    def __init__(self, make: Callable[[], Core], world: DrivenWorld, is_repeatable: bool = True) -> None:
+        super().__init__(make, world)
+        self._said: list[AnyCommand] = []
+        self.is_repeatable = is_repeatable  #: errors are raised again by the same batches, and by no others
+        self._twin = PlatformCore(lambda: raising_core(NONE_RAISE))
+        self.journal = MemoryJournal()
+        self.guard = PoisonGuard(self.core, self.journal, self.journal)
+
+    def decide(self) -> list[AnyCommand] | None:
+        batch = self.port.next_events()
+        if not batch:
+            return None
+        self.batches.append(batch)
+        self.journal.append(batch)
+        commands = self.guard.handle(batch)
+        self._board.post(self.core)
+        *_, entry = self.journal.history().entries
+        if self.is_repeatable:
+            assert self._twin.handle(entry.batch) == commands
+            assert self._twin.save() == self.core.save(), "nothing of what was half done may stay"
+            self._check_turn(commands)
+        else:  # some are said again
+            self._check_turn([command for command in commands if command not in self._said])
+        self._said += commands
+        return commands
+
+    def fold(self) -> None:
+        self.journal.fold(self.core.save())
+
+    def die(self) -> None:
+        before = self.core.save()
+        history = self.journal.history()
+        self.core = PlatformCore(self._make)
+        self.guard = PoisonGuard(self.core, self.journal, self.journal)
+        load(self.core, history.state)
+        self._board = ViewBoard()
+        self._board.post(self.core)
+        for _ in replay(self.core, history.entries):
+            self._board.post(self.core)
+        assert self.core.save() == before
+        for command in self.core.under_way():
+            self.port.perform(command)
+
+    def die_before_it_is_amended(self) -> None:
+        """A batch is written, and nothing more: the next life mends it."""
+        if batch := self.port.next_events():
+            self.batches.append(batch)
+            self.journal.append(batch)
+            self.core = PlatformCore(self._make)
+            self.guard = PoisonGuard(self.core, self.journal, self.journal)
+            load(self.core, self.journal.history().state)
+            self._board = ViewBoard()
+            for _ in replay(self.core, self.journal.history().entries, self.guard.mend):
+                self._board.post(self.core)
+            *_, entry = self.journal.history().entries
+            commands = self._twin.handle(entry.batch)
+            self._check_turn(commands)
+            for command in self.core.under_way():
+                self.port.perform(command)

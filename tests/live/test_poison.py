@@ -1,0 +1,328 @@
+"""What the head cannot handle is set aside, and all else goes on."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.core.driven_world import ALL_FAULTS, DrivenWorld
+from tests.core.fakes import core_of, node, profile, spec
+from tests.core.guarded_head import NONE_RAISE, GuardedHead, Moments, Raised, RaisingPolicy, raising_core
+from tests.examples import Shown, pick, share_of_examples
+from tests.store.memory_journal import MemoryJournal
+
+from swell.core.last_plan import RETRY_S
+from swell.core.plan_errors import PATIENCE
+from swell.core.platform_core import PlatformCore
+from swell.core.record import JobRecord
+from swell.live.poison import PoisonGuard
+from swell.live.recovery import replay
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, SuspendGang, WakeAt
+from swell.model.event import (
+    AnyEvent,
+    EventSetAside,
+    GangStarted,
+    GangSuspended,
+    JobProfiled,
+    JobSubmitted,
+    NodeJoined,
+    PlanFailed,
+    PriorityChanged,
+    StepsReported,
+    Woke,
+)
+from swell.model.job import Elasticity, Phase
+from swell.model.plan import Allocation, Reason, WrittenAccount
+from swell.model.snapshot import Snapshot
+
+SPECS = [
+    spec(60),
+    spec(120, min_workers=2, max_workers=4),
+    spec(60, devices_per_worker=2),
+    spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0),
+]
+shown = Shown("learn_profile", "learn_rate", "rates_per_s", "decide", "ended", "planless", "went on")
+
+
+@shown.wholly
+@settings(max_examples=share_of_examples(0.5))
+@given(
+    seed=st.integers(0, 10_000),
+    share=pick(0.02, 0.1, 0.3),
+    jobs=st.lists(st.sampled_from(SPECS), min_size=1, max_size=5),
+    fates=st.lists(
+        pick("turn", "turn", "turn", "fold", "die", "turn and die", "die unamended"), min_size=10, max_size=30
+    ),
+)
+def test_a_policy_and_a_belief_that_raise_end_no_other_job_and_leave_nothing_half_done(
+    seed: int, share: float, jobs: list[Any], fates: list[str]
+) -> None:
+    moments = Moments(seed, share)
+    world = DrivenWorld(seed, ALL_FAULTS)
+    head = GuardedHead(lambda: raising_core(moments), world)
+    world.join(node("n0", 4))
+    for number, job in enumerate(jobs):
+        head.submit(f"j{number}", job)
+    for fate in fates:
+        if fate == "die unamended":
+            head.die_before_it_is_amended()
+        else:
+            head.undergo(fate)
+    for _ in range(60):
+        head.turn()
+    moments.is_over = True
+    world.calm_down()
+    head.run()
+    head.die()
+    failed = {event.job_id for event in head.core.set_aside} - {""}
+    assert {job_id for job_id, view in head.ended.items() if view.phase is Phase.FAILED} == failed
+    assert len(head.ended) == len(jobs), head.story()
+    assert head.core.is_idle and not head.port.occupied
+    kinds = {type(event) for entry in head.journal.history().entries for event in entry.batch}
+    shown.note(moments.raised)
+    shown.note(["ended"] if failed else [])
+    shown.note(["planless"] if PlanFailed in kinds else [])
+    shown.note(["went on"] if moments.raised and len(failed) < len(jobs) else [])
+
+
+@settings(max_examples=share_of_examples(0.2))
+@given(
+    seed=st.integers(0, 10_000),
+    share=pick(0.02, 0.1),
+    jobs=st.lists(st.sampled_from(SPECS), min_size=1, max_size=5),
+)
+def test_errors_that_come_and_go_end_no_other_job_either(seed: int, share: float, jobs: list[Any]) -> None:
+    """The batches before may raise errors, too, when they are handled again."""
+    moments, world = Moments(seed, share, itertools.count()), DrivenWorld(seed, ALL_FAULTS)
+    head = GuardedHead(lambda: raising_core(moments), world, is_repeatable=False)
+    world.join(node("n0", 4))
+    for number, job in enumerate(jobs):
+        head.submit(f"j{number}", job)
+    for _ in range(100):
+        head.turn()
+    moments.is_over = True
+    world.calm_down()
+    head.run()
+    failed = {event.job_id for event in head.core.set_aside} - {""}
+    assert {job_id for job_id, view in head.ended.items() if view.phase is Phase.FAILED} == failed
+    assert len(head.ended) == len(jobs), head.story()
+    assert head.core.is_idle and not head.port.occupied
+
+
+class Guarded:
+    """A platform's head that the test tells what happens, a second apart."""
+
+    def __init__(self, core: PlatformCore) -> None:
+        self.core, self.journal, self.now_s = core, MemoryJournal(), 0.0
+        self.guard = PoisonGuard(core, self.journal, self.journal)
+
+    def say(self, *events: AnyEvent) -> list[AnyCommand]:
+        self.journal.append(events)
+        self.now_s = events[-1].at_s + 1.0
+        return [one for one in self.guard.handle(events) if not isinstance(one, WakeAt)]
+
+    def submit(self, *job_ids: str, **fields: Any) -> list[AnyCommand]:
+        """And their trial runs are over at once."""
+        job = spec(1000, **fields)
+        self.say(*(JobSubmitted(at_s=self.now_s, job_id=job_id, spec=job) for job_id in job_ids))
+        known = (JobProfiled(at_s=self.now_s, job_id=job_id, profile=profile()) for job_id in job_ids)
+        return self.say(*known)
+
+    def started(self, job_id: str, generation: int = 1) -> list[AnyCommand]:
+        return self.say(GangStarted(at_s=self.now_s, job_id=job_id, generation=generation, steps=0, pids=()))
+
+    def reported(self, job_id: str, steps: int = 5, step_s: float = 0.1) -> list[AnyCommand]:
+        report = StepsReported(
+            at_s=self.now_s, job_id=job_id, generation=1, steps=steps, num_workers=1, step_s=step_s
+        )
+        return self.say(report)
+
+    def phases(self) -> dict[str, Phase]:
+        ended = {view.id: view.phase for view in self.core.ended_views()}
+        return {view.id: view.phase for view in self.core.views()} | ended
+
+    @property
+    def events(self) -> list[AnyEvent]:
+        return [event for entry in self.journal.history().entries for event in entry.batch]
+
+
+def guarded(moments: Moments = NONE_RAISE, num_devices: int = 4) -> Guarded:
+    head = Guarded(PlatformCore(lambda: raising_core(moments)))
+    head.say(NodeJoined(at_s=0.0, node=node("n0", num_devices)))
+    return head
+
+
+class Chosen(Moments):
+    """Raises on what a test names, for as long as it is named."""
+
+    def __init__(self, *named: str) -> None:
+        super().__init__()
+        self.named = set(named)
+
+    def pass_by(self, what: str, *about: object) -> None:
+        if not self.named.isdisjoint({what, *(f"{what} {one}" for one in about)}):
+            raise Raised(f"{what} of {about}")
+
+
+def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_saved_before_its_devices_are_free() -> (
+    None
+):
+    moments = Chosen()
+    head = guarded(moments, num_devices=1)
+    [launch] = head.submit("a", max_workers=1)
+    head.started("a")
+    assert head.submit("b", max_workers=1) == []
+    head.reported("a")
+    moments.named.add("learn_rate 0.2")
+    assert head.reported("a", 10, step_s=0.2) == [SuspendGang(job_id="a", generation=2)]
+    [view] = head.core.ended_views()
+    assert view.phase is Phase.FAILED and "Raised: learn_rate of ('a'" in view.message
+    assert "StepsReported" in view.reason and "swell doctor" in view.reason
+    assert head.core.unknown_owner == {"n0.0": "a"}
+    [launch] = head.say(GangSuspended(at_s=head.now_s, job_id="a", generation=2, steps=5))
+    assert isinstance(launch, LaunchGang) and launch.job_id == "b"
+    [aside] = head.core.set_aside
+    assert (
+        isinstance(aside.event, StepsReported) and "Traceback" in aside.trace and "learn_rate" in aside.trace
+    )
+
+
+def test_a_gang_that_is_being_launched_is_stopped_and_a_trial_run_too() -> None:
+    moments = Chosen()
+    head = guarded(moments)
+    head.submit("a")
+    moments.named.add("rates_per_s a")  # as it never was before: the batches until now raise it, too
+    changed = PriorityChanged(at_s=head.now_s, job_id="a", priority=1)
+    assert head.say(changed) == [StopGang(job_id="a", generation=2)]
+    moments.named.clear()
+    [profiling] = head.say(JobSubmitted(at_s=head.now_s, job_id="b", spec=spec(10)))
+    assert isinstance(profiling, ProfileJob)
+    aside = EventSetAside(at_s=head.now_s, job_id="b", why="Raised", trace="")
+    assert head.say(aside) == [StopGang(job_id="b", generation=0)]
+
+
+def test_a_newcomer_that_no_plan_can_be_made_with_fails_and_the_others_of_its_batch_do_not() -> None:
+    class Allergic(RaisingPolicy):
+        def decide(self, snapshot: Snapshot) -> Allocation:
+            if "poison" in snapshot.job_ids:
+                raise Raised("of this job")
+            return super().decide(snapshot)
+
+    head = Guarded(PlatformCore(lambda: core_of(Allergic())))
+    head.say(NodeJoined(at_s=0.0, node=node("n0", 4)))
+    launched = head.submit("a", "poison", "b", max_workers=1)
+    assert {launch.job_id for launch in launched if isinstance(launch, LaunchGang)} == {"a", "b"}
+    assert head.phases()["poison"] is Phase.FAILED
+
+
+def test_where_no_job_is_at_fault_the_last_plan_is_kept_and_another_one_is_made_later() -> None:
+    moments = Chosen()
+    head = guarded(moments)
+    head.submit("a", max_workers=1)
+    head.started("a")
+    moments.named.add("decide")
+    assert head.submit("b", max_workers=1) == []
+    assert head.phases() == {"a": Phase.RUNNING, "b": Phase.QUEUED}
+    num, failed = head.core.failed_plans
+    assert num == 1 and failed is not None and "Raised" in failed.why
+    moments.named.clear()
+    assert head.reported("a") == [], "too soon"
+    head.now_s += RETRY_S
+    [launch] = head.say(Woke(at_s=head.now_s))
+    assert isinstance(launch, LaunchGang) and launch.job_id == "b"
+    assert head.core.failed_plans == (0, None) and not head.core.set_aside
+
+
+def test_a_running_job_is_blamed_only_once_no_plan_was_made_for_long() -> None:
+    class Allergic(RaisingPolicy):
+        def decide(self, snapshot: Snapshot) -> Allocation:
+            if (snapshot.remaining_steps < 1000.0).any():
+                raise Raised("of a job that has made steps")
+            return super().decide(snapshot)
+
+    head = Guarded(PlatformCore(lambda: core_of(Allergic())))
+    head.say(NodeJoined(at_s=0.0, node=node("n0", 4)))
+    head.submit("a", max_workers=1)
+    head.started("a")
+    for number in range(PATIENCE):
+        assert head.phases()["a"] is Phase.RUNNING and head.core.failed_plans[0] == number
+        head.reported("a", 300 * (number + 1))
+        head.now_s += RETRY_S
+    assert head.reported("a", 990) == [SuspendGang(job_id="a", generation=2)]
+    assert head.phases()["a"] is Phase.FAILED and head.core.failed_plans[0] == 0
+
+
+def test_an_event_about_no_job_is_set_aside_too() -> None:
+    """A second node with the same devices is no event that a machine sends."""
+    head = guarded()
+    head.say(NodeJoined(at_s=head.now_s, node=msgspec.structs.replace(node("n0"), name="other")))
+    assert [event.name for event in head.core.cluster.nodes] == ["n0"]
+    [aside] = head.core.set_aside
+    assert isinstance(aside.event, NodeJoined) and not aside.job_id
+    assert len(head.submit("a")) == 1
+
+
+def test_a_submission_that_cannot_be_handled_is_a_job_that_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raising(*given: object) -> None:
+        raise Raised
+
+    head = guarded()
+    monkeypatch.setattr(JobRecord, "learn_length", raising)
+    job = spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, tenant="t")
+    head.say(JobSubmitted(at_s=head.now_s, job_id="a", spec=job))
+    assert head.phases() == {"a": Phase.FAILED}
+    assert head.say(JobSubmitted(at_s=head.now_s, job_id="b", spec=spec(10))) != []
+
+
+def test_what_is_set_aside_stays_so_under_a_head_that_could_handle_it() -> None:
+    moments = Chosen("learn_profile a")
+    head = guarded(moments)
+    head.submit("a", "b")
+    sound = PlatformCore(lambda: raising_core(NONE_RAISE))
+    assert len(list(replay(sound, head.journal.history().entries))) == 3
+    assert sound.save() == head.core.save() and len(sound.set_aside) == 1
+    assert [type(event) for event in head.events].count(EventSetAside) == 1
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt])
+def test_an_error_that_is_about_no_batch_ends_the_process(error: type[BaseException]) -> None:
+    class Starving(RaisingPolicy):
+        def decide(self, snapshot: Snapshot) -> Allocation:
+            raise error
+
+    head = Guarded(PlatformCore(lambda: core_of(Starving())))
+    with pytest.raises(error):
+        head.say(NodeJoined(at_s=0.0, node=node("n0", 4)))
+        head.submit("a")
+    assert not head.core.set_aside
+
+
+class Speechless(RaisingPolicy):
+    """Decides, and cannot say why."""
+
+    def decide(self, snapshot: Snapshot) -> Allocation:
+        allocation = super().decide(snapshot)
+        codes = allocation.account.codes
+
+        class Mute(WrittenAccount):
+            def reason(self, row: int) -> Reason:
+                raise Raised("no words")
+
+        account = Mute(allocation.account.finish_s, [Reason(code, "") for code in codes])
+        return replace(allocation, account=account)
+
+
+def test_a_policy_without_words_for_what_it_decides_ends_nothing() -> None:
+    head = Guarded(PlatformCore(lambda: core_of(Speechless())))
+    head.say(NodeJoined(at_s=0.0, node=node("n0", 4)))
+    [launch] = head.submit("a")
+    assert isinstance(launch, LaunchGang)
+    assert "the policy has no words for it: Raised('no words')" in head.core.stories()[-1][1].text
+    assert [view.phase for view in head.core.views()] == [Phase.STARTING] and head.core.save()
