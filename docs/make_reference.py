@@ -242,7 +242,7 @@ FATES = {
         "learns and reports the same at 1, 2, 3 and 4 workers, and through resizes, kills and resumes",
         "",
     ),
-    "differs": ("is held to one worker, with this finding at its line", "differs"),
+    "differs": ("is limited to one worker, with this finding at its line", "differs"),
     "refused": ("ends with an error that names the line and says this", "refused"),
 }
 

@@ -75,7 +75,7 @@ def test_a_script_that_is_right_passes_in_processes_of_their_own() -> None:
     done = run_swell("check", "--devices", "cpu", IDIOMS, "--", "plain")
     assert (done.returncode, done.stdout) == (
         0,
-        "holds: the first steps are the same on one worker and on two\n",
+        "OK: same result on 1 and 2 workers\n",
     )
 
 
@@ -132,7 +132,7 @@ def test_a_script_that_fails_is_shown_with_its_error(tmp_path: Path) -> None:
 
 def test_a_folder_is_no_script(tmp_path: Path) -> None:
     done = run_swell("check", "--devices", "cpu", tmp_path)
-    assert (done.returncode, "is a folder, not a file" in done.stderr) == (1, True), done.stderr
+    assert (done.returncode, "is a folder, not a file" in done.stderr) == (2, True), done.stderr
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def held(control: FakeControl) -> Iterator[JobView]:
 
 def test_show_keeps_what_the_trial_run_found(held: JobView, here: Run) -> None:
     shown = here("show", held.id).stdout
-    assert "held to 1 worker, weighted-mean at /train.py:7: the loss is a mean over tokens" in shown
+    assert "limited to 1 worker, weighted-mean at /train.py:7: the loss is a mean over tokens" in shown
     assert "known difference, random-draws: dropout is drawn by worker" in shown
 
 
@@ -184,7 +184,7 @@ def test_the_owner_accepts_what_holds_a_job(held: JobView, here: Run) -> None:
 
 def test_what_is_left_is_named(held: JobView, here: Run) -> None:
     assert here("accept-differences", held.id, "sum-loss").stdout.startswith(
-        "lm-1: still held to 1 worker by weighted-mean\n"
+        "lm-1: still limited to 1 worker by weighted-mean\n"
     )
 
 
@@ -212,5 +212,6 @@ def test_a_job_that_is_submitted_again_keeps_what_its_owner_has_accepted(
 
 
 def test_the_page_shows_what_the_trial_run_found(held: JobView) -> None:
-    first, second = job_row(held, 0.0).warnings
-    assert first.startswith("held to 1 worker, weighted-mean") and second.startswith("known difference")
+    row = job_row(held, 0.0)
+    [limit], [known] = row.warnings, row.known
+    assert limit.startswith("limited to 1 worker, weighted-mean") and known.startswith("known difference")

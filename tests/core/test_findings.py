@@ -96,7 +96,9 @@ def test_why_a_job_is_held_and_what_its_owner_accepted_is_told() -> None:
     head.submit("job", spec(2000))
     world.say_at(3.0, DifferencesAccepted(at_s=3.0, job_id="job", names=("weighted-mean",)))
     head.run_until(is_grown)
-    assert "is held to 1 worker: its trial run found weighted-mean (train.py:7): the loss is a mean" in told
+    assert (
+        "is limited to 1 worker: its trial run found weighted-mean (train.py:7): the loss is a mean" in told
+    )
     assert "may have any size: its trial run found random-draws: dropout" in told
     assert "its owner accepts weighted-mean" in told
 

@@ -16,11 +16,11 @@ def test_a_job_is_held_to_one_worker_until_its_owner_accepts_the_difference(
     words = submission(tmp_path, "--epochs", ENDLESS, "--workers", "1:4", script=script)
     told = swell.ok(*words)
     job = job_id(told)
-    assert f"held to 1 worker, weighted-mean at {script}:" in told
+    assert f"limited to 1 worker, weighted-mean at {script}:" in told
     assert f"swell accept-differences {job} weighted-mean" in told
     eventually(lambda: swell.job(job).steps > 3, "it trains")
     assert {workers for _, workers in swell.job(job).sizes} == {1}
-    assert "is held to 1 worker: its trial run found weighted-mean" in swell.ok("explain", job)
+    assert "is limited to 1 worker: its trial run found weighted-mean" in swell.ok("explain", job)
     assert swell("accept-differences", job, "sum-loss").returncode != 0
     swell.ok("accept-differences", job, "weighted-mean")
     eventually(lambda: swell.job(job).workers == 4, "it grows")

@@ -238,7 +238,7 @@ class JobCalls:
         return decoder(JobView).decode(answered)
 
     def accept_differences(self, job_id: str, names: Iterable[str]) -> JobView:
-        """Accept findings of the job's trial run: they do not hold it to its smallest number of workers.
+        """Accept findings of the job's trial run: they no longer limit it to its smallest number of workers.
 
         Raises:
             UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.

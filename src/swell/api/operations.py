@@ -287,7 +287,7 @@ class Operations:
 
     @operation("POST", "/v1/jobs/{job_id}/accept-differences", Role.SUBMIT, failures=(404, 409, 422, 503))
     def accept_differences(self, job_id: JobId, body: AcceptedNames) -> JobView:
-        """Accept findings of a job's trial run, by name: they do not hold it to its smallest number of
+        """Accept findings of a job's trial run, by name: they no longer limit it to its smallest number of
         workers any more. `held_by` names those that still do.
         """
         return self._control.accept_differences(job_id, body.names)

@@ -22,7 +22,7 @@ def accept_differences(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Accept findings of a job's trial run, so that they do not hold it to its smallest number of workers."""
+    """Accept findings of a job's trial run, so that they do not limit its number of workers."""
     from swell.api.client import connect
 
     with connect(state) as client:
@@ -30,7 +30,9 @@ def accept_differences(
     if json:
         print_json(view)
     elif view.held_by:
-        print(f"{view.id}: still held to {told_workers(view.least_workers)} by {' and '.join(view.held_by)}")
+        print(
+            f"{view.id}: still limited to {told_workers(view.least_workers)} by {' and '.join(view.held_by)}"
+        )
         print("\n".join(f"  {line}" for line in told_findings(view)))
     else:
         print(f"{view.id}: may have more workers, as its policy decides")

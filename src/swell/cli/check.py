@@ -40,7 +40,7 @@ def check(
     """Check whether a script gives the same result at any number of workers, without a platform.
 
     Runs its first steps on one worker and as two, as the trial run of a job does. Exit status 0: a job of it
-    would not be held to one worker; 1: it would be, or the script failed.
+    would not be limited to one worker; 1: it would be, or the script failed.
     """
     from swell.api import fields
     from swell.executors.local.devices import DeviceError, parse_devices
@@ -78,7 +78,7 @@ def _short(place: str) -> str:
 
 def _print_findings(findings: Sequence[ScriptFinding]) -> None:
     if not findings:
-        print("holds: the first steps are the same on one worker and on two")
+        print("OK: same result on 1 and 2 workers")
         return
     rows = [
         (
@@ -92,6 +92,6 @@ def _print_findings(findings: Sequence[ScriptFinding]) -> None:
     names = [finding.name for finding in findings if finding.holds]
     if names:
         accepting = " ".join(f"--accept-differences {name}" for name in names)
-        print(f"\na job of this script is held to one worker, unless it is submitted with {accepting}")
+        print(f"\na job of this script is limited to 1 worker, unless it is submitted with {accepting}")
     else:
-        print("\nno job of this script is held: these differences are known ones")
+        print("\nOK: these differences are known ones and limit no job of this script")

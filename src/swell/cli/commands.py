@@ -63,8 +63,7 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "accept-differences": CommandSource(
         "accept_differences:accept_differences",
-        "Accept findings of a job's trial run, so that they do not hold it to its smallest number of "
-        "workers.",
+        "Accept findings of a job's trial run, so that they do not limit its number of workers.",
     ),
     "cancel": CommandSource("jobs:cancel", "Cancel jobs."),
     "retry": CommandSource(

@@ -109,7 +109,7 @@ def remove(
 
 def _print_cluster(cluster: ClusterView) -> None:
     rows = [row for node in cluster.nodes for row in _rows(node)]
-    print_table(("NODE", "RACK", "KIND", "FREE", "DEVICES", "HELD BY"), rows)
+    print_table(("NODE", "RACK", "KIND", "FREE", "DEVICES", "USED BY"), rows)
     for node in cluster.nodes:
         for note in _notes(node, cluster.now_s):
             print(f"{node.name}: {note}")

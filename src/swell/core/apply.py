@@ -550,13 +550,13 @@ def _(event: PriorityChanged, state: HeadState, record: JobRecord) -> None:
 
 
 def _still_held(record: JobRecord) -> str:
-    return f"; it stays held by {' and '.join(record.held_by)}" if record.held_by else ""
+    return f"; it stays limited by {' and '.join(record.held_by)}" if record.held_by else ""
 
 
 def _told_finding(record: JobRecord, found: JobFinding) -> str:
     place = f" ({found.place})" if found.place else ""
     is_held = found.name in record.held_by
-    held = f"is held to {told_workers(record.least_workers)}" if is_held else "may have any size"
+    held = f"is limited to {told_workers(record.least_workers)}" if is_held else "may have any size"
     return f"{held}: its trial run found {found.name}{place}: {found.text}"
 
 

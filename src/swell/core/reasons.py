@@ -35,7 +35,7 @@ class PlanAccount:
         codes, workers = list(self.allocation.account.codes), self.steadied.workers
         rows = (workers != self.allocation.workers).nonzero()[0]
         for row, num in zip(rows.tolist(), workers[rows].tolist(), strict=True):
-            codes[row] = "held" if num else "waiting"
+            codes[row] = "kept" if num else "waiting"
         for row in map(self.snapshot.row_of.__getitem__, self.backing_off):
             if workers[row] != self.allocation.workers[row]:
                 codes[row] = "backoff"
@@ -69,7 +69,7 @@ class PlanAccount:
             return Reason("backoff", why)
         if workers == 0:
             return Reason("waiting", f"waiting for {told_workers(want)}: the devices are busy")
-        return Reason("held", self._why_held(row, workers, want, held))
+        return Reason("kept", self._why_held(row, workers, want, held))
 
     def _words_of_policy(self, row: int) -> Reason:
         """They are asked for once all is decided: an error in them ends nothing."""
@@ -112,7 +112,7 @@ class PlanAccount:
 
     def _why_held(self, row: int, workers: int, want: int, held: int) -> str:
         if workers != held:
-            return f"gets {told_workers(workers)} of {want}: other jobs still hold the remaining devices"
+            return f"gets {told_workers(workers)} of {want}: other jobs still use the remaining devices"
         keeps = f"keeps {told_workers(held)}"
         if want < held:
             return f"{keeps}: no other job needs the devices now, or it was resized recently"

@@ -256,7 +256,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def held_by(self) -> tuple[str, ...]:
-        """Names of findings that hold it to its smallest number of workers."""
+        """Names of findings that limit it to its smallest number of workers."""
         accepted = self.spec.accept_differences + self.accepted
         return tuple(found.name for found in self.findings if found.holds and found.name not in accepted)
 

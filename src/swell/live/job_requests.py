@@ -109,7 +109,7 @@ class JobRequests:
         """
         view = self._lookup.job(job_id)
         if view.phase.is_end:
-            raise has_ended_error(view, "is not held by its findings any more")
+            raise has_ended_error(view, "is not limited by its findings any more")
         check_findings(view, names)
         self._journal.refuse_while_stalled()
         event = DifferencesAccepted(at_s=self._now_s(), job_id=job_id, names=tuple(names))

@@ -98,7 +98,7 @@ class DeadlineChangeAsked(JobEvent, frozen=True, kw_only=True):
 
 
 class DifferencesAccepted(JobEvent, frozen=True, kw_only=True):
-    """The owner of the job accepted findings of its trial run: they do not hold it any more."""
+    """The owner of the job accepted findings of its trial run: they do not limit it any more."""
 
     names: tuple[str, ...]
 

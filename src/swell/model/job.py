@@ -195,7 +195,7 @@ class JobSpec(
     keeps_estimates: bool = False  #: what its owner states counts, also where something else was measured
     checkpoint_interval_s: float | None = None  #: between two checkpoints; None: the platform chooses
     weight: float = 1.0  #: factor of what the job gains, in policies that add up gains (`Policy.weighs_jobs`)
-    #: Names of findings of its trial run that its owner accepts: they do not hold it to its smallest size.
+    #: Names of findings of its trial run that its owner accepts: they do not limit it to its smallest size.
     accept_differences: tuple[str, ...] = ()
     hold_after_trial: bool = False  #: it is measured at as many sizes as can be, and then held
     halving: Halving | None = None  #: it is a trial, compared with those of its group by `metric`

@@ -17,7 +17,7 @@ class ScriptFinding(msgspec.Struct, frozen=True, kw_only=True):
     name: str  #: short and stable, for `--accept-differences NAME`, e.g. "script-state"
     text: str  #: what differs, and the change that mends it
     place: str = ""  #: FILE:LINE
-    holds: bool = True  #: the job is held to one worker until its owner accepts it
+    holds: bool = True  #: the job is limited to one worker until its owner accepts it
 
     @property
     def sentence(self) -> str:
