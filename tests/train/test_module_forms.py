@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -92,14 +93,21 @@ def test_modes_and_late_buffers_are_handed_on() -> None:
     assert torch.equal(taken.late, net.late) and torch.equal(taken.queue, net.queue)
 
 
-def test_modes_are_put_back_before_the_first_batch_over_what_the_script_has_set_again() -> None:
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_the_head_of_an_epoch_sets_holds_unless_the_giver_had_been_through_it(waits: bool) -> None:
     state, taker = made(), made()
+    for each in (state, taker):
+        each.variables.is_wanted = True
+    if waits:  # for a batch of that epoch
+        state.variables.reach_boundary(sys._getframe())
     state.model.eval()
-    taker.variables.is_wanted = True
+    state.optimizers[0].param_groups[0]["lr"] = 0.2
     taker.load(*state.encode())
     taker.model.train()
+    taker.optimizers[0].param_groups[0]["lr"] = 0.3
     taker.leave_boundary()
-    assert not any(module.training for module in taker.model.modules())
+    assert all(module.training != waits for module in taker.model.modules())
+    assert taker.optimizers[0].param_groups[0]["lr"] == (0.2 if waits else 0.3)
     taker.model.train()
     taker.leave_boundary()
     assert all(module.training for module in taker.model.modules())

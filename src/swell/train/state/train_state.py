@@ -341,6 +341,7 @@ class TrainState:
             "loss": self.losses.state(),
             "model": self._model_state(is_shared),
             "modules": self.forms.tree(),
+            **({"is_at_boundary": True} if self.variables.is_at_boundary else {}),
             **self._optimizer_tree(is_shared),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             **self._scaler_tree(),
@@ -426,7 +427,7 @@ class TrainState:
         self.losses.restore(tree["loss"], self.steps)
         if self.noise is not None and "noise" in tree:
             self.noise.load_state_dict(tree["noise"])
-        is_waiting = self.variables.is_waiting
+        is_waiting = self.variables.is_waiting and tree.get("is_at_boundary", False)
         self._restored = (self._hyperparameters(), self.forms.modes()) if is_waiting else None
         self.is_valid, self.is_torn = True, False
 
