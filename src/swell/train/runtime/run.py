@@ -205,7 +205,7 @@ class Run:
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
-        self._task.state.variables.begin_epochs(sys._getframe(1))
+        self._task.state.begin_epochs(sys._getframe(1))
         self._task.state.forms.enter()
         while not self.should_stop():
             updates, epoch = self.updates, self.epoch
@@ -228,7 +228,7 @@ class Run:
         else:
             self._check_left()
             self._feed.begin_epoch()
-            self._looped_epoch = epoch
+            self._looped_epoch = self._task.state.entered_epoch = epoch
             self._task.state.forms.begin_epoch(sys._getframe(1))
         try:
             while not self.should_stop() and self.epoch == epoch:
@@ -241,6 +241,7 @@ class Run:
             self._host.leave_batches(is_over=False)
             raise
         self._looped_epoch = None
+        self._task.state.forms.leave_epoch()
         if not self.should_stop():
             self._host.leave_batches(is_over=True)
 

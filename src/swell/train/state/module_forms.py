@@ -50,6 +50,7 @@ class ModuleForms:
         self._hooks: Mapping[int, str] = {}  # by torch's number of each, as the loop began
         self._hooks_before: Mapping[int, str] | None = None  # as the last epoch began
         self._num_looks = 0
+        self._modes_left = ""  # when the last epoch ended; empty: one is under way
         self._has_left = False
         #: Called with what may matter or not.
         self.tell: Callable[[ScriptFinding], object] = lambda finding: None
@@ -59,7 +60,7 @@ class ModuleForms:
     def tree(self) -> dict[str, Any]:
         """The modes of all modules, and names of buffers that `elastic` did not get in this shape."""
         buffers = [name for name, form in _buffers_of(self._model).items() if self._buffers.get(name) != form]
-        return {"modes": self.modes(), **({"buffers": buffers} if buffers else {})}
+        return {"modes": self._modes_left or self.modes(), **({"buffers": buffers} if buffers else {})}
 
     def restore(self, tree: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
         """Take over what `tree` gave, before the model's `tensors` are loaded."""
@@ -92,6 +93,7 @@ class ModuleForms:
 
     def begin_epoch(self, frame: FrameType | None) -> None:
         """The script asks for the first batch of an epoch. Raises LoopError: see `look`."""
+        self._modes_left = ""
         self.look(frame)
         hooks, before = _hooks_of(self._model), self._hooks_before
         self._hooks_before = hooks
@@ -110,6 +112,10 @@ class ModuleForms:
         )
         place = _place_of_change(frame, (), _REGISTRATIONS)
         self.tell(ScriptFinding(name="module-hooks", text=text, place=place, holds=False))
+
+    def leave_epoch(self) -> None:
+        """The script has had the last batch of an epoch: what it evaluates then ends with it."""
+        self._modes_left = self.modes()
 
     def look(self, frame: FrameType | None) -> None:
         """Raises LoopError: the model has changed in a way that cannot be handed on."""

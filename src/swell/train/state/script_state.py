@@ -98,6 +98,10 @@ class ScriptState(MutableMapping[str, Any]):
         self._values.pop(name, None)
         self._objects[name] = thing
 
+    def see_all(self) -> None:
+        """The script has come to where it sets entries anew: from here on its assignments count."""
+        self._unseen.clear()
+
     # ------------------------------------------------------------------ saved and restored
     @property
     def objects(self) -> set[str]:
@@ -133,7 +137,7 @@ class ScriptState(MutableMapping[str, Any]):
     # ------------------------------------------------------------------ steps that are repeated
     def begin_step(self) -> None:
         """A step begins: `rewind` comes back to here. Of objects, only generators are copied."""
-        self._unseen.clear()
+        self.see_all()
         self._kept = {name: copied(value) for name, value in self._values.items()} if self._values else {}
         self._kept_objects = {
             name: copied(as_stateful(thing).state_dict())

@@ -136,16 +136,22 @@ class ScriptVariables:
         return self._frame is not None
 
     # ------------------------------------------------------------------ boundaries
-    def begin_epochs(self, frame: FrameType | None) -> None:
+    def begin_epochs(self, frame: FrameType | None, puts: bool = False) -> None:
         """The script enters its loop over epochs: what it sets from now on is of the first epoch.
 
         A worker that joins in that epoch sets it with another model.
+
+        Args:
+            puts: what was restored is of before that.
         """
         if not self.is_waiting:
             return
         search = Search(frame, self._parts())
         self._begun = {name: mark(one.value) for name, one in self._find(search, frame).items()}
         self._scopes = search.scopes(frame)
+        if puts:
+            waiting, self._waiting = self._waiting, {}
+            self._put(waiting, search, frame)
 
     def reach_boundary(self, frame: FrameType | None) -> None:
         """The script asks for a batch, in the function of `frame`."""
@@ -168,7 +174,7 @@ class ScriptVariables:
         """The script gets a batch, or the epoch is over."""
         if self._waiting:
             waiting, self._waiting = self._waiting, {}
-            self._put(waiting)
+            self._put(waiting, self._search, self._frame)
         self._frame = None
 
     def tree(self) -> dict[str, Packed]:
@@ -184,7 +190,7 @@ class ScriptVariables:
         if self._search is None or self._frame is not None:
             self._waiting = values if self.is_wanted else {}
         else:
-            self._put(values)
+            self._put(values, self._search, self._frame)
 
     # ------------------------------------------------------------------ steps that are repeated
     def begin_step(self, frame: FrameType | None = None) -> None:
@@ -266,9 +272,8 @@ class ScriptVariables:
         search.leave_out(self._held())
         return search.find(frame)
 
-    def _put(self, values: Mapping[str, Packed]) -> None:
-        search = self._search
-        found = self._changed if search is None else {**self._changed, **self._find(search, self._frame)}
+    def _put(self, values: Mapping[str, Packed], search: Search | None, frame: FrameType | None) -> None:
+        found = self._changed if search is None else {**self._changed, **self._find(search, frame)}
         for name, packed in values.items():
             variable = found.get(name) or (None if search is None else search.missing(name, packed))
             if variable is not None:

@@ -97,6 +97,8 @@ class TrainState:
         self._held_modes = ""  # of modules
         self._lost: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters of a step that comes again
         #: Hyperparameters and modes of modules, before the script's first batch.
+        self.entered_epoch: int | None = None  #: the last one of which the script has asked for batches
+        self._is_between = False  # what was restored was saved before the epoch's first lines had run
         self._restored: tuple[list[dict[str, Any]], str] | None = None
         self._begun: list[dict[str, Any]] | None = None  # hyperparameters of a step, where they are looked at
         self._num_begun = 0  # steps, by this process
@@ -288,9 +290,24 @@ class TrainState:
     def is_held(self) -> bool:
         return self._held is not None
 
+    def begin_epochs(self, frame: FrameType | None) -> None:
+        """The script enters its loop over epochs: what it sets from now on is of the epoch that begins.
+
+        What was saved amid an epoch is put back before its next batch, over that; what was saved at the end
+        of one is put back here.
+        """
+        self.variables.begin_epochs(frame, self._is_between)
+        if self._is_between:
+            self._is_between = False
+            self.objects.see_all()
+            self._put_restored()
+
     def leave_boundary(self) -> None:
         """The script gets a batch, or the epoch is over: what was restored before its first one holds."""
         self.variables.leave_boundary()
+        self._put_restored()
+
+    def _put_restored(self) -> None:
         if self._restored is None:
             return
         for group, restored in zip(self._groups(), self._restored[0], strict=False):
@@ -350,9 +367,16 @@ class TrainState:
             "objects": self.objects.state_dicts(),
             **({"values": values} if (values := self.objects.values_tree()) else {}),
             **({"variables": variables} if (variables := self.variables.tree()) else {}),
+            **({"is_between": True} if self._is_after_epoch else {}),
             **({"place": self.course.state_dict()} if isinstance(self.course, SampleSchedule) else {}),
             **({} if self.noise is None else {"noise": self.noise.state_dict()}),
         }
+
+    @property
+    def _is_after_epoch(self) -> bool:
+        """Whether an epoch is over, and the script has not asked for batches of the next."""
+        epoch = self.entered_epoch
+        return epoch is not None and self.course is not None and self.course.epoch != epoch
 
     def _model_state(self, is_shared: bool) -> dict[str, Any]:
         """The model's state dict, `is_shared`: of what is not divided among the workers."""
@@ -429,6 +453,7 @@ class TrainState:
             self.noise.load_state_dict(tree["noise"])
         is_waiting = self.variables.is_waiting and tree.get("is_at_boundary", False)
         self._restored = (self._hyperparameters(), self.forms.modes()) if is_waiting else None
+        self._is_between = is_waiting and tree.get("is_between", False)
         self.is_valid, self.is_torn = True, False
 
     def _restore_model(self, values: Mapping[str, Any], is_shared: bool) -> None:

@@ -1,0 +1,100 @@
+"""A script that fails and goes on in a new process learns what one learns that has never failed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.train.fake_agent import FakeAgent
+
+from swell.wire import messages
+
+#: Fails once, in its third epoch, at the place that its second argument names. Four steps make an epoch.
+SCRIPT = """
+import json, sys
+from pathlib import Path
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+result, place = Path(sys.argv[1]), sys.argv[2]
+failed = result.with_name("failed")
+
+def may_fail(here):
+    if here == place and epoch == 2 and not failed.exists():
+        failed.touch()
+        raise ValueError(here)
+
+x = torch.arange(72.0).reshape(24, 3) / 72
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+run = train.elastic(model, optimizer, DataLoader(TensorDataset(x), 6, shuffle=True), epochs=6)
+seen, stage, rate, decays = [], 0, 0.0, []
+for epoch in run.epochs():
+    total, count = 0.0, 0
+    stage += 1
+    rate = 0.1 if epoch < 3 else 0.01
+    decays.append(epoch)
+    run.state["count"] = 0
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    for (batch,) in run.batches():
+        if count == 0:
+            may_fail("first")
+        if count == 2:
+            may_fail("before a step")
+        optimizer.zero_grad()
+        loss = (model(batch) - 1).square().mean()
+        loss.backward()
+        run.step(loss)
+        total += float(loss)
+        count += 1
+        run.state["count"] += 1
+        if count == 2:
+            may_fail("after a step")
+        if count == 4:
+            may_fail("last")
+    seen.append([epoch, count, total, stage, rate, run.state["count"], model.training])
+    model.eval()
+    may_fail("evaluation")
+    model.train()
+    may_fail("end")
+weights = [value for tensor in model.state_dict().values() for value in tensor.reshape(-1).tolist()]
+result.write_text(json.dumps([seen, weights, decays]))
+"""
+PLACES = ("first", "before a step", "after a step", "last", "evaluation", "end")
+StartAgent = Callable[..., FakeAgent]
+
+
+def outcome(start_agent: StartAgent, folder: Path, place: str, *, fails: bool) -> Any:
+    folder.mkdir()
+    script = folder / "train.py"
+    script.write_text(SCRIPT)
+    agent = start_agent(total_steps=24, checkpoint_interval_s=1e9)
+    if fails:
+        agent.start_ready([0], script, str(folder / "result"), place)
+        agent.join([0], source=None)
+        assert f"ValueError: {place}" in agent.wait(0, messages.Failed).message
+        assert agent.exit_status(0) == 1
+    agent.start_ready([1], script, str(folder / "result"), "nowhere")
+    agent.join([1], source=None)
+    agent.wait(1, messages.Finished)
+    assert agent.exit_status(1) == 0, agent.logs()
+    return json.loads((folder / "result").read_text())
+
+
+@pytest.mark.slow
+def test_what_an_epoch_sets_first_is_of_that_epoch_wherever_the_script_has_failed(
+    start_agent: StartAgent, tmp_path: Path
+) -> None:
+    rows, *rest = outcome(start_agent, tmp_path / "undisturbed", "nowhere", fails=False)
+    for place in PLACES:
+        # What follows an epoch in which the script failed is not run again.
+        expected = [row for row in rows if place != "last" or row[0] != 2]
+        assert outcome(start_agent, tmp_path / place, place, fails=True) == [expected, *rest], place
