@@ -715,7 +715,7 @@ def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
     ended = last(made)
     assert isinstance(ended, GangEnded)
     assert ended.outcome is Outcome.SUCCEEDED
-    assert ended.message == "succeeded, but its last lines were cut off after 600 s"
+    assert ended.message == "succeeded, but its last lines were cut off after 10 min"
 
 
 def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays() -> None:
@@ -783,14 +783,90 @@ def test_stop_is_sigterm_and_then_sigkill() -> None:
     assert list(made.gang.tick(made.now_s + 3.1)) == [Kill(0, signal.SIGKILL), Kill(1, signal.SIGKILL)]
 
 
-def test_a_script_that_ends_by_itself_has_succeeded_and_says_when() -> None:
-    made = running(1)
-    made.kill(0, status=0)
+@pytest.mark.parametrize("num_workers", [1, 3])
+@pytest.mark.parametrize("has_said", [True, False])
+def test_a_script_that_ends_on_all_workers_has_ended_early_and_says_when(
+    num_workers: int, has_said: bool
+) -> None:
+    """Not by leaving `run.epochs()`; `has_said`: else it has called `os._exit`."""
+    made = running(num_workers)
+    for number in range(num_workers):
+        if has_said:
+            made.gang.said(number, m.Finished(steps=5, is_early=True), made.now_s)
+        made.kill(number, status=0)
+        made.hear(number)
     made.settle()
     ended = last(made)
     assert isinstance(ended, GangEnded)
-    assert ended.outcome is Outcome.SUCCEEDED
-    assert "of 1000 steps" in ended.message
+    assert ended.outcome is Outcome.ENDED_EARLY
+    assert "the script ended by itself after" in ended.message and "of 1000 steps" in ended.message
+    assert ended.steps == 5 or not has_said
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize("is_heard_first", [True, False])
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_worker_that_leaves_alone_fails_the_job(number: int, is_heard_first: bool, is_early: bool) -> None:
+    """`is_heard_first`: before the others find that it is not in their step."""
+    made = running(3)
+    others = [other for other in range(3) if other != number]
+    said: list[tuple[int, m.FromWorker]] = [(number, m.Finished(steps=5, is_early=is_early))]
+    broken: list[tuple[int, m.FromWorker]] = [
+        (other, m.Broken(generation=1, steps=5, message="a peer is gone")) for other in others
+    ]
+    for worker, message in [*said, *broken] if is_heard_first else [*broken, *said]:
+        made._apply(made.gang.said(worker, message, made.now_s))
+    made.kill(number, status=0)
+    for worker in (number, *others):
+        made.hear(worker)
+    made.settle()
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert ended.outcome is Outcome.FAILED
+    rank = f"rank {number} of 3"
+    assert (
+        f"worker {number} ({rank}) left its training loop after 5 steps, and the others went on"
+        in ended.message
+    )
+
+
+def test_a_worker_that_exits_alone_without_a_word_fails_the_job() -> None:
+    made = running(2)
+    made.kill(1, status=0)
+    made.hear(1)
+    assert not made.gang.gang.is_ending
+    made._apply(made.gang.said(0, m.Broken(generation=1, steps=5, message="a peer is gone"), made.now_s))
+    made.settle()
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert (
+        ended.outcome is Outcome.FAILED and "worker 1 (rank 1 of 2) left its training loop" in ended.message
+    )
+
+
+def test_who_leaves_after_a_step_in_which_the_others_broke_is_lost_to_them() -> None:
+    made = running(2)
+    made._apply(made.gang.said(1, m.Finished(steps=6, is_early=True), made.now_s))
+    made._apply(made.gang.said(0, m.Broken(generation=1, steps=5, message="a peer is gone"), made.now_s))
+    made.puppets[0].phase = "broken"
+    made.settle()
+    (lost,) = [event for event in made.events if isinstance(event, WorkersLost)]
+    assert lost.devices == devices(1) and "had ended before the others" in lost.message
+    assert not made.gang.is_over
+
+
+def test_all_that_leave_run_epochs_together_have_succeeded() -> None:
+    made = running(3)
+    for number in range(3):
+        assert not made.gang.gang.is_ending
+        made._apply(made.gang.said(number, m.Finished(steps=5), made.now_s))
+    for number in range(3):
+        made.kill(number, status=0)
+        made.hear(number)
+    ended = last(made)
+    assert isinstance(ended, GangEnded)
+    assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 5)
+    assert ended.message == "the script ended by itself after 5 of 1000 steps"
 
 
 def test_several_devices_a_worker() -> None:

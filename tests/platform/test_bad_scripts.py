@@ -71,6 +71,37 @@ def test_a_script_that_ends_early_succeeds_and_says_so(swell: Program, tmp_path:
     assert read_weights(tmp_path)["steps"] == 5
 
 
+@pytest.mark.parametrize(
+    ("way", "text", "steps"),
+    [
+        pytest.param("exits", "", 5, id="exits"),
+        pytest.param("exits", "0 1", 5, id="exits at once", marks=pytest.mark.slow),
+        pytest.param("flat", "", 8, id="one epoch"),
+    ],
+)
+def test_a_script_that_ends_before_its_job_without_leaving_its_epochs_has_ended_early(
+    swell: Program, tmp_path: Path, way: str, text: str, steps: int
+) -> None:
+    (tmp_path / way).write_text(text)
+    submitted = submission(tmp_path, "--steps", 1000, "--workers", 2, "--deadline", "now+1h")
+    job = job_id(swell(*submitted).stdout)
+    ended = swell.await_end(job, "ended-early")
+    assert ended.kept is False
+    about = "about " if text else f"{steps} of 1000 steps"  # it has not told how far it was
+    told = f"ended-early: the script ended by itself after {about}"
+    assert told in swell.ok("show", job)
+    waited = swell("wait", job)
+    assert waited.returncode == 5 and told in waited.stdout
+
+
+def test_a_worker_that_leaves_alone_fails_its_job(swell: Program, tmp_path: Path) -> None:
+    (tmp_path / "exits").write_text("1")
+    job = swell.submit(tmp_path, "--steps", 1000, "--workers", 2)
+    swell.await_end(job, "failed")
+    told = "worker 1 (rank 1 of 2) left its training loop after 5 steps, and the others went on"
+    assert told in swell.ok("show", job)
+
+
 def test_a_loss_that_is_no_number_is_told_and_ends_a_job_that_asks_for_it(
     swell: Program, tmp_path: Path
 ) -> None:

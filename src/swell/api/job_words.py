@@ -80,6 +80,12 @@ def is_ended_before(view: JobView) -> bool:
     return view.phase is not Phase.SUCCEEDED and view.finished_s <= view.deadline_s
 
 
+def _past(view: JobView) -> str:
+    """`succeeded`, `was cancelled`, `ended early`."""
+    was = "was " if view.phase is Phase.CANCELLED else ""
+    return f"{was}{view.phase.replace('-', ' ')}"
+
+
 def _ended(view: JobView) -> Iterator[str]:
     if view.phase is Phase.REJECTED:
         yield "Its deadline was refused."
@@ -87,12 +93,12 @@ def _ended(view: JobView) -> Iterator[str]:
             yield f"A deadline of {offer(view)} could be promised then: retry it with that or a later one."
         return
     if view.kept is None or view.finished_s is None or view.deadline_s is None:
-        yield "It ended without a deadline to keep." if view.deadline_s is None else f"It was {view.phase}."
+        yield "It ended without a deadline to keep." if view.deadline_s is None else f"It {_past(view)}."
         return
     what = "promise" if view.is_promised else "deadline"
     apart = span(view.deadline_s - view.finished_s)
     if is_ended_before(view):
-        yield f"The {what} was not kept: it {view.phase} {apart} before the deadline."
+        yield f"The {what} was not kept: it {_past(view)} {apart} before the deadline."
         return
     yield (
         f"The {what} was kept: it ended {apart} before the deadline."

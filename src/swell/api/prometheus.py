@@ -178,9 +178,9 @@ METRICS: Sequence[PlatformMetric] = (
     ),
     Count(
         "swell_promises_missed",
-        "Promised jobs that did not, by how they ended: `succeeded` late, or `failed`. Cancelled ones do not "
-        "count.",
-        lambda m: _each(m.counts.missed, (Phase.SUCCEEDED, Phase.FAILED)),
+        "Promised jobs that did not, by how they ended: `succeeded` late, `ended-early` or `failed`. "
+        "Cancelled ones do not count.",
+        lambda m: _each(m.counts.missed, (Phase.SUCCEEDED, Phase.ENDED_EARLY, Phase.FAILED)),
         ("phase",),
     ),
     Count(

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from swell.model.view import JobView
 
 #: Phases of jobs that have ended without what they were for.
-UNDONE = (Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
+UNDONE = (Phase.ENDED_EARLY, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
 
 
 def is_undone(view: JobView) -> bool:
-    """Whether the job may be submitted again: it has failed, or was cancelled, refused or stopped early."""
+    """Whether the job may be submitted again: it has ended, and not with what it was for."""
     return view.phase in UNDONE or is_stopped_early(view)
 
 
@@ -63,8 +63,8 @@ def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> Job
         if phase is Phase.SUCCEEDED:
             state, remedy = "has succeeded", "submit it with `swell submit` to run it again"
         raise WrongPhase(
-            f"job {job_id!r} {state}: {verb} is for jobs that failed or were cancelled, refused or stopped "
-            f"early; {remedy}"
+            f"job {job_id!r} {state}: {verb} is for jobs that failed or ended early, or were cancelled, "
+            f"refused or stopped early; {remedy}"
         )
     return _with_changes(control.submission(job_id), view)
 

@@ -49,7 +49,11 @@ from swell.store.sound_rows import SoundRows, read_remains
 from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
 #: Phases that an event tells of.
-ENDS = {Outcome.SUCCEEDED: Phase.SUCCEEDED, Outcome.FAILED: Phase.FAILED}
+ENDS = {
+    Outcome.SUCCEEDED: Phase.SUCCEEDED,
+    Outcome.ENDED_EARLY: Phase.ENDED_EARLY,
+    Outcome.FAILED: Phase.FAILED,
+}
 
 #: Who says one of these has devices.
 GANGS = (GangStarted, GangResized, StepsReported)

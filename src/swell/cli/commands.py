@@ -68,11 +68,11 @@ SOURCES: Mapping[str, CommandSource] = {
     "cancel": CommandSource("jobs:cancel", "Cancel jobs."),
     "retry": CommandSource(
         "retry:retry",
-        "Submit failed, cancelled, refused or early stopped jobs again, each as a new job from step 0.",
+        "Submit jobs again that failed, ended early, were refused or stopped, each as a new job from step 0.",
     ),
     "continue": CommandSource(
         "retry:go_on",
-        "Submit failed, cancelled or early stopped jobs again, each from its last checkpoint.",
+        "Submit jobs again that failed, ended early or were stopped, each from its last checkpoint.",
     ),
     "node": CommandSource(
         "node:node",

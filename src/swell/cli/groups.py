@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from swell.model.view import JobView
 
 #: Phases of jobs that can be submitted again.
-UNDONE = (Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
+UNDONE = (Phase.ENDED_EARLY, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
 #: Metrics of which a table of a group has a column.
 MOST_METRICS = 4
 

@@ -37,8 +37,8 @@ def list_jobs(
         typer.Option(
             metavar="PHASE,...",
             help="Only jobs in these phases: queued, starting, running, stopping, succeeded, "
-            "failed, cancelled, rejected; `open` means the first four, `ended` the last "
-            "four, `held` those queued jobs that are held. Words such as `pending` and `done` "
+            "ended-early, failed, cancelled, rejected; `open` means the first four, `ended` the last "
+            "five, `held` those queued jobs that are held. Words such as `pending` and `done` "
             "are understood.",
             autocompletion=complete_phase,
         ),
@@ -245,7 +245,7 @@ def show(
         console().print(f"\n{line}", soft_wrap=True)
     for about, text in view.warnings.items():
         console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
-    if view.message:
+    if view.message and view.message != view.reason:
         console().print(f"\n{view.message}", soft_wrap=True)
 
 

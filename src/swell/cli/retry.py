@@ -25,7 +25,7 @@ def retry(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Submit failed, cancelled, refused or early stopped jobs again, each as a new job from step 0."""
+    """Submit jobs again that failed, ended early, were refused or stopped, each as a new job from step 0."""
     from swell.api.client import connect
     from swell.cli.groups import find_undone
 
@@ -43,7 +43,7 @@ def go_on(
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Submit failed, cancelled or early stopped jobs again, each from its last checkpoint.
+    """Submit jobs again that failed, ended early or were stopped, each from its last checkpoint.
 
     For restart jobs this is the same as retry, because their scripts keep their own checkpoints.
     """

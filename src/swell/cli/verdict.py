@@ -32,6 +32,8 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
         return _failure(view)
     if job_words.is_stopped_early(view):
         return f"{view.id}: {view.reason}"
+    if view.phase == "ended-early":
+        return f"{view.id}: {view.phase}: {view.reason}"
     if view.phase.is_end:
         return f"{view.id}: {view.phase}{_kept(view)}"
     if view.is_promised and view.deadline_s is not None:

@@ -648,7 +648,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
     if event.outcome is Outcome.SUCCEEDED:
         learn_stretch(state, record, event.at_s, event.steps)
     record.progress.unmeasured = None
-    if event.outcome in (Outcome.SUCCEEDED, Outcome.STOPPED):
+    if event.outcome.is_of_script or event.outcome is Outcome.STOPPED:
         record.resizes.overtake(event.at_s)
         _note_steps(record, event)
     has_lasted = record.has_lasted(event.at_s)
@@ -670,9 +670,12 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
             record,
             Phase.SUCCEEDED,
             "succeeded",
-            f"met its end condition{late}{told_silence(record)}",
+            f"{_success(record, event)}{late}{told_silence(record)}",
             event.at_s,
         )
+    elif event.outcome is Outcome.ENDED_EARLY:
+        record.progress.done_steps = _truth(record, event.steps)
+        state.end(record, Phase.ENDED_EARLY, "ended_early", event.message, event.at_s)
     elif record.is_cancelled:
         state.end(record, Phase.CANCELLED, "cancelled", "was cancelled")
     elif event.outcome is Outcome.FAILED:
@@ -688,6 +691,13 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
         _note_loss(state, record, event)
     else:
         _requeue(state, record, "was stopped")
+
+
+def _success(record: JobRecord, event: GangEnded) -> str:
+    total = record.known_total
+    if total is not None and event.steps < total and record.spec.end.target is None:
+        return "was ended by its own script, which has left its loop"
+    return "met its end condition"
 
 
 def _note_loss(state: HeadState, record: JobRecord, event: GangEnded) -> None:
@@ -719,7 +729,7 @@ def _note_steps(record: JobRecord, event: GangResized | GangSuspended | GangEnde
 
 def _note_end(record: JobRecord, event: GangEnded) -> None:
     """What its end says of itself stays; of what had gone wrong before, only what has not been mended."""
-    if event.outcome in (Outcome.SUCCEEDED, Outcome.FAILED):
+    if event.outcome.is_of_script or event.outcome is Outcome.FAILED:
         record.backoff.go_on()
         record.status.message = event.message or record.status.message
     else:

@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping
 
 from swell.model.job import Phase
 
+#: Of a job that has a gang.
+_ENDS = (Phase.SUCCEEDED, Phase.ENDED_EARLY, Phase.FAILED, Phase.CANCELLED)
+
 ALLOWED: Mapping[Phase, frozenset[Phase]] = {
     Phase.QUEUED: frozenset({Phase.STARTING, Phase.SUCCEEDED, Phase.REJECTED, Phase.FAILED, Phase.CANCELLED}),
-    Phase.STARTING: frozenset(
-        {Phase.RUNNING, Phase.QUEUED, Phase.STOPPING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}
-    ),
-    Phase.RUNNING: frozenset({Phase.STOPPING, Phase.QUEUED, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}),
-    Phase.STOPPING: frozenset({Phase.QUEUED, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED}),
+    Phase.STARTING: frozenset({Phase.RUNNING, Phase.QUEUED, Phase.STOPPING, *_ENDS}),
+    Phase.RUNNING: frozenset({Phase.STOPPING, Phase.QUEUED, *_ENDS}),
+    Phase.STOPPING: frozenset({Phase.QUEUED, Phase.RUNNING, *_ENDS}),
     Phase.SUCCEEDED: frozenset(),
+    Phase.ENDED_EARLY: frozenset(),
     Phase.FAILED: frozenset(),
     Phase.CANCELLED: frozenset(),
     Phase.REJECTED: frozenset(),

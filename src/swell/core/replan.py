@@ -24,7 +24,7 @@ from swell.model.job import Elasticity
 #: slower; but a step more or less is nothing.
 SURPRISE_SHARE = 1e-3
 #: After these a job is over.
-ENDS = (Outcome.SUCCEEDED, Outcome.FAILED)
+ENDS = (Outcome.SUCCEEDED, Outcome.ENDED_EARLY, Outcome.FAILED)
 
 
 class Need(Enum):

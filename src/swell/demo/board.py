@@ -18,6 +18,7 @@ COLOURS = {
     Phase.RUNNING: "green",
     Phase.STOPPING: "cyan",
     Phase.SUCCEEDED: "bright_black",
+    Phase.ENDED_EARLY: "red",
     Phase.FAILED: "red",
     Phase.CANCELLED: "red",
     Phase.REJECTED: "magenta",

@@ -40,10 +40,16 @@ class GangEvent(JobEvent, frozen=True, kw_only=True):
 class Outcome(StrEnum):
     """How a gang ended, or a trial run that measured nothing: that one is FAILED or LOST."""
 
-    SUCCEEDED = "succeeded"  #: the end condition was met
+    SUCCEEDED = "succeeded"  #: the end condition was met, or the script has left `run.epochs()` by itself
+    ENDED_EARLY = "ended-early"  #: the script ended before that in another way
     FAILED = "failed"  #: the script raised or exited with an error: trying again would not help
     STOPPED = "stopped"  #: it was told to stop, and its processes are gone
     LOST = "lost"  #: no worker is left, through no fault of the script
+
+    @property
+    def is_of_script(self) -> bool:
+        """Whether the script has come to its end by itself."""
+        return self in (Outcome.SUCCEEDED, Outcome.ENDED_EARLY)
 
 
 class JobSubmitted(JobEvent, frozen=True, kw_only=True):

@@ -40,6 +40,7 @@ class Phase(StrEnum):
     RUNNING = "running"  #: making progress; its gang may change while it runs
     STOPPING = "stopping"  #: saving and leaving, still holds its devices
     SUCCEEDED = "succeeded"
+    ENDED_EARLY = "ended-early"  #: its script came to an end before its end condition was met
     FAILED = "failed"
     CANCELLED = "cancelled"
     REJECTED = "rejected"
@@ -51,7 +52,13 @@ class Phase(StrEnum):
 
 
 for _phase in Phase:  # plain attributes: both are asked for several times a job and turn
-    _phase.is_end = _phase in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
+    _phase.is_end = _phase in (
+        Phase.SUCCEEDED,
+        Phase.ENDED_EARLY,
+        Phase.FAILED,
+        Phase.CANCELLED,
+        Phase.REJECTED,
+    )
     _phase.holds_devices = _phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
 
 

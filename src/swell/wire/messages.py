@@ -215,9 +215,11 @@ class Left(Message, frozen=True, kw_only=True):
 
 
 class Finished(Message, frozen=True, kw_only=True):
-    """The end condition is met after `steps` steps; the script goes on to its last lines and exits."""
+    """Training is over after `steps` steps; the script goes on to its last lines and exits."""
 
     steps: int
+    #: The script ends before its end condition is met, and not because it has left `run.epochs()`.
+    is_early: bool = False
     loss: Number | None = None
     odd_since: int | None = None
     metrics: dict[str, Number] = {}

@@ -4,7 +4,8 @@ Argument: epochs outside of Swell, default 1; the weights after each of them go 
 
 Files in the current folder change its ways (arguments would ask for a trial run of their own): `daemon`: a
 command that each worker's shell runs first; `dies`: raise after 5 steps; `leaves`: end the loop after 5;
-`diverges`: the loss is NaN from step 6 on; `enough`: end with an epoch that has not begun yet.
+`diverges`: the loss is NaN from step 6 on; `exits`: after step 5 workers of these ranks call os._exit(0), or
+all sys.exit(0) if it is empty; `flat`: make one epoch; `enough`: end with an epoch that has not begun yet.
 """
 
 import json
@@ -31,8 +32,9 @@ run = train.elastic(model, optimizer, loader, epochs=int(sys.argv[1]) if sys.arg
 print("in the loop", flush=True)
 Path("token").write_text(os.environ.get("SWELL_TOKEN", ""))
 dies, leaves, diverges = (Path(way).exists() for way in ("dies", "leaves", "diverges"))
+exits = Path("exits").read_text().split() if Path("exits").exists() else None
 with open("diary", "a") as diary:
-    for epoch in run.epochs():
+    for epoch in [0] if Path("flat").exists() else run.epochs():
         if run.is_leader and Path("enough").exists():  # all others end a step of this epoch after this
             Path("last-draft").write_text(str(epoch))
             Path("last-draft").rename("last")
@@ -51,6 +53,11 @@ with open("diary", "a") as diary:
                 raise ArithmeticError("a mistake of the script's own")
             if leaves and run.steps == 5:
                 break
+            if exits is not None and run.steps == 5:
+                if not exits:
+                    sys.exit(0)
+                if str(run.rank) in exits:
+                    os._exit(0)
         with torch.no_grad():
             run.report(accuracy=float((model(x).argmax(1) == y).double().mean()))
         if sys.argv[1:] and run.is_leader:

@@ -135,7 +135,7 @@ def own_value(piece: StatePiece) -> dict[str, torch.Tensor]:
     return {} if piece.value is None else {"itself": piece.value}
 
 
-def telling_finish(self: DividedWorker) -> None:
+def telling_finish(self: DividedWorker, is_early: bool) -> None:
     shard = self._task.state.shard
     assert shard is not None
     whole = shard.pieces
@@ -147,7 +147,7 @@ def telling_finish(self: DividedWorker) -> None:
         for piece in whole.pieces
     }
     (Path(sys.argv[1]).parent / f"held-{WORKER}.json").write_text(json.dumps(held))
-    finish(self)
+    finish(self, is_early)
 
 
 GroupExchange.gather_or_fail, GroupExchange.reduce = faulty_gather, faulty_reduce  # type: ignore[method-assign]

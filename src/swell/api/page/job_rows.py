@@ -41,11 +41,13 @@ SIGNS = {
     "ended-late": "ended late",
     "refused": "refused",
     "done": "done",
+    "ended-early": "ended early",
     "failed": "failed",
     "cancelled": "cancelled",
 }
 ENDS = {
     Phase.SUCCEEDED: "done",
+    Phase.ENDED_EARLY: "ended-early",
     Phase.FAILED: "failed",
     Phase.CANCELLED: "cancelled",
     Phase.REJECTED: "refused",
@@ -218,7 +220,7 @@ def _final_standing(view: JobView) -> str:
     if view.is_promised:
         return "missed"
     is_late = (view.finished_s or 0.0) > (view.deadline_s or math.inf)
-    return "ended-late" if is_late or view.phase is not Phase.FAILED else "failed"
+    return "ended-late" if is_late or view.phase is Phase.SUCCEEDED else ENDS[view.phase]
 
 
 def _wanted(view: JobView) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang import recovery, shutdown, training_progress, transition
-from swell.executors.gang.ending import early_end, failed_in_step
+from swell.executors.gang import recovery, shutdown, training_progress, transition, workers
+from swell.executors.gang.ending import early_end, failed_in_step, left_alone
 from swell.executors.gang.formation import speaks_for_gang
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
@@ -32,28 +33,77 @@ def note_script_failed(live: GangRuntime, message: messages.Failed, member: Memb
 
 
 def note_finished(live: GangRuntime, member: Member, message: messages.Finished | None) -> None:
-    """The end condition is met, or the script came to its end without a word (None)."""
-    if not speaks_for_gang(live, member):
+    """The end condition is met, or the script came to its end without a word (None).
+
+    Before the end condition is met it is the end of the job only if all come to it.
+    """
+    early = early_end(live.job, _steps_of(live, member), message)
+    if not live.gang.is_ending and early and (others := _others(live, member)):
+        live.finished.setdefault(member.number, (member, message))
+        _part_with(live, member, message, others)
+        return
+    if not early and not speaks_for_gang(live, member):
         live.finished.setdefault(member.number, (member, message))
         return
     is_leader = live.gang.formation.group[:1] == [member.number]
     if not live.gang.is_ending:
         transition.finish_launch(live)
-        shutdown.succeed(live, member, early_end(live.job, live.gang.steps, message))
+        said = [message, *(said for _, said in live.finished.values())]
+        is_complete = not early or not any(one is None or one.is_early for one in said)
+        outcome = Outcome.SUCCEEDED if is_complete else Outcome.ENDED_EARLY
+        shutdown.finish(live, member, outcome, early)
+        _hear_finished(live)
     if message is not None:
         training_progress.note_last(live, message, is_leader)
+
+
+def _steps_of(live: GangRuntime, member: Member) -> int:
+    return max(live.gang.steps, member.heartbeat.steps if member.heartbeat is not None else 0)
+
+
+def _others(live: GangRuntime, member: Member) -> list[Member]:
+    """Who has trained with it, and has not come to an end."""
+    known = {member.number, *live.finished}
+    return [
+        m
+        for m in live.members.values()
+        if m.has_state and m.state is not State.LEFT and m.number not in known
+    ]
+
+
+def _part_with(
+    live: GangRuntime, member: Member, message: messages.Finished | None, others: Iterable[Member]
+) -> None:
+    """It has left before the end. Where others have gone on, to a step without it, its script is wrong.
+
+    One that has left in a step that broke, or after a step in which others broke, is lost to them: they make
+    that step again.
+    """
+    broken = [other.steps for other in others if other.state is State.BROKEN]
+    is_ahead = message is not None and message.steps > max(broken, default=0)
+    if broken and member.state is not State.BROKEN and not is_ahead:
+        steps = max(broken) if message is None else message.steps
+        why = left_alone(member, live.gang.formation.group, steps)
+        shutdown.end(live, Outcome.FAILED, why)
+    elif broken:
+        del live.finished[member.number]
+        workers.kill(live, [member])
+        recovery.note_death(live, member, f"worker {member.number} had ended before the others")
 
 
 def _hear_finished(live: GangRuntime) -> None:
     """Where those that spoke for the gang are gone, the next ones do."""
     for number, (member, message) in list(live.finished.items()):
-        if speaks_for_gang(live, member):
+        if number in live.finished and speaks_for_gang(live, member):  # the first may have heard the others
             del live.finished[number]
             note_finished(live, member, message)
 
 
 def drop_finished(live: GangRuntime) -> None:
     """The gang goes on: a worker that has come to its end already is lost to it."""
+    for member, message in list(live.finished.values()):
+        if not live.gang.is_ending and early_end(live.job, _steps_of(live, member), message):
+            _part_with(live, member, message, _others(live, member))
     gone = [member for number, (member, _) in live.finished.items() if number not in live.members]
     for member in gone:
         del live.finished[member.number]
@@ -90,7 +140,7 @@ def _lose_member(live: GangRuntime, member: Member, status: int, log_tail: str) 
     is_kill = status in (-signal.SIGKILL, OUT_OF_MEMORY)
     is_sent_away = is_kill and member.is_killed and not member.failure
     why = "" if is_sent_away else describe_exit(member, status, log_tail)
-    if status == 0:
+    if status == 0 and not member.is_killed:
         note_finished(live, member, None)
     elif member.is_at_fault and live.gang.membership.knows(member):
         shutdown.end(live, Outcome.FAILED, why)

@@ -24,7 +24,7 @@ class Ending(msgspec.Struct, kw_only=True):
 
     def note_exit(self, member: Member, status: int, log_tail: str) -> None:
         """The last lines of a script can fail it."""
-        if self.outcome is Outcome.SUCCEEDED and status and not member.is_killed:
+        if self.outcome.is_of_script and status and not member.is_killed:
             self.message = describe_exit(member, status, log_tail)
             if member.is_at_fault:
                 self.outcome = Outcome.FAILED
@@ -73,14 +73,26 @@ def left_behind(roster: Roster, is_whole: bool) -> list[Member]:
 
 
 def early_end(job: JobContext, steps: int, message: messages.Finished | None) -> str:
-    """What its owner should know of a script that came to its end before its end condition.
+    """What its owner should know of a script that came to its end before its end condition; empty: nothing.
 
     `message` is None if it never said that it was finished; `steps` are then what was last heard.
     """
     total, target = job.total_steps, job.spec.end.target
     steps = steps if message is None else message.steps
-    may_have_met_target = message is not None and target is not None
-    if total is None or steps >= total or may_have_met_target:
+    is_within = total is not None and steps < total
+    is_early = message.is_early if message is not None else total is None
+    if not is_early and (not is_within or (message is not None and target is not None)):
         return ""
     about = "about " if message is None else ""
-    return f"the script ended by itself after {about}{steps} of {total} steps"
+    return f"the script ended by itself after {about}{steps}{'' if total is None else f' of {total}'} steps"
+
+
+def left_alone(member: Member, group: list[int], steps: int) -> str:
+    """Why a job fails of which one worker has come to its end before the end condition, and no other."""
+    who = f"worker {member.number}"
+    if member.number in group:
+        who = f"{who} (rank {group.index(member.number)} of {len(group)})"
+    return (
+        f"{who} left its training loop after {steps} steps, and the others went on; all workers are to leave "
+        "in the same step: decide by what is the same on all, such as the loss that run.step returns"
+    )

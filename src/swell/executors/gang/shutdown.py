@@ -16,9 +16,9 @@ def end(live: GangRuntime, outcome: Outcome, message: str, spared: Member | None
     workers.terminate(live, (member for member in live.members.values() if member is not spared))
 
 
-def succeed(live: GangRuntime, member: Member, message: str) -> None:
+def finish(live: GangRuntime, member: Member, outcome: Outcome, message: str) -> None:
     """The script of this member has come to its end. The last lines of the others may take a while."""
-    _begin(live, Outcome.SUCCEEDED, message)
+    _begin(live, outcome, message)
     is_whole = member.whole_round == live.gang.formation.round
     workers.kill(live, left_behind(live.roster, is_whole))
 
@@ -42,7 +42,7 @@ def resume(live: GangRuntime, former: Ending) -> None:
     ending = _begin(live, former.outcome, former.message)
     if former.is_hurried:
         _hurry(live, ending)
-    elif ending.outcome is Outcome.SUCCEEDED:
+    elif ending.outcome.is_of_script:
         round = live.gang.formation.round
         is_whole = any(member.whole_round == round for member in live.members.values())
         workers.kill(live, left_behind(live.roster, is_whole))
@@ -51,7 +51,7 @@ def resume(live: GangRuntime, former: Ending) -> None:
 
 
 def _begin(live: GangRuntime, outcome: Outcome, message: str) -> Ending:
-    limit_s = live.timeouts.finish_s if outcome is Outcome.SUCCEEDED else live.timeouts.stop_s
+    limit_s = live.timeouts.finish_s if outcome.is_of_script else live.timeouts.stop_s
     live.gang.ending = Ending(
         outcome=outcome, message=message, since_s=live.now_s, kill_at_s=live.now_s + limit_s
     )
@@ -73,7 +73,7 @@ def kill_late(live: GangRuntime, ending: Ending) -> None:
 def close(live: GangRuntime) -> None:
     """Report the end."""
     gang, ending = live.gang, live.gang.ending
-    training_progress.report_last(live, ending is not None and ending.outcome is Outcome.SUCCEEDED)
+    training_progress.report_last(live, ending is not None and ending.outcome.is_of_script)
     if ending is None and gang.is_safe:
         live.replies.close(GangSuspended(**live.replies.facts(), steps=gang.saved_steps))
     elif ending is None:

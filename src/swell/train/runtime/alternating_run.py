@@ -111,9 +111,9 @@ class AlternatingRun(Run):
             self._task.state.rewind()
         self._host.keep(is_end)
 
-    def finish(self) -> None:
+    def finish(self, stop: SystemExit | None = None) -> None:
         self._close_batch()
-        super().finish()
+        super().finish(stop)
 
     def _passes(self) -> Iterator[Any]:
         opened = self._feed.open(

@@ -236,7 +236,7 @@ class DividedWorker(Linked):
         if not self._shards.is_divided:  # else others would have to come
             super().keep(is_end)
 
-    def finish(self) -> None:
+    def finish(self, is_early: bool) -> None:
         """All come here together: so all have the parameters of the last step."""
         self._save_if_due()
         while self._is_member and self._shards.is_divided:
@@ -247,7 +247,7 @@ class DividedWorker(Linked):
             except GroupBroken as broken:
                 self._break_off(broken)
             self._follow_orders()
-        super().finish()
+        super().finish(is_early)
 
 
 def _is_going_on(card: MemberCard, furthest: int) -> bool:

@@ -94,7 +94,7 @@ class GroupProfiling(Profiling):
         if len(self._timed) >= self._num_steps:
             self._tell()
 
-    def finish(self) -> None:
+    def finish(self, is_early: bool) -> None:
         """The script left its loop before all steps were made: nothing is told."""
         exit_now(environ.EXIT_STOPPED)
 

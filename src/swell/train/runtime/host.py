@@ -124,5 +124,5 @@ class Host(Protocol):
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         """Note what the script measured; True if it meets the end condition. `step` is None for now."""
 
-    def finish(self) -> None:
-        """The end condition is met."""
+    def finish(self, is_early: bool) -> None:
+        """Training is over. `is_early`: see `Run.is_early`."""

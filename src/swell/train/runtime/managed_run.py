@@ -253,7 +253,7 @@ class Linked:
             return False
         return value >= target.value if target.at_least else value <= target.value
 
-    def finish(self) -> None:
+    def finish(self, is_early: bool) -> None:
         state = self._task.state
         self._save_if_due()
         self._tell_all()
@@ -262,6 +262,7 @@ class Linked:
         self._link.send(
             messages.Finished(
                 steps=state.steps,
+                is_early=is_early,
                 loss=self._loss(),
                 odd_since=state.losses.odd_since,
                 metrics=self._untold_metrics.all,

@@ -70,6 +70,7 @@ class RehearsalResult:
     counts: LoopExit | None = None  #: of the loop, if it takes its batches with `next`
     exits: list[LoopExit] = field(default_factory=list)  #: of the loop
     bests: list[BestSoFar] = field(default_factory=list)  #: that are compared in the loop
+    is_early: bool = False  #: the script came to its end before `NUM_STEPS`, and did not leave `run.epochs()`
     error: str = ""  #: the script's own
 
 
@@ -171,7 +172,8 @@ class Rehearsal:
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         return False
 
-    def finish(self) -> None:
+    def finish(self, is_early: bool) -> None:
+        self._story.is_early = is_early
         self._tell()
 
     # ------------------------------------------------------------------ the story

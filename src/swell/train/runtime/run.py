@@ -24,6 +24,7 @@ from swell.train.runtime.accumulation import MOST_BATCHES, NO_STEP, advice
 from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
+from swell.train.runtime.instructions import Instruction, is_raised_at, where_calls_stand
 from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
 from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
 from swell.train.scaling import PartNorms
@@ -42,8 +43,9 @@ class Run:
             run.step(loss)
         run.report(accuracy=evaluate(model))
 
-    A batch that was drawn when a worker was lost comes again. To end early, leave both loops. Each epoch goes
-    through all of its batches: a loop over batches that was left, and begins again, is refused.
+    A batch that was drawn when a worker was lost comes again. To end early, leave both loops: a script that
+    ends before its job in another way has ended early, and keeps no promise. Each epoch goes through all of
+    its batches: a loop over batches that was left, and begins again, is refused.
     """
 
     def __init__(
@@ -76,6 +78,8 @@ class Run:
         self._is_target_met = False  # as this worker sees it
         self._is_stopped = False  # as all agreed
         self._is_finished = False
+        self._goes_through_epochs = False
+        self._left_at: list[Instruction] = []  # at which the callers stood when the loop was left
         self._calls = DeferredCalls(task.state)
         self._watch = OptimizerWatch(task.state)
         self._hook = register_optimizer_step_pre_hook(self._check_stepper)
@@ -207,9 +211,14 @@ class Run:
         """The epochs that are still to do, from the one under way."""
         self._task.state.begin_epochs(sys._getframe(1))
         self._task.state.forms.enter()
+        self._goes_through_epochs = True
         while not self.should_stop():
             updates, epoch = self.updates, self.epoch
-            yield epoch
+            try:
+                yield epoch
+            except GeneratorExit:
+                self._left_at = where_calls_stand(sys._getframe(1))
+                raise
             self._check_left()
             if (self.updates, self.epoch) == (updates, epoch) and not self._is_stopped:
                 raise LoopError(
@@ -486,15 +495,30 @@ class Run:
             self._task.state.rewind()
         self._host.keep(is_end)
 
-    def finish(self) -> None:
-        """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end."""
+    def is_early(self, stop: SystemExit | None = None) -> bool:
+        """Whether the script ends before its job, and has not left `epochs` by itself.
+
+        `stop`: what it called `sys.exit` with; that may have been in its loop. None: it has come to its end.
+        """
+        if self.should_stop():
+            return False
+        if stop is None:
+            return not self._goes_through_epochs
+        return not self._left_at or is_raised_at(self._left_at, stop)
+
+    def finish(self, stop: SystemExit | None = None) -> None:
+        """Training is over, also for a script that left its loop early. Once; `epochs` does it at its end.
+
+        `stop`: see `is_early`.
+        """
         if not self._is_finished:
             self._is_finished = True
+            is_early = self.is_early(stop)
             self._task.state.forms.leave()
             self._hook.remove()
             self._watch.close()
             self._feed.close()
-            self._host.finish()
+            self._host.finish(is_early)
 
 
 #: Runs of this process, in order; the runner closes one that the script left early.

@@ -86,8 +86,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
             link.send(
                 messages.Failed(message=_told_of(link, entry, stop, status), steps=link.heartbeat.steps)
             )
-        elif link is not None and status == 0 and link.welcome.mode == "profile":
-            _finish_all()  # as one that leaves its loop: what was measured counts
+        elif link is not None and status == 0:
+            _close_at_exit(link, stop)
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
         _ignore_stops()
         text = _why_no_batch(error) + _why_read_only(error) + _traceback_of(error)
@@ -222,9 +222,20 @@ def _close(link: Link, entry: str) -> None:
         )
 
 
-def _finish_all() -> None:
+def _close_at_exit(link: Link, stop: SystemExit) -> None:
+    """The script has called `sys.exit()`. In a trial it is as one that leaves its loop: what was measured
+    counts.
+    """
+    if link.welcome.mode == "train" and any(run.is_early(stop) for run in started):
+        # Its peers may go on: nothing is done together with them.
+        link.send(messages.Finished(steps=link.heartbeat.steps, is_early=True))
+    elif link.welcome.mode in ("train", "profile"):
+        _finish_all(stop)
+
+
+def _finish_all(stop: SystemExit | None = None) -> None:
     for run in started:
-        run.finish()
+        run.finish(stop)
 
 
 def _told_of(link: Link, entry: str, stop: SystemExit, status: int) -> str:

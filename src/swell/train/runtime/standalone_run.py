@@ -102,7 +102,7 @@ class StandaloneWorker:
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         return False
 
-    def finish(self) -> None:
+    def finish(self, is_early: bool) -> None:
         self._save_if_due()
         self._task.state.losses.read()
 

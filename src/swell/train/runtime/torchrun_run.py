@@ -57,7 +57,7 @@ class Torchrun(StandaloneWorker):
         folder = None if self._checkpoints is None else self._checkpoints.folder
         return not_finite(float(loss), self._task.state, folder, kept_steps)
 
-    def finish(self) -> None:
-        super().finish()
+    def finish(self, is_early: bool) -> None:
+        super().finish(is_early)
         if self._has_formed_group:  # a script that has formed it ends it, too
             self._group.close()

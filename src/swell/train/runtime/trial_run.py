@@ -260,7 +260,7 @@ class Profiling:
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         return False
 
-    def finish(self) -> None:
+    def finish(self, is_early: bool) -> None:
         """The script left its loop, perhaps before all was measured: what there is must do."""
         if self._is_comparing:
             self._comparison.give_up()

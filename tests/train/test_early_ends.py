@@ -1,0 +1,57 @@
+"""A script that ends before its job tells whether it has left `run.epochs()`, which is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.train.fake_agent import FakeAgent
+
+from swell.wire import messages
+
+SCRIPT = Path(__file__).parent / "scripts" / "ends_early.py"
+TOTAL = 40
+
+
+@pytest.mark.parametrize(
+    ("how", "steps", "is_early"),
+    [
+        ("flat", 4, True),
+        ("range", 8, True),
+        ("exits", 6, True),
+        ("breaks", 8, False),
+        ("breaks-and-exits", 8, False),
+        ("breaks-out-of-kept", 8, False),
+        ("ends", TOTAL, False),
+        ("ends-and-exits", TOTAL, False),
+    ],
+)
+def test_how_a_script_has_ended_is_said(
+    start_agent: Callable[..., FakeAgent], how: str, steps: int, is_early: bool
+) -> None:
+    agent = start_agent(total_steps=TOTAL, global_batch=6)
+    agent.start_ready([0, 1], SCRIPT, how)
+    agent.join([0, 1], source=None)
+    for worker in (0, 1):
+        said = agent.wait(worker, messages.Finished)
+        assert (said.steps, said.is_early) == (steps, is_early)
+        assert agent.exit_status(worker) == 0
+    assert len(agent.all_said(messages.Finished)) == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "is_found"),
+    [("flat", True), ("range", True), ("exits", True), ("breaks", False), ("ends", False)],
+)
+def test_a_loop_that_ends_before_its_job_is_found_in_the_trial_run(
+    start_agent: Callable[..., FakeAgent], how: str, is_found: bool
+) -> None:
+    agent = start_agent(mode="profile", global_batch=6, total_steps=None, compares=True)
+    agent.start(0, SCRIPT, how)
+    agent.exit_status(0)
+    found = [found for _, told in agent.all_said(messages.Profiled) for found in told.findings]
+    early = [finding for finding in found if finding.name == "ends-early"]
+    assert bool(early) == is_found
+    assert not any(finding.holds for finding in found)
+    assert all("for epoch in run.epochs():" in f.text and str(SCRIPT) in f.place for f in early)
