@@ -21,6 +21,7 @@ from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.remote.host_address import parse_address
 from swell.live.board import ViewBoard
 from swell.live.job_folders import JobFolders
+from swell.live.job_lookup import JobLookup
 from swell.live.platform import Platform
 from swell.live.poison import PoisonGuard
 from swell.live.ports import History
@@ -353,6 +354,25 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
     journal = _open_journal(StateFolder(state_dir))
     try:
         return state, [*journal.archived_jobs(), *ended.values()]
+    finally:
+        journal.close()
+
+
+@contextmanager
+def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
+    """What a state folder tells of its jobs, of open ones as they stand where its journal ends.
+
+    Raises:
+        StateError: there is no journal that can be read.
+    """
+    folder, board = StateFolder(state_dir), ViewBoard()
+    with _journalled(state_dir) as (core, entries):
+        board.post(core)
+        for _ in replay(core, entries):
+            board.post(core)
+    journal = _open_journal(folder)
+    try:
+        yield JobLookup(board, journal, DeliveryNotes(folder.jobs))
     finally:
         journal.close()
 

@@ -37,7 +37,7 @@ class Stage:
     def run(self, script: Path, **fields: Any) -> str:
         """A job of 100 steps of 8 samples that trains by the time this returns."""
         given: dict[str, Any] = {"global_batch": 8, "steps": 100, "script": script}
-        job_id = self.client.submit(**(given | fields))
+        job_id = str(self.client.submit(**(given | fields)))  # hands tell of it in events
         until(lambda: self.platform.job(job_id).phase is Phase.RUNNING)
         return job_id
 

@@ -85,7 +85,7 @@ def list_jobs(
     Ended jobs are only counted, unless an option says which jobs to list. With --json all jobs are listed,
     oldest first.
     """
-    from swell.api.client import connect
+    from swell.cli.reading import connect_to_read
     from swell.cli.selection import (
         ENDED,
         asks_for_held,
@@ -105,7 +105,7 @@ def list_jobs(
         phases -= ENDED
     if limit is None:
         limit = 0 if json else SHOWN_JOBS
-    with connect(state) as client:
+    with connect_to_read(state) as client:
         cluster = client.cluster()
         chosen = select(client, phases, begin_s(cluster.now_s), limit, is_wanted)
         ended = told_phases(client.count_jobs(), ENDED) if counts_ended else ""
@@ -251,14 +251,14 @@ def show(
 
 def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:
     """Samples a second by workers, and what they were made from; None while there is no curve."""
-    from swell.api.client import ApiError, connect
+    from swell.api.client import ApiError, NoPlatform, connect
 
     if view.phase.is_end or view.total_steps is None:
         return None
     try:
         with connect(state) as client:
             return client.curve(view.id)
-    except ApiError:  # a restart job, or one whose trial run is not over
+    except (ApiError, NoPlatform):  # a restart job, or one whose trial run is not over
         return None
 
 
@@ -266,10 +266,10 @@ def _look(job: str, run: Path | None, policy: str | None, state: Path | None) ->
     """The job, or the jobs of the group of that name."""
     if (record := recorded(run, policy, state)) is not None:
         return [record.find(job)], record.times
-    from swell.api.client import connect
     from swell.cli.groups import find_jobs
+    from swell.cli.reading import connect_to_read
 
-    with connect(state) as client:
+    with connect_to_read(state) as client:
         return find_jobs(client, [job]), WallTimes(client.cluster().now_s)
 
 
@@ -331,9 +331,9 @@ def _hear(
     if (record := recorded(run, policy, state)) is not None:
         view = record.find(job)
         return view, record.stories(view), record.times
-    from swell.api.client import connect
+    from swell.cli.reading import connect_to_read
 
-    with connect(state) as client:
+    with connect_to_read(state) as client:
         view = find_job(client, job)
         return view, client.stories(view.id), WallTimes(client.cluster().now_s)
 

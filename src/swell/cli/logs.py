@@ -55,9 +55,10 @@ def logs(
     failed job ends with its error.
     """
     from swell.api.client import connect
+    from swell.cli.reading import connect_to_read
 
     whose = _whose(every, worker, trial)
-    with connect(state) as client:
+    with (connect if follow else connect_to_read)(state) as client:
         view = find_job(client, job)
         reader = LogReader(client, view.id, worker, whose)
         if json and num_lines is not None:

@@ -70,12 +70,12 @@ def metrics(
     Without options the curves are drawn in the terminal. Jobs may run or have ended. A point may stand for
     many steps: the newest are exact, older ones are merged.
     """
-    from swell.api.client import connect
+    from swell.cli.reading import connect_to_read
 
     if sum((json, csv, plot is not None, tensorboard is not None)) > 1:
         raise InvalidInput("choose one of --json, --csv, --plot and --tensorboard")
     _check_destinations(plot, tensorboard)
-    with connect(state) as client:
+    with connect_to_read(state) as client:
         found = [_curves_of(client, wanted, name or []) for wanted in job]
     if json:
         print_json([{"job": one.job_id, "series": one.series} for one in found])
