@@ -81,6 +81,17 @@ def test_its_steps_are_told_as_its_optimizer_counts_them(start_agent: Callable[.
     assert not [worker for worker, _ in agent.all_said(messages.Stepped) if worker != 0]
 
 
+@pytest.mark.parametrize(("kind", "own_steps"), [("adam", 43), ("sgd", None)])
+def test_the_last_step_is_told_however_soon_it_follows(
+    start_agent: Callable[..., FakeAgent], kind: str, own_steps: int | None
+) -> None:
+    agent = start_agent()
+    start(agent, 1, kind, "40", "3")
+    assert agent.exit_status(0) == 0, agent.logs()
+    told = [said for _, said in agent.all_said(messages.Stepped)]
+    assert (told[-1].steps, told[-1].own_steps) == (3, own_steps)
+
+
 @pytest.mark.slow
 def test_all_stop_after_the_same_step(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent()

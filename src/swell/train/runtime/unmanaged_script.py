@@ -55,7 +55,7 @@ def watch() -> DistributedCheck:
     reporter = Reporter(num_workers, line) if rank == 0 else None
     if reporter is not None:
         send_reports_to(reporter.report)
-        atexit.register(reporter.tell_values)
+        atexit.register(reporter.tell_rest)
     check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
     if environ.WHOLE_BATCHES not in names:
         num_local = int(names.get(environ.LOCAL_WORLD_SIZE, num_workers))
@@ -147,11 +147,20 @@ class Reporter:
         """`earlier`: steps that the optimizer has made before this process; None: it does not know."""
         if not self._steps:
             self.tell_values()  # how many steps there were before is known from now on
-        now_s, self._steps, self._earlier = time.monotonic(), steps, earlier
-        is_early = now_s - self._told_s < INTERVAL_S and not is_last
-        if not is_early:
+        self._steps, self._earlier = steps, earlier
+        if is_last or time.monotonic() - self._told_s >= INTERVAL_S:
             self.tell_values()
-        if self._line.is_over or is_early or steps == self._told_steps:
+            self._tell_steps(is_last)
+
+    def tell_rest(self) -> None:
+        """The script has come to its end."""
+        self.tell_values()
+        if os.getpid() == self._pid:
+            self._tell_steps(is_last=False)
+
+    def _tell_steps(self, is_last: bool) -> None:
+        now_s, steps, earlier = time.monotonic(), self._steps, self._earlier
+        if self._line.is_over or steps == self._told_steps:
             return
         step_s = None if not self._told_steps else (now_s - self._told_s) / (steps - self._told_steps)
         self._told_s, self._told_steps = now_s, steps
