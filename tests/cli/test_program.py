@@ -591,6 +591,8 @@ def test_a_job_is_held_and_resumed(here: Run, control: FakeControl) -> None:
     assert "queued, after a-1, ..." in here("jobs").stdout
     assert [view["is_held"] for view in json.loads(here("hold", "a", "--json").stdout)] == [True]
     assert here("resume", "b").stdout.startswith("b-1: running, best_effort")
+    told, answer = here("resume", "b").stdout.splitlines()
+    assert told == "b-1: was not held, so there is nothing to resume" and answer.startswith("b-1: running")
     control.put(job_view(id="a-1", name="a", is_promised=False, refusal="it is late", deadline_s=None))
     done = here("resume", "a-1")
     assert done.returncode == 3 and "a-1: refused: it is late" in done.stdout

@@ -44,5 +44,8 @@ def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
         if json:
             print_json(views)
         else:
+            for view in found:
+                if not view.is_held and not view.awaits:
+                    print(f"{view.id}: was not held, so there is nothing to resume")
             tell_answers(client, views)
     exit_if_refused(views)
