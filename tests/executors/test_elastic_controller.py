@@ -87,23 +87,33 @@ def orders(effects: Iterable[Effect]) -> list[m.Regroup]:
 
 
 @pytest.mark.parametrize(
-    ("steps", "end", "told"),
+    ("finished", "end", "told"),
     [
-        (5, EndCondition(steps=1000), "the script ended by itself after 5 of 1000 steps"),
-        (1000, EndCondition(steps=1000), ""),
-        (5, EndCondition(steps=1000, target=MetricTarget(name="accuracy", value=0.9)), ""),
+        (m.Finished(steps=5), EndCondition(steps=1000), "the script ended by itself after 5 of 1000 steps"),
+        (m.Finished(steps=1000), EndCondition(steps=1000), ""),
+        (m.Finished(steps=5), EndCondition(steps=1000, target=MetricTarget(name="accuracy", value=0.9)), ""),
+        (
+            m.Finished(steps=5, epochs=2),
+            EndCondition(epochs=2),
+            "",
+        ),  # of a stream that is shorter than it says
+        (
+            m.Finished(steps=5, epochs=1),
+            EndCondition(epochs=2),
+            "the script ended by itself after 5 of 1000 steps",
+        ),
     ],
 )
 def test_a_script_that_leaves_its_loop_early_succeeds_and_its_owner_is_told(
-    steps: int, end: EndCondition, told: str
+    finished: m.Finished, end: EndCondition, told: str
 ) -> None:
     made = running(1, end=end)
-    made.gang.said(0, m.Finished(steps=steps), made.now_s)
+    made.gang.said(0, finished, made.now_s)
     made.kill(0, status=0)
     made.hear(0)
     ended = last(made)
     assert isinstance(ended, GangEnded)
-    assert (ended.outcome, ended.steps, ended.message) == (Outcome.SUCCEEDED, steps, told)
+    assert (ended.outcome, ended.steps, ended.message) == (Outcome.SUCCEEDED, finished.steps, told)
 
 
 def test_survivors_train_on_while_joiners_start_and_keep_their_ranks() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.train.fake_agent import FakeAgent
 from torch import nn, optim
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from swell import train
+from swell.wire import messages
 
 NUM_SAMPLES, BATCH = 24, 4
 
@@ -170,3 +173,54 @@ def test_a_loop_that_is_left_with_the_last_batch_of_an_epoch_or_for_good_is_not(
         if number == 2:
             break
     assert training.run.steps == 21
+
+
+class Misjudged(IterableDataset[torch.Tensor]):
+    """A stream of 24 samples that says another number."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return (torch.tensor([float(number)]) for number in range(NUM_SAMPLES))
+
+
+@pytest.mark.parametrize("length", [18, 36])
+@pytest.mark.parametrize("num_loaders", [0, 1])
+@pytest.mark.filterwarnings("ignore:Length of IterableDataset")
+def test_a_stream_of_another_length_than_it_says_is_trained_on_as_it_is(
+    length: int, num_loaders: int
+) -> None:
+    training = Training(Misjudged(length), epochs=3, num_workers=num_loaders)
+    seen: list[list[float]] = []
+    with pytest.warns(UserWarning, match=f"epoch 0 of the stream had 24 samples.*has {length}") as told:
+        seen.extend(training.epoch() for _ in training.run.epochs())
+    assert seen == 3 * [[float(number) for number in range(NUM_SAMPLES)]]
+    assert training.run.steps == 18 and training.run.should_stop()
+    assert len([each for each in told if "of the stream" in str(each.message)]) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("length", "total_steps"), [(18, 9), (36, 18)])
+def test_a_job_on_such_a_stream_has_the_epochs_that_it_asks_for(
+    start_agent: Callable[..., FakeAgent], length: int, total_steps: int
+) -> None:
+    agent = start_agent(epochs=3, total_steps=total_steps)
+    agent.start_ready([0, 1], Path(__file__).parent / "scripts" / "misjudged.py", str(length))
+    agent.join([0, 1], source=None)
+    for worker in (0, 1):
+        finished = agent.wait(worker, messages.Finished)
+        assert (finished.steps, finished.epochs) == (12, 3)
+    assert f"had 24 samples, and by len() of its dataset it has {length}" in agent.logs()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("options", [{}, {"drop_last": True, "batch_size": 5}, {"batch_size": 5}])
+def test_nothing_is_said_of_a_stream_that_is_right(options: dict[str, Any]) -> None:
+    training = Training(Misjudged(NUM_SAMPLES), epochs=2, **options)
+    for _ in training.run.epochs():
+        training.epoch()
+    assert training.run.steps == training.run.total_steps and training.run.progress == 1.0

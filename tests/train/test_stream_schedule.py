@@ -113,14 +113,12 @@ def test_steps_end_a_stream_that_does_not() -> None:
 
 
 @pytest.mark.parametrize("num", [8, 10, 13])
+@pytest.mark.filterwarnings("ignore:epoch 0 of the stream")
 def test_a_length_is_a_forecast_and_no_more(num: int) -> None:
     run = run_of(Sized(num), epochs=2)
     assert run.total_steps == 6
-    seen = train(run)
-    assert run.steps == 6
     whole = [list(range(num))[first : first + 4] for first in range(0, num, 4)]
-    assert seen[0] == whole
-    assert list(itertools.chain(*seen.values()))[:6] == (whole * 3)[:6]
+    assert train(run) == {0: whole, 1: whole}
 
 
 @pytest.mark.parametrize(("num", "drop_last"), [(0, False), (3, False), (3, True)])

@@ -164,7 +164,9 @@ def elastic(
     host = _find_host(model, seed, max_local_batch, checkpoints, shard is not None)
     _use_device(model, stepped, host)
     course, own_batch = _course(loader, host, shards, deterministic)
-    total_steps = course.total_steps = host.total_steps(_own_steps(steps, epochs, course))
+    known_steps = host.total_steps(_own_steps(steps, epochs, course))
+    end_epoch = host.end_epoch(epochs) if isinstance(course, StreamSchedule) else None
+    total_steps = course.total_steps = known_steps if end_epoch is None else UNBOUNDED
     rate = None
     if rate_rule != "none" and not isinstance(stepped, OptimizerSet):
         rate = ScaledRate(stepped, course.global_batch, rate_rule)
@@ -176,16 +178,19 @@ def elastic(
     course.has_even_passes = has_blocks
     train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, own_shard)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
+    if isinstance(host, Profiling):
+        host.compare_lengths(epochs, steps, train_state.schedulers())
     task = Task(
         train_state,
         _gradients(model, host, _parts_interval(course, noise), deterministic, own_shard),
         course,
         total_steps,
         own_batch,
-        epochs if total_steps == UNBOUNDED else None,
+        end_epoch,
         on_drift,
         is_sum=loss_reduction == "sum",
         is_mirrored=mirrors,
+        known_steps=known_steps,
     )
     kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
     run = kind(host, task, _feed(loader, host, course), clip_grad_norm, host.stops_on_nan(stop_on_nan))

@@ -220,6 +220,7 @@ class Finished(Message, frozen=True, kw_only=True):
     steps: int
     #: The script ends before its end condition is met, and not because it has left `run.epochs()`.
     is_early: bool = False
+    epochs: int = 0  #: that are over
     loss: Number | None = None
     odd_since: int | None = None
     metrics: dict[str, Number] = {}
@@ -361,6 +362,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     device: str  #: what torch calls it: `cpu`, `cuda:0`
     global_batch: int  #: the job's own
     total_steps: int | None  #: mode `profile`: if the job's end tells it
+    epochs: float | None = None  #: if the job's end is told in these
     seed: int
     checkpoint_dir: str
     num_workers: int = 0  #: mode `train`: that the job is to have; 0: not known

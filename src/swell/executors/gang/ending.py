@@ -79,6 +79,9 @@ def early_end(job: JobContext, steps: int, message: messages.Finished | None) ->
     """
     total, target = job.total_steps, job.spec.end.target
     steps = steps if message is None else message.steps
+    epochs = job.spec.end.epochs
+    if message is not None and epochs is not None and message.epochs >= epochs:
+        return ""  # of a stream whose epochs are shorter than was known
     is_within = total is not None and steps < total
     is_early = message.is_early if message is not None else total is None
     if not is_early and (not is_within or (message is not None and target is not None)):

@@ -61,6 +61,7 @@ class JobContext:
             device=bindings[0].torch_device,
             global_batch=self.spec.global_batch,
             total_steps=self.total_steps,
+            epochs=self.spec.end.epochs,
             seed=self.spec.seed,
             stop_on_nan=self.spec.stop_on_nan,
             on_drift=cast(OnDrift | None, self.spec.on_drift),

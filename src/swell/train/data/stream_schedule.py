@@ -6,6 +6,7 @@ many samples a step has and where an epoch ends, as long as the stream gives all
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -40,6 +41,7 @@ class StreamSchedule:
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
     needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
     has_even_passes: bool = False  #: all workers make as many in a step
+    is_length_told: bool = False  #: that `length` is wrong, or it is not to be told
     batch: int = field(init=False)  #: samples of the coming steps
 
     def __post_init__(self) -> None:
@@ -101,7 +103,18 @@ class StreamSchedule:
     def end_epoch(self) -> None:
         """The stream has no more for this epoch."""
         place = self.place
-        place.steps_before += -(-place.start // self.global_batch)
+        num_steps = -(-place.start // self.global_batch)
+        known = self.steps_per_epoch
+        is_off = known is not None and abs(known - num_steps) > self.drops_last
+        if is_off and not self.is_length_told:
+            self.is_length_told = True
+            warnings.warn(
+                f"epoch {place.epoch} of the stream had {place.start} samples, and by len() of its dataset it "
+                f"has {self.length}; training follows the stream, but run.total_steps, run.progress and when "
+                "the job is expected to end are wrong: have __len__ tell how many samples __iter__ gives",
+                stacklevel=2,
+            )
+        place.steps_before += num_steps
         place.samples_before += place.start
         place.epoch += 1
         place.start, place.origin = 0, None

@@ -10,6 +10,7 @@ import torch
 from swell.tally import Reduction
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import Gradients, StepTotals
+from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
 from swell.train.runtime.not_finite import LossNotFinite
@@ -30,6 +31,7 @@ class Task:
     on_drift: OnDrift = "heal"  #: where the workers' replicas differ. A Swell job's own takes its place
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
     is_mirrored: bool = False  #: each part of a divided state lies at two workers
+    known_steps: int = UNBOUNDED  #: until the end, as far as is known before it
 
     @property
     def num_holders(self) -> int:
@@ -83,6 +85,12 @@ class Host(Protocol):
 
     def total_steps(self, own: int | None) -> int:
         """Steps of the own batch until the end; `own` is what the script's number of epochs comes to."""
+
+    def end_epoch(self, own: int | None) -> int | None:
+        """Epochs after which a run on a stream ends, however long they are; None: it ends after steps.
+
+        `own`: what the script says.
+        """
 
     def stops_on_nan(self, own: bool) -> bool:
         """Whether to end at a loss that is no number; `own` is what the script says."""

@@ -112,6 +112,12 @@ class Linked:
             )
         return total_steps
 
+    def end_epoch(self, own: int | None) -> int | None:
+        epochs = self._welcome.epochs
+        if epochs is None:
+            return None if self._welcome.total_steps else own
+        return int(epochs) if epochs == int(epochs) else None
+
     def stops_on_nan(self, own: bool) -> bool:
         return own or self._welcome.stop_on_nan
 
@@ -263,6 +269,7 @@ class Linked:
             messages.Finished(
                 steps=state.steps,
                 is_early=is_early,
+                epochs=self._task.course.epoch,
                 loss=self._loss(),
                 odd_since=state.losses.odd_since,
                 metrics=self._untold_metrics.all,

@@ -110,6 +110,9 @@ class Rehearsal:
     def total_steps(self, own: int | None) -> int:
         return self._task.total_steps
 
+    def end_epoch(self, own: int | None) -> int | None:
+        return self._task.end_epoch
+
     @property
     def measures_noise(self) -> bool:
         return False

@@ -148,9 +148,10 @@ class Run:
     def total_steps(self) -> int | None:
         """Steps of the whole run at the own batch.
 
-        None if the run ends with an epoch of a stream that has not said its length.
+        None if the run ends with an epoch of a stream that has not said its length. Where that is wrong,
+        this is, too.
         """
-        return None if self._task.total_steps == UNBOUNDED else self._task.total_steps
+        return None if self._task.known_steps == UNBOUNDED else self._task.known_steps
 
     @property
     def progress(self) -> float | None:

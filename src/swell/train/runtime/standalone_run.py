@@ -63,6 +63,9 @@ class StandaloneWorker:
             )
         return own
 
+    def end_epoch(self, own: int | None) -> int | None:
+        return own
+
     @property
     def measures_noise(self) -> bool:
         return False

@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 
@@ -20,6 +20,7 @@ from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Task
+from swell.train.runtime.job_lengths import JobLength, differences
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
@@ -91,6 +92,7 @@ class Profiling:
         self._compute_s: dict[int, float] = {}
         self._left_s: float | None = None  # when the epoch ended
         self._own_steps: int | None = None  # of the script
+        self._own_batch = 0  # of the script; 0: it names none
         self.findings: list[ScriptFinding] = []  #: of other checks of the script
         self._reads: ReadWatch | None = None
         #: Called when an epoch has ended and the script asks for the next one's first batch.
@@ -104,8 +106,30 @@ class Profiling:
     @property
     def terms(self) -> TrialTerms:
         size = min(self._sizes, default=min(self._true_course.global_batch, MOST_TRIED))
-        total_steps = self._link.welcome.total_steps or self._own_steps
-        return TrialTerms(self._link, self._true_course, size, self._num_shards(size), total_steps)
+        return TrialTerms(self._link, self._true_course, size, self._num_shards(size), self._job_steps)
+
+    @property
+    def _job_steps(self) -> int | None:
+        """Steps until the end of the job, as far as they are known."""
+        welcome, per_epoch = self._link.welcome, self._true_course.steps_per_epoch
+        if welcome.total_steps is None and welcome.epochs is not None and per_epoch is not None:
+            return max(1, round(welcome.epochs * per_epoch))
+        return welcome.total_steps or self._own_steps
+
+    def compare_lengths(self, epochs: int | None, steps: int | None, schedulers: list[Any]) -> None:
+        """Find where the job's batch and end are not those that the script takes them for.
+
+        Args:
+            epochs, steps: that the script names.
+
+        Raises:
+            ValueError: see `differences`.
+        """
+        welcome, batch = self._link.welcome, self._true_course.global_batch
+        job = JobLength(batch=batch, epochs=welcome.epochs, steps=welcome.total_steps)
+        script = JobLength(batch=self._own_batch or batch, epochs=epochs, steps=steps)
+        end = self._job_steps if welcome.target is None else None  # else it may end before
+        self.findings += differences(job, script, end, schedulers)
 
     @property
     def members(self) -> Members:
@@ -116,13 +140,15 @@ class Profiling:
         return self._comparison.edition if self._is_comparing else self._size_index
 
     def global_batch(self, own: int) -> int:
+        self._own_batch = own if own > 1 else 0  # a loader's default is no choice
         return self._link.welcome.global_batch or own
 
     def adapt(self, course: AnyCourse) -> AnyCourse:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
         self._true_course = course
         if isinstance(course, StreamSchedule):
-            return replace(course, drops_last=True)  # a short batch would be taken for a quick one
+            # A short batch would be taken for a quick one, and its epochs are no whole ones.
+            return replace(course, drops_last=True, is_length_told=True)
         return replace(course, global_batch=1, num_shards=None)
 
     def total_steps(self, own: int | None) -> int:
@@ -133,6 +159,9 @@ class Profiling:
             if per_epoch is not None and adapted and own % adapted == 0:
                 self._own_steps = own // adapted * per_epoch
         return 2**31
+
+    def end_epoch(self, own: int | None) -> int | None:
+        return None
 
     @property
     def measures_noise(self) -> bool:

@@ -167,7 +167,7 @@ class TrainState:
     def _groups(self) -> list[dict[str, Any]]:
         return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
-    def _schedulers(self) -> list[Stateful | None]:
+    def schedulers(self) -> list[Stateful | None]:
         return (
             list(self.scheduler.named.values())
             if isinstance(self.scheduler, SchedulerSet)
@@ -246,7 +246,7 @@ class TrainState:
                 self.scheduler.step()  # type: ignore[attr-defined]  # every scheduler of torch has it
 
     def _parts(self) -> list[Any]:
-        return [self.model, *self.optimizers, *self._schedulers(), self.scaler]
+        return [self.model, *self.optimizers, *self.schedulers(), self.scaler]
 
     def begin_step(self, frame: FrameType | None = None) -> None:
         """The script gets the first batch of a step: what it keeps, `rewind` brings back to here.
