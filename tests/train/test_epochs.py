@@ -196,7 +196,9 @@ def test_a_stream_of_another_length_than_it_says_is_trained_on_as_it_is(
 ) -> None:
     training = Training(Misjudged(length), epochs=3, num_workers=num_loaders)
     seen: list[list[float]] = []
-    with pytest.warns(UserWarning, match=f"epoch 0 of the stream had 24 samples.*has {length}") as told:
+    with pytest.warns(
+        UserWarning, match=f"epoch 0 of the stream had 24 samples.*len.. of its dataset is {length};"
+    ) as told:
         seen.extend(training.epoch() for _ in training.run.epochs())
     assert seen == 3 * [[float(number) for number in range(NUM_SAMPLES)]]
     assert training.run.steps == 18 and training.run.should_stop()
@@ -214,7 +216,7 @@ def test_a_job_on_such_a_stream_has_the_epochs_that_it_asks_for(
     for worker in (0, 1):
         finished = agent.wait(worker, messages.Finished)
         assert (finished.steps, finished.epochs) == (12, 3)
-    assert f"had 24 samples, and by len() of its dataset it has {length}" in agent.logs()
+    assert f"had 24 samples, and len() of its dataset is {length}" in agent.logs()
 
 
 @pytest.mark.filterwarnings("error")

@@ -101,6 +101,25 @@ def test_shards_take_nothing_from_a_size_that_divides_them(course: SampleSchedul
             )
 
 
+@given(courses(), st.integers(1, 90), st.integers(0, 1000), st.integers(1, 3))
+def test_each_pass_has_the_samples_that_a_batch_norm_needs(
+    course: SampleSchedule, num_workers: int, step: int, least: int
+) -> None:
+    course.least_samples = least
+    shares = [course.share(step, rank, num_workers) for rank in range(num_workers)]
+    passes = [part for share in shares for part in share.passes]
+    counted = [part for part in passes if part.num_local]
+    num_global = shares[0].num_global
+    assert sum(part.num_local for part in counted) == num_global
+    assert all(len(part.indices) == (part.num_local or min(least, num_global)) for part in passes)
+    assert all(part.num_local >= min(least, num_global) for part in counted)
+    whole = course.share(step, 0, 1)
+    in_order = sorted(counted, key=lambda part: part.first)
+    assert [index for part in in_order for index in part.indices] == [
+        index for part in whole.passes for index in part.indices
+    ]
+
+
 @given(st.integers(0, 500), st.integers(1, 90))
 def test_a_cut_leaves_nothing_out_and_is_nearly_equal(num_things: int, num_parts: int) -> None:
     parts = [cut(num_things, num_parts, part) for part in range(num_parts)]

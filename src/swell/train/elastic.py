@@ -163,7 +163,7 @@ def elastic(
         checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
     host = _find_host(model, seed, max_local_batch, checkpoints, shard is not None)
     _use_device(model, stepped, host)
-    course, own_batch = _course(loader, host, shards, deterministic)
+    course, own_batch = _course(loader, host, shards, deterministic, _least_samples(model))
     known_steps = host.total_steps(_own_steps(steps, epochs, course))
     end_epoch = host.end_epoch(epochs) if isinstance(course, StreamSchedule) else None
     total_steps = course.total_steps = known_steps if end_epoch is None else UNBOUNDED
@@ -224,15 +224,24 @@ def _check_first() -> None:
 
 
 def _course(
-    loader: DataLoader[Any], host: Host, shards: int | None, deterministic: bool
+    loader: DataLoader[Any], host: Host, shards: int | None, deterministic: bool, least_samples: int
 ) -> tuple[AnyCourse, int]:
-    """The order in which samples are trained on, divided as this host does it, and the job's own batch."""
+    """The order in which samples are trained on, divided as this host does it, and the job's own batch.
+
+    `least_samples`: that the model needs at once.
+    """
     sampling = sampling_of(loader, host.seed)
     global_batch = host.global_batch(sampling.batch)
     num_shards = (shards or default_shards(global_batch)) if deterministic else None
     course = _lay_out(loader, sampling, global_batch, num_shards, host.seed)
     course.check_passes(host.max_local_batch)
+    course.least_samples = least_samples
     return host.adapt(course), global_batch
+
+
+def _least_samples(model: nn.Module) -> int:
+    """Samples that the model needs at once: a batch norm fails with a single value of a channel."""
+    return 2 if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()) else 1
 
 
 def _parts_interval(course: AnyCourse, noise: GradientNoise | None) -> int:

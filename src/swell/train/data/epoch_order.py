@@ -75,6 +75,12 @@ class EpochOrder:
         first, last = self._place(start, own_batch), self._place(start + num, own_batch)
         return range(min(first, last - 1), last) if last else range(1)
 
+    def batch(self, number: int) -> range:
+        """Places in the order of a batch of the batch sampler; it begins again after its last one."""
+        assert self.ends is not None  # noqa: S101 - asked of batch samplers only
+        number %= len(self.ends)
+        return range(int(self.ends[number - 1]) if number else 0, int(self.ends[number]))
+
     def sizes(self) -> npt.NDArray[np.int64]:
         """Samples of each batch."""
         assert self.ends is not None  # noqa: S101 - asked of batch samplers only

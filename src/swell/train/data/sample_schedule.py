@@ -138,6 +138,7 @@ class SampleClaim:
     own_batch: int
     drops_last: bool
     has_even_passes: bool = False  #: see `divide`
+    least_samples: int = 1  #: see `divide`
 
     def num_taken(self, num_found: int) -> int:
         """Samples that the step takes, of those that the stream had for it."""
@@ -149,7 +150,7 @@ class SampleClaim:
         """This worker's part, now that the step is known to have so many samples, at least one."""
 
         def part(places: range) -> Pass:
-            indices = list(range(places.start, max(places.stop, places.start + 1)))
+            indices = list(places or borrowed(places.start, self.least_samples, num_global))
             return Pass(self.step, self.epoch, places.start, indices, len(places), num_global)
 
         num_shards = shards_in(num_global, self.num_shards, self.own_batch)
@@ -161,6 +162,7 @@ class SampleClaim:
             self.max_local_batch,
             part,
             self.has_even_passes,
+            self.least_samples,
         )
         return replace(share, claim=self)
 
@@ -184,6 +186,7 @@ class SampleSchedule:
     has_even_passes: bool = False  #: all workers make as many in a step
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
+    least_samples: int = 1  #: of a pass, as far as a step has so many
     loads_ahead: bool = False  #: beyond the end of an epoch
     batch: int = field(init=False)  #: samples of the coming steps
     steps_per_epoch: int = field(init=False)  #: of the own batch
@@ -281,26 +284,37 @@ class SampleSchedule:
         self.check_passes(max_local_batch)
 
         def part(places: range) -> Pass:
-            first = start + places.start
-            indices = list(order[first : max(start + places.stop, first + 1)])
-            drawn_from = first if is_drawn else None
+            computed = places or borrowed(places.start, self.least_samples, num_global)
+            indices = list(order[start + computed.start : start + computed.stop])
+            drawn_from = start + computed.start if is_drawn else None
             return Pass(step, epoch, places.start, indices, len(places), num_global, drawn_from=drawn_from)
 
         num_shards = shards_in(num_global, self.num_shards, self.global_batch)
         if self.needs_parts and num_workers == 1:
             max_local_batch = bound_alone(max_local_batch, step, num_global)
-        share = divide(num_global, rank, num_workers, num_shards, max_local_batch, part, self.has_even_passes)
+        share = divide(
+            num_global,
+            rank,
+            num_workers,
+            num_shards,
+            max_local_batch,
+            part,
+            self.has_even_passes,
+            self.least_samples,
+        )
         return replace(share, order=order.digest) if isinstance(order, EpochOrder) else share
 
     def trial_pass(self, step: int, places: range, size: int) -> Pass:
         """Make a pass of a trial run, in which each step has `size` samples of the first epoch."""
-        order = self.sampler.order(0) if self.sampler is not None else None
-        num_samples = self.num_samples if order is None else len(order)
-        indices: list[Any] = [(step * size + place) % num_samples for place in places]
-        drawn_from = None if order is None else indices[0]
-        if order is not None:
-            indices = order.indices[indices].tolist()
-        return Pass(step, 0, places.start, indices, len(places), size, drawn_from=drawn_from)
+        if self.sampler is None:
+            indices = [(step * size + place) % self.num_samples for place in places]
+            return Pass(step, 0, places.start, indices, len(places), size)
+        order = self.sampler.order(0)
+        among = order.batch(step) if order.ends is not None else range(len(order))
+        first = 0 if order.ends is not None else step * size
+        drawn = [among[(first + place) % len(among)] for place in places]
+        indices = order.indices[drawn].tolist()
+        return Pass(step, 0, places.start, indices, len(places), size, drawn_from=drawn[0])
 
     @property
     def loading_end(self) -> int:
@@ -348,29 +362,41 @@ def divide(
     max_local_batch: int | None,
     part: Callable[[range], Pass],
     has_even_passes: bool = False,
+    least_samples: int = 1,
 ) -> Share:
     """What worker `rank` of `num_workers` computes of a step of so many samples.
 
-    Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes one
-    borrowed sample that counts for nothing, so that its model runs and its all-reduce takes part.
+    Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes borrowed
+    samples that count for nothing, so that its model runs and its all-reduce takes part.
 
     Args:
-        part: makes a pass of places among the step's samples; of none, one that borrows the sample at
-            their start.
+        part: makes a pass of places among the step's samples; of none, one that borrows some, see `borrowed`.
         has_even_passes: all workers make as many, of which the first may be borrowed.
+        least_samples: of a worker, and of a shard: where there are too few for all, some have none.
     """
+    most_parts = max(1, num_global // least_samples)
+
     if num_shards is None:
-        places = cut(num_global, num_workers, rank)
-        most = -(-num_global // num_workers) if has_even_passes else len(places)
+        num_parts = min(num_workers, most_parts)
+        number = rank * num_parts // num_workers
+        is_one = num_parts == num_workers or ((rank + 1) * num_parts // num_workers) > number
+        places = cut(num_global, num_parts, number)[: None if is_one else 0]
+        most = -(-num_global // num_parts) if has_even_passes else len(places)
         num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)
         return Share(tuple(map(part, _slices(places, max(1, num_passes)))))
-    num_shards = min(num_shards, num_global)
+    num_shards = min(num_shards, most_parts)
     shards = cut(num_shards, num_workers, rank)
     parts = [cut(num_global, num_shards, shard) for shard in shards]
     if not parts:
         borrowed = cut(num_global, num_shards, shards.start).start
         parts = [range(borrowed, borrowed)]
     return Share(tuple(map(part, parts)), shards, num_shards)
+
+
+def borrowed(start: int, num: int, num_global: int) -> range:
+    """Places of samples that another worker has, too."""
+    first = max(0, min(start, num_global - num))
+    return range(first, min(first + num, num_global))
 
 
 def bound_alone(max_local_batch: int | None, step: int, num_samples: int) -> int | None:

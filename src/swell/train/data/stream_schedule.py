@@ -41,6 +41,7 @@ class StreamSchedule:
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
     needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
     has_even_passes: bool = False  #: all workers make as many in a step
+    least_samples: int = 1  #: of a pass, as far as a step has so many
     is_length_told: bool = False  #: that `length` is wrong, or it is not to be told
     batch: int = field(init=False)  #: samples of the coming steps
 
@@ -109,8 +110,8 @@ class StreamSchedule:
         if is_off and not self.is_length_told:
             self.is_length_told = True
             warnings.warn(
-                f"epoch {place.epoch} of the stream had {place.start} samples, and by len() of its dataset it "
-                f"has {self.length}; training follows the stream, but run.total_steps, run.progress and when "
+                f"epoch {place.epoch} of the stream had {place.start} samples, and len() of its dataset is "
+                f"{self.length}; training follows the stream, but run.total_steps, run.progress and when "
                 "the job is expected to end are wrong: have __len__ tell how many samples __iter__ gives",
                 stacklevel=2,
             )
@@ -181,6 +182,7 @@ class StreamSchedule:
             own_batch=size or self.global_batch,
             drops_last=self.drops_last,
             has_even_passes=self.has_even_passes,
+            least_samples=self.least_samples,
         )
 
 

@@ -13,6 +13,13 @@ NO_STEP = (
 )
 
 
+AHEAD = (
+    "the next batch was asked for before run.step(loss) of this one: batches that are read ahead of their "
+    "steps, as by a prefetcher, or left out by `continue`, come again. Loop over run.batches() and call "
+    "run.step(loss) for each batch; num_workers= of the loader reads ahead, and weight=0 leaves a batch out"
+)
+
+
 def advice(accum: int, batch: int) -> str:
     """What to change in a script that steps once for `accum` batches of `batch` samples."""
     return (
@@ -21,6 +28,5 @@ def advice(accum: int, batch: int) -> str:
         f"loader batch_size={accum * batch} (a Swell job: `--global-batch {accum * batch}`) and elastic() "
         f"max_local_batch={batch}; call loss.backward() and run.step(loss) for each batch, do not divide "
         f"the loss by {accum}, and take out the counter of batches (the last call of a step updates the "
-        "model, for the mean over all its samples). If the script reads batches ahead of their steps "
-        "instead, as a prefetcher does, loop over run.batches(); num_workers= of the loader reads ahead"
+        "model, for the mean over all its samples)"
     )

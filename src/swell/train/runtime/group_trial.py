@@ -68,8 +68,9 @@ class GroupProfiling(Profiling):
         self._meter.begin_step()
 
     def share(self, step: int) -> Share:
-        [size] = self._sizes
-        course, num_shards = self._true_course, self._num_shards(size)
+        course = self._true_course
+        size = max(*self._sizes, course.least_samples)
+        num_shards = self._num_shards(size)
         if isinstance(course, StreamSchedule):
             return course.trial_share(step, size, 0, self.max_local_batch)
 

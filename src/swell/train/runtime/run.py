@@ -20,7 +20,7 @@ from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import Purpose, has_drawn_since, seed_streams, stream_states
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_loader import StreamFeed
-from swell.train.runtime.accumulation import MOST_BATCHES, NO_STEP, advice
+from swell.train.runtime.accumulation import AHEAD, MOST_BATCHES, NO_STEP, advice
 from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
@@ -70,6 +70,7 @@ class Run:
             None  # whose loop over batches has begun, and has not come to its end
         )
         self._num_shown = 0  # how often the script got the batch that is out: again until it steps
+        self._is_ahead = False  # it asked for the next batch before it had a gradient of this one
         self._num_asked = 0  # how often it asked for batches after the last step
         self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
         self._has_drawn = False  # the script, from them, before it stepped
@@ -237,6 +238,7 @@ class Run:
                 raise LoopError(NO_END)
         else:
             self._check_left()
+            self._task.state.check_schedulers()
             self._feed.begin_epoch()
             self._looped_epoch = self._task.state.entered_epoch = epoch
             self._task.state.forms.begin_epoch(sys._getframe(1))
@@ -388,6 +390,8 @@ class Run:
                 while self._out is not None:
                     if self._num_shown >= (MOST_BATCHES if len(share.passes) == 1 else 1):
                         raise LoopError(NO_STEP)
+                    if self._num_shown == 1:  # it comes again: has the script computed anything with it?
+                        self._is_ahead = all(each.grad is None for each in task.state.model.parameters())
                     self._num_shown += 1
                     yield batch
                     if self._has_drawn and is_unused(sys._getframe(2), batch):
@@ -406,7 +410,7 @@ class Run:
         if self._out is None:
             raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
         if self._num_shown > 1:
-            raise LoopError(advice(self._num_shown, self.own_batch))
+            raise LoopError(AHEAD if self._is_ahead else advice(self._num_shown, self.own_batch))
         if optimizer is not None and optimizer is not self._task.state.optimizer:
             raise LoopError(
                 f"run.step(loss, optimizer=...) got a {type(optimizer).__qualname__} of the script's own: "

@@ -26,7 +26,7 @@ from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, drawing_state
-from swell.train.data.sample_schedule import Pass, Share, cut
+from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.runtime.difference_causes import (
     ComparedSizes,
@@ -166,7 +166,7 @@ class SizeComparison:
         self._num = min(MOST_SAMPLES, course.global_batch, most_samples)
         if isinstance(course, StreamSchedule) and self._num > 2:
             self._num -= 1 - self._num % 2  # two workers' parts of a stream are of one size, or nearly
-        if self._num < 2:
+        if self._num < 2 * course.least_samples:
             return False
         self._group, self._pair = Group(self._device), ShardMembers()
         self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
@@ -179,12 +179,14 @@ class SizeComparison:
 
     def begin_probe(self) -> bool:
         """The script asks for a batch. Returns whether there is one more to compare."""
+        self._task.state.check_schedulers()
         if self._result is not None and not self._go_on(replace(self._result, left=self._left)):
             return False
         self.edition -= 1
         if self.num_done < NUM_FIRST:  # what the script keeps in `run.state` or a variable is known later
             self._keep()
         self._restore()
+        self._task.state.check_schedulers()  # from here on
         if self._probe.is_moved:
             self._move()
         self._pair.rank = self._probe.rank or 0
@@ -217,16 +219,18 @@ class SizeComparison:
             rank = self._probe.rank
             return self._shortened(self._course.share(0, rank or 0, 1 if rank is None else 2))
         places = self._places()
-        num_samples = self._course.num_samples
-        step_width = max(1, num_samples // self._num) if self._course.is_shuffled else 1
-        indices = [place * step_width for place in places]
-        first = 0 if self._probe.is_fixed else places.start
         parts = [cut(len(places), self._probe.num_passes, part) for part in range(self._probe.num_passes)]
-        passes = [
-            Pass(0, 0, first + part.start, indices[part.start : part.stop], len(part), self._num)
-            for part in parts
-        ]
+        passes = [self._pass(places[part.start : part.stop]) for part in parts]
         return self._shortened(Share(tuple(passes)))
+
+    def _pass(self, places: range) -> Pass:
+        """A pass of samples of the first epoch; of one that is shuffled, from all of the data."""
+        assert isinstance(self._course, SampleSchedule)  # noqa: S101 - the caller has asked
+        part = self._course.trial_pass(0, places, self._num)
+        if self._course.is_shuffled:
+            width = max(1, self._course.num_samples // self._num)
+            part = replace(part, indices=[place * width for place in places])
+        return replace(part, first=0) if self._probe.is_fixed else part
 
     def _shortened(self, share: Share) -> Share:
         """The share with one sample less in each pass, where a pass has several."""

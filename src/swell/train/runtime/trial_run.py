@@ -231,7 +231,8 @@ class Profiling:
     def share(self, step: int) -> Share:
         if self._is_comparing:
             return self._comparison.share(step)
-        size, course = self._sizes[self._size_index], self._true_course
+        course = self._true_course
+        size = max(self._sizes[self._size_index], course.least_samples)
         num_shards = self._num_shards(size)
         if isinstance(course, StreamSchedule):
             return course.trial_share(step, size, num_shards, self.max_local_batch)
@@ -249,7 +250,8 @@ class Profiling:
         course = self._true_course
         if course.num_shards is None:
             return 0
-        return max(1, min(size, round(size * course.num_shards / course.global_batch)))
+        most = size // course.least_samples
+        return max(1, min(most, round(size * course.num_shards / course.global_batch)))
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         if self._is_comparing:

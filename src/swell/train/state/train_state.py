@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from swell.train.collective.gradients import LoopError
 from swell.train.collective.packing import squared_norm
 from swell.train.collective.real_numbers import as_real
 from swell.train.collective.trained import mark_trained, was_trained
@@ -92,6 +93,7 @@ class TrainState:
         self._added_groups = AddedGroups(model, self.optimizers)
         #: What the model is made of, beside its tensors.
         self.forms = ModuleForms(self._plain_model, self.optimizers)
+        self._noted: tuple[int, list[Any]] | None = None  # steps, and those that schedulers have counted
         self.is_valid = False  #: it is the job's, and not what this script began with
         self._held: list[dict[str, Any]] | None = None  # hyperparameters, see `hold`
         self._held_modes = ""  # of modules
@@ -244,6 +246,20 @@ class TrainState:
         if self.scheduler is not None:
             for _ in range(before, steps):
                 self.scheduler.step()  # type: ignore[attr-defined]  # every scheduler of torch has it
+
+    def check_schedulers(self) -> None:
+        """Raises LoopError, if the script has stepped a scheduler by itself since this was last called."""
+        counts = [getattr(scheduler, "last_epoch", None) for scheduler in self.schedulers()]
+        noted, self._noted = self._noted, (self.steps, counts)
+        if noted is None:
+            return
+        num_steps = self.steps - noted[0]
+        pairs = zip(noted[1], counts, strict=True)
+        if any(isinstance(old, int) and new != old + num_steps for old, new in pairs):
+            raise LoopError(
+                "the script calls scheduler.step(), and gave that scheduler to elastic(), which steps it in "
+                "each run.step(loss): it goes too fast. Take the call out, or give elastic() no scheduler"
+            )
 
     def _parts(self) -> list[Any]:
         return [self.model, *self.optimizers, *self.schedulers(), self.scaler]
@@ -454,6 +470,7 @@ class TrainState:
         is_waiting = self.variables.is_waiting and tree.get("is_at_boundary", False)
         self._restored = (self._hyperparameters(), self.forms.modes()) if is_waiting else None
         self._is_between = is_waiting and tree.get("is_between", False)
+        self._noted = None
         self.is_valid, self.is_torn = True, False
 
     def _restore_model(self, values: Mapping[str, Any], is_shared: bool) -> None:

@@ -1,0 +1,118 @@
+"""Loops that would train something else than their plain form, and what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.train.fake_agent import FakeAgent
+from torch import nn, optim
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+from swell.wire import messages
+
+
+def make_loop() -> tuple[nn.Linear, optim.Optimizer, DataLoader[Any]]:
+    torch.manual_seed(0)
+    model = nn.Linear(1, 1)
+    data = TensorDataset(torch.arange(24.0).unsqueeze(1))
+    return model, optim.SGD(model.parameters(), 1e-4), DataLoader(data, batch_size=4)
+
+
+@pytest.mark.parametrize("clears", [True, False])
+def test_a_prefetcher_is_told_that_it_asks_too_soon(clears: bool) -> None:
+    model, optimizer, loader = make_loop()
+    run = train.elastic(model, optimizer, loader, epochs=2)
+    batches = iter(run.batches())
+    coming = next(batches)
+    with pytest.raises(train.LoopError, match=r"the next batch was asked for before run\.step"):
+        while coming is not None:
+            (x,), coming = coming, next(batches, None)
+            if clears:
+                optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            run.step(loss)
+    assert run.steps == 0
+
+
+@pytest.mark.parametrize("per", ["step", "epoch"])
+@pytest.mark.parametrize("kind", ["StepLR", "OneCycleLR", "LambdaLR", "SequentialLR"])
+def test_a_scheduler_that_is_given_and_stepped_by_hand_is_refused(per: str, kind: str) -> None:
+    model, optimizer, loader = make_loop()
+    rates = optim.lr_scheduler
+    made: Callable[[], Any] = {
+        "StepLR": lambda: rates.StepLR(optimizer, 3),
+        "OneCycleLR": lambda: rates.OneCycleLR(optimizer, 0.1, total_steps=100),
+        "LambdaLR": lambda: rates.LambdaLR(optimizer, lambda step: 0.9**step),
+        "SequentialLR": lambda: rates.SequentialLR(
+            optimizer, [rates.ConstantLR(optimizer), rates.StepLR(optimizer, 3)], [2]
+        ),
+    }[kind]
+    scheduler = made()
+    run = train.elastic(model, optimizer, loader, epochs=3, scheduler=scheduler)
+    with pytest.raises(train.LoopError, match=r"calls scheduler\.step.*Take the call out"):
+        for _ in run.epochs():
+            for (x,) in run.batches():
+                optimizer.zero_grad()
+                loss = model(x).square().mean()
+                loss.backward()
+                run.step(loss)
+                if per == "step":
+                    scheduler.step()
+            if per == "epoch":
+                scheduler.step()
+    assert run.steps == 6
+
+
+def test_one_that_is_stepped_by_elastic_alone_is_not() -> None:
+    model, optimizer, loader = make_loop()
+    scheduler = optim.lr_scheduler.StepLR(optimizer, 3)
+    run = train.elastic(model, optimizer, loader, epochs=3, scheduler=scheduler)
+    for _ in run.epochs():
+        for (x,) in run.batches():
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            run.step(loss)
+    assert scheduler.last_epoch == 18
+
+
+STEPPED = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from swell import train
+
+x = torch.randn(600, 6)
+loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 12, shuffle=True)
+model = nn.Linear(6, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 100)
+run = train.elastic(model, optimizer, loader, epochs=8, scheduler=scheduler)
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = (model(a) - b).square().mean()
+        loss.backward()
+        run.step(loss)
+        scheduler.step()
+"""
+
+
+@pytest.mark.parametrize("local_batches", [(), (12,)])
+def test_a_trial_run_finds_it(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path, local_batches: tuple[int, ...]
+) -> None:
+    script = tmp_path / "stepped.py"
+    script.write_text(STEPPED)
+    agent = start_agent(
+        mode="profile", global_batch=12, total_steps=None, local_batches=local_batches, compares=True
+    )
+    agent.start(0, script)
+    assert agent.exit_status(0) == 1
+    assert "the script calls scheduler.step()" in agent.all_said(messages.Failed)[0][1].message
