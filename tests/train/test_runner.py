@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.train.fake_agent import FakeAgent, fork_script, until
 from swell.model.failure import failure_sentence
 from swell.train.runtime.loop_exits import NEXT_AT_END
 from swell.train.runtime.runner import MAX_MESSAGE_CHARS
-from swell.wire import messages
+from swell.wire import environ, messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
 COUNTS_ITSELF = SCRIPTS.parents[1] / "scripts" / "differs" / "next_count.py"
@@ -51,6 +52,44 @@ def test_an_error_of_swells_own_ends_in_the_users_lines(agent: FakeAgent, ending
     frames = [line for line in message.splitlines() if line.startswith('  File "')]
     assert frames and all("ends.py" in line for line in frames), message
     assert "(ends.py:" in failure_sentence(message)
+
+
+def test_a_module_runs_as_python_runs_it_with_its_package(agent: FakeAgent, tmp_path: Path) -> None:
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "net.py").write_text("WORD = 'of the package'")
+    (package / "main.py").write_text("from .net import WORD\nprint(__name__, WORD)\nraise SystemExit(7)\n")
+    agent.environ = {environ.WORKDIR: str(tmp_path)}
+    agent.start(0, "pack.main")
+    assert agent.exit_status(0) == 7
+    assert "__main__ of the package" in agent.log(0).read_text()
+    agent.start(1, package / "main.py")
+    told = failure_sentence(agent.wait(1, messages.Failed).message)
+    assert "relative import with no known parent package (main.py:1); a script is not part of a" in told
+    assert told.endswith("submit it as a module, with --entry pack.main")
+
+
+def test_a_module_that_is_not_installed_is_told_where_it_belongs(agent: FakeAgent, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import there_is_no_such_module\n")
+    agent.start(0, script)
+    told = failure_sentence(agent.wait(0, messages.Failed).message)
+    assert told.startswith(
+        "ModuleNotFoundError: No module named 'there_is_no_such_module' (train.py:1); jobs have"
+    )
+    assert "the environment of `swell up`" in told and sys.executable in told
+
+
+def test_a_file_that_a_trial_run_misses_is_named_as_it_was_submitted(
+    agent: FakeAgent, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    folder = tmp_path / "scratch" / "9"
+    script.write_text(f"open({str(folder)!r} + '/home/ana/x.csv')\n")
+    agent.environ = {environ.MIRROR: str(folder)}
+    agent.start(0, script)
+    assert "'/home/ana/x.csv' (train.py:1)" in failure_sentence(agent.wait(0, messages.Failed).message)
 
 
 def test_a_script_that_fails_is_not_stopped_before_it_has_said_why(agent: FakeAgent) -> None:

@@ -35,7 +35,8 @@ MOST_PREDECESSORS = 100
 #: Characters of a shell command.
 MOST_COMMAND = 4000
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", re.ASCII)
-ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
+#: A module, or a function of it; what ends as a file of Python's is a path.
+ENTRY = re.compile(r"(?!.*\.py$)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<value>\S+)\s*", re.ASCII)
@@ -135,15 +136,19 @@ def duration(field: str, value: str | int | float) -> float:
 
 
 def entry(script: str | None, function: str | None) -> str:
-    """Absolute path of a script that is there, or `package.module:function`."""
+    """Absolute path of a script that is there, or `package.module:function`, or `package.module`."""
     if script is not None and function is not None:
         raise InvalidField("entry", "script is given too, and a job runs one of them; leave one out")
     if script is not None:
         return _script(script)
     if function is None:
-        raise InvalidField("script", "missing; give script (a path), or entry (package.module:function)")
+        raise InvalidField("script", "missing; give script (a path), or entry (package.module[:function])")
     if not ENTRY.fullmatch(function):
-        raise InvalidField("entry", f"{shown(function)} is not of the form package.module:function")
+        raise InvalidField(
+            "entry",
+            f"{shown(function)} is not of the form package.module:function or package.module; give a path as "
+            "script",
+        )
     return function
 
 
@@ -224,7 +229,7 @@ def _plain(field: str, text: str) -> str:
 def job_name(name: str | None, entry: str) -> str:
     """The name as given, or one made of the script's or function's."""
     if name is None:
-        own = entry.rpartition(":")[2] if ENTRY.fullmatch(entry) else Path(entry).stem
+        own = re.split("[.:]", entry)[-1] if ENTRY.fullmatch(entry) else Path(entry).stem
         return re.sub(r"[^A-Za-z0-9._-]+", "-", own, flags=re.ASCII).strip("._-")[:63] or "job"
     rule = (
         "is not a valid job name; use at most 63 letters, digits, dots, dashes and underscores, a letter or "

@@ -108,9 +108,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     entry: Annotated[
         str | None,
         _option(
-            "PACKAGE.MODULE:FUNCTION",
-            "A function, called without arguments.",
-            "Written `package.module:function`.",
+            "PACKAGE.MODULE[:FUNCTION]",
+            "A function, called without arguments; or a module, run as `python -m` does.",
+            "Written `package.module:function` or `package.module`.",
         ),
     ] = None
     args: Annotated[tuple[str | Number, ...], Meta(description="Arguments of the script (`sys.argv`).")] = ()

@@ -26,7 +26,7 @@ _REFUSAL = re.compile(r"^swell\.train\.[\w.]+Error: ", re.MULTILINE)
 
 def check(
     script: Annotated[
-        str, typer.Argument(metavar="SCRIPT", help="A script, or PACKAGE.MODULE:FUNCTION of this folder.")
+        str, typer.Argument(metavar="SCRIPT", help="A script, or PACKAGE.MODULE[:FUNCTION] of this folder.")
     ],
     arguments: Annotated[
         list[str] | None, typer.Argument(metavar="-- ARGUMENT", help="Arguments of the script.")
@@ -50,7 +50,7 @@ def check(
         [node, *_] = parse_devices(devices)
     except (DeviceError, ValueError) as error:
         raise InvalidInput(f"--devices: {error}") from error
-    if not fields.ENTRY.fullmatch(script) or os.path.exists(script):
+    if not fields.ENTRY.fullmatch(script) or os.path.isfile(script):
         fields.entry(os.path.abspath(script), None)  # tells what is no file
     checked = check_script(script, arguments or [], next(iter(node.bindings.values())))
     if json:
@@ -65,10 +65,11 @@ def check(
 
 def _told(script: str, failure: str) -> str:
     """Return why nothing was compared; what Swell says is wrong in the script comes first."""
-    what = "is to be changed" if _REFUSAL.search(failure) else "was not checked"
+    is_refusal = _REFUSAL.search(failure) is not None
     why = failure_sentence(failure)
-    trace = "" if failure.strip().endswith(why) else f"\n\n{failure.strip()}"
-    return f"{script} {what}: {why}{trace}"
+    is_short = is_refusal or failure.count('  File "') == 1 or failure.strip().endswith(why)
+    told = f"{script} {'is to be changed' if is_refusal else 'was not checked'}: {why}"
+    return told if is_short and not why.endswith("...") else f"{told}\n\n{failure.strip()}"
 
 
 def _short(place: str) -> str:

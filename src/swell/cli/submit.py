@@ -139,7 +139,7 @@ def _job_file(words: list[str], fields: dict[str, Any]) -> Path | None:
     if words and words[0].endswith(".py"):
         raise typer.BadParameter(_as_script(words, fields))
     if len(words) != 1:
-        raise typer.BadParameter("give one job file, or --script PATH, or --entry PACKAGE.MODULE:FUNCTION")
+        raise typer.BadParameter("give one job file, or --script PATH, or --entry PACKAGE.MODULE")
     return Path(words[0])
 
 

@@ -30,6 +30,7 @@ from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.model_check import check_model
 from swell.train.runtime.resume_check import check_resume
 from swell.train.runtime.run import Run, started
+from swell.train.runtime.script_frames import tell_own_errors_briefly
 from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
@@ -141,6 +142,7 @@ def elastic(
         LoaderError: what the loader gives cannot be divided among workers.
         ValueError, TypeError: something does not fit together; the text says what to change.
     """
+    tell_own_errors_briefly()
     end_script()
     loader = check_loader(loader)
     model, stepped, scheduler = _joined(model, optimizer, scheduler)

@@ -24,6 +24,7 @@ BALLOT = "SWELL_BALLOT"
 
 TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of the job's
 WORKDIR = "SWELL_WORKDIR"  #: the job's working directory itself
+MIRROR = "SWELL_MIRROR"  #: folder below which a trial run has its working directory
 CODE = "SWELL_CODE"  #: a folder with the snapshot of the job's code: a file is below it at its own path
 AWAY = "SWELL_AWAY"  #: name of a host that has none of the files of the machine where the job was submitted
 LEASE = "SWELL_LEASE"  #: file of such a host that says until when its workers may train (`lease_end`)

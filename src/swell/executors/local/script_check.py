@@ -63,9 +63,10 @@ def check_script(entry: str, args: Sequence[str], device: DeviceBinding, python:
             environ.WORKER: "0",
             environ.TRIAL: "1",
             environ.WORKDIR: os.getcwd(),
+            environ.MIRROR: scratch,
             **({} if device.cuda is None else {"CUDA_VISIBLE_DEVICES": device.cuda, **environ.GPU_ORDER}),
         }
-        script = os.path.abspath(entry) if os.path.exists(entry) else entry
+        script = os.path.abspath(entry) if os.path.isfile(entry) else entry
         command = [python or sys.executable, "-c", _PROGRAM, scratch, script, *args]
         process = subprocess.Popen(
             command,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 from swell.wire import environ
 
@@ -17,9 +19,12 @@ def snapshotted(path: str) -> str:
 
 
 def submitted(text: str) -> str:
-    """The text with the names of the snapshot's files as they were when the job was submitted."""
-    folder = snapshot_folder()
-    return text.replace(folder, "") if folder else text
+    """The text with the names that files had when the job was submitted: not those of the snapshot, nor those
+    of the folder that a trial run writes in.
+    """
+    for folder in (snapshot_folder(), os.environ.get(environ.MIRROR, "")):
+        text = text.replace(folder, "") if folder else text
+    return text
 
 
 def snapshot_folder() -> str:
@@ -41,7 +46,9 @@ def edited_since(path: str) -> bool:
 
 
 def why_missing(error: BaseException) -> str:
-    """What is to be done about a file that a script did not find on a host that has joined; else empty."""
+    """What is to be done about a file or a module that a script did not find; empty for any other error."""
+    if isinstance(error, ImportError):
+        return _why_not_imported(error)
     host = environ.AWAY in os.environ and os.environ[environ.AWAY]
     if not host or not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str):
         return ""
@@ -50,4 +57,19 @@ def why_missing(error: BaseException) -> str:
         f"{path} is not on host {host!r}: there a job has the files of its code snapshot, and what is on the "
         "host itself. Read it from a path that all hosts have; or name its path in `needs`, so that only "
         "hosts that have it run the job; or make it part of the snapshot (tracked by git, or at most 1 MiB)\n"
+    )
+
+
+def _why_not_imported(error: ImportError) -> str:
+    if "relative import with no known parent package" in str(error):
+        path = os.path.relpath(submitted(sys.argv[0]), os.environ.get(environ.WORKDIR) or os.getcwd())
+        parts = Path(path).with_suffix("").parts
+        is_below = all(part.isidentifier() for part in parts)
+        module = ".".join(parts) if is_below else "PACKAGE.MODULE"
+        return f"a script is not part of a package; submit it as a module, with --entry {module}\n"
+    if not isinstance(error, ModuleNotFoundError) or environ.AGENT not in os.environ:
+        return ""
+    return (
+        "jobs have the environment of `swell up`, unless they name another with --python: this one's "
+        f"interpreter is {sys.executable}, for which it must be installed\n"
     )

@@ -200,11 +200,14 @@ def _watch() -> DistributedCheck | None:
 
 def _run(entry: str, args: Sequence[str]) -> None:
     use_snapshot()
-    module, separator, function = entry.partition(":")
-    if separator and not os.path.exists(entry):
+    module, _, function = entry.partition(":")
+    if os.sep not in entry and not os.path.isfile(entry):
         sys.argv = [entry, *args]
         sys.path.insert(0, snapshotted(os.environ.get(environ.WORKDIR) or os.getcwd()))
-        getattr(importlib.import_module(module), function)()
+        if function:
+            getattr(importlib.import_module(module), function)()
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     else:
         script = snapshotted(entry)
         sys.argv = [script, *args]
@@ -280,7 +283,10 @@ def _formatted(error: BaseException, frames: TracebackType | None) -> list[str]:
     """The lines of a traceback; of an error that Swell raises on purpose they end in the user's script."""
     if not is_of_swell(error):
         return traceback.format_exception(type(error), error, frames)
-    places = [place for place, (frame, _) in enumerate(traceback.walk_tb(frames), 1) if not is_own(frame)]
+    shown = (
+        not is_own(frame) and frame.f_code.co_filename[0] != "<" for frame, _ in traceback.walk_tb(frames)
+    )
+    places = [place for place, is_shown in enumerate(shown, 1) if is_shown]
     num_frames, has_cause = max(places, default=0), error.__cause__ is not None
     return traceback.format_exception(type(error), error, frames, limit=num_frames, chain=has_cause)
 

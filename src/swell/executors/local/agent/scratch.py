@@ -62,7 +62,7 @@ class Scratch:
             return msgspec.structs.replace(fork, sockets=str(sockets or ""))
         mirror, temporary = self._made(self._own, number), self._made(sockets, "tmp")
         self._folders[fork.key] = tuple(folder for folder in (sockets, mirror) if folder)
-        variables = {environ.TRIAL: "1", environ.WORKDIR: fork.workdir}
+        variables = {environ.TRIAL: "1", environ.WORKDIR: fork.workdir, environ.MIRROR: str(mirror or "")}
         if temporary is not None:
             variables["TMPDIR"] = str(temporary)
         return msgspec.structs.replace(
