@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim repro-hpo clean
 
 demo: $(STAMP)
@@ -123,6 +123,10 @@ bench-solvers: $(DEV) $(LOOPS)
 # takes four. `OPTIONS=--help` tells what there is.
 bench-resize: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.resize --json out/bench-resize.json $(OPTIONS)
+
+# A save behind training beside one that training stands still for: two minutes. The disk is that of this folder.
+bench-checkpoint: $(DEV)
+	$(BIN)/python -m benchmarks.training.checkpoint --json out/bench-checkpoint.json $(OPTIONS)
 
 # What a job costs whose state is divided: resizes, kills with mirrors, steps beside DDP and FSDP2, memory. An hour and a half on two cores.
 bench-sharded: $(DEV) $(LOOPS)

@@ -18,7 +18,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import checkpoint_interval, train
-from swell.train.state.checkpoint import Checkpoints
+from swell.train.state.checkpoint import Checkpoints, content_of
 from swell.train.state.loss import MAX_UNREAD, LossLog
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
@@ -150,7 +150,7 @@ def test_what_is_not_trained_may_hold_infinities(tmp_path: Path) -> None:
     state.model.register_buffer("mask", torch.full((2, 2), -math.inf))
     state.model.register_parameter("fixed", nn.Parameter(torch.tensor([math.inf]), requires_grad=False))
     state.model.register_parameter("empty", nn.Parameter(torch.zeros(0)))
-    assert state.is_finite()
+    assert content_of(state).is_finite
 
 
 @pytest.mark.parametrize(
@@ -164,10 +164,10 @@ def test_a_single_value_that_is_no_number_is_found_and_large_ones_are_numbers(
     limits = torch.finfo(dtype)
     large = torch.full((1000,), limits.max, dtype=dtype)
     state.model.register_parameter("large", nn.Parameter(large))
-    assert state.is_finite()
+    assert content_of(state).is_finite
     with torch.no_grad():
         large[567] = odd
-    assert not state.is_finite()
+    assert not content_of(state).is_finite
 
 
 # ---------------------------------------------------------------- a script by itself
@@ -223,7 +223,7 @@ def test_a_run_that_was_told_to_stops_before_the_update_with_its_state_saved(
         train_alone(6, stop_on_nan=True, checkpoint_dir=tmp_path)
     state = TrainState(nn.Linear(1, 1), optim.SGD(nn.Linear(1, 1).parameters(), 0.01), None, {})
     assert Checkpoints(tmp_path, 2, 30.0).load_newest(state)
-    assert state.steps == 5 and state.is_finite()
+    assert state.steps == 5 and content_of(state).is_finite
     run = train_alone(99, checkpoint_dir=tmp_path)
     assert run.steps == 20, "from there it goes on"
 

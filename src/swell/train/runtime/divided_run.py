@@ -227,6 +227,13 @@ class DividedWorker(Linked):
         is_agreed, self._is_save_agreed = self._is_save_agreed, False
         return is_agreed if self._shards.is_divided else super()._is_save_due()
 
+    def _save_behind(self) -> None:
+        """A state that is divided is gathered in files, and written from there before training goes on."""
+        if self._shards.is_divided:
+            self._save_together()
+        else:
+            super()._save_behind()
+
     def _save_together(self) -> int | None:
         """All workers come here. Raises GroupBroken."""
         with self._shards.gathered(self._checkpoints.folder):

@@ -12,7 +12,8 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -27,7 +28,7 @@ from swell.train.collective.peer_memory import allow_siblings
 from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import StreamPosition
-from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
+from swell.train.data.stream_schedule import AnyCourse, StreamPlace, StreamSchedule
 from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.link.untold_values import UntoldMetrics
 from swell.train.runtime.epoch_watch import EpochWatch
@@ -35,6 +36,7 @@ from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.warmup import warm_up
+from swell.train.state.background_save import BackgroundSave
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import Drift, DriftError, DriftWatch, UntoldDrifts
@@ -142,6 +144,8 @@ class Linked:
         )
         self._checkpoints.tell_damaged = self._tell_damaged
         task.state.forms.tell = lambda found: self._link.send(messages.ScriptFound(findings=[found]))
+        self._background_save = BackgroundSave(self._checkpoints, self._tell_failed)
+        self._place_to_save: StreamPlace | None = None  # of the state that is being saved
         allow_siblings()
         warm_up(task, welcome.num_workers)
         self._link.send(
@@ -262,6 +266,7 @@ class Linked:
     def finish(self, is_early: bool) -> None:
         state = self._task.state
         self._save_if_due()
+        self._end_save()
         self._tell_all()
         self._group.close()
         self._tell_drift()
@@ -402,12 +407,24 @@ class Linked:
     # ------------------------------------------------------------------ reports
     def _save_if_due(self) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
+        if not self._background_save.is_idle:
+            self._note_save(self._background_save.take)
         if is_unsaved and self._is_save_due():
             self._task.state.forms.look(sys._getframe(1))
-            self._save_together()
+            self._save_behind()
 
     def _is_save_due(self) -> bool:
-        return self.rank == 0 and self._checkpoints.is_due()
+        return self.rank == 0 and self._background_save.is_idle and self._checkpoints.is_due()
+
+    def _save_behind(self) -> None:
+        """Save while training goes on."""
+        self._prepare_save()
+        self._note_save(lambda: self._background_save.begin(self._task.state))
+
+    def _end_save(self) -> None:
+        """Wait for a save that is under way."""
+        if not self._background_save.is_idle:
+            self._note_save(self._background_save.wait)
 
     def _save_together(self) -> int | None:
         """Rank 0 saves; see `_save`."""
@@ -415,23 +432,46 @@ class Linked:
 
     def _save(self, once: bool = False) -> int | None:
         """The steps of the newest checkpoint now; None if none could be written."""
-        self._tell_all()  # a gang that goes on from there does not make these steps again
-        steps = self._task.state.steps
+        self._end_save()
+        self._prepare_save()
+        state = self._task.state
         try:
-            path = (self._checkpoints.save_once if once else self._checkpoints.save)(self._task.state)
+            path = (self._checkpoints.save_once if once else self._checkpoints.save)(state)
         except SaveError as error:
-            self._link.send(messages.SaveFailed(steps=steps, message=str(error)))
+            self._tell_failed(state.steps, str(error))
             return None
         if path is None:
-            return steps  # another worker has said so
+            return state.steps  # another worker has said so
+        self._tell_saved(path)
+        return steps_in(path)
+
+    def _prepare_save(self) -> None:
+        self._tell_all()  # a gang that goes on from there does not make these steps again
+        course = self._task.course
+        self._place_to_save = replace(course.place) if isinstance(course, StreamSchedule) else None
+
+    def _note_save(self, save: Callable[[], Path | None]) -> None:
+        """Tell how a save ended, if it has."""
+        try:
+            path = save()
+        except SaveError as error:
+            self._tell_failed(self._task.state.steps, str(error))
+            return
+        if path is not None:
+            self._tell_saved(path)
+
+    def _tell_saved(self, path: Path) -> None:
         num_bytes, has_room = room_for_next(path)
         self._link.send(
             messages.CheckpointSaved(
                 steps=steps_in(path), path=str(path), num_bytes=num_bytes, has_room=has_room
             )
         )
-        self._note_place(is_saved=True)
-        return steps_in(path)
+        if self._whereabouts is not None and self._place_to_save is not None:
+            self._whereabouts.note(self._place_to_save, is_saved=True)
+
+    def _tell_failed(self, steps: int, message: str) -> None:
+        self._link.send(messages.SaveFailed(steps=steps, message=message))
 
     def _tell_damaged(self, message: str, sound_steps: int) -> None:
         self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))
@@ -440,10 +480,10 @@ class Linked:
         loss = self._task.state.losses.value
         return None if loss is None else spelled(loss)
 
-    def _note_place(self, is_saved: bool = False) -> None:
+    def _note_place(self) -> None:
         course = self._task.course
         if self._whereabouts is not None and isinstance(course, StreamSchedule):
-            self._whereabouts.note(course.place, is_saved)
+            self._whereabouts.note(course.place)
 
     @property
     def _has_stepped_in_generation(self) -> bool:

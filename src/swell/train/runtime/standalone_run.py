@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -15,6 +16,7 @@ from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
 from swell.train.runtime.host import Task
 from swell.train.runtime.not_finite import LossNotFinite, keep, not_finite, say
+from swell.train.state.background_save import BackgroundSave
 from swell.train.state.checkpoint import Checkpoints, SaveError
 
 
@@ -35,6 +37,7 @@ class StandaloneWorker:
         self.seed = seed
         self.max_local_batch = max_local_batch
         self._checkpoints = checkpoints
+        self._background_save = None if checkpoints is None else BackgroundSave(checkpoints, _warn_of_slow)
         self._is_unsaved = False  # a step is done since a checkpoint was thought of
         self._group = Group(device)  # of one, never formed
 
@@ -107,17 +110,31 @@ class StandaloneWorker:
 
     def finish(self, is_early: bool) -> None:
         self._save_if_due()
+        if self._background_save is not None:
+            _warn_of_failed(self._background_save.wait)
         self._task.state.losses.read()
 
     def _save_if_due(self) -> None:
         """A script that asked for checkpoints is warned when one cannot be written, and trains on."""
         is_unsaved, self._is_unsaved = self._is_unsaved and self.rank == 0, False
-        if not is_unsaved or self._checkpoints is None or not self._checkpoints.is_due():
+        save = self._background_save
+        if self._checkpoints is None or save is None:
             return
-        try:
-            self._checkpoints.save(self._task.state)
-        except SaveError as error:
-            warnings.warn(str(error), stacklevel=2)
+        if not save.is_idle:
+            _warn_of_failed(save.take)
+        if is_unsaved and save.is_idle and self._checkpoints.is_due():
+            _warn_of_failed(lambda: save.begin(self._task.state))
+
+
+def _warn_of_failed(save: Callable[[], object]) -> None:
+    try:
+        save()
+    except SaveError as error:
+        warnings.warn(str(error), stacklevel=3)
+
+
+def _warn_of_slow(steps: int, message: str) -> None:
+    warnings.warn(message, stacklevel=3)
 
 
 def keep_if_asked(checkpoints: Checkpoints | None, task: Task) -> tuple[Path | None, int | None]:

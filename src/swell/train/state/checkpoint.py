@@ -11,21 +11,26 @@ from __future__ import annotations
 import errno
 import fcntl
 import hashlib
+import math
 import os
 import re
 import tempfile
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import IO, Any, cast
 
 import torch
 
 from swell.checkpoint_interval import FIRST_S, interval_s
+from swell.train.collective.real_numbers import as_real
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
 from swell.train.state.soundness import QUARANTINE, Verifier, quarantine
@@ -96,6 +101,28 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     raise NoCheckpointError(f"{path} holds {'none but damaged checkpoints' if found else 'no checkpoint'}")
 
 
+@dataclass(frozen=True)
+class Content:
+    """What one checkpoint holds: the state after some steps, or a copy of it."""
+
+    steps: int
+    updates: int
+    skeleton: str
+    tensors: Sequence[torch.Tensor]
+    #: Parameters that are trained. Where one is no number, the state is not worth going on from.
+    trained: Sequence[torch.Tensor]
+
+    @property
+    def is_finite(self) -> bool:
+        """A parameter that is no number never becomes one again."""
+        return all(map(_is_finite, self.trained))
+
+
+def content_of(state: TrainState) -> Content:
+    """The content of a checkpoint of this state; tensors are not copied. Raises `codec.EncodeError`."""
+    return Content(state.steps, state.updates, *state.encode(), state.trained_parameters())
+
+
 class Checkpoints:
     """The newest few checkpoints of one job, in one folder.
 
@@ -114,6 +141,7 @@ class Checkpoints:
         #: one, 0 if there is none.
         self.tell_damaged: Callable[[str, int], None] = lambda message, sound_steps: None
         self._verifier = Verifier()
+        self._writing = Lock()
         self.folder = folder
         self.num_kept = num_kept
         self.interval_s = interval_s
@@ -156,27 +184,44 @@ class Checkpoints:
         """
         begun_s = self._clock()
         try:
+            return self.write(content_of(state))
+        except EncodeError as error:
+            raise self.save_error(state.steps, error) from error
+        finally:
+            self.rest(self._clock() - begun_s)
+
+    def write(self, content: Content) -> Path:
+        """Write what `save` does, in any thread; one waits for another. Raises SaveError."""
+        with self._writing:
+            return self._write_kept(content)
+
+    def _write_kept(self, content: Content) -> Path:
+        try:
             make_folder(self.folder)
             self._remove_left_drafts()
-            path = self._kept_instead_of(state) or self._write(state)
-        except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
-            reason = _reason(error)
-            raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {reason}") from error
-        finally:
-            self._rest(begun_s, self._clock())
+            path = self._kept_instead_of(content) or self._write(content)
+        except (OSError, RuntimeError) as error:  # torch.save says RuntimeError of a full disk
+            raise self.save_error(content.steps, error) from error
         try:
             self._evict(path)
         except OSError as error:  # the new one is written all the same
             warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
         return path
 
-    def _rest(self, begun_s: float, ended_s: float) -> None:
-        """A save has ended, well or not: the next one is due after the interval."""
-        latest_s = ended_s - begun_s
-        self._measured_s.append(latest_s)
+    def save_error(self, steps: int, error: Exception) -> SaveError:
+        """The error that tells why there is no checkpoint of this step."""
+        return SaveError(f"no checkpoint at step {steps} in {self.folder}: {_reason(error)}")
+
+    def rest(self, pause_s: float) -> None:
+        """A save has ended, well or not: the next one is due after the interval.
+
+        Args:
+            pause_s: that training stood still for it.
+        """
+        self._measured_s.append(pause_s)
         self._is_untold = True
-        took_s = self.save_s if self.interval_s is None else latest_s
-        self._due_s = ended_s + interval_s(self.interval_s, self.mean_time_to_loss_s, took_s)
+        took_s = self.save_s if self.interval_s is None else pause_s
+        self._due_s = self._clock() + interval_s(self.interval_s, self.mean_time_to_loss_s, took_s)
 
     def save_once(self, state: TrainState) -> Path | None:
         """Save the state as `save` does, unless another worker has saved the same one: then return None.
@@ -203,15 +248,16 @@ class Checkpoints:
         Raises:
             RuntimeError: it is of another script, see `TrainState.restore`.
         """
-        path = self._newest_sound("training goes on from step {}", "training begins at step 0")
+        with self._writing:
+            path = self._newest_sound("training goes on from step {}", "training begins at step 0")
         if path is None:
             return False
         # Where the state is divided a worker needs a part of it, and may have no memory for the rest.
         state.restore(_read(path, in_place=state.shard is not None))
         return True
 
-    def _kept_instead_of(self, state: TrainState) -> Path | None:
-        if state.is_finite():
+    def _kept_instead_of(self, content: Content) -> Path | None:
+        if content.is_finite:
             return None
         return self._newest_sound("that of step {} stays the newest", "a new one is written")
 
@@ -270,17 +316,15 @@ class Checkpoints:
             if match is None or not _is_other_process(int(match[1])):
                 path.unlink(missing_ok=True)
 
-    def _write(self, state: TrainState) -> Path:
-        tree = codec.decode(*state.encode())  # the same tree, of plain values only
+    def _write(self, content: Content) -> Path:
+        tree = codec.decode(content.skeleton, content.tensors)  # the same tree, of plain values only
         handle, draft = tempfile.mkstemp(prefix=f".draft-{os.getpid()}-", dir=self.folder)
         try:
-            with os.fdopen(handle, "w+b") as file:
-                torch.save(tree, file)
-                file.flush()
+            with os.fdopen(handle, "wb", buffering=0) as file:
+                hashed = _Hashed(file)
+                torch.save(tree, cast(IO[bytes], hashed))
                 os.fsync(file.fileno())
-                file.seek(0)
-                digest = hashlib.file_digest(file, "sha256").hexdigest()
-            path = self.folder / checkpoint_name(state.steps, state.updates, digest)
+            path = self.folder / checkpoint_name(content.steps, content.updates, hashed.digest)
             os.rename(draft, path)
         except BaseException:
             os.unlink(draft)
@@ -288,6 +332,35 @@ class Checkpoints:
         self._verifier.note_sound(path)
         sync(self.folder)
         return path
+
+
+class _Hashed:
+    """A file that knows the digest of what was written to it."""
+
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, data: memoryview | bytes) -> int:
+        view = memoryview(data)
+        self._hash.update(view)
+        left = view
+        while left:  # one call writes 2 GiB at most
+            left = left[self._file.write(left) :]
+        return len(view)
+
+    def flush(self) -> None:
+        """There is no buffer."""
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    if tensor.numel() == 0:
+        return True
+    return all(math.isfinite(bound) for bound in torch.aminmax(as_real(tensor)))  # NaN is either
 
 
 def _read(path: Path, in_place: bool = False) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import nullcontext
 from types import FrameType
@@ -13,7 +12,6 @@ from torch import nn
 
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.packing import squared_norm
-from swell.train.collective.real_numbers import as_real
 from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
@@ -357,10 +355,9 @@ class TrainState:
         shard = self.shard
         return [each for each in self.model.parameters() if shard is None or not shard.is_away(each)]
 
-    def is_finite(self) -> bool:
-        """Whether it is worth going on from: a parameter that is no number never becomes one again."""
-        trained = [p.detach() for p in self._parameters_here() if p.requires_grad]
-        return all(_is_finite(parameter) for parameter in trained)
+    def trained_parameters(self) -> list[torch.Tensor]:
+        """Those of which this worker has the elements."""
+        return [each.detach() for each in self._parameters_here() if each.requires_grad]
 
     def tree(self, is_shared: bool = False) -> codec.Tree:
         """The whole state, by part; tensors are not copied.
@@ -528,11 +525,6 @@ class TrainState:
 
 def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
-
-
-def _is_finite(tensor: torch.Tensor) -> bool:
-    bounds = torch.aminmax(as_real(tensor)) if tensor.numel() else ()
-    return all(math.isfinite(bound) for bound in bounds)  # NaN is either
 
 
 @torch.no_grad()

@@ -1,0 +1,156 @@
+"""A copy of the training state in host memory, from which a checkpoint is written while training goes on.
+
+Memory is copied as it lies, storage by storage: the file is the same as one written from the state itself.
+The buffers are kept, since the first use of new memory takes several times as long as a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
+
+import psutil
+import torch
+
+#: Memory that is left to the script and to other processes when buffers are allocated.
+SPARE_BYTES = 256 << 20
+
+#: Files with a limit and what is used of it, by the hierarchy of control groups: version 2 and version 1.
+_CGROUP_FILES = {
+    "": ("memory.max", "memory.current"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes"),
+}
+
+
+#: Bytes of a buffer, and whether it is pinned: a GPU copies to it by itself.
+Form = tuple[int, bool]
+
+
+class StageError(MemoryError):
+    """The host has no memory for a copy of the state."""
+
+
+class Stage:
+    """Buffers for one copy, one for each storage of the state."""
+
+    def __init__(self) -> None:
+        self._rooms: list[torch.Tensor] = []
+        self._forms: list[Form] = []
+        self._streams: dict[torch.device, torch.cuda.Stream] = {}
+        self._copied: list[torch.cuda.Event] = []
+
+    def has_room(self, forms: Sequence[Form]) -> bool:
+        return self._forms == forms
+
+    def make_room(self, forms: Sequence[Form]) -> None:
+        """Allocate buffers and touch their memory, in place of those that there were.
+
+        Raises:
+            StageError: there is no memory for them.
+        """
+        self._rooms, self._forms = [], []
+        needed_bytes = sum(num_bytes for num_bytes, _ in forms)
+        if (free_bytes := available_bytes()) < needed_bytes + SPARE_BYTES:
+            raise StageError(
+                f"a copy of the state takes {needed_bytes >> 20} MiB, and {free_bytes >> 20} MiB are free"
+            )
+        try:
+            self._rooms = [torch.zeros(size, dtype=torch.uint8, pin_memory=pins) for size, pins in forms]
+        except RuntimeError as error:
+            raise StageError(f"a copy of the state takes {needed_bytes >> 20} MiB: {error}") from error
+        self._forms = list(forms)
+
+    @torch.no_grad()
+    def copy(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Copy tensors, for which `has_room`; views of one storage are views of one buffer again.
+
+        A GPU copies before it does what is submitted to it later, so that an update cannot change what is
+        being copied; `await_copies` waits for it.
+        """
+        rooms, copies, streams = iter(self._rooms), dict[int, torch.Tensor](), set[torch.device]()
+        for key, storage in _storages(tensors).items():
+            copies[key] = room = next(rooms)
+            source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+            if storage.device.type != "cuda":
+                room.copy_(source)
+                continue
+            streams.add(storage.device)
+            with torch.cuda.stream(self._stream(storage.device)):
+                room.copy_(source, non_blocking=True)
+        self._copied = [self._join(device) for device in streams]
+        return [_view(tensor, copies) for tensor in tensors]
+
+    def await_copies(self) -> None:
+        """Wait until the last copy is made. To be called in any thread."""
+        for event in self._copied:
+            event.synchronize()
+
+    def _stream(self, device: torch.device) -> torch.cuda.Stream:
+        """The stream that copies from this device; it begins after what was submitted until now."""
+        stream = self._streams.get(device) or self._streams.setdefault(device, torch.cuda.Stream(device))
+        stream.wait_stream(torch.cuda.current_stream(device))
+        return stream
+
+    def _join(self, device: torch.device) -> torch.cuda.Event:
+        stream = self._streams[device]
+        torch.cuda.current_stream(device).wait_stream(stream)
+        event = torch.cuda.Event()
+        event.record(stream)
+        return event
+
+
+def forms_of(tensors: Iterable[torch.Tensor]) -> list[Form]:
+    """The buffers that a copy of these tensors needs."""
+    return [(storage.nbytes(), storage.device.type == "cuda") for storage in _storages(tensors).values()]
+
+
+def available_bytes(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> int:
+    """Memory that this process may allocate: what the machine and the control groups around it have left."""
+    free = [psutil.virtual_memory().available]
+    try:
+        lines = groups.read_text().splitlines()
+    except OSError:  # a sandbox hides them
+        lines = []
+    for _, controllers, place in (line.split(":", 2) for line in lines):
+        for name in _CGROUP_FILES.keys() & set(controllers.split(",")):
+            folder = root / name / place.lstrip("/")
+            free.extend(
+                chain.from_iterable(
+                    _left(each, name) for each in (folder, *folder.parents) if root in (each, *each.parents)
+                )
+            )
+    return min(free)
+
+
+def _left(folder: Path, hierarchy: str) -> list[int]:
+    """What a control group leaves of its limit; nothing if it has none. Caches of files count as free."""
+    limit, used = _CGROUP_FILES[hierarchy]
+    try:
+        limit_text = (folder / limit).read_text().strip()
+        if limit_text == "max":
+            return []
+        stats = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return [int(limit_text) - int((folder / used).read_text()) + int(stats.get("inactive_file", 0))]
+    except (OSError, ValueError):  # the topmost group has no such file
+        return []
+
+
+def _storages(tensors: Iterable[torch.Tensor]) -> dict[int, torch.UntypedStorage]:
+    """Each once, in the order of the tensors, by what `torch.save` knows it by."""
+    plain = (tensor.untyped_storage() for tensor in tensors if _is_plain(tensor))
+    return {storage._cdata: storage for storage in plain}
+
+
+def _view(tensor: torch.Tensor, copies: dict[int, torch.Tensor]) -> torch.Tensor:
+    if not _is_plain(tensor):
+        return tensor.clone()
+    memory = copies[tensor.untyped_storage()._cdata].untyped_storage()
+    view = torch.empty(0, dtype=tensor.dtype)
+    view.set_(memory, tensor.storage_offset(), tensor.shape, tensor.stride())
+    return view.conj() if tensor.is_conj() else view
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether memory, shape and strides say all of it: it is no subclass, and not negated lazily."""
+    return type(tensor) is torch.Tensor and not tensor.is_neg()

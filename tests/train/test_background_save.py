@@ -1,0 +1,310 @@
+"""A state is saved behind training as if training had stood still."""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.train.test_checkpoint import Clock, Unsavable, make_state, weight_of
+from torch import nn
+
+from swell.train.state import staging
+from swell.train.state.background_save import SLOW_S, BackgroundSave
+from swell.train.state.checkpoint import Checkpoints, Content, SaveError, load_checkpoint
+from swell.train.state.staging import SPARE_BYTES, Stage, available_bytes, forms_of
+from swell.train.state.train_state import TrainState
+from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
+
+
+class Gate(Checkpoints):
+    """Writes when it is let."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, 2, 0.0)
+        self.is_open = threading.Event()
+
+    def write(self, content: Content) -> Path:
+        assert self.is_open.wait(30)
+        return super().write(content)
+
+
+def never(steps: int, text: str) -> None:
+    raise AssertionError(text)
+
+
+def begin(background: BackgroundSave, state: TrainState) -> None:
+    """Make room, and begin the save."""
+    assert background.begin(state) is None
+    assert background.wait() is None
+    assert background.is_idle
+    assert background.begin(state) is None
+
+
+def test_what_is_saved_is_the_state_at_the_beginning_of_the_save(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    background = BackgroundSave(gate, never)
+    state = make_state(1.0, steps=3)
+    begin(background, state)
+    saved = weight_of(state).clone()
+    assert background.take() is None
+    assert not background.is_idle
+    with torch.no_grad():
+        weight_of(state).data.clamp_(5.0)  # as a script does, which no version counter tells
+    state.steps = 4
+    gate.is_open.set()
+    path = background.wait()
+    assert path is not None
+    assert steps_in(path) == 3
+    content = load_checkpoint(path)
+    assert torch.equal(content["model"]["weight"], saved)
+    assert background.begin(state) is None, "in the same room"
+    again = background.wait()
+    assert again is not None
+    assert torch.equal(load_checkpoint(again)["model"]["weight"], weight_of(state))
+
+
+DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128]
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> torch.Tensor:
+    """One as scripts keep them: of any type and layout, a view, conjugated lazily, or empty."""
+    dtype = draw(st.sampled_from([*DTYPES, torch.int64, torch.bool, torch.uint8]))
+    shape = draw(st.lists(st.integers(0, 4), max_size=4))
+    tensor = torch.arange(math.prod(shape)).reshape(shape).to(dtype)
+    layout = draw(st.sampled_from(["plain", "transposed", "part", "conjugated", "expanded", "channels"]))
+    if layout == "transposed" and tensor.dim() > 1:
+        return tensor.transpose(0, 1)
+    if layout == "part" and tensor.dim() and len(tensor) > 1:
+        return tensor[1:]
+    if layout == "conjugated" and tensor.is_complex():
+        return tensor.conj()
+    if layout == "expanded" and tensor.dim() == 1:
+        return tensor.expand(3, len(tensor))
+    if layout == "channels" and tensor.dim() == 4:
+        return tensor.contiguous(memory_format=torch.channels_last)
+    return tensor
+
+
+class Kept:
+    def __init__(self, content: dict[str, object]) -> None:
+        self.content = content
+
+    def state_dict(self) -> dict[str, object]:
+        return self.content
+
+    def load_state_dict(self, state: dict[str, object]) -> None:
+        raise AssertionError
+
+
+@given(st.lists(tensors(), max_size=4))
+def test_the_file_is_the_same_byte_for_byte(held: list[torch.Tensor]) -> None:
+    state = make_state(1.0, steps=1)
+    twice = [*held, *held[:1], *(tensor[:1] for tensor in held[:1] if tensor.dim())]  # in the same memory
+    state.objects["kept"] = Kept({"tensors": twice})
+    with TemporaryDirectory() as still, TemporaryDirectory() as behind:
+        background = BackgroundSave(Checkpoints(Path(behind), 2, 0.0), never)
+        begin(background, state)
+        path = background.wait()
+        assert path is not None
+        assert digest_in(path) == digest_in(Checkpoints(Path(still), 2, 0.0).save(state))
+
+
+def test_parameters_in_one_memory_stay_so(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+    model[1].weight = model[0].weight
+    state = TrainState(model, torch.optim.SGD(model.parameters(), lr=0.1), None, {})
+    background = BackgroundSave(Checkpoints(tmp_path, 2, 0.0), never)
+    begin(background, state)
+    path = background.wait()
+    assert path is not None
+    saved = load_checkpoint(path)["model"]
+    assert saved["0.weight"].data_ptr() == saved["1.weight"].data_ptr()
+
+
+def test_a_full_disk_is_told_when_the_save_is_taken_and_the_old_one_stays(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)
+    first = checkpoints.save(make_state(1.0, steps=1))
+    background = BackgroundSave(checkpoints, never)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        begin(background, make_state(2.0, steps=2, num_features=100_000))
+        with pytest.raises(SaveError, match=r"no checkpoint at step 2 in .*: File too large; make room"):
+            background.wait()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == [first]
+    assert background.is_idle
+    assert not checkpoints.is_due(), "not at once"
+
+
+def test_a_state_that_is_no_number_does_not_push_out_the_last_good_one(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 1, 0.0)
+    good = checkpoints.save(make_state(1.0, steps=1))
+    background = BackgroundSave(checkpoints, never)
+    state = make_state(1.0, steps=2)
+    weight_of(state).data.fill_(math.nan)
+    begin(background, state)
+    assert background.wait() == good
+    assert list(tmp_path.iterdir()) == [good]
+
+
+def test_an_object_that_cannot_be_saved_is_named_at_once(tmp_path: Path) -> None:
+    state = make_state(1.0, steps=1)
+    state.objects["reader"] = Unsavable()
+    background = BackgroundSave(Checkpoints(tmp_path, 2, 30.0), never)
+    with pytest.raises(SaveError, match=r"\['reader'\]\['handle'\] is a builtins.object"):
+        background.begin(state)
+    assert background.is_idle
+
+
+def test_without_memory_for_a_copy_training_stands_still_and_the_owner_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = make_state(1.0, steps=1)
+    background = BackgroundSave(Checkpoints(tmp_path, 4, 0.0), never)
+    monkeypatch.setattr(staging, "available_bytes", lambda: SPARE_BYTES)
+    for steps in (1, 2):
+        state.steps = steps
+        assert background.begin(state) is None
+        assert background.wait() is None
+        if steps == 1:
+            with pytest.warns(UserWarning, match="stands still for each checkpoint, for a copy of the state"):
+                path = background.begin(state)
+        else:
+            path = background.begin(state)
+        assert path is not None
+        assert steps_in(path) == steps
+    monkeypatch.undo()
+    begin(background, state)
+    assert background.wait() is not None, "there is room again"
+
+
+def test_storage_that_hangs_is_told_once_and_training_goes_on(tmp_path: Path) -> None:
+    clock, told = Clock(), list[tuple[int, str]]()
+    gate = Gate(tmp_path)
+    background = BackgroundSave(gate, lambda steps, text: told.append((steps, text)), clock)
+    begin(background, make_state(1.0, steps=7))
+    for now_s in (0.0, SLOW_S + 1.0, 2 * SLOW_S):
+        clock.now_s = now_s
+        assert background.take() is None
+        assert len(told) == (now_s > 0)
+    assert told[0][0] == 7
+    assert "slow or hangs" in told[0][1]
+    gate.is_open.set()
+    assert background.wait() is not None
+
+
+def test_one_that_is_written_now_waits_for_the_one_behind_training(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, 1, 0.0)
+    background = BackgroundSave(checkpoints, never)
+    state = make_state(1.0, steps=1, num_features=500_000)
+    begin(background, state)
+    state.steps = 2
+    newest = checkpoints.save(state)
+    background.wait()
+    assert [path for _, path in checkpoints_in(tmp_path)] == [newest]
+    assert not list(tmp_path.glob(".draft-*"))
+
+
+def test_the_pause_that_counts_is_that_of_the_copy(tmp_path: Path) -> None:
+    gate = Gate(tmp_path)
+    background = BackgroundSave(gate, never)
+    begin(background, make_state(1.0, steps=1))
+    begun_s = time.monotonic()
+    gate.is_open.set()
+    background.wait()
+    copied_s = gate.take_save_s()
+    assert copied_s is not None
+    assert copied_s < time.monotonic() - begun_s + 1.0
+
+
+def test_buffers_are_kept_and_made_anew_for_another_state() -> None:
+    stage, held = Stage(), [torch.arange(6.0), torch.arange(4)]
+    assert not stage.has_room(forms_of(held))
+    stage.make_room(forms_of(held))
+    first = stage.copy(held)
+    assert stage.has_room(forms_of(held))
+    assert [copy.data_ptr() for copy in stage.copy(held)] == [copy.data_ptr() for copy in first]
+    assert not stage.has_room(forms_of([*held, torch.ones(1)]))
+
+
+def test_memory_that_may_be_used_is_what_all_groups_leave(tmp_path: Path) -> None:
+    groups, root = tmp_path / "cgroup", tmp_path / "fs"
+    (inner := root / "a" / "b").mkdir(parents=True)
+    (old := root / "memory" / "job").mkdir(parents=True)
+    (root / "a" / "memory.max").write_text("1000000\n")
+    (root / "a" / "memory.current").write_text("900000\n")
+    (root / "a" / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
+    (inner / "memory.max").write_text("max\n")
+    groups.write_text("0::/a/b\n")
+    assert available_bytes(root, groups) == 150_000
+    (old / "memory.limit_in_bytes").write_text("300000\n")
+    (old / "memory.usage_in_bytes").write_text("260000\n")
+    (old / "memory.stat").write_text("inactive_file 0\n")
+    groups.write_text("4:cpu,memory:/job\n0::/a/b\n")
+    assert available_bytes(root, groups) == 40_000
+    assert available_bytes(root, tmp_path / "none") > 0
+
+
+SAVE_S = 0.05  #: that one of these takes, about
+
+SAVER = """
+import sys
+from pathlib import Path
+from tests.train.test_background_save import begin, never
+from tests.train.test_checkpoint import make_state, weight_of
+from swell.train.state.background_save import BackgroundSave
+from swell.train.state.checkpoint import Checkpoints
+
+background = BackgroundSave(Checkpoints(Path(sys.argv[1]), 2, 0.0), never)
+state = make_state(0.0, steps=0, num_features=200_000)
+while True:
+    state.steps += 1
+    weight_of(state).data.fill_(float(state.steps))
+    if background.is_idle:
+        background.begin(state)
+    elif (path := background.take()) is not None:
+        print(path.name, flush=True)
+"""
+
+
+@contextmanager
+def saving(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", SAVER, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+@pytest.mark.parametrize("num_kills", [2, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.timeout(900)
+def test_after_a_kill_at_any_moment_the_newest_complete_one_is_sound(tmp_path: Path, num_kills: int) -> None:
+    draws = torch.Generator().manual_seed(0)
+    for _ in range(num_kills):
+        with saving(tmp_path) as process:
+            assert process.stdout is not None
+            told = process.stdout.readline().strip()
+            time.sleep(float(torch.rand((), generator=draws)) * SAVE_S)  # any moment of a save
+            os.kill(process.pid, signal.SIGKILL)
+        found = checkpoints_in(tmp_path)
+        assert all(is_whole(path, digest) for digest, path in found)
+        newest = found[0][1]
+        assert steps_in(newest) >= int(told.split(".")[0].removeprefix("step-"))
+        weight = load_checkpoint(newest)["model"]["weight"]
+        assert torch.equal(weight, torch.full_like(weight, float(steps_in(newest))))
