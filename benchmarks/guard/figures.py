@@ -33,6 +33,7 @@ FIGURES = (
     Figure("submit_bytes", "count", "bytes of a submission", "", "service"),
     Figure("jobs_queries", "count", "queries of swell jobs", "", "service"),
     Figure("jobs_bytes", "count", "bytes of swell jobs", "", "service"),
+    Figure("step_calls", "count", "calls of a training step", "", "service"),
     Figure("simulation_s", "pair", "195 jobs simulated, whole command", "s", "decisions"),
     Figure("decisions_1000_s", "pair", "200 decisions, 1,000 jobs on 2,783 devices", "s", "decisions"),
     Figure("decisions_5000_s", "pair", "200 decisions, 5,000 jobs on 10,000 devices", "s", "decisions"),

@@ -23,7 +23,7 @@ PAST: Mapping[str, Sequence[Words]] = {
     "": (("size",),),
 }
 #: Of this tree and of those beside which it is measured, for a commit of the past these take too long.
-COUNTED = {**PAST, "service": (*PAST["service"], ("crowded_daemon",))}
+COUNTED = {**PAST, "service": (*PAST["service"], ("crowded_daemon",), ("step_calls",))}
 PAIRED: Mapping[str, Sequence[Words]] = {
     "decisions": (("simulation", "LOG_195"), ("decisions", "1000", "2783"), ("decisions", "5000", "10000")),
     "service": (("submissions",), ("training",)),

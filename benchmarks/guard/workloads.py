@@ -328,6 +328,25 @@ def training() -> Rounds:
                 side.close()
 
 
+def step_calls() -> Rounds:
+    """Calls of functions in a step of one of two workers, those of the script and of torch included."""
+    from benchmarks.training.sides import wait_for_group
+    from benchmarks.training.swell_side import SwellSide
+
+    yield {}
+    while True:
+        with tempfile.TemporaryDirectory(prefix="swell-guard-") as name:
+            folder = Path(name)
+            file = folder / "calls"
+            side = SwellSide(folder / "side", HERE / "tiny_training.py", (str(folder / "side"), str(file)))
+            try:
+                side.start(2)
+                wait_for_group(side, 0, 2, 210, LIMIT_S)
+                yield {"step_calls": float(file.read_text())}
+            finally:
+                side.close()
+
+
 # ---------------------------------------------------------------- size
 def size() -> Rounds:
     """What a reader of `src` meets; `cli_options` are those that are declared."""
@@ -350,7 +369,18 @@ def size() -> Rounds:
 
 WORKLOADS: dict[str, Callable[..., Rounds]] = {
     one.__name__: one
-    for one in (calls, simulation, decisions, turns, commands, crowded_daemon, submissions, training, size)
+    for one in (
+        calls,
+        simulation,
+        decisions,
+        turns,
+        commands,
+        crowded_daemon,
+        submissions,
+        training,
+        step_calls,
+        size,
+    )
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -89,12 +90,20 @@ class Feed:
         self.num_dropped = 0  #: samples that the collate_fn has left out of the batch that is out
         self._next: tuple[int, object] | None = None  # (step, edition) of the batches that come next
         self._end = 0  # the step before which loading ends
+        self._latest: tuple[int, object, Share] | None = None  # (step, edition, share)
 
     def open(
         self, step: int, share_of: Callable[[int], Share], end: int, edition: object
     ) -> tuple[Share, Iterator[Any]] | None:
         """This worker's share of a step, and the batches of its passes; see `draw`."""
-        return share_of(step), self.draw(step, share_of, end, edition)
+        return self._share(step, share_of, edition), self.draw(step, share_of, end, edition)
+
+    def _share(self, step: int, share_of: Callable[[int], Share], edition: object) -> Share:
+        """The share of a step is asked for several times in a row, and worked out once."""
+        latest = self._latest
+        if latest is None or latest[0] != step or latest[1] != edition:
+            self._latest = latest = step, edition, share_of(step)
+        return latest[2]
 
     def begin_epoch(self) -> None:
         """The script begins its loop over an epoch, whose batches are of the dataset as it is now.
@@ -138,9 +147,10 @@ class Feed:
                 ahead is dropped, as when a step was left before its last pass.
         """
         if self._next != (step, edition) or step >= self._end:
-            self._batches, self._end = iter(self._loading(step, share_of, end)), end
+            known_share_of = partial(self._share, share_of=share_of, edition=edition)
+            self._batches, self._end = iter(self._loading(step, known_share_of, end)), end
         self._next = None
-        for _ in share_of(step).passes:
+        for _ in self._share(step, share_of, edition).passes:
             batch = next(self._batches)
             if self._is_counting:
                 self.num_dropped, batch = batch

@@ -190,6 +190,7 @@ class SampleSchedule:
     loads_ahead: bool = False  #: beyond the end of an epoch
     batch: int = field(init=False)  #: samples of the coming steps
     steps_per_epoch: int = field(init=False)  #: of the own batch
+    samples_per_epoch: int = field(init=False)  #: that are trained on in an epoch
 
     def __post_init__(self) -> None:
         if self.num_samples < self.global_batch:
@@ -200,12 +201,8 @@ class SampleSchedule:
         check_shards(self.global_batch, self.num_shards, None)
         whole, rest = divmod(self.num_samples, self.global_batch)
         self.steps_per_epoch = whole if self.drops_last or not rest else whole + 1
+        self.samples_per_epoch = min(self.num_samples, self.steps_per_epoch * self.global_batch)
         self.batch = self.global_batch
-
-    @property
-    def samples_per_epoch(self) -> int:
-        """Samples that are trained on in an epoch."""
-        return min(self.num_samples, self.steps_per_epoch * self.global_batch)
 
     # ------------------------------------------------------------------ how far the run is
     @property
@@ -336,7 +333,8 @@ class SampleSchedule:
             whole, ahead = divmod(ahead - num_steps, num_steps_in(self.samples_per_epoch, self.batch))
             epoch, start = epoch + 1 + whole, 0
         end = self._end_of(epoch)
-        start += place_after(end - start, self.batch, self.drops_last, ahead)
+        if ahead:
+            start += place_after(end - start, self.batch, self.drops_last, ahead)
         return epoch, start, step_size(end - start, self.batch, self.drops_last)
 
     def _end_of(self, epoch: int) -> int:

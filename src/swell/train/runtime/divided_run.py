@@ -216,9 +216,9 @@ class DividedWorker(Linked):
         exit_now(environ.EXIT_STOPPED)
 
     # ---------------------------------------------------------------- checkpoints
-    def _save_if_due(self) -> None:
+    def _save_if_due(self, is_end: bool = False) -> None:
         try:
-            super()._save_if_due()
+            super()._save_if_due(is_end)
         except GroupBroken as broken:
             self._break_off(broken)
             self._follow_orders()
@@ -245,7 +245,8 @@ class DividedWorker(Linked):
 
     def finish(self, is_early: bool) -> None:
         """All come here together: so all have the parameters of the last step."""
-        self._save_if_due()
+        self._end_save()
+        self._save_if_due(is_end=True)
         while self._is_member and self._shards.is_divided:
             try:
                 self._group.gather(0)

@@ -265,8 +265,8 @@ class Linked:
 
     def finish(self, is_early: bool) -> None:
         state = self._task.state
-        self._save_if_due()
         self._end_save()
+        self._save_if_due(is_end=True)
         self._tell_all()
         self._group.close()
         self._tell_drift()
@@ -405,13 +405,13 @@ class Linked:
         exit_now(environ.EXIT_STOPPED)
 
     # ------------------------------------------------------------------ reports
-    def _save_if_due(self) -> None:
+    def _save_if_due(self, is_end: bool = False) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
         if not self._background_save.is_idle:
             self._note_save(self._background_save.take)
         if is_unsaved and self._is_save_due():
             self._task.state.forms.look(sys._getframe(1))
-            self._save_behind()
+            self._save_together() if is_end else self._save_behind()
 
     def _is_save_due(self) -> bool:
         return self.rank == 0 and self._background_save.is_idle and self._checkpoints.is_due()

@@ -109,12 +109,12 @@ class StandaloneWorker:
         return False
 
     def finish(self, is_early: bool) -> None:
-        self._save_if_due()
         if self._background_save is not None:
             _warn_of_failed(self._background_save.wait)
+        self._save_if_due(is_end=True)
         self._task.state.losses.read()
 
-    def _save_if_due(self) -> None:
+    def _save_if_due(self, is_end: bool = False) -> None:
         """A script that asked for checkpoints is warned when one cannot be written, and trains on."""
         is_unsaved, self._is_unsaved = self._is_unsaved and self.rank == 0, False
         save = self._background_save
@@ -123,7 +123,8 @@ class StandaloneWorker:
         if not save.is_idle:
             _warn_of_failed(save.take)
         if is_unsaved and save.is_idle and self._checkpoints.is_due():
-            _warn_of_failed(lambda: save.begin(self._task.state))
+            begin = self._checkpoints.save if is_end else save.begin
+            _warn_of_failed(lambda: begin(self._task.state))
 
 
 def _warn_of_failed(save: Callable[[], object]) -> None:

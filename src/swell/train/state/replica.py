@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from operator import is_
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -27,6 +29,7 @@ SLICE_TENSORS = 16
 #: Of a large model slices are larger, so that a tensor's turn comes soon enough.
 MAX_SLICES = 32
 
+_IMMUTABLE = {bool, int, float, str, NoneType, tuple}
 #: In place of a hyperparameter that is no plain value.
 _NOT_PLAIN = "not a plain value"
 _NAN = "nan"
@@ -48,6 +51,7 @@ class Replica:
         self._device = next(state.model.parameters()).device
         self._values: tuple[Plain, ...] | None = None  # of the latest `hyperparameter_checksum`
         self._values_checksum = 0
+        self._held: list[Any] | None = None  # the objects then, if none of them can change in place
 
     # ---------------------------------------------------------------- hyperparameters
     def hyperparameters(self) -> Hyperparameters:
@@ -68,6 +72,11 @@ class Replica:
 
     def hyperparameter_checksum(self) -> int:
         """32 bits. For each step: what has not changed since the last one is not summed again."""
+        held = [group[key] for group in self._optimizer.param_groups for key in group if key != "params"]
+        if self._held is not None and len(held) == len(self._held) and all(map(is_, held, self._held)):
+            return self._values_checksum
+        # What cannot change in place is the same as long as it is the same object.
+        self._held = held if all(type(value) in _IMMUTABLE for value in held) else None
         values = tuple(
             [
                 _comparable(group[key])
