@@ -10,6 +10,8 @@ import pytest
 from tests.train.curve_runs import EPOCHS, PACE_PER_S
 from tests.train.fake_agent import FakeAgent, fork_script
 
+from swell import checkpoint_interval
+from swell.train.state.background_save import BackgroundSave
 from swell.wire import messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -48,6 +50,13 @@ def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         return written[args]
 
     return run
+
+
+@pytest.fixture
+def saves_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run with `checkpoint_interval_s=0.0` has a checkpoint after each step before the next one begins."""
+    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
+    monkeypatch.setattr(BackgroundSave, "begin", lambda self, state: self._checkpoints.save(state))
 
 
 @pytest.fixture

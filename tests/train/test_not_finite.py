@@ -17,7 +17,7 @@ from tests.train.torchrun import run_under_torchrun
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
-from swell import checkpoint_interval, train
+from swell import train
 from swell.train.state.checkpoint import Checkpoints, content_of
 from swell.train.state.loss import MAX_UNREAD, LossLog
 from swell.train.state.train_state import TrainState
@@ -236,10 +236,9 @@ def test_without_a_folder_it_says_that_nothing_is_saved() -> None:
 
 
 def test_parameters_that_were_spoiled_by_the_step_before_are_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves_each_step: None
 ) -> None:
     """A gradient may be NaN where the loss is not: then the next loss tells, one update too late."""
-    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
 
     class Spoiling(optim.SGD):
         num_steps = 0

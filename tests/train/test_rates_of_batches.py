@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from swell import checkpoint_interval
 from swell.throughput.batch_table import worth
 from swell.train import Run, elastic
 from swell.train.scaling import PartNorms, ScaledRate, gain_ratio, moments_of_parts
@@ -81,8 +80,7 @@ def test_with_the_own_batch_a_rule_changes_no_bit(rule: str) -> None:
     assert weights(train([2 * OWN], rate_rule=rule)[0]) != weights(train([2 * OWN])[0])
 
 
-def test_a_rule_is_part_of_the_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
+def test_a_rule_is_part_of_the_state(tmp_path: Path, saves_each_step: None) -> None:
     options: dict[str, Any] = {"checkpoint_dir": tmp_path, "checkpoint_interval_s": 0.0}
     run, *_ = train([12], epochs=1, rate_rule="linear", **options)
     run, rates, _ = train([12], epochs=2, rate_rule="linear", **options)
@@ -161,11 +159,8 @@ def test_moments_are_right_on_average_where_parts_are_not_equal() -> None:
     assert sum(each.squared_norm for each in seen) / num_steps == pytest.approx(num_dims * 0.25, rel=0.1)
 
 
-def test_a_script_may_go_on_with_another_batch_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_script_may_go_on_with_another_batch_of_its_own(tmp_path: Path, saves_each_step: None) -> None:
     """Its place is where it was, and from then on steps are of the new batch."""
-    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
     for batch, epochs in ((8, 1), (20, 3)):
         model = nn.Linear(1, 1)
         loader = DataLoader(TensorDataset(torch.ones(NUM_SAMPLES, 1)), batch_size=batch)

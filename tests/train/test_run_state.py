@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from swell import checkpoint_interval, train
+from swell import train
 from swell.train.runtime.run import Run
 from swell.train.state.codec import EncodeError, decode, encode
 from swell.train.state.script_state import ScriptState
@@ -116,11 +116,8 @@ def losses(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iter
             yield run.step(loss)
 
 
-def test_a_checkpoint_has_all_that_belongs_to_its_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_has_all_that_belongs_to_its_step(tmp_path: Path, saves_each_step: None) -> None:
     """Also what the script counts after `run.step`, and what it does between two epochs."""
-    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
     model, optimizer, loader = make_loop()
     run = train.elastic(
         model, optimizer, loader, epochs=3, checkpoint_dir=tmp_path, checkpoint_interval_s=0.0

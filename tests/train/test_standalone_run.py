@@ -15,7 +15,7 @@ import torch
 from torch import nn, optim
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
-from swell import checkpoint_interval, train
+from swell import train
 
 CURVE = Path(__file__).parent / "scripts" / "curve.py"
 
@@ -74,9 +74,8 @@ def test_importing_it_starts_no_thread_and_opens_no_socket() -> None:
 
 @pytest.mark.parametrize("num_workers", [0, 2])
 def test_a_run_from_a_checkpoint_sees_the_samples_that_were_left(
-    tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, num_workers: int, saves_each_step: None
 ) -> None:
-    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)  # one after every step
     model, optimizer, loader = make_loop(shuffle=True, num_workers=num_workers)
     expected = list(train_on(train.elastic(model, optimizer, loader, epochs=4), model, optimizer))
     weight = model.weight.item()

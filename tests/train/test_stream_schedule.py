@@ -16,7 +16,6 @@ from tests.train.wild import BATCH, NUM_SAMPLES, STEPS_PER_EPOCH, ride, run_alon
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset
 
-from swell import checkpoint_interval
 from swell.train import Run, elastic
 from swell.train.data.stream_reader import Reader, Ticket
 from swell.train.data.stream_schedule import StreamError, StreamSchedule
@@ -136,8 +135,7 @@ def test_both_ends_or_none_are_refused() -> None:
         run_of(Numbers(10))
 
 
-def test_a_run_goes_on_in_the_middle_of_an_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)  # one after every step
+def test_a_run_goes_on_in_the_middle_of_an_epoch(tmp_path: Path, saves_each_step: None) -> None:
     for dataset in (Numbers(10), Told(10)):
         folder = tmp_path / type(dataset).__name__
         options: dict[str, Any] = {"checkpoint_dir": folder, "checkpoint_interval_s": 0.0}
