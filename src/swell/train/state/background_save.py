@@ -22,7 +22,7 @@ SLOW_S = 60.0
 
 
 class BackgroundSave:
-    """At most one save of a job is under way at a time.
+    """Saves a job while it trains, one save at a time.
 
     Args:
         tell_slow: called once for a save whose storage seems to hang, with the steps of its state and a text.
