@@ -653,7 +653,7 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(tmp_path: Pa
     assert offer_of(world) == NODE
 
 
-@pytest.mark.parametrize(("skew_s", "said"), [(300.0, "300 s ahead of"), (-90.0, "90 s behind"), (5.0, "")])
+@pytest.mark.parametrize(("skew_s", "said"), [(300.0, "5 min ahead of"), (-90.0, "90 s behind"), (5.0, "")])
 def test_a_clock_that_is_wrong_by_minutes_is_told_and_changes_nothing_else(
     tmp_path: Path, skew_s: float, said: str
 ) -> None:

@@ -296,7 +296,7 @@ def test_what_is_no_record_is_one_clear_error(
     monkeypatch.chdir(tmp_path)
     shutil.copytree(sound, "run")
     falsify(Path("run"), SEGMENTS, lambda lines: lines[0].update(from_s="soon"))
-    assert main.run(["audit", *words]) == 1
+    assert main.run(["audit", *words]) == 2
     err = capsys.readouterr().err
     assert err.startswith("swell: ") and part in err and err.count("\n") == 1
 

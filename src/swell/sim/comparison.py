@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from swell.model.lengths import span
 from swell.sim.metrics import Metrics
 from swell.sim.report import PolicyResult
+from swell.sim.traces.record import plural
 
 Figure = Callable[[Metrics], float | None]
 
@@ -50,44 +52,32 @@ def differences(results: Sequence[PolicyResult]) -> list[str]:
         return []
     first = max(results, key=lambda result: result.metrics.deadline_satisfaction or 0.0)
     others = [result for result in results if result is not first]
-    return [f"Against {other.policy}, {_against(first, other)}." for other in others]
+    return [f"{first.policy}, in brackets {other.policy}: {_against(first, other)}." for other in others]
 
 
 def _against(one: PolicyResult, other: PolicyResult) -> str:
-    told = [*_met(one.metrics, other.metrics), *_counts(one.metrics, other.metrics)]
-    told += _times(one.metrics, other.metrics)
-    return f"{one.policy} {_listed(told)}" if told else f"{one.policy} differs in none of these figures"
-
-
-def _met(one: Metrics, other: Metrics) -> Iterator[str]:
-    mine, theirs = one.deadline_satisfaction, other.deadline_satisfaction
-    if mine is None or theirs is None:
-        return
-    points = round(100.0 * (mine - theirs), 1)
-    if points > 0:
-        yield f"meets {points:g} of 100 deadlines more ({mine:.3f}, not {theirs:.3f})"
-    else:
-        yield f"meets as many deadlines ({mine:.3f})"
+    told = [*_counts(one.metrics, other.metrics), *_times(one.metrics, other.metrics)]
+    return ", ".join(told) or "the same in all of these figures"
 
 
 def _counts(one: Metrics, other: Metrics) -> Iterator[str]:
-    for name, words in (
-        ("admitted_late", "is late with {0:,} of the jobs that it admitted, not {1:,}"),
-        ("rejected", "refuses {0:,} jobs, not {1:,}"),
-        ("completed", "completes {0:,} jobs, not {1:,}"),
-        ("resizes", "resizes {0:,} times, not {1:,}"),
-    ):
+    """Broken promises come first: what a policy that breaks them is good at else counts for less."""
+    yield f"{plural(one.admitted_late, 'job')} late though admitted ({other.admitted_late:,})"
+    met, met_there = one.deadline_satisfaction, other.deadline_satisfaction
+    if met is not None and met_there is not None:
+        yield f"{met:.1%} of deadlines met ({met_there:.1%})"
+    for name, words in (("rejected", "refused"), ("completed", "completed"), ("resizes", "resizes")):
         mine, theirs = getattr(one, name), getattr(other, name)
         if mine != theirs:
-            yield words.format(mine, theirs)
+            yield f"{mine:,} {words} ({theirs:,})"
 
 
 def _times(one: Metrics, other: Metrics) -> Iterator[str]:
     """A mean over other jobs is no difference: where as many completed, they are taken for the same."""
     if one.completed == other.completed:
-        yield from _time("ends a job {} on average", one.avg_jct_s, other.avg_jct_s)
+        yield from _time("a job ends after {} on average", one.avg_jct_s, other.avg_jct_s)
     if one.unfinished == other.unfinished and one.rejected == other.rejected:
-        yield from _time("is done with all {}", one.makespan_s, other.makespan_s)
+        yield from _time("all have ended after {}", one.makespan_s, other.makespan_s)
 
 
 def _time(words: str, mine_s: float | None, theirs_s: float | None) -> Iterator[str]:
@@ -95,10 +85,5 @@ def _time(words: str, mine_s: float | None, theirs_s: float | None) -> Iterator[
         return
     share = mine_s / theirs_s - 1.0
     if abs(share) >= LEAST_SHARE:
-        text = f"{abs(share):.0%} {'later' if share > 0 else 'sooner'}"
-        yield f"{words.format(text)} ({mine_s:,.0f} s, not {theirs_s:,.0f} s)"
-
-
-def _listed(parts: Sequence[str]) -> str:
-    *first, last = parts
-    return f"{', '.join(first)}, and {last}" if first else last
+        order = f"{abs(share):.0%} {'later' if share > 0 else 'sooner'}"
+        yield f"{words.format(span(mine_s))}, {order} ({span(theirs_s)})"

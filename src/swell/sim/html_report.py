@@ -14,29 +14,44 @@ from swell.model.quota_words import told_quotas
 from swell.sim.comparison import best_policies, differences
 from swell.sim.report import Truth
 from swell.sim.report_data import SimulatedLog, report_data
-from swell.sim.result_tables import bound_in_words, conditions, machines, result_tables
+from swell.sim.result_tables import INVENTED, ResultTable, bound_in_words, conditions, machines, result_tables
 from swell.web.assets import uplot_version
 from swell.web.self_contained import self_contained
 
-#: Of the columns of all tables, in words.
-MEANINGS = (
-    ("MET", "share of jobs with a deadline that ended at or before it; refused jobs count as missed"),
-    ("MET H", "hours that the jobs take on one device each that met their deadlines"),
-    ("ADM, REJ", "jobs with a deadline that were admitted; jobs that ended because they were refused"),
-    ("LATE", "admitted jobs that missed their deadline: broken promises, if the policy makes promises"),
-    ("DONE", "jobs that met their end condition"),
-    ("AVG JCT, P99 JCT", "seconds from submission to end, of completed jobs: mean and 99th percentile"),
-    ("MAKESPAN", "seconds from the first submission to the last end"),
-    ("QUEUE", "mean seconds from submission to the first step"),
-    ("EFF", "mean over time and devices of a job's speed / its speed on one device"),
-    ("USED", "share of all device-seconds that jobs held"),
-    ("RESIZES", "resizes of running jobs"),
-    ("UNPROMISED, MET UNPROMISED", "jobs tried without a promise; how many of them met their deadlines"),
-    ("FAIRNESS", "Jain's index of the tenants' shares of deadlines met; 1: all are equal"),
-    ("TIME TO 95 % S, JOBS", "mean seconds until 95 % of the change of a job's loss; jobs that got there"),
-    ("NODE-HOURS LENT, EQUIVALENT NODES", "what the pool lent; nodes that give as much if they never leave"),
-    ("KEPT S", "device-seconds that jobs held on nodes that had been reclaimed"),
-)
+#: By the heading of a column in the terminal: its words in the report, and what they mean.
+COLUMNS = {
+    "POLICY": ("policy", "what decided how many devices each job had"),
+    "LATE": (
+        "late though admitted",
+        "admitted jobs that missed their deadline: broken promises, if the policy makes promises",
+    ),
+    "MET": (
+        "deadlines met",
+        "share of jobs with a deadline that ended at or before it; refused ones count as missed",
+    ),
+    "MET H": ("device-hours in time", "hours that the jobs that met their deadlines take on one device each"),
+    "ADM": ("admitted", "jobs with a deadline that were admitted"),
+    "REJ": ("refused", "jobs that ended because they were refused"),
+    "DONE": ("completed", "jobs that met their end condition"),
+    "AVG JCT": ("mean time to the end", "from submission, of completed jobs"),
+    "P99 JCT": ("99 of 100 end within", "the same, 99th percentile"),
+    "MAKESPAN": ("all ended after", "from the first submission to the last end"),
+    "QUEUE": ("mean wait", "from submission to the first step"),
+    "EFF": ("efficiency", "mean over time and devices of a job's speed / its speed on one device"),
+    "USED": ("devices in use", "share of all device time that jobs had"),
+    "RESIZES": ("resizes", "of running jobs"),
+    "UNPROMISED": ("tried without a promise", "jobs whose promise was refused, and that ran all the same"),
+    "MET UNPROMISED": ("of these in time", "how many of them met their deadlines"),
+    "FAIRNESS": ("fairness", "Jain's index of the tenants' shares of deadlines met; 1: all are equal"),
+    "WORST-SERVED TENANT": ("worst-served tenant", "the one with the smallest share of deadlines met"),
+    "TIME TO 95 %": ("mean time to 95 % of learning", "until 95 % of the change of a job's loss is done"),
+    "JOBS": ("jobs that got there", "to these 95 %"),
+    "NODE-HOURS LENT": ("node-hours lent", "what the pool lent until the last job ended"),
+    "EQUIVALENT NODES": ("equivalent nodes", "nodes that give as much if they never leave"),
+    "KEPT": ("kept too long", "device time that jobs had on nodes after their owner wanted them back"),
+}
+#: The column that comes first: whether the policy is to be believed.
+FIRST = "LATE"
 
 
 def write_report(file: Path, log: SimulatedLog, command: str) -> None:
@@ -48,6 +63,8 @@ def report_text(log: SimulatedLog, command: str) -> str:
     """Args: command: that made it, as a shell takes it."""
     data = report_data(log)
     results = log.results
+    told = conditions(results)
+    invented = [line for line in told if line.startswith(INVENTED)]
     best = best_policies(results)
     return self_contained(
         "simulation.html",
@@ -55,12 +72,13 @@ def report_text(log: SimulatedLog, command: str) -> str:
         ("static/base.css", "static/curves.css", "static/report.css"),
         data,
         title=f"{Path(results[0].truth.trace).name} on {machines(results[0])}",
-        conditions=conditions(results),
-        tables=list(result_tables(results)),
+        conditions=[line for line in told if line not in invented],
+        invented=invented,
+        tables=[_broken_first(table) for table in result_tables(results)],
         is_best=lambda heading, policy: policy in best.get(heading, ()),
         bound=bound_in_words(results[0].truth),
         differences=differences(results),
-        meanings=MEANINGS,
+        columns=COLUMNS,
         groups=[group | {"place": place} for place, group in enumerate(data["groups"]) if group["names"]],
         policies=list(log.runs),
         timeline_notes=list(_timeline_notes(data["runs"])),
@@ -71,10 +89,20 @@ def report_text(log: SimulatedLog, command: str) -> str:
     )
 
 
+def _broken_first(table: ResultTable) -> ResultTable:
+    """The table with its broken promises before all other figures."""
+    if FIRST not in table.headings:
+        return table
+    own = table.headings.index(FIRST)
+    places = [0, own, *(place for place in range(1, len(table.headings)) if place != own)]
+    rows = [tuple(row[place] for place in places) for row in table.rows]
+    return ResultTable(tuple(table.headings[place] for place in places), rows)
+
+
 def _timeline_notes(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for run in runs:
         if run["grid_s"]:
-            grid = f"sizes over time are drawn on a grid of {run['grid_s']:.3g} s"
+            grid = f"sizes over time are drawn on a grid of {span(run['grid_s'])}"
             yield f"{run['policy']}: {grid}; the tables are exact."
 
 
@@ -92,7 +120,7 @@ def _inputs(truth: Truth) -> Iterator[tuple[str, object]]:
     if truth.quotas:
         yield "quotas", told_quotas(truth.quotas)
     if truth.save_s:
-        yield "time that training stood still for a checkpoint", f"{span(truth.save_s)}"
+        yield "time that training stood still for a checkpoint", span(truth.save_s)
     if truth.node_mtbf_s is not None:
         yield "mean time between failures of a node", span(truth.node_mtbf_s)
     settings = ", ".join(

@@ -16,7 +16,7 @@ from swell.sim.traces.record import plural
 
 #: MET: share of deadlines that were met. MET H: hours that these jobs take on one device each.
 #: LATE: admitted, and not met. QUEUE: mean time to the first step.
-#: EFF: cluster efficiency. USED: share of device-seconds that jobs held. Times are in seconds.
+#: EFF: cluster efficiency. USED: share of device-seconds that jobs held.
 HEADINGS = (
     "POLICY",
     "MET",
@@ -38,11 +38,14 @@ HEADINGS = (
 UNPROMISED_HEADINGS = ("POLICY", "UNPROMISED", "MET UNPROMISED")
 #: What was lent until the last job ended, how many nodes give as much if they never leave, and device-seconds
 #: that jobs held on nodes that had been reclaimed.
-POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT S")
+POOL_HEADINGS = ("POLICY", "NODE-HOURS LENT", "EQUIVALENT NODES", "KEPT")
 #: How equal the shares of deadlines met are between tenants, and who has the smallest.
 TENANT_HEADINGS = ("POLICY", "FAIRNESS", "WORST-SERVED TENANT", "MET")
 #: Mean time until 95 % of the change of a job's loss was done, and how many jobs got there.
-LEARNING_HEADINGS = ("POLICY", "TIME TO 95 % S", "JOBS")
+LEARNING_HEADINGS = ("POLICY", "TIME TO 95 %", "JOBS")
+#: Begins a line about deadlines that the log does not have.
+INVENTED = "invented deadlines"
+_DEADLINE = "deadline = "
 TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
 
 
@@ -60,7 +63,7 @@ def conditions(results: Sequence[PolicyResult]) -> list[str]:
         f"{truth.trace}: {plural(truth.jobs, 'job')} on {machines(results[0])} ({truth.profiles}), "
         f"resize cost {truth.resize_cost}, noise {truth.noise:g}{_faults(truth)}, seed {truth.seed}",
         *([f"quotas: {told_quotas(truth.quotas)}"] if truth.quotas else []),
-        *(f"filled: {line}" for line in truth.filled),
+        *(f"{INVENTED if _DEADLINE in line else 'filled'}: {line}" for line in truth.filled),
     ]
 
 
@@ -148,12 +151,12 @@ def _unpromised_row(result: PolicyResult) -> tuple[str, ...]:
 def _pool_row(result: PolicyResult) -> tuple[str, ...]:
     metrics = result.metrics
     lent_node_h, num_nodes = metrics.resource_integral_node_h or 0.0, metrics.equivalent_nodes or 0.0
-    return (result.policy, f"{lent_node_h:,.1f}", f"{num_nodes:,.1f}", f"{metrics.kept_device_s or 0.0:g}")
+    return (result.policy, f"{lent_node_h:,.1f}", f"{num_nodes:,.1f}", _time(metrics.kept_device_s or 0.0))
 
 
 def _learning_row(result: PolicyResult) -> tuple[str, ...]:
     time_s, num_jobs = result.metrics.time_to_95_s, result.metrics.learnt
-    return (result.policy, f"{time_s:,.1f}" if time_s else "-", f"{num_jobs or 0:,}")
+    return (result.policy, _time(time_s or None), f"{num_jobs or 0:,}")
 
 
 def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:
@@ -172,4 +175,4 @@ def _share(value: float | None) -> str:
 
 
 def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.0f}"
+    return "-" if seconds is None else span(seconds)
