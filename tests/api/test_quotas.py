@@ -86,13 +86,13 @@ def test_what_a_platform_reads_of_the_list(tmp_path: Path) -> None:
     assert under_fifo() == under_flowcon() == {}
     users.limit("ana", TenantLimits(share=0.3))
     assert under_fifo() == {"ana": Quota(share=0.3)}
-    with pytest.raises(UnknownQuotas, match="no quota of a tenant holds: policy flowcon") as raised:
+    with pytest.raises(UnknownQuotas, match="no quota of a tenant applies: policy flowcon") as raised:
         under_flowcon()
     assert raised.value.instead == {}
     (tmp_path / "users.json").write_text("{")
     with pytest.raises(UnknownQuotas, match=r"stay as they were: .* is damaged"):
         under_fifo()
-    with pytest.raises(UnknownQuotas, match=r"no quota of a tenant holds: .* is damaged") as raised:
+    with pytest.raises(UnknownQuotas, match=r"no quota of a tenant applies: .* is damaged") as raised:
         under_flowcon()
     assert raised.value.instead == {}
 

@@ -640,7 +640,7 @@ def test_prune_says_what_it_frees(here: Run, control: FakeControl) -> None:
     done = here("prune", "big", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(
-        r"JOB +ENDED +HOLDS\nbig-1 +2001-09-0\d +409.6 kB\n\nwould remove 1 ended job, 409.6 kB\n",
+        r"JOB +ENDED +SIZE\nbig-1 +2001-09-0\d +409.6 kB\n\nwould remove 1 ended job, 409.6 kB\n",
         done.stdout,
     )
     assert control.job("big-1")

@@ -75,7 +75,7 @@ def test_json_is_the_same_for_programs(stage: Stage, swell: Run, script: Path) -
 def test_quotas_are_tried_out_and_named(stage: Stage, swell: Run, script: Path) -> None:
     stage.run(script, tenant="ana", **ONE)
     title, *_ = swell("what-if", "--policy", "fifo", "--quota", "ana=50%").stdout.splitlines()
-    assert title == "policy fifo instead of elasticflow; ana may hold 50% of the devices"
+    assert title == "policy fifo instead of elasticflow; ana may use 50% of the devices"
     found = json.loads(swell("what-if", "--policy", "fifo", "--quota", "ana=1", "--json").stdout)
     assert (found["quotas_now"], found["quotas_then"]) == ({}, {"ana": {"devices": 1}})
     done = swell("what-if", "--policy", "fifo", "--quota", "ben=1")

@@ -58,7 +58,7 @@ def serve(
     """Run a platform with its API until it is told to stop, by request or by SIGTERM or SIGINT.
 
     Args:
-        port: of loopback HTTP, besides the Unix socket; 0: any that is free; None: no port.
+        port: of loopback HTTP, besides the Unix socket; 0 picks a free one; None: no port.
         metrics_port: likewise, where only metrics are to be had.
         metrics_address: at which that port is; None: loopback.
 

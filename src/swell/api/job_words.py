@@ -467,7 +467,7 @@ def told_divided_state(found: JobThroughput, num_workers: int) -> str:
         return ""
     num_workers = num_workers or found.most_workers
     held, whole = (size / 1e6 for size in (divided.held_bytes(num_workers), divided.state_bytes))
-    told = f"each of {told_workers(num_workers)} holds {held:.3g} of {whole:.3g} MB"
+    told = f"each of {told_workers(num_workers)} has {held:.3g} of {whole:.3g} MB"
     if divided.has_mirrors:
         return f"{told}; no step is lost with a worker, for another has the same part"
     return f"{told}; with any worker all since the last checkpoint is lost, for there are no mirrors"

@@ -95,10 +95,10 @@ def set_quotas(users: UserList, policy: str) -> Callable[[], Quotas]:
             quotas = users.quotas()
         except UserListError as error:
             if why_none:
-                raise UnknownQuotas(f"no quota of a tenant holds: {error}", {}) from error
+                raise UnknownQuotas(f"no quota of a tenant applies: {error}", {}) from error
             raise UnknownQuotas(f"quotas of tenants stay as they were: {error}") from error
         if quotas and why_none:
-            raise UnknownQuotas(f"no quota of a tenant holds: {why_none}, or {HOW_TO_END}", {})
+            raise UnknownQuotas(f"no quota of a tenant applies: {why_none}, or {HOW_TO_END}", {})
         return quotas
 
     return read

@@ -31,7 +31,7 @@ class PortTaken(InvalidOption):
 
 
 def bind(port: int = 0, option: str = "--port", address: str = HOST) -> socket.socket:
-    """A listening socket, by default on loopback; port 0: any that is free.
+    """A listening socket, by default on loopback; port 0 picks a free one.
 
     Args:
         option: with which the port was chosen.

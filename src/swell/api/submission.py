@@ -247,7 +247,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "N",
             "Among the jobs of its class, those with the highest priority get devices first. Default: 0.",
             "A promise that was given is kept, whatever comes later. The jobs of all tenants are ordered by "
-            "it; quotas hold as before.",
+            "it; quotas apply as before.",
             bounds=(-MOST_PRIORITY, MOST_PRIORITY),
         ),
     ] = 0

@@ -121,12 +121,12 @@ SOURCES: Mapping[str, CommandSource] = {
     "demo": CommandSource(
         "demo_program:demo", "Train real jobs under deadlines, and show the promises kept."
     ),
-    "nodes": CommandSource("nodes:app", "List nodes and devices, and the jobs that hold them."),
+    "nodes": CommandSource("nodes:app", "List nodes and devices, and the jobs that use them."),
     "tokens": CommandSource("tokens:app", "Join tokens, by which other machines join a platform."),
     "users": CommandSource("users:app", "List the users besides the owner, with role and tenant."),
     "tenants": CommandSource(
         "tenants:app",
-        "List the tenants that have limits, and what those with quotas hold while the platform is up.",
+        "List the tenants that have limits, and what those with quotas use while the platform is up.",
     ),
     "trace": CommandSource("trace:app", "Inspect, convert or generate a log of jobs."),
     "repro": CommandSource("repro:app", "Run a paper's evaluation and compare its figures with ours."),

@@ -25,7 +25,7 @@ NO_NODE = "no node has joined yet: start `swell node` on a machine that is to be
 
 @app.callback(invoke_without_command=True)
 def list_nodes(context: typer.Context, state: State = None, json: Json = False) -> None:
-    """List nodes and devices, and the jobs that hold them."""
+    """List nodes and devices, and the jobs that use them."""
     from swell.api.client import connect
 
     if context.invoked_subcommand is not None:

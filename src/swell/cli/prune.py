@@ -89,7 +89,7 @@ def _tell(pruned: Sequence[PrunedJob], is_dry_run: bool) -> None:
     now_s = time.time()
     if pruned:
         rows = [(job.job_id, clock(job.ended_s, now_s), format_bytes(job.freed_bytes)) for job in pruned]
-        print_table(("JOB", "ENDED", "HOLDS" if is_dry_run else "FREED"), rows, wrapping=0)
+        print_table(("JOB", "ENDED", "SIZE" if is_dry_run else "FREED"), rows, wrapping=0)
         print()
     total = format_bytes(sum(job.freed_bytes for job in pruned))
     number = "1 ended job" if len(pruned) == 1 else f"{len(pruned)} ended jobs"

@@ -130,7 +130,7 @@ class ConditionOptions:
         list[str] | None,
         typer.Option(
             metavar="TENANT=DEVICES|SHARE",
-            help="Most devices that jobs of a tenant hold together: ana=8, or ben=25% of those there are; "
+            help="Most devices that jobs of a tenant use together: ana=8, or ben=25% of those there are; "
             "may be repeated. Default: any number.",
         ),
     ] = None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="tenants", rich_markup_mode=None, add_completion=False)
 
-HEADINGS = ("TENANT", "OPEN JOBS", "PER HOUR", "DEVICES", "SHARE", "HOLDS")
+HEADINGS = ("TENANT", "OPEN JOBS", "PER HOUR", "DEVICES", "SHARE", "IN USE")
 
 #: By kind of device, of one tenant.
 Held = Mapping[str, "TenantDevices"]
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @app.callback(invoke_without_command=True)
 def list_tenants(context: typer.Context, state: State = None, json: Json = False) -> None:
-    """List the tenants that have limits, and what those with quotas hold while the platform is up."""
+    """List the tenants that have limits, and what those with quotas use while the platform is up."""
     if context.invoked_subcommand is not None:
         if state is not None or json:
             raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
@@ -116,7 +116,7 @@ def limit(
         str | None,
         typer.Option(
             metavar="N",
-            help="Most devices that its jobs hold together, of each kind; any: no limit. Default: as before.",
+            help="Most devices that its jobs use together, of each kind; any: no limit. Default: as before.",
         ),
     ] = None,
     share: Annotated[

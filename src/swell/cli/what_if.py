@@ -134,7 +134,7 @@ def _changed_quotas(answer: WhatIf) -> Iterator[str]:
         if now.get(tenant) != then.get(tenant):
             quota = told_quota(then[tenant]) if tenant in then else "any number of devices"
             before = f" instead of {told_quota(now[tenant])}" if tenant in now else ""
-            yield f"{told_tenant(tenant)} may hold {quota}{before}"
+            yield f"{told_tenant(tenant)} may use {quota}{before}"
 
 
 def _row(job: Forecast, at_s: float) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class Decider(Protocol):
 
 
 class Decides(Protocol):
-    """Who gets how much: a policy, as the head needs it. See `policies.policy.Policy`."""
+    """A scheduling policy, as the head needs it. See `policies.policy.Policy`."""
 
     @property
     def name(self) -> str: ...

@@ -1,4 +1,4 @@
-"""Who gets how much, where, and why."""
+"""A plan: the size of each job, its devices, and why."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class JoinListener:
         self._num_refused = 0
 
     async def listen(self, host: str, port: int = 0) -> int:
-        """Returns the number of the port; 0 is any that is free. Raises OSError."""
+        """Returns the number of the port; 0 picks a free one. Raises OSError."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
         listener.setblocking(False)
