@@ -96,13 +96,6 @@ def test_one_that_waits_is_not_even_tried_and_one_that_starts_is_stopped() -> No
     assert head.phase("a") is Phase.SUCCEEDED
 
 
-def test_to_resume_one_that_is_not_held_changes_nothing() -> None:
-    head = begun(spec(300))
-    head.resume("a")
-    head.turn()
-    assert "is resumed" not in head.story()
-
-
 def test_a_trial_run_that_was_under_way_counts() -> None:
     core, told = core_of(new_policy("elasticflow")), list[Any]()
     core.handle([NodeJoined(at_s=0.0, node=node())])

@@ -371,8 +371,6 @@ def _(event: HoldRequested, state: HeadState, record: JobRecord) -> None:
 
 @_apply_to.register
 def _(event: ResumeRequested, state: HeadState, record: JobRecord) -> None:
-    if not record.is_held and not record.awaits:
-        return
     record.is_held, record.awaits = False, ()
     state.explain(record, "resumed", "is resumed, as its owner asked")
 
