@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swell.executors.controller import profile_cache
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.model.command import ProfileJob
 from swell.model.job import EndCondition, JobSpec, Profile
@@ -79,3 +80,17 @@ def test_where_the_code_is_no_snapshot_every_variable_counts(tmp_path: Path, com
     cache.keep_profile(with_env(command, ("NOTE", "1"), code=""), PROFILE)
     assert cache.profile(with_env(command, ("NOTE", "1"), code="")) == PROFILE
     assert cache.profile(with_env(command, ("NOTE", "2"), code="")) is None
+
+
+def test_code_that_was_read_is_not_read_again(command: ProfileJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks then may be in a hurry."""
+    cache = ProfileCache(Path(command.spec.workdir).parent / "state")
+    changed = with_env(command, ("WIDTH", "3"))
+    cache.read_code(changed.spec)
+
+    def read(*_: object) -> None:
+        raise AssertionError("reads it")
+
+    monkeypatch.setattr(profile_cache, "speed_variables", read)
+    cache.keep_profile(changed, PROFILE)
+    assert cache.profile(changed) == PROFILE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 
 from swell.executors.awake_clock import AwakeClock
@@ -22,6 +23,7 @@ from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.succession import Succession
+from swell.executors.controller.trials import InBackground, at_once
 from swell.executors.controller.unreached_hosts import UnreachedHosts
 from swell.executors.controller.worker_numbers import WorkerNumbers
 from swell.executors.gang.gang_settings import GangSettings
@@ -45,12 +47,14 @@ class Controller:
         protocol: int,
         time_s: Callable[[], float] = time.monotonic,
         files: FileStore | None = None,
+        in_background: InBackground = at_once,
     ) -> None:
         """
         Args:
             boot_id, protocol: told to daemons, see `Inventory`.
             time_s: a clock that never goes back.
             files: for hosts whose state folder is another one; None: there will be none.
+            in_background: does what takes long, and calls back in the thread of the controller.
         """
         self._clock = AwakeClock(time_s)
         self._files = files
@@ -61,7 +65,15 @@ class Controller:
         outbox = Outbox()
         preparing: dict[str, Preparation] = {}
         self._runs = runs = DirectedRuns(
-            state_dir, gang_settings, self.now_s, self._hear_later, hosts, gangs, outbox, preparing
+            state_dir,
+            gang_settings,
+            self.now_s,
+            self._hear_later,
+            hosts,
+            gangs,
+            outbox,
+            preparing,
+            lambda work, then: in_background(work, lambda _: self._inputs.handle(partial(then, None))),
         )
         self._reports, self._trials = runs.reports, runs.trials
         self._commands = GangCommands(hosts, gangs, runs, preparing)

@@ -18,7 +18,7 @@ from swell.executors.controller.rounds import Rounds
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import RunReports
 from swell.executors.controller.trial_devices import Machine
-from swell.executors.controller.trials import Trials
+from swell.executors.controller.trials import InBackground, Trials
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.elastic_controller import ElasticController
@@ -46,6 +46,7 @@ class DirectedRuns:
         gangs: KnownGangs,
         outbox: Outbox,
         preparing: Mapping[str, Preparation],
+        in_background: InBackground,
     ) -> None:
         """
         Args:
@@ -57,7 +58,7 @@ class DirectedRuns:
         self.by_key: dict[str, DirectedRun] = {}
         self._rounds = Rounds()
         self.reports = RunReports(now_s, hosts, self.by_key, outbox)
-        self.trials = Trials(state_dir, self, gang_settings)
+        self.trials = Trials(state_dir, self, gang_settings, in_background)
 
     def now_s(self) -> float:
         """Time of the controller's clock."""

@@ -17,8 +17,12 @@ from swell.model.command import ProfileJob
 from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.whole_files import write_whole
 
+#: Jobs of which it is remembered which of their variables count.
+MOST_REMEMBERED = 1000
+
 _GroupTable = dict[int, GroupTimes]
 _Kept = TypeVar("_Kept")
+Variables = tuple[tuple[str, str], ...]
 
 log = logging.getLogger("swell.agent")
 
@@ -29,6 +33,19 @@ class ProfileCache:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._folder = state_dir / "profiles"
+        self._variables: dict[tuple[str, Variables], Variables] = {}  #: by code and all variables
+
+    def read_code(self, spec: JobSpec) -> None:
+        """Read a job's code, which may take seconds, so that what is asked of the job later does not."""
+        self._speed_variables(spec)
+
+    def _speed_variables(self, spec: JobSpec) -> Variables:
+        key = spec.code, spec.env
+        if (known := self._variables.get(key)) is None:
+            if len(self._variables) >= MOST_REMEMBERED:
+                self._variables.clear()
+            self._variables[key] = known = speed_variables(spec, self._state_dir)
+        return known
 
     def profile(self, command: ProfileJob) -> Profile | None:
         """Stored profile of a job with the same code, arguments, batch and kind of device; else None.
@@ -108,7 +125,7 @@ class ProfileCache:
         request = (
             "" if "/" in function else function,
             spec.args,
-            speed_variables(spec, self._state_dir),
+            self._speed_variables(spec),
             spec.python,
             *((spec.image,) if spec.image else ()),
             spec.global_batch,

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from swell.executors.controller.crossing_trials import CrossingTrials
@@ -30,19 +31,37 @@ from swell.model.job import BetweenSteps, Elasticity
 #: The first in line for devices to itself waits so long, then it shares some. Most trial runs take less.
 LONGEST_WAIT_S = 10.0
 
+#: Does some work, in a thread perhaps, and then hands what came of it to the second function.
+InBackground = Callable[[Callable[[], None], Callable[[None], None]], None]
+
+
+def at_once(work: Callable[[], None], then: Callable[[None], None]) -> None:
+    """An `InBackground` without threads."""
+    work()
+    then(None)
+
+
 log = logging.getLogger("swell.agent")
 
 
 class Trials:
     """`ProfileJob`s: those that wait, those under way, and what earlier ones measured."""
 
-    def __init__(self, state_dir: Path, runner: TrialRunner, gang_settings: GangSettings) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        runner: TrialRunner,
+        gang_settings: GangSettings,
+        in_background: InBackground,
+    ) -> None:
+        self._in_background = in_background
         self._gang_settings = gang_settings
         self._runner = runner
         self._cache = ProfileCache(state_dir)
         self._crossing = CrossingTrials(runner)
         self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
         self._crossings: dict[str, CrossingTable] = {}  #: likewise, of several hosts
+        self._reading: dict[str, ProfileJob] = {}  #: by job, whose code is being read
         self._queue: deque[ProfileJob] = deque()
         self._openings = TrialOpenings(runner)
         self._begun: dict[str, RunningTrial] = {}  #: in order of arrival
@@ -53,24 +72,37 @@ class Trials:
     @property
     def jobs(self) -> tuple[str, ...]:
         """Whose trial is under way or waits."""
-        return (*self._begun, *self._openings.jobs, *(command.job_id for command in self._queue))
+        queued = (command.job_id for command in self._queue)
+        return (*self._begun, *self._openings.jobs, *queued, *self._reading)
 
     def add(self, command: ProfileJob) -> None:
         """Answered by an event, at once if it was measured before. Twice the same is once."""
         job_id = command.job_id
         is_queued = any(other.job_id == job_id for other in self._queue)
-        if is_queued or job_id in self._begun or self._openings.wants(job_id):
+        if is_queued or job_id in self._reading or job_id in self._begun or self._openings.wants(job_id):
             return
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
             self._fail(command, why, Outcome.FAILED)
-        elif not self._is_known(command):
+        else:
+            self._reading[job_id] = command
+            self._in_background(
+                partial(self._cache.read_code, command.spec), lambda _: self._enqueue(command)
+            )
+
+    def _enqueue(self, command: ProfileJob) -> None:
+        """Its code is read."""
+        if self._reading.get(command.job_id) is not command:
+            return  # it was cancelled
+        del self._reading[command.job_id]
+        if not self._is_known(command):
             self._queue.append(command)
             self.make_way()
             self.advance()
 
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
+        self._reading.pop(job_id, None)
         self._queue = deque(command for command in self._queue if command.job_id != job_id)
         self._openings.cancel(job_id)
         if (begun := self._begun.get(job_id)) is not None:
@@ -94,7 +126,8 @@ class Trials:
         hosts = run.checkpoint_dirs
         kinds = {b.kind for host in hosts for b in self._runner.machine(host).bindings.values()}
         if len(kinds) == 1 and run.spec.elasticity is Elasticity.LIVE:
-            self._cache.correct(run.spec, kinds.pop(), between, end_s)
+            correct = partial(self._cache.correct, run.spec, kinds.pop(), between, end_s)
+            self._in_background(correct, lambda _: None)
 
     def ended(self, run: DirectedRun) -> None:
         """Keep what a trial run has measured, and begin what can follow. Called at the end of every run."""

@@ -71,7 +71,12 @@ class WorkerSupervisor:
         self._background = ThreadBackground()
         files = HeadFiles(options.state_dir, options.gang_settings, self._background)
         self._controller = Controller(
-            options.state_dir, options.gang_settings, self.boot_id, PROTOCOL, files=files
+            options.state_dir,
+            options.gang_settings,
+            self.boot_id,
+            PROTOCOL,
+            files=files,
+            in_background=self._background,
         )
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(
