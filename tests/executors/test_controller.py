@@ -14,6 +14,7 @@ from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.preparation import LONGEST_SETTING_S
+from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trial_openings import MOST_OF_HOST, SLOW_S
 from swell.executors.controller.usage_reports import LONGEST_WAIT_S, TELL_EVERY_S
 from swell.executors.gang.gang_settings import GangSettings
@@ -805,7 +806,8 @@ def test_the_code_of_a_job_is_read_beside_the_controller(tmp_path: Path) -> None
     spec = make_spec(entry=str(tmp_path / "train.py"), workdir=str(tmp_path))
     wanted = ProfileJob(job_id=JOB, spec=spec, sizes=(1,), device_kind="cpu")
     other = msgspec.structs.replace(wanted, job_id="other")
-    for number, command in enumerate((wanted, wanted, other, StopGang(job_id="other", generation=1)), 1):
+    commands: list[ExecutorCommand] = [wanted, wanted, other, StopGang(job_id="other", generation=1)]
+    for number, command in enumerate(commands, 1):
         controller.perform(number, command)
     assert len(reading) == 2
     controller.attach(line, "session")

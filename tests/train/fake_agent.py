@@ -281,10 +281,13 @@ class FakeAgent:
             return [(worker, said) for worker, said in self.said if isinstance(said, kind)]
 
     def exit_status(self, worker: int) -> int | None:
+        """Waits for the end of a worker, and until its last words are heard."""
         if not any(isinstance(said, messages.Left) for by, said in self.said if by == worker):
             self._allow(UNLIMITED)
         process = self.processes[worker]
         process.join(LIMIT_S)
+        with self._news:
+            self._news.wait_for(lambda: worker not in self._lines, LIMIT_S)
         return process.exitcode
 
     def ends_or_breaks(self, worker: int, generation: int) -> bool:

@@ -52,7 +52,7 @@ class Trials:
         state_dir: Path,
         runner: TrialRunner,
         gang_settings: GangSettings,
-        in_background: InBackground,
+        in_background: InBackground = at_once,
     ) -> None:
         self._in_background = in_background
         self._gang_settings = gang_settings
