@@ -35,6 +35,7 @@ from swell.train.runtime.epoch_watch import EpochWatch
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
+from swell.train.runtime.script_end import close_script
 from swell.train.runtime.warmup import warm_up
 from swell.train.state.background_save import BackgroundSave
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
@@ -402,6 +403,7 @@ class Linked:
         self._tell_all()
         self._tell_drift()
         self._link.send(messages.Left(generation=generation))
+        close_script()
         exit_now(environ.EXIT_STOPPED)
 
     # ------------------------------------------------------------------ reports

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
 import importlib
 import os
@@ -38,6 +37,7 @@ from swell.train.runtime.fresh_check import note_script
 from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
+from swell.train.runtime.script_end import close_script
 from swell.train.runtime.script_frames import is_of_swell, is_own, place_of_error
 from swell.train.runtime.size_comparison import under_way
 from swell.train.runtime.snapshot_imports import use_snapshot
@@ -99,7 +99,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         status = 1 if link is None else _tell(link, error, text)
     if status == 0:
         status = _await_threads()
-    atexit._run_exitfuncs()
+    close_script()
     exit_now(status)
 
 
