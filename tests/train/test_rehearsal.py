@@ -37,5 +37,5 @@ def test_a_child_that_is_killed_while_it_tells_has_told_nothing(monkeypatch: pyt
 
     monkeypatch.setattr(_ResumeCheck, "_become", tell_half)
     check = object.__new__(_ResumeCheck)
-    check._end_s, check._folders = time.monotonic() + 60.0, RehearsalFolders()
+    check._end_s, check._folders, check._files = time.monotonic() + 60.0, RehearsalFolders(), []
     assert check._rehearse() is None

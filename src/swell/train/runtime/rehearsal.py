@@ -32,6 +32,7 @@ from swell.train.runtime.loop_exits import (
 )
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.trial_run import Profiling
+from swell.train.runtime.written_files import written
 from swell.train.state import codec
 from swell.train.state.script_variables import line_of_store
 from swell.wire import messages
@@ -71,27 +72,28 @@ class RehearsalResult:
     exits: list[LoopExit] = field(default_factory=list)  #: of the loop
     bests: list[BestSoFar] = field(default_factory=list)  #: that are compared in the loop
     is_early: bool = False  #: the script came to its end before `NUM_STEPS`, and did not leave `run.epochs()`
+    written: dict[str, str] = field(default_factory=dict)  #: files, with FILE:LINE where they were opened
     error: str = ""  #: the script's own
 
 
 class Rehearsal:
     """The surroundings of a run in such a process."""
 
-    rank = 0
-    num_workers = 1
     edition = -1
     is_amid_epoch = False  #: its epochs are short
 
     def __init__(
-        self, trial: Profiling, task: Task, handle: int, num_done: int, values: Mapping[str, Any]
+        self, trial: Profiling, task: Task, handle: int, num_done: int, values: Mapping[str, Any], rank: int
     ) -> None:
         """
         Args:
+            rank: what the script is told; it computes the same as rank 0.
             handle: of the file to write the story to.
             num_done: steps of the saved state that it goes on from; 0 for a whole run.
             values: of locals, to be set before the first batch.
         """
         self.device, self.seed, self.max_local_batch = trial.device, trial.seed, trial.max_local_batch
+        self.rank, self.num_workers = rank, rank + 1
         self.members = Group(self.device)  # of one, never formed
         self._terms = trial.terms
         self._task = task
@@ -187,6 +189,7 @@ class Rehearsal:
             self._tell()
 
     def _tell(self) -> NoReturn:
+        self._story.written = written()
         with os.fdopen(self._handle, "wb") as file:
             file.write(pickle.dumps(self._story))
         os._exit(0)

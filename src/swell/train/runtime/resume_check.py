@@ -45,7 +45,9 @@ from swell.train.runtime.rehearsal import (
 )
 from swell.train.runtime.rehearsal_folder import RehearsalFolders
 from swell.train.runtime.run import Run
+from swell.train.runtime.script_end import flush, open_files
 from swell.train.runtime.trial_run import Profiling
+from swell.train.runtime.written_files import begin_forked
 from swell.train.state.train_state import TrainState
 from swell.wire.findings import ScriptFinding
 
@@ -125,6 +127,8 @@ class _ResumeCheck:
         self._end_s = time.monotonic() + BUDGET_S
         self._has_epoch_ends = host.has_epoch_ends
         self._folders = RehearsalFolders()
+        self._files = open_files()
+        flush(self._files)  # or a child would write it again
         self._is_cut = False  # it took too long to try all
 
     def findings(self) -> list[ScriptFinding]:
@@ -155,6 +159,7 @@ class _ResumeCheck:
             raise _OutOfTime
         if half.model == whole.model:
             causes = self._early_causes(whole) or self._late_causes(whole, half)
+            causes += self._files_of_all(whole)
             cut = [_not_tried(f"to its end: it takes more than {BUDGET_S:g} s")] if self._is_cut else []
             return [*causes, *_of_loop(whole), *cut]
         again = self._rehearse()
@@ -234,12 +239,27 @@ class _ResumeCheck:
         per_epoch = terms.course.steps_per_epoch
         return [] if per_epoch is None else [max(1, total // per_epoch - HALF_WAY)]
 
+    def _files_of_all(self, whole: RehearsalResult) -> list[ScriptFinding]:
+        """What rank 1 writes to the same files as rank 0."""
+        if not whole.written:
+            return []
+        try:
+            other = self._rehearse(rank=1)
+        except _OutOfTime:
+            other = None
+        self._is_cut |= other is None
+        places: dict[str, list[str]] = {}
+        for path in sorted(whole.written.keys() & (other.written.keys() if other else ())):
+            places.setdefault(whole.written[path], []).append(path)
+        return [_finding_of_files(paths, place) for place, paths in [*places.items()][:MAX_TRIED]]
+
     # ------------------------------------------------------------------ processes
     def _rehearse(
         self,
         begin: SavedPoint | None = None,
         values: Mapping[str, Any] | None = None,
         limit_s: float = BUDGET_S,
+        rank: int = 0,
     ) -> RehearsalResult | None:
         """What a child tells; None if it does not in time. Raises _InChild in the child."""
         limit_s = min(limit_s, self._end_s - time.monotonic())
@@ -249,8 +269,10 @@ class _ResumeCheck:
         with tempfile.TemporaryFile() as file:
             pid = _fork()
             if pid == 0:
+                told_to = os.dup(file.fileno())
                 self._enter(folder)
-                self._become(os.dup(file.fileno()), begin, values or {}, limit_s)
+                begin_forked(self._files)
+                self._become(told_to, begin, values or {}, limit_s, rank)
                 raise _InChild
             status = _await(pid, limit_s)  # one that is killed while it tells has told a part
             self._folders.remove(folder)
@@ -267,7 +289,7 @@ class _ResumeCheck:
             os._exit(NOT_PRIVATE)
 
     def _become(
-        self, handle: int, begin: SavedPoint | None, values: Mapping[str, Any], limit_s: float
+        self, handle: int, begin: SavedPoint | None, values: Mapping[str, Any], limit_s: float, rank: int
     ) -> None:
         """This process is a child: it tells the agent nothing, and ends by itself."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -278,7 +300,7 @@ class _ResumeCheck:
         os.dup2(silence, 2)
         torch.set_num_threads(1)  # the threads that there were are the parent's
         task = self._short()
-        host = Rehearsal(self._host, task, handle, begin.num_steps if begin else 0, values)
+        host = Rehearsal(self._host, task, handle, begin.num_steps if begin else 0, values, rank)
         self._host.terms.link.send = host.hear  # type: ignore[method-assign]
         if begin is not None:
             task.state.restore(pickle.loads(begin.state))  # noqa: S301 - as above
@@ -301,8 +323,7 @@ class _ResumeCheck:
 
 
 def _fork() -> int:
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()  # or a child would write it again
+    flush([sys.stdout, sys.stderr])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the other thread is the line's, which a child does not use
         return os.fork()
@@ -413,6 +434,15 @@ def _finding_of_best(found: BestSoFar) -> ScriptFinding:
         f"run.state[{found.name!r}], with run.state.setdefault({found.name!r}, ...) before the loop"
     )
     return ScriptFinding(name="script-state", text=text, place=found.place)
+
+
+def _finding_of_files(paths: list[str], place: str) -> ScriptFinding:
+    more = f" and {len(paths) - 2} more" if paths[2:] else ""
+    text = (
+        f"each worker writes {', '.join(paths[:2])}{more}: with four workers it has each line four times, or "
+        "what the last of them wrote. Write it under `if run.is_leader:`"
+    )
+    return ScriptFinding(name="writes-files", text=text, place=place, holds=False)
 
 
 def _guess(whole: RehearsalResult) -> str:

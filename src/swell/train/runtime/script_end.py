@@ -9,6 +9,7 @@ import _io
 import atexit
 import gc
 import sys
+from typing import Any
 
 #: Writers of curves, of torch, tensorboardX and others, which keep events in memory. They are no files.
 _WRITERS = "SummaryWriter"
@@ -16,18 +17,25 @@ _WRITERS = "SummaryWriter"
 
 def close_script() -> None:
     """Call what the script has registered for its end, and write what it has not written of open files."""
-    _flush_all()  # before what may take long
+    flush(open_files())  # before what may take long
     atexit._run_exitfuncs()
-    _flush_all()
+    flush(open_files())
 
 
-def _flush_all() -> None:
-    for thing in gc.get_objects():
-        kind = type(thing)
-        if issubclass(kind, _io._IOBase) or kind.__name__ == _WRITERS:
-            try:
-                thing.flush()
-            except ValueError:
-                pass  # it is closed
-            except Exception as error:  # noqa: BLE001 - of the script's own code or a full disk; others are to be written
-                sys.stderr.write(f"{thing!r} was not written to its end: {error!r}\n")
+def open_files() -> list[Any]:
+    """Files, and what else keeps in memory what is to be written."""
+    return [
+        thing
+        for thing in gc.get_objects()
+        if issubclass(type(thing), _io._IOBase) or type(thing).__name__ == _WRITERS
+    ]
+
+
+def flush(files: list[Any]) -> None:
+    for file in files:
+        try:
+            file.flush()
+        except ValueError:
+            pass  # it is closed
+        except Exception as error:  # noqa: BLE001 - of the script's own code; others are to be written
+            sys.stderr.write(f"{file!r} was not written to its end: {error!r}\n")

@@ -1,0 +1,97 @@
+"""Which files a script opens to write to, and where, as Python tells: in a trial run.
+
+A process that only tries some steps writes nothing to files that it finds open. They are the trial run's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import sys
+import tempfile
+from functools import wraps
+from typing import Any
+
+import torch
+
+from swell.train.link.code_paths import submitted
+from swell.train.runtime.script_end import flush
+from swell.train.state.script_variables import user_frames
+from swell.wire.private_files import caches
+
+#: Absolute paths, with FILE:LINE of the script where each was opened last.
+_opened: dict[str, str] = {}
+_found_open: dict[str, str] = {}  # before this process was forked
+_here: list[str] = []  # where the script began, and where this process did
+_files: list[Any] = []  # that the script had open then
+_sinks: dict[int, str] = {}  # what is written to these instead, by their handles
+
+
+def watch() -> None:
+    """Called once, in a trial run, before its script runs."""
+    _here[:] = [os.getcwd()]
+    sys.addaudithook(_note_opened)
+    torch.save = _noted(torch.save)
+
+
+def begin_forked(files: list[Any]) -> None:
+    """Called in a process that tries some steps: only what it writes from now on counts.
+
+    Args:
+        files: that the script has open. To look for them here would copy the memory of the trial run.
+    """
+    _files[:], _here[1:] = files, [os.getcwd()]
+    for name in os.listdir("/proc/self/fd"):
+        handle = int(name)
+        try:
+            is_written = fcntl.fcntl(handle, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
+            if is_written and stat.S_ISREG(os.fstat(handle).st_mode):
+                path = os.readlink(f"/proc/self/fd/{name}")
+                sink, _ = tempfile.mkstemp()
+                os.dup2(sink, handle)
+                os.close(sink)
+                _sinks[handle] = path
+        except OSError:
+            continue  # the handle of the listing itself
+    _found_open.update(_opened)
+    _opened.clear()
+
+
+def written() -> dict[str, str]:
+    """Files that this process has opened or written to since, but for caches, as seen from where it began."""
+    flush(_files)
+    grown = [path for handle, path in _sinks.items() if os.fstat(handle).st_size]
+    found = {path: _found_open.get(path, "") for path in grown} | _opened
+    left_out = (*(f"{path}/" for path in caches()), f"{tempfile.gettempdir()}/torchinductor", "/proc/")
+    return {
+        path.removeprefix(f"{_here[0]}/").removeprefix(f"{_here[1]}/"): place
+        for path, place in found.items()
+        if not path.startswith(left_out) and os.path.dirname(path) not in ("/dev", "/dev/shm")  # noqa: S108
+    }
+
+
+def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_ACCMODE != os.O_RDONLY:
+        _note(arguments[0])
+
+
+def _note(path: Any) -> None:
+    if not isinstance(path, str | bytes | os.PathLike):
+        return
+    frame = next(user_frames(sys._getframe(2)), None)
+    if frame is not None:
+        _opened[os.path.abspath(os.fsdecode(path))] = (
+            f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
+        )
+
+
+def _noted(save: Any) -> Any:
+    """torch writes to a path by itself."""
+
+    @wraps(save)
+    def noted(thing: Any, f: Any, *more: Any, **named: Any) -> Any:
+        _note(f)
+        return save(thing, f, *more, **named)
+
+    return noted
