@@ -28,9 +28,10 @@ from tests.policies.test_laws import every_policy, same
 from swell.model.snapshot import BEST_EFFORT, STRICT, Snapshot
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
-from swell.policies.registry import new_policy
+from swell.policies.registry import POLICIES, new_policy
 
 fewer = settings(max_examples=share_of_examples(0.25))
+BFTRAINERS = ("bftrainer", "bftrainer_corrected")
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 #: Of these the jobs with the highest priority hold devices, as far as leases allow and no deadline counts.
 SERVING = ("chronus", "edf", "elasticflow", "fifo", "gandiva", "srtf", "themis", "tiresias")
@@ -47,6 +48,36 @@ def with_priority(view: Snapshot, priority: int) -> Snapshot:
 @given(view=snapshots(opens_batches=True), priority=pick(-1000, -1, 1, 1000))
 def test_one_priority_for_all_is_none(policy: Policy, view: Snapshot, priority: int) -> None:
     assert same(policy.decide(with_priority(view, priority)), policy.decide(with_priority(view, 0)))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *(make() for make in POLICIES.values()),
+        *(new_policy(name, {"max_trainers": num}) for name in BFTRAINERS for num in (1, 2)),
+    ],
+    ids=lambda policy: f"{policy.name}-{getattr(policy, 'max_trainers', '')}".rstrip("-"),
+)
+@fewer
+@given(view=snapshots(opens_batches=True), which=st.integers(0, 100), more=st.integers(1, 3))
+def test_more_priority_never_means_less_and_nothing_that_decides_is_no_number(
+    policy: Policy, view: Snapshot, which: int, more: int
+) -> None:
+    """Now: what a promise is planned to have may be more and begin later."""
+    row = which % max(view.num_jobs, 1)
+    priority = view.priority + more * (np.arange(view.num_jobs) == row)
+    with np.errstate(invalid="raise"):
+        before, after = policy.decide(view), policy.decide(replace(view, priority=priority, index=None))
+    assert not np.isnan(after.finish_s).any()
+    rates = [view.rates_at(answer.workers)[row : row + 1] for answer in (before, after)]
+    assert policy.makes_promises or (rates[1] >= rates[0]).all()
+
+
+@pytest.mark.parametrize("name", BFTRAINERS)
+def test_of_more_jobs_than_may_train_the_one_with_the_highest_priority_does(name: str) -> None:
+    jobs = [best_effort(one, LINEAR, 1000, priority=int(one == "b")) for one in "abc"]
+    answer = new_policy(name, {"max_trainers": 1}).decide(snapshot(jobs, 4))
+    assert answer.workers.tolist() == [0, 4, 0]
 
 
 @every_policy

@@ -199,12 +199,16 @@ class BFTrainer(Policy):
 
 
 def _preferring(snapshot: Snapshot, value: FloatArray) -> FloatArray:
-    """(O,) values, by up to a millionth higher for jobs of higher priority, which so win ties."""
+    """(O,) values, by up to a millionth higher for jobs of higher priority, which so win ties.
+
+    Those of jobs that are no trainers stay -inf.
+    """
     if not snapshot.priority.any():
         return value
     levels, rank = np.unique(snapshot.priority, return_inverse=True)
     share = TIE_SHARE * rank / len(levels)
-    preferred: FloatArray = value + share[snapshot.options.rows] * np.abs(value)
+    finite = np.where(np.isinf(value), 0.0, value)
+    preferred: FloatArray = value + share[snapshot.options.rows] * np.abs(finite)
     return preferred
 
 
