@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import pick, share_of_examples
 from tests.policies.shared_cores import Learner, exponential, share_cores
-from tests.policies.snapshots import CURVES, Job, best_effort, snapshot, snapshots, strict
+from tests.policies.snapshots import CURVES, Job, best_effort, snapshot, snapshots, soft, strict
 from tests.policies.test_laws import same
 
 from swell.arrays import FloatArray
@@ -48,11 +48,19 @@ def test_jobs_that_share_too_few_cores_have_the_parts_that_flowcon_fit_gives(cor
     num_devices=st.integers(1, 16),
     num_whole=st.integers(1, 16),
     gains_by=st.sampled_from(sorted(GAINS)),
+    deadlines=st.lists(st.sampled_from([None, 5.0, 40.0, 1000.0]), min_size=6, max_size=6),
 )
 def test_all_jobs_start_before_any_grows_and_none_grows_beyond_the_cores(
-    sizes: list[dict[int, float]], num_devices: int, num_whole: int, gains_by: str
+    sizes: list[dict[int, float]],
+    num_devices: int,
+    num_whole: int,
+    gains_by: str,
+    deadlines: list[float | None],
 ) -> None:
-    jobs = [best_effort(f"j{row}", rates, 100) for row, rates in enumerate(sizes)]
+    jobs = [
+        best_effort(f"j{row}", rates, 100) if due is None else soft(f"j{row}", rates, 100, due)
+        for row, (rates, due) in enumerate(zip(sizes, deadlines, strict=False))
+    ]
     view = snapshot(jobs, num_devices, num_whole=num_whole)
     answer = Unified(gains_by=gains_by).decide(view)
     if num_whole >= num_devices:
@@ -62,6 +70,7 @@ def test_all_jobs_start_before_any_grows_and_none_grows_beyond_the_cores(
     has = answer.workers * view.devices_per_worker
     if (has > least).any():
         assert (has > 0).all() and has.sum() <= num_whole
+        assert max(has[has > least]) <= num_whole
     elif least.sum() <= num_devices:
         assert (has > 0).all()
     assert answer.share is not None
@@ -231,3 +240,12 @@ def test_a_job_that_waits_is_told_what_comes_before_it() -> None:
     answer = Unified(gains_by="samples").decide(snapshot(jobs, 1))
     told = answer.account.reason(0).text
     assert told.startswith("waits: promises and jobs with more samples a second for each device come first")
+
+
+def test_soft_jobs_alone_grow_no_further_than_the_cores() -> None:
+    """Two gangs of four would share two cores, where one of two has them for itself."""
+    jobs = [soft(one, {1: 1.0, 2: 2.0, 4: 4.0}, 1000, deadline=400.0) for one in "ab"]
+    answer = Unified().decide(snapshot(jobs, 8, num_whole=2))
+    assert answer.workers.tolist() == [1, 1] and answer.share is not None
+    [alone] = Unified().decide(snapshot(jobs[:1], 8, num_whole=2)).workers.tolist()
+    assert alone == 2

@@ -44,6 +44,7 @@ class Ranking(NamedTuple):
     told: str = "jobs that end sooner"
     reach: int = 1  #: levels that a job may go up at once
     most: int | None = None  #: devices that all have together, beyond which no job grows; None: all there are
+    widest: int | None = None  #: devices of the largest gang that a job grows to; None: any
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,11 @@ def _wished(
     if left <= 0:
         return level
     soft, is_running = queue.soft, snapshot.held_workers > 0
-    if len(soft):
-        give(soft, np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft])))
+    planned = np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft]))
+    if ranking.widest is not None:
+        is_level = np.arange(levels.highest) < planned[:, None]
+        planned = np.minimum(planned, 1) + (is_level & (levels.devices[soft] <= ranking.widest))[:, 1:].sum(1)
+    give(soft, planned if ranking.most is None else np.minimum(planned, 1))
     running = np.concatenate([queue.promised[is_running[queue.promised]], soft[is_running[soft]]])
     give(np.concatenate([running, ranking.first]), 1)
     limits, worth = num_levels.copy(), ranking.worth * snapshot.relative_weight[:, None]
@@ -138,6 +142,8 @@ def _wished(
     beyond = 0 if ranking.most is None else max(snapshot.num_devices - ranking.most, 0)
     left = max(left - beyond, 0)
     own_left = min(own_left, left)
+    if ranking.most is not None:
+        give(soft, planned)
     for late in (NONE, queue.late):  # a job that will be late anyway takes nothing that others can use
         give(late, 1)
         limits[late] = num_levels[late]

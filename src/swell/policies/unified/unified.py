@@ -82,21 +82,30 @@ class Unified(ElasticFlow):
 
     def _ranking(self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue) -> Ranking:
         rows = queue.best_effort[levels.num[queue.best_effort] > 0]
-        if not len(rows):
-            return by_savings(levels, promises, queue)
+        if len(rows):
+            ranking = self._by_gain(snapshot, levels, promises, queue, rows)
+        else:
+            ranking = by_savings(levels, promises, queue)
+        whole = _whole_cores(snapshot)
+        if whole is None:
+            return ranking
+        # A gang with more workers than a node has cores would wait for them.
+        widest = int(whole.max(initial=0))
+        ranking.worth[:, 1:][levels.devices > widest] = 0.0
+        first = np.concatenate([queue.soft, queue.best_effort, queue.late])
+        return ranking._replace(first=first, reach=levels.highest, most=int(whole.sum()), widest=widest)
+
+    def _by_gain(
+        self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, rows: IntArray
+    ) -> Ranking:
+        """What jobs without a deadline, `rows`, gain beside the others."""
         gain, priority = GAINS[self.gains_by], snapshot.priority[rows]
         price = savings(levels, np.maximum(promises.plans.top, queue.plans.top))
         price[rows] *= gain.factors(snapshot, levels, rows)
         worth = levels.worth(price)
         charge_changes(worth, price, snapshot, levels, rows)
         first = rows if gain.starts_first else rows[priority > priority.min()]
-        whole = _whole_cores(snapshot)
-        if whole is None:
-            return Ranking(worth, first, gain.told, reach=levels.highest)
-        # A gang with more workers than a node has cores would wait for them.
-        worth[:, 1:][levels.devices > whole.max(initial=0)] = 0.0
-        first = np.concatenate([queue.best_effort, queue.late])
-        return Ranking(worth, first, gain.told, levels.highest, most=int(whole.sum()))
+        return Ranking(worth, first, gain.told, reach=levels.highest)
 
 
 def _whole_cores(snapshot: Snapshot) -> IntArray | None:
