@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from tests.core.fakes import Watching, core_of, node, spec
 
 from swell.core.core import Core
+from swell.core.snapshot_columns import tenant_since_s
 from swell.core.tenants import MEMORY_S, Tenants
 from swell.model.coding import decoder, encode
 from swell.model.event import CancelRequested, JobSubmitted, NodeJoined
 from swell.model.job import Elasticity
+from swell.policies.elasticflow.demand import NOBODY, still_its
 
 JOBS = {"a1": "a", "b": "b", "no tenant's": "", "a2": "a"}
 OLD_STATE = Path(__file__).parent / "states" / "before-resize-log.json"
@@ -40,12 +42,35 @@ def test_who_has_jobs_has_a_number_of_their_own_and_the_others_for_a_day(
         else:
             there.add(name)
             left_s.pop(name, None)
-            code = tenants.join(name)
+            code = tenants.join(name, now_s)
             assert name not in known or code == codes[name]
             codes[name] = code
         numbers = list(tenants.codes.values())
         assert len(set(numbers)) == len(numbers) and max(numbers) <= len("abcde")
         assert decoder(Tenants).decode(encode(tenants)) == tenants
+
+
+@given(visits)
+def test_what_is_remembered_of_a_tenant_by_its_number_is_of_no_later_one(
+    steps: list[tuple[str, float]],
+) -> None:
+    tenants, there, now_s = Tenants(), set[str](), 0.0
+    remembered: list[tuple[int, float, str]] = []
+    for name, wait_s in steps:
+        now_s += wait_s + 1.0
+        tenants.forget(now_s)
+        if name in there:
+            there.remove(name)
+            tenants.leave(name, now_s)
+        else:
+            there.add(name)
+            remembered.append((tenants.join(name, now_s), now_s, name))
+        since_s = tenant_since_s(decoder(Tenants).decode(encode(tenants)))
+        for code, came_s, whose in remembered:
+            if still_its(code, came_s, since_s) != NOBODY:
+                assert tenants.codes[whose] == code
+            else:
+                assert whose not in tenants.codes or tenants.since_s[whose] > came_s
 
 
 @given(st.integers(1, 50))
@@ -54,7 +79,7 @@ def test_numbers_are_used_again(num: int) -> None:
     for number in range(num):
         at_s = 2.0 * MEMORY_S * number
         tenants.forget(at_s)
-        assert tenants.join(f"tenant-{number}") == 0
+        assert tenants.join(f"tenant-{number}", at_s) == 0
         tenants.leave(f"tenant-{number}", at_s)
 
 

@@ -25,7 +25,7 @@ from swell.core.ports import Belief, Decides
 from swell.core.reclaims import Reclaims
 from swell.core.record import JobRecord
 from swell.core.replan import Need, Replan
-from swell.core.snapshot_columns import quota_devices
+from swell.core.snapshot_columns import quota_devices, tenant_since_s
 from swell.core.state import HeadState, Words
 from swell.core.table import BorrowedDevices
 from swell.core.throughput import throughput_of
@@ -483,6 +483,7 @@ class Core:
                 state.reclaims.per_node_s(state.now_s),
             ),
             quota_devices(state.quotas, state.tenants.codes, usable.num_devices),
+            tenant_since_s(state.tenants) if state.quotas else None,
             usable.cluster.owned_widths,
             self._settings.checkpoint_interval_s,
             self._settings.unheard_s,

@@ -11,6 +11,7 @@ from swell.arrays import BoolArray, FloatArray, IntArray, read_only
 from swell.checkpoint_interval import DEFAULT_S
 from swell.compiled import suited
 from swell.core.costs import ChangeCosts
+from swell.core.tenants import Tenants
 from swell.model.options import Options
 from swell.model.quota import NO_QUOTA, Quotas
 
@@ -68,6 +69,14 @@ def as_written(rows: Rows) -> WrittenColumns:
         "is_promised": read_only(ints["is_promised"] != 0),
         "is_undecided": read_only(ints["is_undecided"] != 0),
     }
+
+
+def tenant_since_s(tenants: Tenants) -> FloatArray:
+    """(T,) by number, since when its tenant has had it; -inf: for ever, as far as is known, inf: none has it."""
+    since_s = np.full(max(tenants.codes.values(), default=-1) + 1, np.inf)
+    for name, code in tenants.codes.items():
+        since_s[code] = tenants.since_s.get(name, -np.inf)
+    return read_only(since_s)
 
 
 def quota_devices(quotas: Quotas, codes: Mapping[str, int], num_devices: int) -> IntArray | None:

@@ -203,7 +203,7 @@ class HeadState(KeptState, kw_only=True):
     def adopt(self, record: JobRecord) -> None:
         """A job that another kind has given away is one of this one."""
         record.is_leaving = False
-        record.tenant = self.tenants.join(record.spec.tenant)
+        record.tenant = self.tenants.join(record.spec.tenant, record.submitted_s)
         if record.spec.elasticity is Elasticity.RESTART:
             record.learn_length(None)
         self.records[record.id] = record
@@ -574,7 +574,7 @@ def _tenants_of(records: list[JobRecord]) -> Tenants:
     """Number the tenants of these jobs, for a state that was saved by a version without tenants."""
     tenants = Tenants()
     for record in records:
-        record.tenant = tenants.join(record.spec.tenant)
+        record.tenant = tenants.join(record.spec.tenant, record.submitted_s)
     return tenants
 
 

@@ -17,17 +17,20 @@ class Tenants(msgspec.Struct, kw_only=True):
     codes: dict[str, int] = {}
     num_jobs: dict[str, int] = {}  #: of those that have any
     left_s: dict[str, float] = {}  #: when the others had their last one, in order
+    #: Since when each has had its number; another tenant may have had it before. None of one of long ago.
+    since_s: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def join(self, name: str) -> int:
-        """One more job of this tenant; returns its number, the lowest that is free if it has none."""
+    def join(self, name: str, at_s: float) -> int:
+        """A job of this tenant has come then. Returns its number: the lowest that is free if it has none."""
         self.left_s.pop(name, None)
         self.num_jobs[name] = self.num_jobs.get(name, 0) + 1
         if name not in self.codes:
             taken = set(self.codes.values())
             self.codes[name] = next(code for code in range(len(taken) + 1) if code not in taken)
+            self.since_s[name] = at_s
         return self.codes[name]
 
     def leave(self, name: str, at_s: float) -> None:
@@ -44,3 +47,4 @@ class Tenants(msgspec.Struct, kw_only=True):
             if now_s - at_s <= MEMORY_S:
                 return
             del self.left_s[name], self.codes[name]
+            self.since_s.pop(name, None)
