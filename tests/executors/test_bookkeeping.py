@@ -18,7 +18,7 @@ from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.gang.progress import fold, steps_report
+from swell.executors.gang.progress import steps_report
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.run import HostedRun
@@ -30,6 +30,7 @@ from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, Outcome, StepsReported
 from swell.model.job import Elasticity
 from swell.model.node import Node
+from swell.model.report_folding import fold
 from swell.wire.messages import Progress, Regroup
 
 

@@ -9,7 +9,10 @@ from tests.live.parts import PROFILE, spec
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import MOST_WAIT_S, TURNS_OF_A_WAIT, Inbox, fold_reports
 from swell.model.event import AnyEvent, GangResized, JobProfiled, JobSubmitted, StepsReported, Woke
+from swell.model.halving import MetricValue
+from swell.model.job import BetweenSteps
 from swell.model.usage import GangUsage
+from swell.tally import Tally
 
 
 def report(job: str, generation: int, steps: int, **changes: object) -> StepsReported:
@@ -43,6 +46,31 @@ def test_folding_drops_no_other_event_and_keeps_their_order(events: list[AnyEven
         return [event for event in of if not isinstance(event, StepsReported)]
 
     assert others(fold_reports(events)) == others(events)
+
+
+#: Every field of a report that may be absent: what only the first of two reports says of it is kept.
+SAID = {
+    "step_s": 0.5,
+    "loss": 2.0,
+    "metrics": {"accuracy": 0.5},
+    "pause_s": 0.25,
+    "between": BetweenSteps(time_s=1.0, num_steps=5),
+    "noise_scale": 7.0,
+    "save_s": 0.125,
+    "usage": GangUsage(cpu_s=1.0),
+    "evaluation": MetricValue(steps=3, value=0.5),
+    "curves": {"loss": Tally(1, 1, 2, 1, 0, 1.0, 1.0, 1.0, 1.0)},
+    "mark": 3,
+}
+
+
+def test_what_only_the_first_report_says_is_kept_whatever_it_is() -> None:
+    whose = {"job_id", "at_s", "generation", "steps", "num_workers", "global_batch", "is_again"}
+    assert SAID.keys() == set(StepsReported.__struct_fields__) - whose, "each field that a fold may lose"
+    for name, value in SAID.items():
+        [folded] = fold_reports([report("a", 1, 4, **{name: value}), report("a", 1, 8)])
+        assert isinstance(folded, StepsReported) and folded.steps == 8
+        assert getattr(folded, name) == value, name
 
 
 @given(EVENTS)

@@ -6,12 +6,10 @@ import threading
 from collections.abc import Iterable
 from concurrent.futures import Future
 
-import msgspec
-
 from swell.live.clock import HeadClock
 from swell.model.errors import Unavailable
 from swell.model.event import AnyEvent, Event, JobEvent, JobProfiled, JobSubmitted, StepsReported
-from swell.tally import plus
+from swell.model.report_folding import can_fold, fold
 
 #: Progress alone wakes the head at most so often: the journal stays small.
 REPORTS_WAIT_S = 1.0
@@ -164,8 +162,8 @@ def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
             continue
         place = latest.get(event.job_id)
         earlier = folded[place] if place is not None else None
-        if place is not None and isinstance(earlier, StepsReported) and _is_same_gang(earlier, event):
-            folded[place] = _merge(earlier, event)
+        if place is not None and isinstance(earlier, StepsReported) and can_fold(earlier, event):
+            folded[place] = fold(earlier, event)
         else:
             latest[event.job_id] = len(folded)
             folded.append(event)
@@ -175,33 +173,3 @@ def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
 def _is_first(report: StepsReported) -> bool:
     """Whether the report is of the first step that a gang makes at its size."""
     return report.brings_steps and report.step_s is None and report.loss is not None
-
-
-def _is_same_gang(earlier: StepsReported, later: StepsReported) -> bool:
-    """One that tells curves again stands for itself: it replaces what was told before."""
-    if earlier.is_again or later.is_again:
-        return False
-    if earlier.brings_steps and later.brings_steps:
-        return _gang_of(earlier) == _gang_of(later)
-    return earlier.generation == later.generation
-
-
-def _gang_of(report: StepsReported) -> tuple[int, int, int | None]:
-    return report.generation, report.num_workers, report.global_batch
-
-
-def _merge(earlier: StepsReported, later: StepsReported) -> StepsReported:
-    pauses_s = [pause_s for pause_s in (earlier.pause_s, later.pause_s) if pause_s is not None]
-    return msgspec.structs.replace(
-        earlier if earlier.brings_steps and not later.brings_steps else later,  # of when its steps were made
-        step_s=earlier.step_s if later.step_s is None else later.step_s,
-        loss=earlier.loss if later.loss is None else later.loss,
-        metrics={**earlier.metrics, **later.metrics},
-        between=earlier.between.plus(later.between) if earlier.between else later.between,
-        pause_s=sum(pauses_s) if pauses_s else None,
-        save_s=earlier.save_s if later.save_s is None else later.save_s,
-        noise_scale=earlier.noise_scale if later.noise_scale is None else later.noise_scale,
-        usage=later.usage or earlier.usage,
-        curves=plus(earlier.curves, later.curves),
-        mark=earlier.mark or later.mark,
-    )

@@ -7,9 +7,9 @@ from typing import Protocol
 import msgspec
 
 from swell.executors.controller.protocol import EventTold
-from swell.executors.gang.progress import can_fold, fold
 from swell.executors.retransmission import RetransmissionQueue
 from swell.model.event import AnyEvent, GangEnded, GangSuspended, JobEvent, StepsReported
+from swell.model.report_folding import can_fold, fold
 
 
 class DaemonLine(Protocol):
