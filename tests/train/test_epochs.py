@@ -154,6 +154,17 @@ def test_an_epoch_that_is_left_and_would_come_again_is_refused(
     assert training.run.steps == 3
 
 
+def test_a_look_at_the_first_batch_leaves_the_epoch_whole() -> None:
+    training = Training(Staged())
+    for _ in training.run.epochs():
+        for _ in training.run.batches():
+            break
+        training.epoch()
+        if training.run.epoch == 2:
+            break
+    assert training.run.steps == 12
+
+
 def test_a_loop_within_a_loop_is_refused() -> None:
     training = Training(Staged())
     with pytest.raises(train.LoopError, match="was left before its last batch"):

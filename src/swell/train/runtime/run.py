@@ -66,6 +66,7 @@ class Run:
         self._is_weighted: bool | None = None  # the passes of the step under way; None before the first
         self._has_stepped = False
         self._is_within = False  # the loop over batches
+        self._has_trained = False  # in that loop: a look at a batch is no training
         self._looped_epoch: int | None = (
             None  # whose loop over batches has begun, and has not come to its end
         )
@@ -241,6 +242,7 @@ class Run:
             self._task.state.check_schedulers()
             self._feed.begin_epoch()
             self._looped_epoch = self._task.state.entered_epoch = epoch
+            self._has_trained = False
             self._task.state.forms.begin_epoch(sys._getframe(1))
         try:
             while not self.should_stop() and self.epoch == epoch:
@@ -259,7 +261,8 @@ class Run:
 
     def _check_left(self) -> None:
         """Raises EpochLeft, if the script goes on though it has left its loop over the epoch's batches."""
-        if self._looped_epoch == self.epoch and not self.should_stop() and self._host.is_amid_epoch:
+        is_left = self._looped_epoch == self.epoch and self._has_trained and not self.should_stop()
+        if is_left and self._host.is_amid_epoch:
             raise EpochLeft(
                 f"the loop over run.batches() of epoch {self.epoch} was left before its last batch, and "
                 "training goes on; all epochs have the same steps, and this one would go on with the batches "
@@ -309,7 +312,7 @@ class Run:
             LossNotFinite: the loss is no number, and the script or the job says to stop then.
         """
         self._check_call(optimizer)
-        own_loss = mean_of(loss)
+        own_loss, self._has_trained = mean_of(loss), True
         self._has_drawn = self._begun is not None and has_drawn_since(self._begun)
         share, part, is_last = self._end_pass(weight)
         if not is_last:
