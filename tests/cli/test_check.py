@@ -123,11 +123,17 @@ def test_a_check_leaves_the_folder_as_it_is_and_copies_no_large_file(
 
 @pytest.mark.slow
 def test_a_script_that_fails_is_shown_with_its_error(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("raise ArithmeticError('a mistake of its own')\n")
+    (tmp_path / "train.py").write_text("import swell; raise ArithmeticError('a mistake of its own')\n")
     done = run_swell("check", "--devices", "cpu", tmp_path / "train.py")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()  # of its only frame a traceback would say no more
     assert line.endswith("was not checked: ArithmeticError: a mistake of its own (train.py:1)")
+
+
+def test_a_script_that_never_calls_swell_is_told_at_once(check: Run, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import time\ntime.sleep(600)\n")
+    done = check(tmp_path / "train.py")
+    assert (done.returncode, "never calls swell.train.elastic" in done.stderr) == (2, True), done
 
 
 def test_a_folder_is_no_script(tmp_path: Path) -> None:

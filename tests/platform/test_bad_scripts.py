@@ -26,7 +26,7 @@ EPOCHS_ALONE = 14
 
 def test_a_script_that_dies_on_import_fails_its_submission(swell: Program, tmp_path: Path) -> None:
     script = tmp_path / "torn.py"
-    script.write_text("import json\njson.loads('{')\n")
+    script.write_text("import json, swell\njson.loads('{')\n")
     strict = swell(*submission(tmp_path, "--steps", 10, "--deadline", "now+1m", script=script))
     assert strict.returncode == 1
     assert "failed: json.decoder.JSONDecodeError: Expecting property name" in strict.stdout
@@ -37,9 +37,27 @@ def test_a_script_that_dies_on_import_fails_its_submission(swell: Program, tmp_p
         assert "JSONDecodeError" in told
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import torch\nfor x in range(3):\nprint(x)\n", "line 3: expected an indented block"),
+        ("import torch\nprint('a loop of its own')\n", "never calls swell.train.elastic"),
+    ],
+)
+def test_what_a_scripts_text_tells_needs_no_trial_run(
+    swell: Program, tmp_path: Path, text: str, told: str
+) -> None:
+    script = tmp_path / "plain.py"
+    script.write_text(text)
+    before = len(swell.json("jobs"))
+    refused = swell(*submission(tmp_path, "--steps", 10, script=script))
+    assert (refused.returncode, told in refused.stderr) == (2, True), refused
+    assert len(swell.json("jobs")) == before
+
+
 def test_a_script_that_never_calls_elastic_is_told_to(swell: Program, tmp_path: Path) -> None:
     script = tmp_path / "plain.py"
-    script.write_text("print('a loop of its own')\n")
+    script.write_text("import swell\nprint('a loop of its own')\n")
     # Its submission fails with its trial run.
     job = job_id(swell(*submission(tmp_path, "--steps", 10, script=script)).stdout)
     swell.await_end(job, "failed")
@@ -135,7 +153,7 @@ def test_a_loss_that_is_no_number_is_told_and_ends_a_job_that_asks_for_it(
 
 def test_jobs_are_called_off_in_every_state(swell: Program, tmp_path: Path) -> None:
     script = tmp_path / "slow.py"
-    script.write_text("import time\nprint('asleep')\ntime.sleep(300)\n")
+    script.write_text("import swell, time\nprint('asleep')\ntime.sleep(300)\n")
     running_dir = tmp_path / "running"
     running_dir.mkdir()
     running = swell.submit(running_dir, "--steps", 100_000, "--workers", 4)

@@ -96,7 +96,7 @@ def test_too_much_code_is_refused_before_there_is_a_job(swell: Program, tmp_path
     (tmp_path / "data").mkdir()
     for number in range(10_001):
         (tmp_path / "data" / str(number)).touch()
-    (tmp_path / "train.py").touch()
+    (tmp_path / "train.py").write_text("import swell\n")
     words = submission(tmp_path, "--steps", 1, script=tmp_path / "train.py")
     refused = swell(*words)
     assert refused.returncode != 0

@@ -183,7 +183,7 @@ def test_a_script_that_exits_in_its_loop_is_told_what_it_did(
 @pytest.mark.slow
 def test_a_script_that_exits_before_its_loop_is_told_so(swell: Program, tmp_path: Path) -> None:
     script = tmp_path / "usage.py"
-    script.write_text("import sys\nsys.exit('give me data')\n")
+    script.write_text("import swell, sys\nsys.exit('give me data')\n")
     job = job_id(swell(*submission(tmp_path, "--steps", 10, script=script)).stdout)
     message = swell.await_end(job, "failed").message
     assert re.search(r"ended with exit status 1 before it called swell.train.elastic: give me data$", message)

@@ -14,9 +14,10 @@ import msgspec
 
 from swell import __version__
 from swell.api.fields import InvalidField
+from swell.api.script_source import check_source
 from swell.api.submission import Submission
 from swell.model.errors import InvalidJob, Unwritable
-from swell.model.job import CodeSource, JobSpec
+from swell.model.job import CodeSource, Elasticity, JobSpec
 from swell.store.code_files import CodeLimits, TooMuchCode
 from swell.store.code_store import CodeStore
 from swell.store.folder import StateFolder
@@ -49,10 +50,14 @@ class Intake:
         """The request with its code as it is now.
 
         Raises:
-            InvalidJob: its code cannot be kept, or its interpreter cannot train.
+            InvalidJob: its script cannot run, its code cannot be kept, or its interpreter cannot train.
             Unwritable: its code cannot be kept, for the disk is full.
         """
         self._check_interpreter(spec)
+        if submission.script is not None and not (
+            spec.python or spec.image
+        ):  # others may have another Python
+            check_source(spec.entry, spec.elasticity is Elasticity.LIVE)
         if submission.code is CodeSource.LIVE:
             return spec
         script = spec.entry if submission.script is not None else None

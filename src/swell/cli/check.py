@@ -43,6 +43,7 @@ def check(
     would not be limited to one worker; 1: it would be, or the script failed.
     """
     from swell.api import fields
+    from swell.api.script_source import check_source
     from swell.executors.local.devices import DeviceError, parse_devices
     from swell.executors.local.script_check import check_script
 
@@ -51,7 +52,7 @@ def check(
     except (DeviceError, ValueError) as error:
         raise InvalidInput(f"--devices: {error}") from error
     if not fields.ENTRY.fullmatch(script) or os.path.isfile(script):
-        fields.entry(os.path.abspath(script), None)  # tells what is no file
+        check_source(fields.entry(os.path.abspath(script), None), is_live=True)
     checked = check_script(script, arguments or [], next(iter(node.bindings.values())))
     if json:
         print_json(checked)
