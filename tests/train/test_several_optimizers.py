@@ -284,3 +284,15 @@ def test_a_trial_run_compares_sizes_between_two_steps_of_one_batch(script: str, 
         assert not agent.all_said(messages.Failed), agent.logs()
     finally:
         agent.close()
+
+
+def test_an_epoch_that_is_left_and_would_come_again_is_refused() -> None:
+    problem = Problem()
+    run = problem.begin()
+    with pytest.raises(LoopError, match="was left before its last batch"):
+        for _ in run.epochs():
+            for number, (x,) in enumerate(run.batches()):
+                problem.step_d(run, x)
+                problem.step_g(run, x)
+                if number == 1:
+                    break

@@ -78,7 +78,7 @@ class AlternatingRun(Run):
         chosen, own_loss = self._optimizers.check(optimizer), mean_of(loss)
         if self._watch.made:
             self._watch.check_made()
-        self._has_stepped = False
+        self._has_stepped, self._has_trained = False, True
         if self._is_lost or self._is_stopped:
             return own_loss
         (share, part), self._is_weighted = self._out, None
