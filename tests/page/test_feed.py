@@ -584,11 +584,15 @@ def test_a_change_is_one_line() -> None:
     why = "has 2 workers: minimum 1, plus 1 to finish 59 s sooner"
     other = ("b", Story(at_s=1.0, code="boosted", text=why))
     stories = [
-        at(1.0, "boosted", why),
+        at(0.5, "profiled", "has 400 steps to do"),
+        at(1.0, "boosted", f"{why}; expected to end in 58 s"),
         other,
-        at(1.0, "decided", f"is to go from 4 to 2 workers: {why}"),
+        at(1.0, "decided", f"is to go from 4 to 2 workers: {why}; expected to end in 58 s"),
         at(2.0, "resized", "went from 4 to 2 workers at step 43"),
         at(3.0, "checkpoints", "is saved every 6 min"),
-        at(4.0, "boosted", why),
+        at(4.0, "boosted", f"{why}; expected to end in 49 s"),
+        at(5.0, "sharing", "has 2 workers, its minimum"),
     ]
-    assert changes_only(stories) == [other, stories[2], stories[5]]
+    shown = [stories[0], other, stories[3], stories[7]]
+    assert changes_only(stories) == shown
+    assert changes_only(stories[6:], {"a": stories[3][1].text}) == shown[3:]

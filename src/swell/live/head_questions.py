@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from swell.live.inbox import Inbox
 from swell.model.errors import Unavailable
+from swell.model.lengths import span
 
 #: The head's state is handed out between two of its turns, which take milliseconds.
 STATE_TIMEOUT_S = 10.0
@@ -42,8 +43,8 @@ class HeadQuestions:
             return asked.result(STATE_TIMEOUT_S)
         except TimeoutError:
             raise Unavailable(
-                f"the scheduler was busy for {STATE_TIMEOUT_S:g} s and did not answer; nothing was changed: "
-                "ask again"
+                f"the scheduler was busy for {span(STATE_TIMEOUT_S)} and did not answer; nothing was "
+                "changed: ask again"
             ) from None
 
     def answer_all(self) -> None:

@@ -250,9 +250,10 @@ class PageFeed:
         return thinned([value for value in series[0].mean if value is not None]) if series else ()
 
     def _take_stories(self, found: BoardChanges, delta: dict[str, Any]) -> None:
+        before = {row.job_id: row.text for row in self._stories}
         told = [
             story_row(job_id, story, row.name if (row := self._rows.get(job_id)) else job_id)
-            for job_id, story in changes_only(found.stories)[-MAX_STORIES:]
+            for job_id, story in changes_only(found.stories, before)[-MAX_STORIES:]
         ]
         if told:
             self._stories.extend(told)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from swell.live.tenant_devices import TenantDevices
 from swell.model.view import ClusterView, LostNode, NodeView, Story
+from swell.policies.wording import without_expectation
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,22 +113,30 @@ def story_row(job_id: str, story: Story, name: str) -> StoryRow:
 NO_CHANGE = frozenset({"checkpoints", "resized", "started"})
 
 
-def changes_only(stories: Iterable[tuple[str, Story]]) -> list[tuple[str, Story]]:
+def changes_only(
+    stories: Iterable[tuple[str, Story]], before: Mapping[str, str] = MappingProxyType({})
+) -> list[tuple[str, Story]]:
     """Return one line a change: without those of NO_CHANGE, and without a reason that its decision repeats.
 
     `swell explain` shows all lines.
+
+    Args:
+        before: the text of the last line of each job before these.
     """
     found: list[tuple[str, Story]] = []
-    decided: dict[str, Story] = {}
-    for job_id, story in reversed([*stories]):
-        later = decided.get(job_id)
-        if story.code == "decided":
-            decided[job_id] = story
-        elif later is not None and later.at_s == story.at_s and later.text.endswith(story.text):
+    latest: dict[str, int] = {}  #: places in `found`
+    for job_id, story in stories:
+        place = latest.get(job_id)
+        former = before.get(job_id, "") if place is None else found[place][1].text
+        text = without_expectation(story.text)
+        if story.code in NO_CHANGE or text in former:
             continue
-        if story.code not in NO_CHANGE:
-            found.append((job_id, story))
-    return found[::-1]
+        if place is not None and without_expectation(former) in text:
+            del found[place]
+            latest = {owner: at - (at > place) for owner, at in latest.items()}
+        latest[job_id] = len(found)
+        found.append((job_id, story))
+    return found
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from swell.model.job import JobClass
+from swell.model.lengths import span
 from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.errors import UnknownProfile
@@ -265,7 +266,7 @@ class Filling:
         """(step at which it dies, when it is given up)."""
         rules = self._rules
         if draw.fate < rules.buggy_share:
-            self._note(f"buggy: dies within {rules.buggy_within_s:g} s of training")
+            self._note(f"buggy: dies within {span(rules.buggy_within_s)} of training")
             alive_share = min(1.0, draw.moment * rules.buggy_within_s / duration_s)
             return max(1, math.ceil(alive_share * num_steps)), None
         if draw.fate < rules.buggy_share + rules.cancelled_share:
