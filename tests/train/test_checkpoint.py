@@ -7,6 +7,8 @@ import math
 import os
 import resource
 import signal
+import socket
+import time
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -23,13 +25,20 @@ from torch import nn
 
 from swell.checkpoint_interval import FIRST_S, best_interval_s
 from swell.train.state import soundness
-from swell.train.state.checkpoint import Checkpoints, NoCheckpointError, SaveError, load_checkpoint
+from swell.train.state.checkpoint import (
+    DRAFT_AGE_S,
+    Checkpoints,
+    NoCheckpointError,
+    SaveError,
+    load_checkpoint,
+)
 from swell.train.state.soundness import MAX_QUARANTINED
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.checkpoint_files import is_whole, steps_in
 
 SCRIPTS = Path(__file__).parent / "scripts"
+ENDED_PID = 99999999  #: of no process
 
 
 class Unsavable:
@@ -322,11 +331,17 @@ def test_drafts_that_a_kill_left_are_removed_and_one_that_is_being_written_is_no
     killed.join(30)
     assert killed.exitcode == -signal.SIGKILL
     assert len(list(folder.iterdir())) == 1, "it left its draft"
-    alive = folder / f".draft-{os.getppid()}-x"
-    for name in (alive.name, f".draft-{os.getpid()}-before", ".draft-old"):
-        (folder / name).write_bytes(b"half")
+    here, elsewhere = socket.gethostname(), "another-host-9"
+    alive = folder / f".draft-{here}-{os.getppid()}-x"
+    of_another_host = folder / f".draft-{elsewhere}-{ENDED_PID}-x"
+    forgotten = folder / f".draft-{elsewhere}-{os.getppid()}-y"
+    own = folder / f".draft-{here}-{os.getpid()}-before"
+    ended = folder / f".draft-{here}-{ENDED_PID}-x"
+    for path in (alive, of_another_host, forgotten, own, ended):
+        path.write_bytes(b"half")
+    os.utime(forgotten, (1.0, time.time() - DRAFT_AGE_S - 1.0))
     path = checkpoints.save(make_state(1.0, steps=1))
-    assert set(folder.iterdir()) == {path, alive}
+    assert set(folder.iterdir()) == {path, alive, of_another_host}
 
 
 # ---------------------------------------------------------------- what is kept
@@ -375,7 +390,7 @@ class History:
         os.utime(path, (changed_s, changed_s))
 
     def leave_draft(self) -> None:
-        (self.folder / ".draft-99999999-x").write_bytes(b"half")
+        (self.folder / f".draft-{socket.gethostname()}-{ENDED_PID}-x").write_bytes(b"half")
 
 
 DEEDS = st.one_of(

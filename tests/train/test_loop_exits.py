@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.gradients import LoopError
-from swell.train.runtime.loop_exits import counts_of_next, growing_counters, loop_exits
+from swell.train.runtime.loop_exits import bests_so_far, counts_of_next, growing_counters, loop_exits
 
 Loop = Iterator[None]
 
@@ -151,6 +152,40 @@ def test_what_decides_when_the_loop_ends_is_found(
     near = Path(file).read_text().splitlines()[int(line) - 1 : int(line) + 1]
     assert (found.names, found.function) == (names, loop.__name__)
     assert any("# here" in text for text in near)
+
+
+@pytest.mark.parametrize(
+    ("call", "keeps"),
+    [
+        ("torch.save(model, 'best.pt')", True),
+        ("save_model(model)", True),
+        ("trainer.saveCheckpoint()", True),
+        ("self._save(best)", True),
+        ("kept = copy.deepcopy(model)", True),
+        ("kept = model.state_dict()", True),
+        ("print(model.state_dict())", True),
+        ("plateau.step(best)", True),
+        ("step_scheduler(best)", True),
+        ("group['lr'] *= 0.5", True),
+        ("log_step(best)", False),
+        ("self.logger.step(best)", False),
+        ("logStep(best)", False),
+        ("print_saved(best)", False),
+        ("writer.add_scalar('best', best, steps)", False),
+        ("count_steps(best)", False),
+        ("print(dict(best=best))", False),
+        ("wandb.log({'best': best})", False),
+        ("progress.step(best)", False),
+    ],
+)
+def test_a_best_so_far_that_is_only_told_is_none(call: str, keeps: bool, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    lines = ["def fit():", " best = 9.0", " for loss in (3.0, 2.0):", "  yield", "  if loss < best:"]
+    script.write_text("\n".join([*lines, "   best = loss", f"   {call}"]))
+    space: dict[str, Any] = {}
+    exec(compile(script.read_text(), str(script), "exec"), space)  # noqa: S102 - of this test
+    found = bests_so_far([next_frame(lambda _: space["fit"]())])
+    assert [best.name for best in found] == (["best"] if keeps else [])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ best result so far by which a model is kept, and what a `for` counts that takes 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 from types import FrameType
@@ -32,8 +33,27 @@ NO_END = (
 
 _LOOPS = (ast.For, ast.While)
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-#: Parts of the names of functions that keep a model, or change how it goes on.
-_KEEPING = ("save", "deepcopy", "state_dict", "step")
+#: Words in the names of functions that keep a model, or change how it goes on.
+_KEEPING = frozenset(("save", "savez", "deepcopy", "step"))
+#: With which names begin of functions that tell what a value is, or of who does.
+_TELLING = {
+    *(
+        "log",
+        "logger",
+        "logging",
+        "print",
+        "report",
+        "show",
+        "tell",
+        "write",
+        "writer",
+        "plot",
+        "record",
+        "note",
+    ),
+    *("track", "tracker", "display", "format", "info", "bar", "pbar", "progress", "console", "wandb"),
+}
+_WORD = re.compile(r"[A-Z]?[a-z]+")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -191,13 +211,21 @@ def _keeps(body: Iterable[ast.AST]) -> bool:
     """Whether these statements keep a model, or change a rate."""
     for node in _own_nodes(body):
         if isinstance(node, ast.Call):
-            function = node.func
-            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if any(part in name for part in _KEEPING):
+            names = _parts_of(node.func)
+            words = [[word.lower() for word in _WORD.findall(name)] for name in names]
+            is_told = any(found[0] in _TELLING for found in words if found)
+            if names and ("state_dict" in names[0] or (not is_told and _KEEPING.intersection(words[0]))):
                 return True
         if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Mult | ast.Div):
             return True
     return False
+
+
+def _parts_of(function: ast.expr) -> list[str]:
+    """The name of a function, and those of what it is an attribute of: `step` and `scheduler`."""
+    if isinstance(function, ast.Attribute):
+        return [function.attr, *_parts_of(function.value)]
+    return [function.id] if isinstance(function, ast.Name) else []
 
 
 def _names_in(expression: ast.AST) -> set[str]:

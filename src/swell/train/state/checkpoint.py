@@ -14,6 +14,7 @@ import hashlib
 import math
 import os
 import re
+import socket
 import tempfile
 import time
 import warnings
@@ -53,7 +54,9 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 BEFORE_IT = "the one before it is used"
 
-_DRAFT = re.compile(r"\.draft-(\d+)-.*")  # the pid of who writes it
+_DRAFT = re.compile(r"\.draft-(.+)-(\d+)-[^-]*")  # the host and the pid of who writes it
+#: A draft of another host, of which is not known whether it still writes, that has not grown for so long.
+DRAFT_AGE_S = 3600.0
 
 
 class SaveError(OSError):
@@ -310,15 +313,21 @@ class Checkpoints:
         return checkpoints_in(self.folder)
 
     def _remove_left_drafts(self) -> None:
-        """Those of processes that were killed while they wrote."""
+        """Those of processes that were killed while they wrote; hosts may share the folder."""
         for path in self.folder.glob(".draft-*"):
             match = _DRAFT.fullmatch(path.name)
-            if match is None or not _is_other_process(int(match[1])):
+            if match is not None and match[1] == socket.gethostname():
+                is_left = not _is_other_process(int(match[2]))
+            else:
+                is_left = _age_s(path) > DRAFT_AGE_S
+            if is_left:
                 path.unlink(missing_ok=True)
 
     def _write(self, content: Content) -> Path:
         tree = codec.decode(content.skeleton, content.tensors)  # the same tree, of plain values only
-        handle, draft = tempfile.mkstemp(prefix=f".draft-{os.getpid()}-", dir=self.folder)
+        handle, draft = tempfile.mkstemp(
+            prefix=f".draft-{socket.gethostname()}-{os.getpid()}-", dir=self.folder
+        )
         try:
             with os.fdopen(handle, "wb", buffering=0) as file:
                 hashed = _Hashed(file)
@@ -402,6 +411,14 @@ def room_for_next(path: Path) -> tuple[int, bool]:
     except OSError:  # its owner has removed it meanwhile: nothing is known
         return 0, True
     return size, size <= disk.f_bavail * disk.f_frsize
+
+
+def _age_s(path: Path) -> float:
+    """Since it was written to; 0 if it is gone."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _is_other_process(pid: int) -> bool:
