@@ -201,11 +201,12 @@ def test_jobs_leave_a_node_that_would_be_drained(stage: Stage, script: Path) -> 
 
 def test_another_deadline_is_promised_or_refused_as_a_real_one_would_be(stage: Stage, script: Path) -> None:
     job_id = stage.run(script, **ONE)  # its end is 10 s away
-    (job,) = what_if(stage.folder.path, WhatIfQuery(deadlines=((job_id, "now+60s"),))).jobs
-    assert job.then.is_promised and job.then.kept and job.then.deadline_s is not None
+    for named in (job_id, stage.client.job(job_id).name, job_id[:-1]):
+        (job,) = what_if(stage.folder.path, WhatIfQuery(deadlines=((named, "now+60s"),))).jobs
+        assert job.then.is_promised and job.then.kept and job.then.deadline_s is not None
     (job,) = what_if(stage.folder.path, WhatIfQuery(deadlines=((job_id, "now+2s"),))).jobs
     assert not job.then.is_promised and job.then.refusal and job.then.counter_offer_s is not None
-    with pytest.raises(InvalidInput, match="there is no open job 'gone'"):
+    with pytest.raises(InvalidInput, match="of an open job: no job has the id or name 'gone'"):
         what_if(stage.folder.path, WhatIfQuery(deadlines=(("gone", "now+1m"),)))
     with pytest.raises(InvalidJob, match="deadline: 'soon'"):
         what_if(stage.folder.path, WhatIfQuery(deadlines=((job_id, "soon"),)))

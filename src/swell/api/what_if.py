@@ -16,6 +16,7 @@ import msgspec
 from swell.api.client import connect_as_owner
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
+from swell.api.named_job import choose as choose_named
 from swell.api.promise_request import PromiseRequest
 from swell.api.quotas import refuse_unkept
 from swell.api.similar_jobs import SimilarJobs
@@ -32,7 +33,7 @@ from swell.live.clock import HeadClock
 from swell.live.job_checks import check_job, check_promisable
 from swell.live.named_kinds import with_named_kinds
 from swell.model.counted import told_devices
-from swell.model.errors import InvalidInput, InvalidJob
+from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase
 from swell.model.node import Node
 from swell.model.options import Sizes
@@ -94,7 +95,8 @@ class WhatIfQuery:
     add_nodes: int = 0
     kind: str = ""  #: of these nodes; empty: of the only kind that there is
     drain: tuple[str, ...] = ()  #: nodes that jobs are to leave
-    deadlines: tuple[tuple[str, str], ...] = ()  #: (job id, the deadline to ask for, as users write it)
+    #: (what names an open job, the deadline to ask for, as users write it)
+    deadlines: tuple[tuple[str, str], ...] = ()
     submit: Path | None = None  #: a job file
     text: str | None = None  #: of that file; None: it is read
     #: Of tenants, each in place of the one that it has; None: any number of devices.
@@ -339,10 +341,13 @@ def _num_lost(scene: WhatIfState, names: Sequence[str]) -> int:
 def _deadlines(scene: WhatIfState, wanted: Sequence[tuple[str, str]]) -> list[tuple[str, float]]:
     """What is asked for, by the calendar. Raises InvalidInput, InvalidJob."""
     records = {record.id: record for record in scene.records}
+    views = [record.view() for record in scene.records] if wanted else []
     now_s, asked = scene.now_s + scene.calendar_offset_s, []
-    for job_id, text in wanted:
-        if job_id not in records:
-            raise InvalidInput(f"--deadline: there is no open job {job_id!r}; `swell jobs` lists all jobs")
+    for name, text in wanted:
+        try:
+            job_id = choose_named(views, name, "`swell jobs` lists the open ones").id
+        except UnknownJob as error:
+            raise InvalidInput(f"--deadline, of an open job: {error}") from error
         check_promisable(records[job_id].spec.name, records[job_id].spec.elasticity)
         deadline_s, _ = PromiseRequest(deadline=text).times(now_s)
         asked.append((job_id, deadline_s))

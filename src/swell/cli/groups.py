@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from swell.api import job_words
+from swell.api.named_job import choose
 from swell.api.sweep import SEED_TAG
 from swell.cli.finish import distance
-from swell.cli.resolve import choose
 from swell.model.job import Phase
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from swell.api.durations import parse_duration
+from swell.api.named_job import choose
 from swell.cli.clock import clock
 from swell.cli.options import State
 from swell.cli.output import print_table
-from swell.cli.resolve import choose, find_job
+from swell.cli.resolve import find_job
 from swell.model.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:

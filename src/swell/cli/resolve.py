@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from swell.model.errors import UnknownJob
+from swell.api.named_job import choose
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -15,18 +14,3 @@ if TYPE_CHECKING:
 def find_job(client: Client, wanted: str) -> JobView:
     """Raises UnknownJob if no job, or more than one, could be meant."""
     return choose(client.candidates(wanted), wanted)
-
-
-def choose(jobs: Sequence[JobView], wanted: str, remedy: str = "`swell jobs` lists all jobs") -> JobView:
-    """Return the job with this id, else the newest with this name, else the only one whose id begins so."""
-    exact = [job for job in jobs if job.id == wanted]
-    named = sorted((job for job in jobs if job.name == wanted), key=lambda job: job.submitted_s)
-    begun = [job for job in jobs if wanted and job.id.startswith(wanted)]
-    if exact or named:
-        return (exact or named)[-1]
-    if len(begun) > 1:
-        ids = ", ".join(job.id for job in begun[:5]) + (", ..." if len(begun) > 5 else "")
-        raise UnknownJob(f"{wanted!r} could be any of {ids}; give more of the id")
-    if not begun:
-        raise UnknownJob(f"no job has the id or name {wanted!r}; {remedy}")
-    return begun[0]

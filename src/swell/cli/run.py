@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from swell.api.named_job import choose
 from swell.cli.clock import RunTimes
-from swell.cli.resolve import choose
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ def what_if(
         list[str] | None,
         typer.Option(
             metavar="JOB=TIME",
-            help="Ask for another deadline of this open job, such as digits-1=now+10m. May be given several "
-            "times.",
+            help="Ask for another deadline of this open job, such as digits-1=now+10m, by its id or name. "
+            "May be given several times.",
         ),
     ] = None,
     quota: Annotated[
