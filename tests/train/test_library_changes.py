@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    TensorDataset,
+)
 
 from swell.train.libraries import changes
 from swell.train.libraries.accelerate_batches import change_accelerate
@@ -93,7 +100,14 @@ class Gathering:
     active_dataloader: Any = None
 
 
-def accelerate_of(kind: str, told: Told, monkeypatch: pytest.MonkeyPatch, **config: object) -> Any:
+def accelerate_of(
+    kind: str,
+    told: Told,
+    monkeypatch: pytest.MonkeyPatch,
+    gather: Callable[..., Any] = lambda self, tensor: tensor,
+    pad: Callable[..., Any] = lambda self, tensor, dim: tensor,
+    **config: Any,
+) -> Any:
     """A fake of `accelerate.accelerator` after the change, which returns what it is given."""
 
     class Accelerator:
@@ -124,6 +138,7 @@ def accelerate_of(kind: str, told: Told, monkeypatch: pytest.MonkeyPatch, **conf
     shard = type("DataLoaderShard", (), {"__iter__": lambda self: iter(())})
     monkeypatch.setitem(sys.modules, "accelerate.data_loader", SimpleNamespace(DataLoaderShard=shard))
     module: Any = ModuleType("accelerate.accelerator")
+    Accelerator.gather, Accelerator.pad_across_processes = gather, pad  # type: ignore[attr-defined]
     module.Accelerator, module.prepare_data_loader = Accelerator, prepare_data_loader
     change_accelerate(module, told.division)
     return module
@@ -149,6 +164,29 @@ def test_a_loader_of_accelerate_is_divided_and_its_schedulers_step_once(
     assert not told.findings
 
 
+@pytest.mark.parametrize("name", ["gather", "gather_for_metrics"])
+def test_what_workers_have_of_a_batch_that_does_not_divide_is_gathered(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a script says `torch.no_grad()` only once it evaluates a batch."""
+    others = torch.arange(10, 32)
+
+    def gather(self: object, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.tolist() == [10]:
+            return torch.tensor([10, 11, 11])
+        assert len(tensor) == 11, "all workers are to give as many rows"
+        return torch.cat([tensor, others])
+
+    def pad_across_processes(self: object, tensor: torch.Tensor, dim: int) -> torch.Tensor:
+        return torch.cat([tensor, torch.tensor([99])])
+
+    accelerator = accelerate_of("MULTI_CPU", Told(), monkeypatch, gather, pad_across_processes).Accelerator()
+    batches = DividedBatchSampler(BatchSampler(SequentialSampler(range(64)), 32, False), 0, 3)
+    loader = SimpleNamespace(batch_sampler=batches, end_of_dataloader=False)
+    accelerator.gradient_state.active_dataloader = loader
+    assert getattr(accelerator, name)(torch.arange(10)).tolist() == list(range(32))
+
+
 @pytest.mark.parametrize(
     ("kind", "config", "why"),
     [
@@ -158,7 +196,7 @@ def test_a_loader_of_accelerate_is_divided_and_its_schedulers_step_once(
     ],
 )
 def test_what_accelerate_does_not_replicate_is_left_as_it_is_and_told(
-    kind: str, config: dict[str, object], why: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, config: dict[str, Any], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = Told()
     accelerator = accelerate_of(kind, told, monkeypatch, **config).Accelerator()

@@ -32,13 +32,15 @@ def change_accelerate(module: ModuleType, division: Division) -> None:
     """Called once with `accelerate.accelerator`. Raises AttributeError if this version is another one."""
     accelerator, prepare = module.Accelerator, module.prepare_data_loader
     shard = sys.modules["accelerate.data_loader"].DataLoaderShard
-    init, backward, gather = accelerator.__init__, accelerator.backward, accelerator.gather_for_metrics
+    init, backward = accelerator.__init__, accelerator.backward
+    gather, gather_for_metrics = accelerator.gather, accelerator.gather_for_metrics
     hooks = (accelerator.register_save_state_pre_hook, accelerator.register_load_state_pre_hook)
     iterate, num_processes = shard.__iter__, accelerator.num_processes.fget
     module.prepare_data_loader = _preparing(prepare, division)  # type: ignore[attr-defined]
     accelerator.__init__ = _making(init, division, hooks)
     accelerator.backward = _weighing(backward)
-    accelerator.gather_for_metrics = _gathering(gather)
+    accelerator.gather = _gathering_uneven(gather)
+    accelerator.gather_for_metrics = _gathering(gather_for_metrics, gather)
     accelerator.num_processes = property(_watched(num_processes, division))
     shard.__iter__ = _iterating(iterate)
 
@@ -157,35 +159,78 @@ def _weighing(backward: Callable[..., Any]) -> Callable[..., Any]:
     return weighed
 
 
-def _gathering(gather: Callable[..., Any]) -> Callable[..., Any]:
+def _gathering(
+    gather_for_metrics: Callable[..., Any], gather: Callable[[Any, Any], Any]
+) -> Callable[..., Any]:
     """Metrics count each sample once, also where shares were filled up to one size."""
 
-    @wraps(gather)
-    def gather_for_metrics(self: Any, input_data: Any, use_gather_object: bool = False) -> Any:
+    @wraps(gather_for_metrics)
+    def gathered_for_metrics(self: Any, input_data: Any, use_gather_object: bool = False) -> Any:
         loader = self.gradient_state.active_dataloader
         batches = divided_batches_of(loader)
         if batches is None or batches.num_processes == 1 or use_gather_object:
-            return gather(self, input_data, use_gather_object)
+            return gather_for_metrics(self, input_data, use_gather_object)
         num_samples, num_workers = batches.num_samples(loader.end_of_dataloader), batches.num_processes
         if batches.is_uneven and num_samples % num_workers:
             input_data = self.pad_across_processes(input_data, dim=0)
-        return _without_filling(self.gather(input_data), num_samples, num_workers)
+        return _without_filling(gather(self, input_data), num_samples, num_workers)
 
-    return gather_for_metrics
+    return gathered_for_metrics
+
+
+def _gathering_uneven(gather: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Shares of a batch that was not filled up differ in size, which the library's own way cannot gather.
+
+    Whether a batch is evaluated is known only once the script computes with it.
+    """
+
+    @wraps(gather)
+    def gathered(self: Any, tensor: Any) -> Any:
+        loader = self.gradient_state.active_dataloader
+        batches = divided_batches_of(loader)
+        if batches is None or not batches.is_uneven:
+            return gather(self, tensor)
+        num_samples, num_workers = batches.num_samples(loader.end_of_dataloader), batches.num_processes
+        if num_samples % num_workers == 0:
+            return gather(self, tensor)
+        return _each(tensor, lambda part: _rows(self, gather, part, num_samples, num_workers))
+
+    return gathered
+
+
+def _rows(
+    accelerator: Any, gather: Callable[[Any, Any], Any], part: Any, num_samples: int, num_workers: int
+) -> Any:
+    """Rows of all workers' parts, of which each has as many as its share, or all have as many."""
+    if not isinstance(part, torch.Tensor) or not part.dim():
+        return gather(accelerator, part)
+    sizes = gather(accelerator, torch.tensor([len(part)], device=part.device)).tolist()
+    if len(set(sizes)) == 1:
+        return gather(accelerator, part)
+    rows = gather(accelerator, accelerator.pad_across_processes(part, dim=0))
+    return rows[true_rows(num_samples, num_workers, max(sizes))]
 
 
 def _without_filling(gathered: Any, num_samples: int, num_workers: int) -> Any:
     """Rows of gathered values without filling; one value for each worker, such as its loss, is kept."""
-    if isinstance(gathered, dict):
-        parts = {name: _without_filling(part, num_samples, num_workers) for name, part in gathered.items()}
-        return type(gathered)(parts)
-    if isinstance(gathered, tuple | list):
-        listed = [_without_filling(part, num_samples, num_workers) for part in gathered]
-        return type(gathered)(*listed) if hasattr(gathered, "_fields") else type(gathered)(listed)
-    num_each, rest = divmod(len(gathered), num_workers)
-    if rest or num_each * num_workers < num_samples:
-        return gathered
-    return gathered[true_rows(num_samples, num_workers, num_each)]
+
+    def stripped(part: Any) -> Any:
+        num_each, rest = divmod(len(part), num_workers)
+        if rest or num_each * num_workers < num_samples:
+            return part
+        return part[true_rows(num_samples, num_workers, num_each)]
+
+    return _each(gathered, stripped)
+
+
+def _each(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same nest of dicts, lists and tuples, with each tensor in it changed."""
+    if isinstance(value, dict):
+        return type(value)({name: _each(part, change) for name, part in value.items()})
+    if isinstance(value, tuple | list):
+        listed = [_each(part, change) for part in value]
+        return type(value)(*listed) if hasattr(value, "_fields") else type(value)(listed)
+    return change(value)
 
 
 def _watched(num_processes: Callable[[Any], int], division: Division) -> Callable[[Any], int]:
