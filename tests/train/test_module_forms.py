@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.gradients import LoopError
+from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.state.train_state import TrainState
 from swell.wire.findings import ScriptFinding
 
@@ -98,8 +98,9 @@ def test_what_the_head_of_an_epoch_sets_holds_unless_the_giver_had_been_through_
     state, taker = made(), made()
     for each in (state, taker):
         each.variables.is_wanted = True
+    state.course = SampleSchedule(12, 4, False, False)
     if waits:  # for a batch of that epoch
-        state.variables.reach_boundary(sys._getframe())
+        state.entered_epoch = 0
     state.model.eval()
     state.optimizers[0].param_groups[0]["lr"] = 0.2
     taker.load(*state.encode())

@@ -213,7 +213,6 @@ class Run:
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
         self._task.state.begin_epochs(sys._getframe(1))
-        self._task.state.forms.enter()
         self._goes_through_epochs = True
         while not self.should_stop():
             updates, epoch = self.updates, self.epoch
@@ -522,6 +521,7 @@ class Run:
         if not self._is_finished:
             self._is_finished = True
             is_early = self.is_early(stop)
+            self._task.state.forget_loads()
             self._task.state.forms.leave()
             self._hook.remove()
             self._watch.close()

@@ -130,11 +130,6 @@ class ScriptVariables:
         """Whether the script has not asked for a batch yet, and may still set what was restored."""
         return self.is_wanted and self._search is None
 
-    @property
-    def is_at_boundary(self) -> bool:
-        """Whether the script waits for a batch, and has done what it does at the head of an epoch."""
-        return self._frame is not None
-
     # ------------------------------------------------------------------ boundaries
     def begin_epochs(self, frame: FrameType | None, puts: bool = False) -> None:
         """The script enters its loop over epochs: what it sets from now on is of the first epoch.

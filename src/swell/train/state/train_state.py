@@ -23,6 +23,7 @@ from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
 from swell.train.state.module_forms import ModuleForms
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet
+from swell.train.state.script_loads import LoadGuard
 from swell.train.state.script_state import ScriptState
 from swell.train.state.script_values import copied
 from swell.train.state.script_variables import ScriptVariables
@@ -98,8 +99,9 @@ class TrainState:
         self._lost: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters of a step that comes again
         #: Hyperparameters and modes of modules, before the script's first batch.
         self.entered_epoch: int | None = None  #: the last one of which the script has asked for batches
-        self._is_between = False  # what was restored was saved before the epoch's first lines had run
         self._restored: tuple[list[dict[str, Any]], str] | None = None
+        self._guard: LoadGuard | None = None  # of what was restored, before the script begins with it
+        self._restored_at = ""  # in which part of an epoch what was restored had been saved, see `_place`
         self._begun: list[dict[str, Any]] | None = None  # hyperparameters of a step, where they are looked at
         self._num_begun = 0  # steps, by this process
         self._keeps_rates = False  # the script changes them between a batch and its step
@@ -310,14 +312,26 @@ class TrainState:
         What was saved amid an epoch is put back before its next batch, over that; what was saved at the end
         of one is put back here.
         """
-        self.variables.begin_epochs(frame, self._is_between)
-        if self._is_between:
-            self._is_between = False
+        is_between = self._restored_at == "is_between"
+        self.variables.begin_epochs(frame, is_between)
+        self.forms.enter()
+        if self._restored_at != "is_amid":  # what the head of an epoch loads is for that epoch
+            self.forget_loads()
+        if is_between:
+            self._restored_at = ""
             self.objects.see_all()
             self._put_restored()
 
+    def forget_loads(self) -> None:
+        """The script begins with what was restored, whatever it has loaded since."""
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.close()
+
     def leave_boundary(self) -> None:
         """The script gets a batch, or the epoch is over: what was restored before its first one holds."""
+        if self._guard is not None:
+            self.forget_loads()
         self.variables.leave_boundary()
         self._put_restored()
 
@@ -371,7 +385,6 @@ class TrainState:
             "loss": self.losses.state(),
             "model": self._model_state(is_shared),
             "modules": self.forms.tree(),
-            **({"is_at_boundary": True} if self.variables.is_at_boundary else {}),
             **self._optimizer_tree(is_shared),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
             **self._scaler_tree(),
@@ -380,16 +393,17 @@ class TrainState:
             "objects": self.objects.state_dicts(),
             **({"values": values} if (values := self.objects.values_tree()) else {}),
             **({"variables": variables} if (variables := self.variables.tree()) else {}),
-            **({"is_between": True} if self._is_after_epoch else {}),
+            **({place: True} if (place := self._place) else {}),
             **({"place": self.course.state_dict()} if isinstance(self.course, SampleSchedule) else {}),
             **({} if self.noise is None else {"noise": self.noise.state_dict()}),
         }
 
     @property
-    def _is_after_epoch(self) -> bool:
-        """Whether an epoch is over, and the script has not asked for batches of the next."""
-        epoch = self.entered_epoch
-        return epoch is not None and self.course is not None and self.course.epoch != epoch
+    def _place(self) -> str:
+        """`is_amid`: the script has asked for batches of the epoch; `is_between`: not yet; or before all."""
+        if self.entered_epoch is None or self.course is None:
+            return self._restored_at
+        return "is_amid" if self.course.epoch == self.entered_epoch else "is_between"
 
     def _model_state(self, is_shared: bool) -> dict[str, Any]:
         """The model's state dict, `is_shared`: of what is not divided among the workers."""
@@ -435,6 +449,8 @@ class TrainState:
             RuntimeError: the state is of another model, or of a script that registered something else.
         """
         self._check(tree)
+        if self._guard is not None:
+            self.forget_loads()
         if "modules" in tree:
             self.forms.restore(tree["modules"], tree["model"])
         self._restore_model(tree["model"], is_shared=tree.get("is_divided", False))
@@ -464,11 +480,31 @@ class TrainState:
         self.losses.restore(tree["loss"], self.steps)
         if self.noise is not None and "noise" in tree:
             self.noise.load_state_dict(tree["noise"])
-        is_waiting = self.variables.is_waiting and tree.get("is_at_boundary", False)
+        self._restored_at = next((place for place in ("is_amid", "is_between") if tree.get(place)), "")
+        is_waiting = self.variables.is_waiting and self._restored_at
         self._restored = (self._hyperparameters(), self.forms.modes()) if is_waiting else None
-        self._is_between = is_waiting and tree.get("is_between", False)
         self._noted = None
         self.is_valid, self.is_torn = True, False
+        if self._num_begun == 0 and self.updates and self.shard is None:
+            self._guard = LoadGuard(self.model, self.optimizers, self._copy, self._put_back)
+
+    def _loadable(self) -> dict[str, Any]:
+        """What a script may load a state into."""
+        parts = {"model": self._plain_model, "optimizer": self.optimizer, **self._options()}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    def _copy(self) -> codec.Tree:
+        """Copies on the host of what may be loaded."""
+        states = {name: part.state_dict() for name, part in self._loadable().items()}
+        skeleton, tensors = codec.encode(states)
+        return codec.decode(skeleton, [tensor.to("cpu", copy=True) for tensor in tensors])
+
+    def _put_back(self, states: codec.Tree) -> None:
+        for name, part in self._loadable().items():
+            part.load_state_dict(states[name])
+        self._noted = None
+        for optimizer in self.optimizers:
+            _lay_out_alike(optimizer)
 
     def _restore_model(self, values: Mapping[str, Any], is_shared: bool) -> None:
         """`is_shared`: they are those of what is not divided among the workers."""

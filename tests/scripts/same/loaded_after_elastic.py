@@ -1,0 +1,33 @@
+"""Weights and moments that are loaded between elastic and the loop, into a model and a part of it."""
+
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(43)
+x = torch.randn(60, 6)
+loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 12, shuffle=True)
+model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+generator = torch.Generator().manual_seed(3)
+pretrained = {
+    name: torch.randn(value.shape, generator=generator) for name, value in model.state_dict().items()
+}
+run = train.elastic(model, optimizer, loader, epochs=16)
+model.load_state_dict(pretrained)
+model[2].load_state_dict({"weight": torch.full((1, 8), 0.1), "bias": torch.zeros(1)})
+optimizer.load_state_dict(torch.optim.Adam(model.parameters(), lr=5e-3).state_dict())
+for _ in run.epochs():
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = functional.mse_loss(model(a), b)
+        loss.backward()
+        run.step(loss)
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])
