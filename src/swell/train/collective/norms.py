@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
+
+#: Of torch's batch and instance norms.
+_NAMES = frozenset(f"{kind}Norm{dimensions}d" for kind in ("Batch", "Instance") for dimensions in (1, 2, 3))
 
 
 class StatisticsError(TypeError):
@@ -21,7 +25,7 @@ class BatchNormStatistics:
     """
 
     def __init__(self, model: nn.Module) -> None:
-        norms = [module for module in model.modules() if isinstance(module, _NormBase)]
+        norms = [module for module in model.modules() if _is_norm(module)]
         self._buffers = [list(norm.buffers(recurse=False)) for norm in norms]  # by norm
         all_of_them = [tensor for buffers in self._buffers for tensor in buffers]
         self.tensors = [tensor for tensor in all_of_them if _is_mean(tensor)]  #: to be averaged
@@ -60,6 +64,11 @@ class BatchNormStatistics:
         self._versions = [tensor._version for buffers in self._buffers for tensor in buffers]
 
 
+def _is_norm(module: nn.Module) -> bool:
+    """Whether it is a batch or instance norm; a scripted one has the type of all scripted modules."""
+    return isinstance(module, _NormBase) or getattr(module, "original_name", "") in _NAMES
+
+
 def _is_mean(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
@@ -72,11 +81,28 @@ def other_buffers(model: nn.Module) -> dict[str, torch.Tensor]:
 def _places_of_others(model: nn.Module) -> Iterator[tuple[str, dict[str, torch.Tensor], str]]:
     """Name of each of these buffers, and where its module has it."""
     for prefix, module in model.named_modules():
-        if isinstance(module, _NormBase):
+        if _is_norm(module):
             continue
-        for name, tensor in module._buffers.items():
-            if tensor is not None:
-                yield f"{prefix}.{name}" if prefix else name, module._buffers, name
+        is_scripted = isinstance(module, torch.jit.ScriptModule)
+        buffers = ScriptedBuffers(module) if is_scripted else module._buffers
+        for name, _ in module.named_buffers(recurse=False, remove_duplicate=False):
+            yield f"{prefix}.{name}" if prefix else name, buffers, name
+
+
+class ScriptedBuffers(dict[str, torch.Tensor]):
+    """The buffers of a module that `torch.jit.script` has made, which has them in no dict of Python's."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return getattr(self._module, name, default)
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+    def __setitem__(self, name: str, tensor: torch.Tensor) -> None:
+        setattr(self._module, name, tensor)
 
 
 class StepBuffers:

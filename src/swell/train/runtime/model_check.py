@@ -44,10 +44,9 @@ def check_model(model: nn.Module) -> None:
 
 def _check_tensors(named: str, module: nn.Module) -> None:
     """Raises TypeError for a parameter or a buffer that could not be saved or sent to a new worker."""
-    saved = {key for key in module._buffers if key not in module._non_persistent_buffers_set}
-    for key, tensor in (*module._parameters.items(), *module._buffers.items()):
-        if tensor is None or (key in module._buffers and key not in saved):
-            continue
+    kept_here = getattr(module, "_non_persistent_buffers_set", ())  # a scripted module has none
+    buffers = [each for each in module.named_buffers(recurse=False) if each[0] not in kept_here]
+    for key, tensor in (*module.named_parameters(recurse=False), *buffers):
         if is_shard(tensor):
             raise TypeError(
                 f"{named} has {key!r} as a DTensor, of which each worker holds a part, as after "

@@ -299,6 +299,8 @@ class _ResumeCheck:
         os.dup2(silence, 1)
         os.dup2(silence, 2)
         torch.set_num_threads(1)  # the threads that there were are the parent's
+        # A scripted model is compiled again after its first calls, and rounds otherwise from there on.
+        torch._C._set_graph_executor_optimize(False)
         task = self._short()
         host = Rehearsal(self._host, task, handle, begin.num_steps if begin else 0, values, rank)
         self._host.terms.link.send = host.hear  # type: ignore[method-assign]

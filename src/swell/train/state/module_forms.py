@@ -191,7 +191,7 @@ def _buffers_of(model: nn.Module) -> dict[str, tuple[torch.Size, torch.dtype]]:
         f"{path}.{key}" if path else key: (buffer.shape, buffer.dtype)
         for path, module in model.named_modules(remove_duplicate=False)
         for key, buffer in module.named_buffers(recurse=False, remove_duplicate=False)
-        if key not in module._non_persistent_buffers_set
+        if key not in getattr(module, "_non_persistent_buffers_set", ())  # a scripted module has none
     }
 
 

@@ -1,0 +1,44 @@
+"""A model that torch.jit.script has compiled, with buffers; it evaluates from an epoch on."""
+
+import sys
+import warnings
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(29)
+
+
+class Gate(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.linspace(0.5, 1.5, 6))
+        self.register_buffer("num_passes", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training:
+            self.num_passes += 1.0
+        return x * self.scale / (1.0 + 0.01 * self.num_passes)
+
+
+warnings.simplefilter("ignore", DeprecationWarning)
+model = torch.jit.script(nn.Sequential(nn.Linear(6, 6), Gate(), nn.Tanh(), nn.Linear(6, 1)))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+x = torch.randn(60, 6)
+loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 12, shuffle=True)
+run = train.elastic(model, optimizer, loader, epochs=16)
+for epoch in run.epochs():
+    if epoch == 5:
+        model.eval()
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = functional.mse_loss(model(a), b)
+        loss.backward()
+        run.step(loss)
+if run.is_leader:
+    torch.save(model.state_dict(), sys.argv[1])
