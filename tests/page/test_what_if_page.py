@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +26,7 @@ from swell.api.access import Access
 from swell.api.caller import Role
 from swell.api.page.apart import answer
 from swell.api.page.forecast_rows import forecast_of, forecast_rows, forecast_totals, notes
-from swell.api.page.question import HandedQuestion, Question
+from swell.api.page.question import Answer, HandedQuestion, Question
 from swell.api.page.questions import QuestionRefused, Questions
 from swell.api.page.what_if_page import MOST_CHOICES, command_line
 from swell.settings import Settings
@@ -190,6 +193,23 @@ def test_a_job_file_is_read_by_the_code_of_submit_and_submitted_by_its_intake(
     assert stage.client.job(ids[0]).entry == str(script)
     for job_id in ids:
         stage.client.cancel(job_id)
+
+
+@pytest.mark.parametrize(("zone", "hour"), [("America/New_York", 17), ("Asia/Tokyo", 3), ("no/zone", 12)])
+def test_times_are_of_the_zone_of_who_asks(script: Path, zone: str, hour: int) -> None:
+    """Whatever the platform's own: here UTC."""
+    text = job_text(script, deadline="2080-01-31T12:00:00")
+    question = Question(text=text, folder=str(script.parent), zone=zone)
+    done = subprocess.run(
+        [sys.executable, "-m", "swell.api.page.apart", "30"],
+        input=msgspec.json.encode(HandedQuestion(state="", question=question)),
+        capture_output=True,
+        env={**os.environ, "TZ": "UTC"},
+        check=True,
+    )
+    (job,) = msgspec.json.decode(done.stdout, type=Answer).jobs
+    at = datetime.fromisoformat(str(job.deadline)).astimezone(UTC)
+    assert (at.hour, at.minute) == (hour, 0)
 
 
 def test_one_wrong_job_of_a_file_and_none_is_submitted(script: Path) -> None:

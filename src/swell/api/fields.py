@@ -483,8 +483,8 @@ def worker_range(workers: str | int | None) -> tuple[int, int | None]:
         above, below = 1 << most.bit_length(), 1 << (most.bit_length() - 1)
         raise InvalidField(
             "workers",
-            f"{workers} contains no power of two, but gangs have 1, 2, 4, 8, ... workers; "
-            f"lower MIN to {below} or raise MAX to {above}",
+            f"a job is given 1, 2, 4, 8, ... workers (another number only from the loss of a worker to the "
+            f"next resize), and {workers} allows none of these; write {below}, {above} or {below}:{above}",
         )
     return least, most
 

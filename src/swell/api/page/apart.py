@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 import time
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
@@ -75,12 +76,23 @@ def _forecast(handed: HandedQuestion) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(what_if(handed.state, wish)))
 
 
+def _use_zone(zone: str) -> None:
+    """Read times as those of this zone; one that this machine does not know is left for its own."""
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return
+    os.environ["TZ"] = zone
+    time.tzset()
+
+
 def main() -> None:
     """Reads a `HandedQuestion`, writes an `Answer`."""
     limit_s = int(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s))  # also where the daemon is killed meanwhile
     os.nice(NICENESS)
     task = msgspec.json.decode(sys.stdin.buffer.read(), type=HandedQuestion)
+    _use_zone(task.question.zone)
     sys.stdout.buffer.write(msgspec.json.encode(answer(task)))
 
 

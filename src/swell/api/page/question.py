@@ -24,6 +24,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     text: str = ""  #: of a job file
     folder: str = ""  #: where its relative paths start
     file_name: str = ""
+    zone: str = ""  #: time zone of the browser, such as `Europe/Zurich`, in which its times are
 
     @property
     def is_empty(self) -> bool:

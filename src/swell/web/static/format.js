@@ -24,6 +24,17 @@ export function clock(atS) {
   return `${at.toLocaleDateString(undefined, { month: "short", day: "numeric" })} ${time}`;
 }
 
+// A time without an offset, as the same moment with one: it is of the browser's zone, and the platform may be in another.
+export function withOffset(text) {
+  const found = /^(?:(\d{4}-\d\d-\d\d)[T ]|(today|tomorrow) +(?:at +)?)(\d{1,2}):(\d\d)(?::(\d\d))?$/i.exec(text);
+  if (found === null || found[3] > 23 || found[4] > 59 || found[5] > 59) return text;
+  const at = found[1] ? new Date(`${found[1]}T00:00`) : new Date(now() * 1000);
+  if (Number.isNaN(at.getTime())) return text;
+  if (found[2]?.toLowerCase() === "tomorrow") at.setDate(at.getDate() + 1);
+  at.setHours(found[3], found[4], found[5] ?? 0, 0);
+  return at.toISOString();
+}
+
 // A length of time as people say it: `41 s`, `3 min 20 s`, `2 h 52 min`, `9 days 4 h`. As `lengths.span` of the daemon.
 export function span(seconds) {
   const length = Math.abs(seconds);

@@ -1,6 +1,6 @@
 // What a job's owner may do: each change is asked for in a dialog, which shows the command that does the same.
 
-import { clock } from "/static/format.js";
+import { clock, withOffset } from "/static/format.js";
 import { send } from "/static/events.js";
 
 // A word as a shell takes it for itself.
@@ -63,7 +63,7 @@ export class JobActions {
     button.disabled = true;
     this.complain(dialog, "");
     try {
-      const body = deadline ? { deadline } : {};
+      const body = deadline ? { deadline: withOffset(deadline) } : {};
       const told = await send("POST", dialog.dataset.path, body, { "Idempotency-Key": dialog.dataset.key });
       this.finish(dialog, told);
     } catch (error) {

@@ -76,6 +76,9 @@ if (text !== null) {
 
 // ---- what is asked, and what is answered
 
+// In which times are meant that have no offset.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone ?? "";
+
 function question() {
   const job = $("deadline-job")?.value, at = $("deadline-at")?.value.trim();
   return {
@@ -84,13 +87,14 @@ function question() {
     kind: $("kind")?.value ?? "",
     drain: [...form.querySelectorAll("input[name=drain]:checked")].map((box) => box.value),
     deadlines: job && at ? [[job, at]] : [],
+    zone,
     ...jobPart(),
   };
 }
 
 function jobPart() {
   if (text === null) return {};
-  return { text: text.value.trim() === "" ? "" : text.value, folder: $("folder").value.trim(), file_name: fileName };
+  return { zone, text: text.value.trim() === "" ? "" : text.value, folder: $("folder").value.trim(), file_name: fileName };
 }
 
 function complain(error) {

@@ -1,0 +1,26 @@
+"""`static/format.js`: a time that is typed means what it means where the browser is."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Browser
+
+from swell.web.bundle import bundle
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("2030-01-31T18:00", "2030-01-31T23:00:00.000Z"),
+        ("2030-07-31 8:30:05", "2030-07-31T12:30:05.000Z"),
+        ("now+3m", "now+3m"),
+        ("2030-01-31T18:00:00+01:00", "2030-01-31T18:00:00+01:00"),
+        ("2030-01-31T25:00", "2030-01-31T25:00"),
+        ("soon", "soon"),
+    ],
+)
+def test_a_time_is_sent_with_its_offset(browser: Browser, text: str, sent: str) -> None:
+    with browser.new_context(timezone_id="America/New_York") as context:
+        page = context.new_page()
+        page.add_script_tag(content=bundle("static/format.js"))
+        assert page.evaluate('(text) => modules["static/format.js"].withOffset(text)', text) == sent
