@@ -844,7 +844,6 @@ def test_a_worker_that_exits_alone_without_a_word_fails_the_job() -> None:
     made = running(2)
     made.kill(1, status=0)
     made.hear(1)
-    assert not made.gang.gang.is_ending
     made._apply(made.gang.said(0, m.Broken(generation=1, steps=5, message="a peer is gone"), made.now_s))
     made.settle()
     ended = last(made)
@@ -856,19 +855,36 @@ def test_a_worker_that_exits_alone_without_a_word_fails_the_job() -> None:
 
 def test_who_leaves_after_a_step_in_which_the_others_broke_is_lost_to_them() -> None:
     made = running(2)
-    made._apply(made.gang.said(1, m.Finished(steps=6, is_early=True), made.now_s))
     made._apply(made.gang.said(0, m.Broken(generation=1, steps=5, message="a peer is gone"), made.now_s))
     made.puppets[0].phase = "broken"
+    made._apply(made.gang.said(1, m.Finished(steps=6, is_early=True), made.now_s))
     made.settle()
     (lost,) = [event for event in made.events if isinstance(event, WorkersLost)]
     assert lost.devices == devices(1) and "had ended before the others" in lost.message
     assert not made.gang.is_over
 
 
+def test_who_left_alone_is_known_to_the_next_controller() -> None:
+    made = running(2)
+    made.gang.said(1, m.Finished(steps=5, is_early=True), made.now_s)
+    record = read_record(write_record(made.gang.gang))
+    assert isinstance(record, ElasticGang)
+    next_one = ElasticController(make_stage(), record, is_stopped)
+    joined = m.Joined(generation=1, steps=0)
+    said = (m.Finished(steps=5, is_early=True), m.Broken(generation=1, steps=5, message="a peer is gone"))
+    kept = {
+        number: KeptWorker(number=number, pid=number + 1, talk=(joined, said[1 - number]))
+        for number in (0, 1)
+    }
+    next_one.take_over(kept, (), 10.0)
+    effects = [*next_one.exited(0, -15, "", 10.0), *next_one.exited(1, 0, "", 10.0)]
+    ended = next(e.event for e in effects if isinstance(e, Report) and isinstance(e.event, GangEnded))
+    assert ended.outcome is Outcome.FAILED and "left its training loop after 5 steps" in ended.message
+
+
 def test_all_that_leave_run_epochs_together_have_succeeded() -> None:
     made = running(3)
     for number in range(3):
-        assert not made.gang.gang.is_ending
         made._apply(made.gang.said(number, m.Finished(steps=5), made.now_s))
     for number in range(3):
         made.kill(number, status=0)

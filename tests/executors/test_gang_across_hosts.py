@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_stage, target
@@ -160,6 +161,20 @@ def test_a_gang_goes_on_without_a_worker_that_said_the_end_had_come() -> None:
     (lost,) = (event for event in world.events if isinstance(event, WorkersLost))
     assert lost.devices == devices(4) and "had ended before the others" in lost.message
     assert set(world.puppets) == set(leaders)
+
+
+@pytest.mark.parametrize("has_said", [True, False])
+def test_a_worker_of_another_host_that_leaves_alone_fails_the_job(has_said: bool) -> None:
+    world, leaders, (other,) = gang_of(0, 1, 4)
+    if has_said:
+        world._apply(world.gang.said(other, m.Finished(steps=5, is_early=True), world.now_s))
+    world.kill(other, status=0)
+    world.hear(other)
+    broken = m.Broken(generation=1, steps=5, message="a peer is gone")
+    world._apply(world.gang.said(leaders[0], broken, world.now_s))
+    world.settle()
+    (ended,) = (event for event in world.events if isinstance(event, GangEnded))
+    assert ended.outcome is Outcome.FAILED and "rank 2 of 3) left its training loop" in ended.message
 
 
 # ---------------------------------------------------------------- scripts that are stopped and started

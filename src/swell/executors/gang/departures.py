@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang import recovery, shutdown, training_progress, transition, workers
-from swell.executors.gang.ending import early_end, failed_in_step, left_alone
+from swell.executors.gang.ending import early_end, failed_in_step, left_alone, with_rank
 from swell.executors.gang.formation import speaks_for_gang
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
@@ -33,26 +32,21 @@ def note_script_failed(live: GangRuntime, message: messages.Failed, member: Memb
 
 
 def note_finished(live: GangRuntime, member: Member, message: messages.Finished | None) -> None:
-    """The end condition is met, or the script came to its end without a word (None).
-
-    Before the end condition is met it is the end of the job only if all come to it.
-    """
+    """Training is over for this worker, or the script came to its end without a word (None)."""
     early = early_end(live.job, _steps_of(live, member), message)
-    if not live.gang.is_ending and early and (others := _others(live, member)):
-        live.finished.setdefault(member.number, (member, message))
-        _part_with(live, member, message, others)
+    if early and not live.gang.is_ending and _goes_on_without(live, member, message):
         return
-    if not early and not speaks_for_gang(live, member):
+    if not speaks_for_gang(live, member):
         live.finished.setdefault(member.number, (member, message))
         return
     is_leader = live.gang.formation.group[:1] == [member.number]
     if not live.gang.is_ending:
         transition.finish_launch(live)
-        said = [message, *(said for _, said in live.finished.values())]
-        is_complete = not early or not any(one is None or one.is_early for one in said)
-        outcome = Outcome.SUCCEEDED if is_complete else Outcome.ENDED_EARLY
-        shutdown.finish(live, member, outcome, early)
-        _hear_finished(live)
+        shutdown.finish(live, member, early)
+    if early and live.gang.ending is not None:
+        steps = None if message is None else message.steps
+        is_meant = message is not None and not message.is_early
+        live.gang.ending.note_early(is_meant, steps, with_rank(member, live.gang.formation.group))
     if message is not None:
         training_progress.note_last(live, message, is_leader)
 
@@ -61,40 +55,32 @@ def _steps_of(live: GangRuntime, member: Member) -> int:
     return max(live.gang.steps, member.heartbeat.steps if member.heartbeat is not None else 0)
 
 
-def _others(live: GangRuntime, member: Member) -> list[Member]:
-    """Who has trained with it, and has not come to an end."""
-    known = {member.number, *live.finished}
-    return [
-        m
-        for m in live.members.values()
-        if m.has_state and m.state is not State.LEFT and m.number not in known
-    ]
-
-
-def _part_with(
-    live: GangRuntime, member: Member, message: messages.Finished | None, others: Iterable[Member]
-) -> None:
-    """It has left before the end. Where others have gone on, to a step without it, its script is wrong.
+def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finished | None) -> bool:
+    """Whether others have gone on to a step without this worker, which has left before the end: its script is
+    wrong then.
 
     One that has left in a step that broke, or after a step in which others broke, is lost to them: they make
     that step again.
     """
-    broken = [other.steps for other in others if other.state is State.BROKEN]
-    is_ahead = message is not None and message.steps > max(broken, default=0)
-    if broken and member.state is not State.BROKEN and not is_ahead:
-        steps = max(broken) if message is None else message.steps
-        why = left_alone(member, live.gang.formation.group, steps)
-        shutdown.end(live, Outcome.FAILED, why)
-    elif broken:
-        del live.finished[member.number]
-        workers.kill(live, [member])
+    members = live.members.values()
+    broken = [m.steps for m in members if m.state is State.BROKEN and m.number != member.number]
+    if not broken:
+        return False
+    if member.state is State.BROKEN or (message is not None and message.steps > max(broken)):
+        live.finished.pop(member.number, None)
+        workers.kill(live, [m for m in members if m is member])
         recovery.note_death(live, member, f"worker {member.number} had ended before the others")
+    else:
+        steps = max(broken) if message is None else message.steps
+        why = left_alone(with_rank(member, live.gang.formation.group), steps)
+        shutdown.end(live, Outcome.FAILED, why)
+    return True
 
 
 def _hear_finished(live: GangRuntime) -> None:
     """Where those that spoke for the gang are gone, the next ones do."""
     for number, (member, message) in list(live.finished.items()):
-        if number in live.finished and speaks_for_gang(live, member):  # the first may have heard the others
+        if speaks_for_gang(live, member):
             del live.finished[number]
             note_finished(live, member, message)
 
@@ -103,7 +89,7 @@ def drop_finished(live: GangRuntime) -> None:
     """The gang goes on: a worker that has come to its end already is lost to it."""
     for member, message in list(live.finished.values()):
         if not live.gang.is_ending and early_end(live.job, _steps_of(live, member), message):
-            _part_with(live, member, message, _others(live, member))
+            _goes_on_without(live, member, message)
     gone = [member for number, (member, _) in live.finished.items() if number not in live.members]
     for member in gone:
         del live.finished[member.number]

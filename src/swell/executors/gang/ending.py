@@ -20,7 +20,16 @@ class Ending(msgspec.Struct, kw_only=True):
     message: str
     since_s: float = 0.0
     kill_at_s: float = 0.0
+    left_by: str = ""  #: a worker, before the end condition was met: a failure if others go on without it
+    after_steps: int | None = None  #: it left after so many; None: not known
     is_hurried: bool = False  #: the head wants it over: what is left of a script has no more time than a stop
+
+    def note_early(self, is_meant: bool, steps: int | None, who: str) -> None:
+        """A worker has left before the end condition was met; `steps` is None if that is not known."""
+        if not self.left_by:
+            self.left_by, self.after_steps = who, steps
+        if not is_meant and self.outcome is Outcome.SUCCEEDED:
+            self.outcome = Outcome.ENDED_EARLY
 
     def note_exit(self, member: Member, status: int, log_tail: str) -> None:
         """The last lines of a script can fail it."""
@@ -49,8 +58,13 @@ def failed_in_step(member: Member, group: list[int], said: messages.Failed) -> s
     """Who failed, and when; the worker itself knows only why."""
     if member.number not in group:
         return said.message
-    rank = f"rank {group.index(member.number)} of {len(group)}"
-    return f"worker {member.number} ({rank}) failed in step {said.steps + 1}:\n{said.message}"
+    return f"{with_rank(member, group)} failed in step {said.steps + 1}:\n{said.message}"
+
+
+def with_rank(member: Member, group: list[int]) -> str:
+    """`worker 5 (rank 1 of 2)`"""
+    rank = f" (rank {group.index(member.number)} of {len(group)})" if member.number in group else ""
+    return f"worker {member.number}{rank}"
 
 
 def waiting(roster: Roster) -> list[Member]:
@@ -90,11 +104,8 @@ def early_end(job: JobContext, steps: int, message: messages.Finished | None) ->
     return f"the script ended by itself after {about}{steps}{'' if total is None else f' of {total}'} steps"
 
 
-def left_alone(member: Member, group: list[int], steps: int) -> str:
+def left_alone(who: str, steps: int) -> str:
     """Why a job fails of which one worker has come to its end before the end condition, and no other."""
-    who = f"worker {member.number}"
-    if member.number in group:
-        who = f"{who} (rank {group.index(member.number)} of {len(group)})"
     return (
         f"{who} left its training loop after {steps} steps, and the others went on; all workers are to leave "
         "in the same step: decide by what is the same on all, such as the loss that run.step returns"

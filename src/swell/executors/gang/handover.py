@@ -107,8 +107,9 @@ def _note_broken(live: GangRuntime) -> None:
     gang, members = live.gang, list(live.members.values())
     broken = [member for member in members if member.state is State.BROKEN]
     if gang.is_ending:
-        if broken:
-            shutdown.kill_waiting(live)
+        for member in broken:
+            if gang.ending is not None:
+                shutdown.note_broken(live, gang.ending, member)
     elif broken or gang.setback.is_open:
         why = gang.setback.why if gang.setback.is_open else ""
         recovery.note_break(

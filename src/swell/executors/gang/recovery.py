@@ -29,8 +29,8 @@ def note_collective_failed(
         return
     member.state = State.BROKEN
     member.heartbeat = None
-    if live.gang.is_ending:
-        shutdown.kill_waiting(live)
+    if live.gang.ending is not None:
+        shutdown.note_broken(live, live.gang.ending, member)
     else:
         note_break(live, message.generation, message.message)
 

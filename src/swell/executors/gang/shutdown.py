@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.executors.gang import training_progress, workers
-from swell.executors.gang.ending import Ending, left_behind, waiting
+from swell.executors.gang.ending import Ending, left_alone, left_behind, waiting
 from swell.executors.gang.member import Member
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import GangEnded, GangSuspended, Outcome
@@ -16,9 +16,9 @@ def end(live: GangRuntime, outcome: Outcome, message: str, spared: Member | None
     workers.terminate(live, (member for member in live.members.values() if member is not spared))
 
 
-def finish(live: GangRuntime, member: Member, outcome: Outcome, message: str) -> None:
+def finish(live: GangRuntime, member: Member, message: str) -> None:
     """The script of this member has come to its end. The last lines of the others may take a while."""
-    _begin(live, outcome, message)
+    _begin(live, Outcome.SUCCEEDED, message)
     is_whole = member.whole_round == live.gang.formation.round
     workers.kill(live, left_behind(live.roster, is_whole))
 
@@ -40,6 +40,7 @@ def _hurry(live: GangRuntime, ending: Ending) -> None:
 def resume(live: GangRuntime, former: Ending) -> None:
     """Under a new controller: signals may have been lost with the former one."""
     ending = _begin(live, former.outcome, former.message)
+    ending.left_by, ending.after_steps = former.left_by, former.after_steps
     if former.is_hurried:
         _hurry(live, ending)
     elif ending.outcome.is_of_script:
@@ -59,9 +60,16 @@ def _begin(live: GangRuntime, outcome: Outcome, message: str) -> Ending:
 
 
 # ------------------------------------------------------------ while workers are left
-def kill_waiting(live: GangRuntime) -> None:
-    """A collective failed: the group that some members still wait for will not form."""
-    workers.kill(live, waiting(live.roster))
+def note_broken(live: GangRuntime, ending: Ending, member: Member) -> None:
+    """A collective of this member failed: the group that some still wait for will not form.
+
+    If it had gone on after another one left before the end, the script is wrong.
+    """
+    steps = member.steps if ending.after_steps is None else ending.after_steps
+    if ending.outcome.is_of_script and ending.left_by and member.steps >= steps:
+        end(live, Outcome.FAILED, left_alone(ending.left_by, steps))
+    else:
+        workers.kill(live, waiting(live.roster))
 
 
 def kill_late(live: GangRuntime, ending: Ending) -> None:
