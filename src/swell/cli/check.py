@@ -53,7 +53,7 @@ def check(
         raise InvalidInput(f"--devices: {error}") from error
     if not fields.ENTRY.fullmatch(script) or os.path.isfile(script):
         check_source(fields.entry(os.path.abspath(script), None), is_live=True)
-    checked = check_script(script, arguments or [], next(iter(node.bindings.values())))
+    checked = check_script(script, arguments or [], next(iter(node.bindings.values())), tell=warn)
     if json:
         print_json(checked)
     elif checked.failure:

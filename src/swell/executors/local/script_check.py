@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.local.script_sources import may_use_swell
 from swell.executors.local.zygote.mirror import mirrored
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding
@@ -29,6 +31,12 @@ from swell.train.runtime import runner
 runner.run_entry(sys.argv[2], sys.argv[3:])"""
 _from_worker = msgspec.json.Decoder(messages.FromWorker)
 
+#: Until it calls `elastic`; and when it is told first that it has not.
+LIMIT_S, FIRST_TOLD_S = 300.0, 10.0
+NOT_ELASTIC = (
+    "never calls swell.train.elastic, nor does what it imports, so there is nothing to compare; call it as "
+    "docs/how-to/make-a-script-elastic.md shows, or submit the script with `elasticity: restart`"
+)
 #: Characters of the script's output that are kept.
 TAIL_CHARS = 4000
 
@@ -41,7 +49,13 @@ class ScriptChecked:
     failure: str = ""  #: why nothing was compared: the end of the script's output, or what it did not do
 
 
-def check_script(entry: str, args: Sequence[str], device: DeviceBinding, python: str = "") -> ScriptChecked:
+def check_script(
+    entry: str,
+    args: Sequence[str],
+    device: DeviceBinding,
+    python: str = "",
+    tell: Callable[[str], object] = lambda text: None,
+) -> ScriptChecked:
     """Run a script up to its first steps, compare one worker with two, and end it.
 
     It runs in a mirror of the current folder, so that what it writes is gone afterwards.
@@ -49,7 +63,10 @@ def check_script(entry: str, args: Sequence[str], device: DeviceBinding, python:
     Args:
         entry: path of a script, or `package.module:function` in the current folder.
         python: interpreter; empty: this one.
+        tell: called with what it waits for, where that takes long.
     """
+    if not may_use_swell(entry):
+        return ScriptChecked(failure=f"{entry} {NOT_ELASTIC}")
     token = secrets.token_hex(16)
     with (
         tempfile.TemporaryDirectory(prefix="swell-check-") as folder,
@@ -77,7 +94,10 @@ def check_script(entry: str, args: Sequence[str], device: DeviceBinding, python:
             stderr=output,
         )
         try:
-            checked = _judge(_heard(listener, process, token, _welcome(folder, device)))
+            checked = _judge(_heard(listener, process, token, _welcome(folder, device), tell))
+        except _NotReached:
+            text = f"{entry} has not called swell.train.elastic within {LIMIT_S:g} s: call it earlier, or"
+            checked = ScriptChecked(failure=f"{text} submit the script with `elasticity: restart`")
         finally:
             process.kill()
             process.wait()
@@ -103,18 +123,25 @@ def _welcome(folder: str, device: DeviceBinding) -> messages.Welcome:
 
 
 def _heard(
-    listener: socket.socket, process: subprocess.Popen[bytes], token: str, welcome: messages.Welcome
+    listener: socket.socket,
+    process: subprocess.Popen[bytes],
+    token: str,
+    welcome: messages.Welcome,
+    tell: Callable[[str], object],
 ) -> Iterator[messages.FromWorker]:
-    """What the script's process says, until it ends."""
+    """What the script's process says, until it ends. Raises _NotReached."""
     line = _accept(listener, process)
     if line is None:
         return
     with closing(line):
-        buffer = LineBuffer()
-        while chunk := _received(line):
-            buffer.feed(chunk)
+        buffer, patience = LineBuffer(), _Patience(tell)
+        while (chunk := _received(line)) != b"":
+            patience.check()
+            buffer.feed(chunk or b"")
             for text in buffer.lines():
                 message = _from_worker.decode(text)
+                if isinstance(message, messages.Ready):
+                    patience.is_over = True
                 if isinstance(message, messages.Hello):
                     if message.token != token:
                         return
@@ -134,9 +161,38 @@ def _accept(listener: socket.socket, process: subprocess.Popen[bytes]) -> socket
     return None
 
 
-def _received(line: socket.socket) -> bytes:
+class _NotReached(Exception):
+    """The script has not come to its loop."""
+
+
+class _Patience:
+    """Tells ever more rarely that the script has not called `elastic` yet."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell, self._begun_s, self._next_s = tell, time.monotonic(), FIRST_TOLD_S
+        self.is_over = False
+
+    def check(self) -> None:
+        waited_s = time.monotonic() - self._begun_s
+        if self.is_over:
+            return
+        if waited_s >= LIMIT_S:
+            raise _NotReached
+        if waited_s >= self._next_s:
+            self._next_s *= 3.0
+            self._tell(
+                f"the script has run for {waited_s:.0f} s and has not called swell.train.elastic; it is "
+                f"waited for {LIMIT_S:g} s"
+            )
+
+
+def _received(line: socket.socket) -> bytes | None:
+    """None: nothing for a while; empty: it has ended."""
+    line.settimeout(1.0)
     try:
         return line.recv(65536)
+    except TimeoutError:
+        return None
     except OSError:
         return b""
 
