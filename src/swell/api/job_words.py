@@ -20,7 +20,7 @@ from swell.model.sizes import format_bytes
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
     from swell.model.findings import JobFinding
-    from swell.model.throughput import JobThroughput
+    from swell.model.throughput import EstimateSource, JobThroughput
 from swell.model.view import JobView
 
 #: Samples; a noise scale of more is no number that says anything.
@@ -473,7 +473,12 @@ def told_divided_state(found: JobThroughput, num_workers: int) -> str:
     return f"{told}; with any worker all since the last checkpoint is lost, for there are no mirrors"
 
 
+def told_source(source: EstimateSource) -> str:
+    """What an estimate was made from, in plain words."""
+    return "step + all-reduce" if source == "parts" else str(source)
+
+
 def told_throughput(found: JobThroughput) -> str:
-    """`1: 120.5 samples/s (trial), 2: 230.1 (parts), 4: 400.0 (extrapolated)`."""
-    told = [f"{one.workers}: {one.samples_per_s:.1f}%s ({one.source})" for one in found.best]
+    """`1: 120.5 samples/s (trial), 2: 230.1 (step + all-reduce), 4: 400.0 (extrapolated)`."""
+    told = [f"{one.workers}: {one.samples_per_s:.1f}%s ({told_source(one.source)})" for one in found.best]
     return ", ".join(text % (" samples/s" if place == 0 else "") for place, text in enumerate(told))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from swell.api.job_words import told_source
 from swell.cli.destinations import check_files, writing
 from swell.cli.metrics import PICTURES
 from swell.cli.options import Json, State
@@ -62,8 +63,8 @@ def curve(
     The job of a job file is submitted to have its trial run, which measures as many numbers of workers as
     idle devices allow, and is cancelled after that.
 
-    FROM tells what a row was made from: steps of the job itself, or of its trial run, or parts that were
-    measured alone, or an interpolation or extrapolation.
+    FROM tells what a row was made from: steps of the job itself, or of its trial run, or a step and an
+    all-reduce that were measured alone, or an interpolation or extrapolation.
     """
     from swell.api.client import connect
 
@@ -147,7 +148,7 @@ def _print(found: JobThroughput) -> None:
             print_table(*_matrix(found.points, partial(_whole, found)), wrapping=None)
     print()
     for source in dict.fromkeys(point.source for point in found.points):
-        print(f"{source}: {MEANINGS[source]}")
+        print(f"{told_source(source)}: {MEANINGS[source]}")
 
 
 def _row(found: JobThroughput, point: ThroughputPoint) -> tuple[str, ...]:
@@ -158,7 +159,7 @@ def _row(found: JobThroughput, point: ThroughputPoint) -> tuple[str, ...]:
         f"{point.step_s:.2f} s" if point.step_s >= 1.0 else f"{1000 * point.step_s:.1f} ms",
         f"{point.samples_per_s / found.best[0].samples_per_s:.2f}",
         _whole(found, point),
-        point.source,
+        told_source(point.source),
         f"{point.margin:.0%}",
     )
 

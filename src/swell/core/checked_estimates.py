@@ -21,7 +21,7 @@ def told_check(num_workers: int, checked: CheckedEstimate) -> str:
     """`with 8 workers a step takes 0.12 s, 14% more than extrapolated: ...`."""
     made_from = {
         EstimateSource.TRIAL: "measured in its trial run",
-        EstimateSource.PARTS: "estimated from parts that its trial run measured",
+        EstimateSource.PARTS: "estimated from the step and the all-reduce that its trial run measured",
     }.get(checked.source, f"{checked.source}")
     share = round(100 * abs(checked.error))
     compared = f"{share}% {'more' if checked.error > 0 else 'less'} than" if share else "as"
