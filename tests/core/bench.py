@@ -107,9 +107,15 @@ class Bench:
         return self.say(SuspendFailed(**self._facts(job_id, generation), message=message))
 
     def gone(
-        self, generation: int, outcome: Outcome = Outcome.LOST, job_id: str = "a", steps: int = 0
+        self,
+        generation: int,
+        outcome: Outcome = Outcome.LOST,
+        job_id: str = "a",
+        steps: int = 0,
+        message: str = "",
     ) -> list[AnyCommand]:
-        return self.say(GangEnded(**self._facts(job_id, generation), outcome=outcome, steps=steps))
+        facts = self._facts(job_id, generation)
+        return self.say(GangEnded(**facts, outcome=outcome, steps=steps, message=message))
 
     def _facts(self, job_id: str, generation: int) -> dict[str, Any]:
         return {"at_s": self.now_s, "job_id": job_id, "generation": generation}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.core.bench import Bench
 
 from swell.model.command import ProfileJob
@@ -44,3 +45,19 @@ def _check(bench: Bench, reason: str) -> None:
     view = bench.ended["a"]
     assert (view.phase, view.reason, view.message) == (Phase.FAILED, reason, TRACE)
     assert [story.text for _, story in bench.core.stories() if story.code == "failed"] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("the script ended by itself after 300 of 1000 steps", "was ended by its own script"),
+        ("", "met its end condition"),  # on a stream whose epochs are shorter than was known
+    ],
+)
+def test_a_job_of_fewer_steps_than_was_known_has_met_its_end_unless_its_script_left(
+    message: str, reason: str
+) -> None:
+    bench = Bench()
+    generation = bench.run()
+    bench.gone(generation, Outcome.SUCCEEDED, steps=300, message=message)
+    assert bench.ended["a"].reason.startswith(reason)

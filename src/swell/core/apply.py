@@ -695,7 +695,8 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
 
 def _success(record: JobRecord, event: GangEnded) -> str:
     total = record.known_total
-    if total is not None and event.steps < total and record.spec.end.target is None:
+    is_within = total is not None and event.steps < total and record.spec.end.target is None
+    if is_within and event.message:  # a stream's epochs may be shorter than was known
         return "was ended by its own script, which has left its loop"
     return "met its end condition"
 
