@@ -47,7 +47,7 @@ def test_a_priority_beyond_the_bounds_is_refused(control: FakeControl, here: Run
     control.put(FREE)
     done = here("prioritize", "lr-1", "--priority", 1001)
     assert done.returncode == 2 and control.job("lr-1").priority == 0
-    assert done.stderr == "swell: priority: 1001 is not between -1000 and 1000; choose a number that is\n"
+    assert done.stderr == "swell: priority: 1001 is not between -1,000 and 1,000; choose a number that is\n"
 
 
 def test_a_job_gets_a_weight_beside_its_priority_or_alone(
@@ -71,4 +71,6 @@ def test_without_a_priority_or_a_weight_there_is_nothing_to_change(control: Fake
     assert done.returncode == 2
     assert done.stderr == "swell: nothing is to be changed; give --priority, --weight or both\n"
     done = here("prioritize", "lr-1", "--weight", "nan")
-    assert done.stderr == "swell: weight: nan is not between 1e-06 and 1e+06; choose a number that is\n"
+    assert (
+        done.stderr == "swell: weight: nan is not between 0.000001 and 1,000,000; choose a number that is\n"
+    )
