@@ -194,9 +194,9 @@ def test_every_job_that_can_run_ends(
 
 def test_a_name_nobody_knows() -> None:
     with pytest.raises(
-        UnknownPolicy, match=r"no policy 'lifo'; choose one of .*elasticflow, .*equal_share, fifo"
+        UnknownPolicy, match=r"no policy 'best'; choose one of .*elasticflow, .*equal_share, fifo"
     ):
-        new_policy("lifo")
+        new_policy("best")
     assert all(new_policy(name).name == name for name in POLICIES)
 
 
