@@ -152,3 +152,15 @@ def test_a_step_in_parts_of_which_some_are_empty_is_the_step_of_the_whole(
     assert run.steps == 4
     assert torch.allclose(model.weight, plain.weight, rtol=1e-12)
     assert torch.allclose(model.bias, plain.bias, rtol=1e-12)
+
+
+class Few(Half):
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        return [self[index] for index in indices if index % 2]
+
+
+def test_a_dataset_that_gives_fewer_samples_than_it_is_asked_for_is_refused() -> None:
+    model = nn.Linear(1, 1)
+    run = train.elastic(model, optim.SGD(model.parameters(), 1e-4), DataLoader(Few(), 4), epochs=1)
+    with pytest.raises(train.LoaderError, match=r"gives 0 samples for 1,.*have it give None"):
+        next(run.batches())

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate, get_worker_info
 
+from swell.train.data.epoch_order import LoaderError
 from swell.train.data.random_streams import STREAMS, Purpose, seed_streams
 from swell.train.data.sample_schedule import Pass
 from swell.train.data.seeds import mix
@@ -106,7 +107,14 @@ class Samples(CoveringDataset):
     def _read(self, indices: list[int]) -> list[Any]:
         fetch = getattr(self.dataset, "__getitems__", None)
         if fetch:
-            return list(fetch(indices))
+            samples = list(fetch(indices))
+            if len(samples) != len(indices):
+                raise LoaderError(
+                    f"__getitems__ of the dataset, a {type(self.dataset).__name__}, gives {len(samples)} "
+                    f"samples for {len(indices)}, and workers count by their samples; have it give None for "
+                    "those that are missing, and leave these out in a collate_fn"
+                )
+            return samples
         return [self.dataset[index] for index in indices]
 
 
