@@ -253,7 +253,7 @@ def set_aside(event: EventSetAside, state: HeadState) -> None:
     record.is_cancelled = not isinstance(event.event, JobProfiled | ProfilingFailed)  # a trial run is ended
     record.status.message = event.why
     what = "what has become of it" if event.event is None else f"its {type(event.event).__name__}"
-    text = f"failed: the scheduler could not handle {what}: {event.why}; `swell doctor` shows more"
+    text = f"the scheduler could not handle {what}: {event.why}; `swell doctor` shows more"
     state.end(record, Phase.FAILED, "set_aside", text)
 
 
