@@ -52,3 +52,18 @@ def test_half_an_update_is_not_kept_nor_is_a_beginning(
         assert not agent.all_said(messages.CheckpointSaved)
         assert not agent.all_said(messages.SaveFailed)
         assert not list(agent.checkpoint_dir.glob("*.pt"))
+
+
+def test_what_a_job_has_ended_with_is_saved_once(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = start_agent(total_steps=12, global_batch=6, checkpoint_interval_s=LATE_S)
+    agent.start_ready([0, 1], SCRIPT, "99", "9", str(tmp_path), "loop")
+    agent.join([0, 1], source=None)
+    for worker in (0, 1):
+        agent.wait(worker, messages.Finished)
+        assert agent.exit_status(worker) == 0, agent.logs()
+    assert load_checkpoint(agent.checkpoint_dir)["steps"] == 12
+    assert [said.steps for _, said in agent.all_said(messages.CheckpointSaved)] == [12]
+    kinds = [type(said) for worker, said in agent.said if worker == 0]
+    assert kinds.index(messages.Finished) < kinds.index(messages.CheckpointSaved), "its end waits for no disk"

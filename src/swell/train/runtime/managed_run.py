@@ -52,6 +52,8 @@ log = logging.getLogger("swell.train")
 Order = messages.Regroup | messages.Suspend
 
 PROGRESS_INTERVAL_S = 0.5
+#: A larger state is not saved once more at the end: the job's devices would be free that much later.
+MOST_LAST_BYTES = 2**28
 #: A joiner of a stream that has read for less than this is near enough to where the others are by now.
 NEAR_S = 1.0
 
@@ -281,6 +283,13 @@ class Linked:
                 metrics=self._untold_metrics.all,
             )
         )
+        self._save_last()
+
+    def _save_last(self) -> None:
+        """Save what training has ended with. It has told its end, so nobody waits for this but the script."""
+        state = self._task.state
+        if self.rank == 0 and state.steps and state.shard is None and state.num_bytes() <= MOST_LAST_BYTES:
+            self._save(once=True)
 
     # ------------------------------------------------------------------ orders
     def _follow_orders(self) -> None:
