@@ -12,7 +12,7 @@ import pytest
 
 from swell.train.runtime import rehearsal_folder
 from swell.train.runtime.rehearsal_folder import RehearsalFolders
-from swell.wire import environ
+from swell.wire import environ, private_files
 from swell.wire.private_files import can_be_private, make_private, make_room, remove_room
 
 #: Ways to change the file `old`, or what is beside it, in the folder that is the first argument.
@@ -175,3 +175,13 @@ def test_without_layers_the_folder_of_a_trial_run_is_copied(
     assert run_forked(act) == 0
     folders.remove(place)
     assert seen(mirror) == before and not Path(place).exists()
+
+
+def test_a_folder_that_another_process_deletes_meanwhile_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a temporary one in shared memory, between the list of them and the layers upon each."""
+    monkeypatch.chdir(tmp_path)
+    gone = str(tmp_path / "gone")
+    assert not private_files._cover(gone, "0", needed=[])
+    assert not list(tmp_path.iterdir())

@@ -170,10 +170,13 @@ def _is_of_the_kernel(path: str) -> bool:
 
 def _cover(path: str, name: str, needed: Sequence[str]) -> bool:
     """Put layers upon a folder, which are made below the current one; False: its file system takes none."""
+    try:
+        handle = os.open(path, os.O_PATH)
+    except FileNotFoundError:
+        return False  # of another process, which has deleted it meanwhile
     for part in ("written", "work"):
         os.makedirs(f"{name}/{part}", exist_ok=True)
-    os.chmod(f"{name}/written", os.stat(path).st_mode & 0o7777)
-    handle = os.open(path, os.O_PATH)
+    os.chmod(f"{name}/written", os.stat(handle).st_mode & 0o7777)
     layers = f"lowerdir=/proc/self/fd/{handle},upperdir={name}/written,workdir={name}/work,userxattr"
     try:
         _mount("overlay", path, "overlay", 0, layers)
