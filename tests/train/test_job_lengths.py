@@ -10,6 +10,7 @@ import pytest
 from tests.train.fake_agent import FakeAgent
 
 from swell.wire import messages
+from swell.wire.findings import ScriptFinding
 
 ONE_CYCLE = """
 import sys, torch
@@ -41,6 +42,12 @@ def trial_of(start_agent: Callable[..., FakeAgent], folder: Path, **fields: Any)
     return agent
 
 
+def found_in(agent: FakeAgent) -> list[ScriptFinding]:
+    """What is told of lengths: a busy machine may lack the time for other checks, which is told, too."""
+    findings = agent.all_said(messages.Profiled)[0][1].findings
+    return [found for found in findings if found.name in ("job-differs", "schedule-length")]
+
+
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
@@ -64,7 +71,7 @@ def test_a_schedule_that_is_longer_than_the_job_is_told(
     start_agent: Callable[..., FakeAgent], tmp_path: Path, fields: dict[str, Any], told: list[str]
 ) -> None:
     agent = trial_of(start_agent, tmp_path, **fields)
-    findings = agent.all_said(messages.Profiled)[0][1].findings
+    findings = found_in(agent)
     assert [part for part, found in zip(told, findings, strict=True) if part not in found.text] == []
     assert not any(found.holds for found in findings)
 
@@ -84,4 +91,4 @@ def test_a_schedule_that_ends_before_the_job_is_refused(
 def test_a_job_that_may_end_before_is_not(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> None:
     target = messages.EarlyStop(name="accuracy", value=0.9, at_least=True)
     agent = trial_of(start_agent, tmp_path, global_batch=12, total_steps=500, target=target)
-    assert agent.all_said(messages.Profiled)[0][1].findings == []
+    assert found_in(agent) == []

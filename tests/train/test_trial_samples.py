@@ -73,7 +73,7 @@ def test_it_compares_and_measures_what_the_sampler_of_the_script_gives(
     agent.start(0, script, kind)
     assert agent.exit_status(0) == 0, agent.logs()
     assert not agent.all_said(messages.NotCompared)
-    assert agent.all_said(messages.Profiled)[0][1].findings == []
+    assert not any(found.holds for found in agent.all_said(messages.Profiled)[0][1].findings)
 
 
 @pytest.mark.slow
