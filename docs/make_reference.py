@@ -85,7 +85,8 @@ def cli_page() -> str:
         "Exit status: 0 success; 1 failure (one line on stderr says why): of a job, a check or the command "
         "itself; 2 an invalid command line, job or input, an unknown name, or options with which no platform "
         "starts; 3 a deadline was refused; 4 a job was cancelled (`swell wait`); 5 no platform is running, "
-        "or it does not answer; 124 time is up (`swell wait --timeout`).\n",
+        "or it does not answer; 6 a job's script ended before its job (`swell wait`); 124 time is up "
+        "(`swell wait --timeout`).\n",
     ]
     parts.append("Before the command:\n\n" + "\n".join(_options(group, group.params)) + "\n")
     for name, command in commands.items():

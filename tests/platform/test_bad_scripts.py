@@ -109,7 +109,7 @@ def test_a_script_that_ends_before_its_job_without_leaving_its_epochs_has_ended_
     told = f"ended-early: the script ended by itself after {about}"
     assert told in swell.ok("show", job)
     waited = swell("wait", job)
-    assert waited.returncode == 5 and told in waited.stdout
+    assert waited.returncode == 6 and told in waited.stdout
 
 
 def test_a_worker_that_leaves_alone_fails_its_job(swell: Program, tmp_path: Path) -> None:

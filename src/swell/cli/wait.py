@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from swell.model.view import JobView
 
 #: Exit status by outcome, the gravest first.
-STATUSES = {"failed": 1, "rejected": 3, "cancelled": 4, "ended-early": 5}
+STATUSES = {"failed": 1, "rejected": 3, "cancelled": 4, "ended-early": 6}
 #: Exit status when the jobs have not ended in time, as that of timeout(1).
 TIMED_OUT = 124
 #: Seconds between two looks at the jobs.
@@ -34,7 +34,7 @@ def wait(
 ) -> None:
     """Wait until jobs have ended. Exit status 0: all succeeded.
 
-    1: one failed; 3: one was refused; 4: one was cancelled; 5: one ended early, before its end condition
+    1: one failed; 3: one was refused; 4: one was cancelled; 6: one ended early, before its end condition
     was met; the first of these that is so. 124: some had not ended after --timeout.
     """
     from swell.api.client import connect
