@@ -38,7 +38,8 @@ def fit():
             loss = model(batch).square().mean() * (1.0 if {condition} else 0.1)
             loss.backward()
             run.step(loss)
-        open(sys.argv[1], "a").write(f"{{epoch}} {{os.getpid()}} ")
+        if run.is_leader:
+            open(sys.argv[1], "a").write(f"{{epoch}} {{os.getpid()}} ")
 fit()
 """
 
