@@ -61,11 +61,11 @@ test-chaos-machines: $(DEV) $(LOOPS)
 test-slurm: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -s -m 'soak or not soak' tests/slurm tests/executors/test_slurm_contract.py
 
-# Resizes, kills and divided states with all workers on the first GPU, where they take turns: minutes.
+# Resizes, kills, divided states and loops written for GPUs with all workers on the first GPU, where they take turns: minutes.
 test-gpu: $(DEV) $(LOOPS)
 	$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("make test-gpu needs a GPU, and a torch for it")'
 	PYTHONPATH=tests/one_gpu TEST_DEVICE=cuda:0 $(BIN)/python -m pytest -m 'not soak' -n 4 tests/train/test_resize.py tests/train/test_abort.py \
-		tests/train/sharding/test_live_shards.py
+		tests/train/sharding/test_live_shards.py tests/train/test_device_idioms.py tests/train/test_amp.py
 	PYTHONPATH=tests/one_gpu TEST_PLATFORM_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest -m 'not soak' \
 		tests/executors/test_sharded_gangs.py
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.train import fake_agent
 from tests.train.curve_runs import EPOCHS, PACE_PER_S
 from tests.train.fake_agent import FakeAgent, fork_script
 
@@ -44,7 +45,7 @@ def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             process = fork_script(
                 SCRIPTS / args[0], (str(folder / "result.json"), *args[1:]), folder / "log", {}
             )
-            process.join(60)
+            process.join(2 * fake_agent.LIMIT_S)
             assert process.exitcode == 0, (folder / "log").read_text()
             written[args] = folder / "result.json"
         return written[args]

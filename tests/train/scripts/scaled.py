@@ -2,10 +2,11 @@
 
 Arguments: file for the result, epochs, a checkpoint folder or `-`, and a word: `float16` (with a scaler),
 `bfloat16` (without) or `unknown` (with a scaler that `elastic` is not given, by which the script unscales and
-clips).
+clips). It trains on the device that TEST_DEVICE names.
 """
 
 import json
+import os
 import sys
 
 import torch
@@ -18,14 +19,18 @@ from swell import train
 OVERFLOWS = (2, 3, 110, 111)  # two epochs: the sample is in one of their two steps
 VICTIM = 17  # a sample
 
+DEVICE = torch.device(os.environ.get("TEST_DEVICE", "cpu"))
+
 result, epochs, folder, precision = sys.argv[1:]
 torch.manual_seed(7)
 x = torch.randn(48, 5)
 y = torch.sin(x.sum(1, keepdim=True))
-model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1))
+model = nn.Sequential(nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 1)).to(DEVICE)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.02)
 scaler = (
-    torch.amp.GradScaler("cpu", init_scale=4096.0, growth_interval=20) if precision != "bfloat16" else None
+    None
+    if precision == "bfloat16"
+    else torch.amp.GradScaler(DEVICE.type, init_scale=4096.0, growth_interval=20)
 )
 run = train.elastic(
     model,
@@ -43,7 +48,7 @@ for _ in run.epochs():
     for a, b, ids in run.batches():
         step = run.steps
         optimizer.zero_grad()
-        with torch.autocast("cpu", dtype=torch.bfloat16 if scaler is None else torch.float16):
+        with torch.autocast(DEVICE.type, dtype=torch.bfloat16 if scaler is None else torch.float16):
             loss = functional.mse_loss(model(a).float(), b)
         if scaler is None:
             loss.backward()
