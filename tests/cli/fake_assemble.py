@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tests.api.fake_control import FakeControl
@@ -13,7 +13,10 @@ from tests.store.views import job_view
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.detection import check_sharing
+from swell.live.board import ViewBoard
+from swell.live.job_lookup import JobLookup
 from swell.live.recovery import Replay
+from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.model.job import Phase
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
@@ -74,6 +77,14 @@ def unended_jobs(state_dir: Path) -> list[JobView]:
     return [
         job_view(id=name, phase=Phase(phase), live_pids=tuple(map(int, pids))) for name, phase, *pids in told
     ]
+
+
+@contextmanager
+def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
+    """No job: the fake keeps no batches."""
+    folder = StateFolder(state_dir)
+    with closing(SqlJournal(folder.journal)) as journal:
+        yield JobLookup(ViewBoard(), journal, DeliveryNotes(folder.jobs))
 
 
 def replay_journal(state_dir: Path) -> Replay:

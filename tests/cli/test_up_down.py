@@ -361,7 +361,9 @@ def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path, up: Run) 
     assert up(*PACED).returncode == 0
     os.kill(pid_of(state), signal.SIGKILL)
     wait_for_lock(state)
-    fails(run_swell("jobs", "--state", state), 5, "start one with `swell up`")
+    read = run_swell("jobs", "--state", state)
+    assert read.returncode == 0
+    assert "start one with `swell up`; shown is what the state folder keeps" in read.stderr
     assert up(*PACED).returncode == 0
     end(state)
     assert StateFolder(state).read_endpoint() is None

@@ -67,7 +67,7 @@ def check_resized(swell: Program, job: str, first_pids: list[int], at: Path) -> 
     explained = swell.ok("explain", job)
     assert re.search(r"resized +went from 4 to [12] workers? at step \d+", explained)
     assert re.search(r"decided +is to go from 4 to [12] workers?: \w+", explained)
-    assert "met its end condition" in explained
+    assert "was ended by its own script, which has left its loop" in explained
     every = swell.ok("logs", job, "--all")
     assert every.count("in the loop") == len(shown["pids"])
     assert every.count("the end") == 1

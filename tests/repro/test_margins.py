@@ -90,7 +90,7 @@ def test_bounds_hold_the_share_and_close_in_on_it(broken: int, more: int) -> Non
 def test_missing_inputs_and_unknown_truths_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main.run(["repro", "margins", "--data", str(tmp_path)]) == 1
+    assert main.run(["repro", "margins", "--data", str(tmp_path)]) == 2
     assert "lacks elasticflow/traces/195job.csv" in capsys.readouterr().err
-    assert main.run(["repro", "margins", "--data", str(tmp_path), "--only", "rain"]) == 1
+    assert main.run(["repro", "margins", "--data", str(tmp_path), "--only", "rain"]) == 2
     assert "no truth begins so; there are exact, noise .05" in capsys.readouterr().err

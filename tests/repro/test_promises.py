@@ -153,6 +153,6 @@ def test_the_command_writes_a_page(
 
 
 def test_missing_inputs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["repro", "promises", "--data", str(tmp_path), "--only", "philly-75"]) == 1
+    assert main.run(["repro", "promises", "--data", str(tmp_path), "--only", "philly-75"]) == 2
     err = capsys.readouterr().err
     assert "lacks philly/philly.csv.gz, elasticflow/throughputs_A100" in err and "--data" in err

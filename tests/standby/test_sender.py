@@ -135,7 +135,7 @@ def test_a_slow_standby_stops_the_head_once_and_is_waited_for_again_when_it_has_
     head.start()
     standby.may_answer.clear()
     head.journal.append(BATCHES[0])
-    assert "is behind (it took longer than 0.05 s)" in "".join(head.journal.notices)
+    assert "is behind (it took longer than 50 ms)" in "".join(head.journal.notices)
     head.sender._wait_s = NEVER_S  # who waits now hangs
     head.journal.append(BATCHES[1])
     assert not copies(standby, head)

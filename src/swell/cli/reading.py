@@ -21,6 +21,10 @@ def connect_to_read(state: Path | None) -> Client:
     try:
         return connect(state)
     except NoPlatform as error:
+        from swell.store.folder import StateFolder
+
+        if not StateFolder(state).journal.exists():
+            raise
         from swell.api.stored_transport import read_stored  # the scheduler, which clients do without
 
         client = read_stored(state, error)

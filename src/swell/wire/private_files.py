@@ -57,9 +57,10 @@ def make_room() -> str:
 
 def remove_room(room: str | Path) -> None:
     """Remove a folder that may hold layers, in which the kernel has made folders nobody may look into."""
-    for path in Path(room).rglob("work/work"):
-        with suppress(OSError):
-            path.chmod(0o700)
+    for folder, names, _ in os.walk(room):  # which passes over what is gone meanwhile
+        if os.path.basename(folder) == "work" and "work" in names:
+            with suppress(OSError):
+                os.chmod(os.path.join(folder, "work"), 0o700)
     shutil.rmtree(room, ignore_errors=True)
 
 
