@@ -25,6 +25,7 @@ from swell.model.job import Elasticity, EndCondition, JobClass, Phase
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
+from swell.wire.checkpoint_files import checkpoint_name
 
 COMMANDS = ("up", "down", "submit", "jobs", "show", "logs", "cancel", "nodes", "explain", "replay", "demo")
 JOB = ("--script", "{script}", "--global-batch", 8, "--steps", 1)
@@ -415,6 +416,15 @@ def test_show_tells_live_processes_from_former_ones(here: Run, control: FakeCont
         assert re.search(rf"^pids +{shown}$", here("show", "old-1").stdout, re.MULTILINE)
     control.put(job_view(id="old-1", pids=()))
     assert "pids" not in here("show", "old-1").stdout
+
+
+def test_show_names_the_newest_checkpoint(here: Run, control: FakeControl, folder: StateFolder) -> None:
+    control.put(job_view(id="old-1", phase=Phase.SUCCEEDED))
+    assert not re.search(r"^checkpoint +step", here("show", "old-1").stdout, re.MULTILINE)
+    (saved := folder.jobs / "old-1" / "checkpoints").mkdir(parents=True)
+    for steps in (512, 660):
+        (saved / checkpoint_name(steps, steps, "0" * 64)).touch()
+    assert re.search(r"^checkpoint +step 660, in ", here("show", "old-1").stdout, re.MULTILINE)
 
 
 def test_show_says_that_a_job_is_blind_for_it_has_not_reported_its_metric(

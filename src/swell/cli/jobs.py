@@ -232,6 +232,8 @@ def show(
         print_json(view)
         return
     facts = [*facts_in_order(view, times)]
+    if run is None:
+        facts.append(("checkpoint", _newest_checkpoint(view, state)))
     if throughput is not None:
         facts += [
             ("curve", job_words.told_throughput(throughput)),
@@ -260,6 +262,19 @@ def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:
             return client.curve(view.id)
     except (ApiError, NoPlatform):  # a restart job, or one whose trial run is not over
         return None
+
+
+def _newest_checkpoint(view: JobView, state: Path | None) -> str:
+    """Steps and folder of the job's newest checkpoint; empty if there is none that this user may see."""
+    from swell.store.folder import StateFolder
+    from swell.wire.checkpoint_files import checkpoints_in, steps_in
+
+    folder = StateFolder(state).jobs / view.id / "checkpoints"
+    try:
+        found = checkpoints_in(folder)
+    except OSError:  # another user's
+        return ""
+    return f"step {steps_in(found[0][1])}, in {folder}" if found else ""
 
 
 def _look(job: str, run: Path | None, policy: str | None, state: Path | None) -> tuple[list[JobView], Times]:
