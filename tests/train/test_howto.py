@@ -20,31 +20,40 @@ def write_script(page: str, folder: Path) -> Path:
     return script
 
 
+#: A small model, which is not compiled.
+SMALL = (
+    "--vocabulary 128 --layers 2 --width 64 --length 16 "
+    "--samples 1600 --batch 64 --epochs 3 --rate 0.003 --eager"
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("page", "num_epochs", "is_good"),
+    ("page", "args", "num_epochs", "is_good"),
     [
-        ("make-a-script-elastic.md", 10, lambda last: last > 0.9),  # its accuracy
-        ("stream-data.md", 5, lambda last: last < 0.5),  # its loss
-        ("use-mixed-precision-compile-and-loaders.md", 10, lambda last: last >= 65536),  # its scale
+        ("make-a-script-elastic.md", "", 10, lambda last: last > 0.9),  # its accuracy
+        ("stream-data.md", "", 5, lambda last: last < 0.5),  # its loss
+        ("use-mixed-precision-compile-and-loaders.md", "", 10, lambda last: last >= 65536),  # its scale
+        ("train-on-gpus.md", SMALL, 3, lambda last: last < 0.5),  # its loss
     ],
 )
 def test_a_script_runs_alone_and_under_an_agent(
     start_agent: Callable[..., FakeAgent],
     tmp_path: Path,
     page: str,
+    args: str,
     num_epochs: int,
     is_good: Callable[[float], bool],
 ) -> None:
     script = write_script(page, tmp_path)
-    process = fork_script(script, (), tmp_path / "log", {})
+    process = fork_script(script, args.split(), tmp_path / "log", {})
     process.join(60)
     assert process.exitcode == 0, (tmp_path / "log").read_text()
     lines = (tmp_path / "log").read_text().splitlines()
     assert len(lines) == num_epochs
     assert is_good(float(lines[-1].split()[-1])), lines
     agent = start_agent(total_steps=25 * num_epochs, global_batch=64)
-    agent.start_ready([0, 1], script)
+    agent.start_ready([0, 1], script, *args.split())
     agent.join([0, 1], source=None)
     assert agent.wait(0, messages.Finished).steps == 25 * num_epochs
     assert agent.exit_status(0) == 0, agent.logs()
