@@ -5,7 +5,13 @@ from __future__ import annotations
 from swell.api.machine_findings import WARN_BYTES
 from swell.executors.local.containers.engine import EngineOffer
 from swell.executors.local.limits.detection import LimiterOffer
-from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
+from swell.executors.local.machine_facts import (
+    ClockState,
+    GpuFacts,
+    MachineFacts,
+    ShareFacts,
+    TorchBuild,
+)
 from swell.model.share_mode import ShareMode
 
 CGROUP_V2 = LimiterOffer(name="cgroup v2", note="below /sys/fs/cgroup")
@@ -17,6 +23,7 @@ COMPLETE = MachineFacts(
     devices={"cuda:NVIDIA H200": 8},
     devices_problem="",
     gpu_problem="",
+    gpus=GpuFacts(driver="580.159", cuda="13.0", num_pairs=28, num_peers=28, num_linked=28),
     torch=TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
     namespaces={"user": 0, "net": 0, "pid": 0, "mount": 0},
     loopback_problem="",

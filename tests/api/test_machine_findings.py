@@ -15,7 +15,13 @@ from tests.machines.namespaces import Network, why_not
 
 from swell.api.machine_findings import BAD_BYTES, FEW_PORTS, WARN_BYTES, machine_findings
 from swell.executors.local.containers.engine import EngineOffer
-from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
+from swell.executors.local.machine_facts import (
+    ClockState,
+    GpuFacts,
+    MachineFacts,
+    ShareFacts,
+    TorchBuild,
+)
 from swell.executors.local.machine_probe import probe_machine, probe_torch
 from swell.model.finding import Finding, Level
 from swell.model.share_mode import ShareMode
@@ -33,13 +39,16 @@ def test_a_complete_machine_needs_no_remedy() -> None:
     texts = [f"{finding.about}: {finding.text}" for finding in findings]
     assert "devices: 8 of kind cuda:NVIDIA H200" in texts
     assert "nccl: 2.27.5, offered" in texts
+    assert "driver: 580.159, which knows CUDA up to 13.0" in texts
+    assert "gpu links: 28 of 28 pairs of GPUs reach each other's memory (P2P), 28 of them by NVLink" in texts
     assert "namespaces: user, net, pid, mount, offered" in texts
     assert "network: node7 is 10.9.0.17 to other machines" in texts
     assert "cpu shares: by cgroup v2 (below /sys/fs/cgroup)" in texts
     assert "containers: docker 27.0 can be used" in texts
 
 
-NO_GPU = {"devices": {"cpu": 2}, "gpu_problem": "Driver Not Loaded"}
+NO_GPU = {"devices": {"cpu": 2}, "gpu_problem": "Driver Not Loaded", "gpus": None}
+FEW_PEERS = GpuFacts(driver="580.159", cuda="13.0", num_pairs=6, num_peers=2, num_linked=0)
 CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
 
 
@@ -76,6 +85,25 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
             Level.WARN,
             "nccl: not offered: this build of torch has none, or cannot be imported",
             "with NCCL",
+        ),
+        (
+            {"torch": TorchBuild(version="2.15.0", cuda="14.1", nccl="2.30.1")},
+            Level.WARN,
+            "driver: 580.159, which knows CUDA up to 13.0: too old for torch, which is built for CUDA 14.1",
+            "newer driver, or a torch that is built for CUDA 13 or older",
+        ),
+        (
+            {"gpus": FEW_PEERS},
+            Level.OK,
+            "gpu links: 2 of 6 pairs of GPUs reach each other's memory (P2P), 0 of them by NVLink",
+            "IOMMU",
+        ),
+        (
+            {"gpus": msgspec.structs.replace(FEW_PEERS, num_peers=6, used={"GPU-aa": (17, 4711)})},
+            Level.WARN,
+            "devices: GPU GPU-aa is used by processes (17, 4711) that are no workers of this platform: they "
+            "take memory and time from its jobs",
+            "CUDA_VISIBLE_DEVICES",
         ),
         (
             {"torch": TorchBuild(version="2.13.0", cuda="13.0"), **NO_GPU},
@@ -119,13 +147,19 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
         (
             {"shared_free_bytes": 64 << 20},
             Level.WARN,
+            "shared memory: 0.1 GiB free in /dev/shm: loaders with workers and NCCL on several GPUs may fail",
+            "--shm-size",
+        ),
+        (
+            {"shared_free_bytes": 64 << 20, **NO_GPU},
+            Level.WARN,
             "shared memory: 0.1 GiB free in /dev/shm: loaders with workers may fail",
             "--shm-size",
         ),
         (
             {"shared_free_bytes": -1},
             Level.WARN,
-            "shared memory: there is no /dev/shm: loaders with workers fail",
+            "shared memory: there is no /dev/shm: loaders with workers and NCCL on several GPUs fail",
             "mount",
         ),
         (
@@ -155,6 +189,12 @@ def test_without_gpus_a_torch_for_cpus_is_all_that_is_needed() -> None:
     findings = findings_with(**NO_GPU, **CPU_TORCH)
     assert {finding.level for finding in findings} == {Level.OK}
     assert "nccl" not in {finding.about for finding in findings}
+
+
+@pytest.mark.parametrize("cuda", ["13.9", "12.8"])
+def test_a_driver_serves_torch_of_its_own_major_version_of_cuda_and_older(cuda: str) -> None:
+    findings = findings_with(torch=TorchBuild(version="2.14.0", cuda=cuda, nccl="2.29.2"))
+    assert {finding.level for finding in findings} == {Level.OK}
 
 
 def test_a_kernel_that_does_not_tell_its_ports_is_not_blamed() -> None:

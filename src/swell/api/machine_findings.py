@@ -26,6 +26,7 @@ def machine_findings(facts: MachineFacts) -> list[Finding]:
     return [
         *_devices(facts),
         *_torch(facts),
+        *_gpus(facts),
         *_shares(facts.shares),
         *_engines(facts),
         *_namespaces(facts),
@@ -63,6 +64,36 @@ def _torch(facts: MachineFacts) -> Iterator[Finding]:
         text = "not offered: this build of torch has none, or cannot be imported"
         remedy = "install a build of torch with NCCL; without it gangs on GPUs cannot have two workers"
         yield warn("nccl", text, remedy) if has_gpus else ok("nccl", text, remedy)
+
+
+def _gpus(facts: MachineFacts) -> Iterator[Finding]:
+    gpus = facts.gpus
+    if gpus is None:
+        return
+    text, known = f"{gpus.driver}, which knows CUDA up to {gpus.cuda}", _major(gpus.cuda)
+    if facts.torch is not None and facts.torch.cuda and _major(facts.torch.cuda) > known:
+        remedy = f"install a newer driver, or a torch that is built for CUDA {known} or older"
+        yield warn("driver", f"{text}: too old for torch, which is built for CUDA {facts.torch.cuda}", remedy)
+    else:
+        yield ok("driver", text)
+    if gpus.num_pairs:
+        text = (
+            f"{gpus.num_peers} of {gpus.num_pairs} pairs of GPUs reach each other's memory (P2P), "
+            f"{gpus.num_linked} of them by NVLink"
+        )
+        remedy = (
+            f"gradients of the others pass through {SHARED_MEMORY}, which is slower; where the GPUs can do "
+            "better, turn off the IOMMU or PCIe ACS"
+        )
+        yield ok("gpu links", text, remedy if gpus.num_peers < gpus.num_pairs else "")
+    for gpu, processes in gpus.used.items():
+        whose = "are no workers of this platform: they take memory and time from its jobs"
+        text = f"GPU {gpu} is used by processes ({', '.join(map(str, processes))}) that {whose}"
+        yield warn("devices", text, "end them, or leave this GPU out of CUDA_VISIBLE_DEVICES")
+
+
+def _major(version: str) -> int:
+    return int(version.partition(".")[0])
 
 
 # ------------------------------------------------------------ control groups and containers
@@ -146,11 +177,12 @@ def _disk(facts: MachineFacts) -> Finding:
 def _shared_memory(facts: MachineFacts) -> Finding:
     """Docker gives 64 MiB to a container that names no size."""
     remedy = f"`mount -o remount,size=SIZE {SHARED_MEMORY}`; for a container: `docker run --shm-size SIZE`"
+    what = "loaders with workers" + (" and NCCL on several GPUs" if facts.gpus is not None else "")
     if facts.shared_free_bytes < 0:
-        return warn("shared memory", f"there is no {SHARED_MEMORY}: loaders with workers fail", remedy)
+        return warn("shared memory", f"there is no {SHARED_MEMORY}: {what} fail", remedy)
     text = f"{_gib(facts.shared_free_bytes)} free in {SHARED_MEMORY}"
     if facts.shared_free_bytes < WARN_BYTES:
-        return warn("shared memory", f"{text}: loaders with workers may fail", remedy)
+        return warn("shared memory", f"{text}: {what} may fail", remedy)
     return ok("shared memory", text)
 
 

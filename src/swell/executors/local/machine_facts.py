@@ -17,6 +17,17 @@ class TorchBuild(msgspec.Struct, frozen=True, kw_only=True):
     nccl: str = ""  #: version; empty: it has none, or no CUDA
 
 
+class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPUs that a machine offers, and their driver."""
+
+    driver: str  #: version
+    cuda: str  #: the newest version of CUDA that the driver knows
+    num_pairs: int  #: of GPUs
+    num_peers: int  #: pairs that reach each other's memory
+    num_linked: int  #: pairs that NVLink joins
+    used: dict[str, tuple[int, ...]] = {}  #: GPU -> processes that are none of the platform's
+
+
 class ClockState(msgspec.Struct, frozen=True, kw_only=True):
     """What the kernel knows of its calendar clock."""
 
@@ -53,4 +64,5 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     state_free_bytes: int
     shared_free_bytes: int  #: -1: there is no shared memory
     clock: ClockState | None  #: None: the kernel does not tell
+    gpus: GpuFacts | None = None  #: None: it offers none
     clock_s: float  #: its time when all else was known, seconds since 1970

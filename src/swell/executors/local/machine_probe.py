@@ -21,6 +21,7 @@ import pynvml
 
 from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.devices import DeviceError, parse_devices
+from swell.executors.local.gpu_probe import look_at_gpus
 from swell.executors.local.limits.detection import limiter_in_use, limiter_offers, resource_offers
 from swell.executors.local.limits.niceness import NiceProcesses
 from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
@@ -59,7 +60,7 @@ def probe_machine(
         pid: of the process that has the workers of that folder; None: there is none.
         kind: what the devices are called; empty: what they are.
     """
-    found, devices_problem = _devices(devices, kind)
+    found, gpus, devices_problem = _devices(devices, kind)
     outward, outward_problem = _outward_address()
     folder = nearest_folder(state_dir)
     return MachineFacts(
@@ -67,6 +68,7 @@ def probe_machine(
         devices=found,
         devices_problem=devices_problem,
         gpu_problem=_gpu_problem(),
+        gpus=look_at_gpus(gpus, pid) if gpus else None,
         torch=probe_torch(),
         shares=_shares(state_dir, mode, pid),
         engines=engine_offers(),
@@ -85,15 +87,17 @@ def probe_machine(
 
 
 # ------------------------------------------------------------ devices
-def _devices(wanted: str, kind: str) -> tuple[dict[str, int], str]:
+def _devices(wanted: str, kind: str) -> tuple[dict[str, int], list[str], str]:
+    """Return the number of devices of each kind, which of them are GPUs, and why there are none."""
     try:
         nodes = parse_devices(wanted)
     except DeviceError as error:
-        return {}, str(error)
+        return {}, [], str(error)
     found: Counter[str] = Counter()
     for local in nodes:
         found[kind or local.node.kind] += len(local.node.devices)
-    return dict(found), ""
+    bindings = (binding for local in nodes for binding in local.bindings.values())
+    return dict(found), [binding.cuda for binding in bindings if binding.cuda is not None], ""
 
 
 def _gpu_problem() -> str:

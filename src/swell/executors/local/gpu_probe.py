@@ -1,0 +1,75 @@
+"""What NVML tells of the GPUs that a machine offers, beside their names. No CUDA context is opened."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import combinations
+
+import psutil
+import pynvml
+
+from swell.executors.local.machine_facts import GpuFacts
+
+
+def look_at_gpus(uuids: Sequence[str], pid: int | None) -> GpuFacts | None:
+    """Return what is known of these GPUs; None: NVML does not tell.
+
+    Args:
+        pid: of the process that has the workers of this machine's platform; None: there is none.
+    """
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
+        pairs = list(combinations(handles, 2))
+        version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+        return GpuFacts(
+            driver=_text(pynvml.nvmlSystemGetDriverVersion()),
+            cuda=f"{version // 1000}.{version % 1000 // 10}",
+            num_pairs=len(pairs),
+            num_peers=sum(_has(pair, pynvml.NVML_P2P_CAPS_INDEX_READ) for pair in pairs),
+            num_linked=sum(_has(pair, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) for pair in pairs),
+            used={
+                uuid: others
+                for uuid, gpu in zip(uuids, handles, strict=True)
+                if (others := _others(gpu, pid))
+            },
+        )
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _has(pair: tuple[object, object], capability: int) -> bool:
+    try:
+        return bool(pynvml.nvmlDeviceGetP2PStatus(*pair, capability) == pynvml.NVML_P2P_STATUS_OK)
+    except pynvml.NVMLError:  # a driver or a GPU that does not know the question
+        return False
+
+
+def _others(gpu: object, pid: int | None) -> tuple[int, ...]:
+    """The processes that compute on it and are none of the platform's."""
+    try:
+        processes = pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)
+    except pynvml.NVMLError:
+        return ()
+    return tuple(sorted(one.pid for one in processes if pid is None or not _may_be_below(one.pid, pid)))
+
+
+def _may_be_below(process: int, ancestor: int) -> bool:
+    """Whether it descends from the ancestor; or may do so, because one of the two is in a container."""
+    try:
+        above = {process, *(parent.pid for parent in psutil.Process(process).parents())}
+        return ancestor in above or os.readlink(f"/proc/{process}/ns/pid") != os.readlink("/proc/self/ns/pid")
+    except (psutil.NoSuchProcess, FileNotFoundError):  # NVML numbers processes as the machine does
+        return True
+    except (psutil.AccessDenied, PermissionError):  # another user's
+        return False
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
