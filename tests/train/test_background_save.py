@@ -19,6 +19,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.train.fake_agent import DEVICE
 from tests.train.test_checkpoint import Clock, Unsavable, make_state, weight_of
 from torch import nn
 
@@ -57,9 +58,9 @@ def begin(background: BackgroundSave, state: TrainState) -> None:
 def test_what_is_saved_is_the_state_at_the_beginning_of_the_save(tmp_path: Path) -> None:
     gate = Gate(tmp_path)
     background = BackgroundSave(gate, never)
-    state = make_state(1.0, steps=3)
+    state = make_state(1.0, steps=3, device=DEVICE)
     begin(background, state)
-    saved = weight_of(state).clone()
+    saved = weight_of(state).cpu().clone()
     assert background.take() is None
     assert not background.is_idle
     with torch.no_grad():
@@ -74,7 +75,7 @@ def test_what_is_saved_is_the_state_at_the_beginning_of_the_save(tmp_path: Path)
     assert background.begin(state) is None, "in the same room"
     again = background.wait()
     assert again is not None
-    assert torch.equal(load_checkpoint(again)["model"]["weight"], weight_of(state))
+    assert torch.equal(load_checkpoint(again)["model"]["weight"], weight_of(state).cpu())
 
 
 DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.complex64, torch.complex128]
@@ -268,6 +269,7 @@ SAVER = """
 import sys
 from pathlib import Path
 from tests.train.test_background_save import begin, never
+from tests.train.fake_agent import DEVICE
 from tests.train.test_checkpoint import make_state, weight_of
 from swell.train.state.background_save import BackgroundSave
 from swell.train.state.checkpoint import Checkpoints

@@ -49,11 +49,11 @@ class Unsavable:
         raise AssertionError
 
 
-def make_state(value: float, steps: int, num_features: int = 3) -> TrainState:
-    model = nn.Linear(num_features, 1)
+def make_state(value: float, steps: int, num_features: int = 3, device: str = "cpu") -> TrainState:
+    model = nn.Linear(num_features, 1, device=device)
     nn.init.constant_(model.weight, value)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
-    model(torch.ones(1, num_features)).sum().backward()
+    model(torch.ones(1, num_features, device=device)).sum().backward()
     optimizer.step()
     state = TrainState(model, optimizer, None, {})
     state.steps = steps
