@@ -144,7 +144,7 @@ def test_doctor_looks_at_joined_machines_from_the_head_and_at_itself_on_them(she
 )
 def test_what_a_host_cannot_be_told(shell: Shell, words: tuple[str, ...], message: str) -> None:
     done = shell.run("node", *words)
-    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_a_revoked_token_ends_its_hosts_and_lets_none_in(shell: Shell) -> None:
 )
 def test_what_cannot_be_is_said_with_its_remedy(shell: Shell, words: tuple[str, ...], message: str) -> None:
     done = shell.run(*shell.node(shell.known_token), *words)
-    assert done.returncode == 1 and message in done.stderr and "Traceback" not in done.stderr
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
 def test_the_state_folder_of_a_platform_is_no_hosts(shell: Shell) -> None:

@@ -134,7 +134,7 @@ def test_a_policy_of_another_package_is_simulated_with_its_parameters(site: Site
 )
 def test_its_parameters_are_checked_by_what_it_declares(site: Site, setting: str, rule: str) -> None:
     done = site.run("simulate", "log.csv", "--cluster", "1x2", "--set", setting)
-    assert (done.returncode, done.stdout) == (1, "") and rule in done.stderr
+    assert (done.returncode, done.stdout) == (2, "") and rule in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -147,19 +147,19 @@ def test_its_parameters_are_checked_by_what_it_declares(site: Site, setting: str
 )
 def test_a_policy_that_cannot_be_used_says_why_in_one_line(site: Site, policy: str, cause: str) -> None:
     done = site.run("simulate", "log.csv", "--cluster", "1x2", "--policy", policy)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
     assert f"policy '{policy}' of package broken 1.0 cannot be used ({cause}" in done.stderr
     assert "`pip uninstall broken`" in done.stderr
 
 
 def test_an_engine_that_cannot_be_used_says_why_in_one_line(site: Site) -> None:
     done = site.run("up", "--engine", "greedy")
-    assert done.returncode == 1 and done.stderr.count("\n") == 1, done
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
     assert (
         "engine 'greedy' of package broken 1.0 cannot be used (`swell up` has another option" in done.stderr
     )
     done = site.run("up", "--engine", "doorless", "--state", "other")
-    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "broken.nowhere:Door cannot be imported (ModuleNotFoundError" in done.stderr
 
 
@@ -238,7 +238,7 @@ def test_an_engine_and_a_policy_of_other_packages_run_a_job(site: Site) -> None:
     local = ("--engine", "local", "--devices", "paced:1@640", "--policy", "fifo", "--set", "")
     done = site.run("up", *local)
     (site.folder / "removed").rename(site.folder / "my_policies-1.0.dist-info")
-    assert done.returncode == 1, done
+    assert done.returncode == 2, done
     assert (
         "the journal was written under policy 'periodic_shares', which cannot be used now" in done.stderr
     ), done

@@ -123,7 +123,7 @@ def test_up_serves_and_down_ends_it(state: Path) -> None:
 
     fails(
         run_swell("up", "--state", state),
-        1,
+        2,
         f"in use by a running platform (pid {pid_of(state)})",
         "swell down",
     )

@@ -201,7 +201,7 @@ def test_a_record_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "12 real PyTorch jobs on paced:1x4@64, 2 cores" in printed.out
     assert {file.name for file in out.iterdir()} >= {"fidelity.csv", "fidelity-jobs.csv", "fidelity.png"}
     status = main.run(["repro", "fidelity", "--live", str(out), "--policy", "fifo", "--out", str(out)])
-    assert status == 1 and "live-fifo.json cannot be read" in capsys.readouterr().err
+    assert status == 2 and "live-fifo.json cannot be read" in capsys.readouterr().err
 
 
 @pytest.mark.soak

@@ -66,7 +66,6 @@ def num_apart(folder: Path) -> int:
         ("plateau", RATE, "step it with what run.step() returns"),
         ("counter", RATE, "compute a value of your own from run.steps"),
         ("momentum", "momentum of parameter group 0", "0.9 on rank 0, 0.8 on rank 1, 0.7 on rank 2. "),
-        ("known", RATE, "take your scheduler.step() out"),
     ],
 )
 def test_hyperparameters_that_differ_change_no_parameter(
@@ -78,6 +77,14 @@ def test_hyperparameters_that_differ_change_no_parameter(
     assert all(each.is_healed and each.message.startswith(told) for each in drifted)
     assert remedy in drifted[-1].message
     assert num_apart(tmp_path / "hashes") == 0
+
+
+def test_a_scheduler_that_elastic_steps_and_the_script_as_well_is_told_and_refused(
+    agent: FakeAgent, tmp_path: Path
+) -> None:
+    begin(agent, tmp_path / "hashes", "known")
+    assert agent.wait(0, messages.Drifted).message.startswith(RATE)
+    assert "the script calls scheduler.step()" in agent.wait(0, messages.Failed).message
 
 
 def test_parameters_that_differ_are_named_and_made_equal_again_and_again(

@@ -343,7 +343,8 @@ def main() -> None:
         lock_fd = _hold(options.state_dir)
         asyncio.run(serve(options, HostState(options.state_dir), lock_fd))
     except KNOWN as error:
-        sys.exit(f"swell: {error}")
+        sys.stderr.write(f"swell: {error}\n")
+        sys.exit(1 if isinstance(error, CannotJoin | UnusableHostState) else 2)  # as `swell` ends
 
 
 if __name__ == "__main__":

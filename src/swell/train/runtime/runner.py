@@ -94,7 +94,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _ignore_stops()
         text = _why_no_batch(error) + _why_read_only(error) + _traceback_of(error)
         if link is not None and comes_of_own_group(error.__traceback__):
-            text += "".join(traceback.format_exception_only(OwnGroupError()))
+            text = f"{OwnGroupError()}\n{text}"
         if link is not None:
             text += _why_no_rank(error)
         sys.stderr.write(text)
