@@ -147,6 +147,8 @@ def test_a_live_worker_is_told_at_its_fork_what_will_not_change(tmp_path: Path) 
         "SWELL_WORKDIR": "/scripts",
         "TORCHELASTIC_RUN_ID": "a",
         "GROUP_RANK": "0",
+        "CUDA_VISIBLE_DEVICES": "",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
 
 
@@ -236,6 +238,15 @@ def test_a_worker_counts_gpus_in_the_order_in_which_it_was_given_them(tmp_path: 
     order = msgspec.structs.replace(start(0), devices=("n/2", "n/1"))
     environ = dict(run.fork(order, "module:function", "127.0.0.1:1").environ)
     assert (environ["CUDA_VISIBLE_DEVICES"], environ["CUDA_DEVICE_ORDER"]) == ("GPU-2,GPU-1", "PCI_BUS_ID")
+
+
+def test_a_worker_on_a_core_sees_no_gpu(tmp_path: Path) -> None:
+    """Scripts take `cuda` where torch finds it: all workers would be on a GPU that nobody offers."""
+    bindings = {"n/1": DeviceBinding(torch_device="cpu", kind="cpu")}
+    run = HostedRun("a", "a", make_spec(), JobPlace(tmp_path, 0, "/", "x:y"), bindings)
+    order = msgspec.structs.replace(start(0), devices=("n/1",))
+    environ = dict(run.fork(order, "module:function", "127.0.0.1:1").environ)
+    assert environ["CUDA_VISIBLE_DEVICES"] == ""
 
 
 def test_progress_is_not_folded_across_other_news_of_its_job() -> None:

@@ -81,7 +81,8 @@ def check_script(
             environ.TRIAL: "1",
             environ.WORKDIR: os.getcwd(),
             environ.MIRROR: scratch,
-            **({} if device.cuda is None else {"CUDA_VISIBLE_DEVICES": device.cuda, **environ.GPU_ORDER}),
+            "CUDA_VISIBLE_DEVICES": device.cuda or "",
+            **environ.GPU_ORDER,
         }
         script = os.path.abspath(entry) if os.path.isfile(entry) else entry
         command = [python or sys.executable, "-c", _PROGRAM, scratch, script, *args]
