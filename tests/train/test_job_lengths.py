@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from tests.train.fake_agent import FakeAgent
 
+from swell.model.failure import failure_sentence
 from swell.wire import messages
 from swell.wire.findings import ScriptFinding
+from swell.wire.job_lengths import JobLength
 
 ONE_CYCLE = """
 import sys, torch
@@ -74,6 +76,8 @@ def test_a_schedule_that_is_longer_than_the_job_is_told(
     findings = found_in(agent)
     assert [part for part, found in zip(told, findings, strict=True) if part not in found.text] == []
     assert not any(found.holds for found in findings)
+    own = JobLength(batch=12, epochs=8, steps=None, schedules=[("OneCycleLR", 400)])
+    assert agent.all_said(messages.Profiled)[0][1].own_length == own  # which the next job is compared with
 
 
 @pytest.mark.parametrize(
@@ -86,6 +90,7 @@ def test_a_schedule_that_ends_before_the_job_is_refused(
     agent = trial_of(start_agent, tmp_path, **fields)
     message = agent.all_said(messages.Failed)[0][1].message
     assert "is made for 400 steps, and the job has" in message and "step 401 would fail" in message
+    assert failure_sentence(message).endswith("(one_cycle.py:12)")  # where it calls `elastic`
 
 
 def test_a_job_that_may_end_before_is_not(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> None:

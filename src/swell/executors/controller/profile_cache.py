@@ -13,8 +13,11 @@ from swell.executors.code_tree import read_tree
 from swell.executors.controller.speed_variables import speed_variables
 from swell.executors.gang.allreduce import CrossingTable, GroupTimes, crossing_s
 from swell.executors.gang.trial_batches import local_batches
+from swell.executors.gang.trial_controller import told
 from swell.model.command import ProfileJob
+from swell.model.findings import JobFinding
 from swell.model.job import BetweenSteps, JobSpec, Profile
+from swell.wire.job_lengths import OF_LENGTHS, JobLength, differences
 from swell.wire.whole_files import write_whole
 
 #: Jobs of which it is remembered which of their variables count.
@@ -58,15 +61,44 @@ class ProfileCache:
         profile = self._stored(command)
         if profile is None or not _covers(profile, command):
             return None
+        findings = self._findings(command, profile)
+        if findings is None and profile.findings is not None:
+            return None
+        profile = msgspec.structs.replace(profile, findings=findings)
         by_size = {size: times.allreduce_s for size, times in self.table(command.device_kind).items()}
         known_s = crossing_s(self.crossing(command.device_kind), by_size, profile.grad_bytes)
         return msgspec.structs.replace(profile, crossing_s=known_s) if known_s else profile
 
-    def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
-        """Store the profile for later jobs. No effect if the code cannot be read."""
+    def keep_profile(
+        self, command: ProfileJob, profile: Profile, own_length: JobLength | None = None
+    ) -> None:
+        """Store it, and the script's own numbers, for later jobs. No effect if the code cannot be read."""
         if (path := self._profile_path(command)) is not None:
             known = _read(path, Profile)
             _write(path, profile if known is None else _merged(known, profile, command.spec.min_workers))
+            if own_length is not None:
+                _write(_length_path(path), own_length)
+
+    def _findings(self, command: ProfileJob, profile: Profile) -> tuple[JobFinding, ...] | None:
+        """What holds of this job, which may end elsewhere than the one that was tried out.
+
+        None if nothing was looked for, or if the job would fail for its end: a trial run tells it as it does.
+        """
+        path, spec = self._profile_path(command), command.spec
+        if profile.findings is None or path is None:
+            return None
+        others = tuple(found for found in profile.findings if found.name not in OF_LENGTHS)
+        script = _read(_length_path(path), JobLength)
+        if script is None:
+            return others
+        steps = spec.end.total_steps(spec.global_batch, None)
+        job = JobLength(batch=spec.global_batch, epochs=spec.end.epochs, steps=steps)
+        end = spec.end.total_steps(spec.global_batch, profile.samples_per_epoch)
+        try:
+            differ = list(differences(job, script, end if spec.end.target is None else None))
+        except ValueError:
+            return None
+        return (*others, *map(told, differ))
 
     def correct(
         self, spec: JobSpec, device_kind: str, between: BetweenSteps | None, end_s: float | None
@@ -145,6 +177,11 @@ class ProfileCache:
             return None if tree is None else tree.sources_digest.encode()
         source = find_source(spec)
         return None if source is None else source.read_bytes()
+
+
+def _length_path(profile_path: Path) -> Path:
+    """Where the numbers lie that a script takes for its own."""
+    return profile_path.with_name(f"{profile_path.stem}-length.json")
 
 
 def _covers(profile: Profile, command: ProfileJob) -> bool:

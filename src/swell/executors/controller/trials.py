@@ -144,7 +144,7 @@ class Trials:
             if trial.crossing:
                 self._cache.keep_crossing(command.device_kind, trial.crossing)
             if trial.profile is not None:
-                self._cache.keep_profile(command, trial.profile)
+                self._cache.keep_profile(command, trial.profile, trial.own_length)
         except OSError as error:  # it will be measured again, and that is all
             log.warning("what the trial run of %s measured was not kept: %s", run.job_id, error)
         self.advance()

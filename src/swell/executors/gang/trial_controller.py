@@ -59,6 +59,7 @@ from swell.model.job import MOST_BETWEEN_S, BetweenSteps, Profile
 from swell.model.lengths import span
 from swell.wire import messages
 from swell.wire.findings import ScriptFinding, not_compared
+from swell.wire.job_lengths import JobLength
 
 CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
 #: Steps of a group that are timed.
@@ -438,7 +439,7 @@ class Trial:
     @_hear.register
     def _(self, message: messages.NotCompared, member: Member, part: TrialPart) -> None:
         self._compares, part.is_to_repeat = False, True
-        self._not_compared = [_told(message.finding)]
+        self._not_compared = [told(message.finding)]
         part.fail(message.finding.text)
 
     @_hear.register(messages.JoinFailed)
@@ -461,7 +462,7 @@ class Trial:
         if part.size is not None or part.is_measured or not self._compares:
             return self._divides_more(part)
         self._compares, part.is_to_repeat = False, True
-        self._not_compared = [_told(not_compared("there was too little memory for both"))]
+        self._not_compared = [told(not_compared("there was too little memory for both"))]
         return True
 
     def _divides_more(self, part: TrialPart) -> bool:
@@ -609,6 +610,11 @@ class Trial:
         )
         self._effects.append(Report(event))
 
+    @property
+    def own_length(self) -> JobLength | None:
+        """What the script takes for its batch and its end; None: that is not known."""
+        return None if self._measured is None else self._measured.own_length
+
     def _summed_sizes(self, num_bytes: int) -> tuple[int, ...]:
         """Numbers of workers whose all-reduce of so many bytes follows from what was measured."""
         known = ((size, times.allreduce_s) for size, times in sorted(self.table.items()))
@@ -618,7 +624,7 @@ class Trial:
         """None: the job cannot have several workers."""
         if max(self._command.sizes) == 1:
             return None
-        return (*self._not_compared, *map(_told, measured.findings))
+        return (*self._not_compared, *map(told, measured.findings))
 
     def _between(self, measured: messages.Profiled) -> BetweenSteps | None:
         """None for a job in which no epoch ends, or whose script does not say how long one is."""
@@ -688,7 +694,8 @@ def _order(part: TrialPart, rank: int) -> messages.Regroup:
     )
 
 
-def _told(finding: ScriptFinding) -> JobFinding:
+def told(finding: ScriptFinding) -> JobFinding:
+    """The finding as the head keeps it."""
     return JobFinding(**msgspec.structs.asdict(finding))
 
 

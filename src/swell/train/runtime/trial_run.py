@@ -20,12 +20,12 @@ from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Task
-from swell.train.runtime.job_lengths import JobLength, differences
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding, not_compared
+from swell.wire.job_lengths import JobLength, differences
 from swell.wire.private_files import are_private
 
 if TYPE_CHECKING:  # most jobs need none of it
@@ -93,6 +93,7 @@ class Profiling:
         self._left_s: float | None = None  # when the epoch ended
         self._own_steps: int | None = None  # of the script
         self._own_batch = 0  # of the script; 0: it names none
+        self._own_length: JobLength | None = None  # of the script
         self.findings: list[ScriptFinding] = []  #: of other checks of the script
         self._reads: ReadWatch | None = None
         #: Called when an epoch has ended and the script asks for the next one's first batch.
@@ -127,9 +128,15 @@ class Profiling:
         """
         welcome, batch = self._link.welcome, self._true_course.global_batch
         job = JobLength(batch=batch, epochs=welcome.epochs, steps=welcome.total_steps)
-        script = JobLength(batch=self._own_batch or batch, epochs=epochs, steps=steps)
+        totals = [(type(one).__name__, getattr(one, "total_steps", None)) for one in schedulers]
+        ends = [(name, total) for name, total in totals if isinstance(total, int)]
+        script = JobLength(batch=self._own_batch or batch, epochs=epochs, steps=steps, schedules=ends)
         end = self._job_steps if welcome.target is None else None  # else it may end before
-        self.findings += differences(job, script, end, schedulers)
+        self._own_length = script
+        try:
+            self.findings += differences(job, script, end)
+        except ValueError as error:  # told at the script's line, as all that is wrong with its call
+            raise ValueError(str(error)) from None
 
     @property
     def members(self) -> Members:
@@ -349,6 +356,7 @@ class Profiling:
             goes_on=goes_on,
             between_s=between_s,
             findings=[*self._comparison.findings, *self.findings],
+            own_length=self._own_length,
         )
 
 

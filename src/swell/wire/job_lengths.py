@@ -6,9 +6,9 @@ itself. A schedule that was made for those numbers ends too early or too late, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterator
+
+import msgspec
 
 from swell.wire.findings import ScriptFinding
 
@@ -16,18 +16,20 @@ from swell.wire.findings import ScriptFinding
 NEAR_SHARE = 0.01
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobLength:
+#: Findings about the numbers of one job, which say nothing of another job of the same script.
+OF_LENGTHS = frozenset({"job-differs", "schedule-length"})
+
+
+class JobLength(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of a job, or of its script; None: it does not name them."""
 
     batch: int  #: samples
     epochs: float | None
     steps: int | None
+    schedules: list[tuple[str, int]] = []  #: of a script: each scheduler that has an end, and its steps
 
 
-def differences(
-    job: JobLength, script: JobLength, end: int | None, schedulers: Sequence[Any]
-) -> Iterator[ScriptFinding]:
+def differences(job: JobLength, script: JobLength, end: int | None) -> Iterator[ScriptFinding]:
     """Tell what differs.
 
     Args:
@@ -36,18 +38,17 @@ def differences(
     Raises:
         ValueError: a scheduler would be stepped beyond its end, which fails in the midst of the job.
     """
-    pairs = {name: (value, asdict(script)[name]) for name, value in asdict(job).items()}
+    pairs = {name: (getattr(job, name), getattr(script, name)) for name in ("batch", "epochs", "steps")}
     differ = {name: pair for name, pair in pairs.items() if None not in pair and pair[0] != pair[1]}
     if differ:
         told = ", ".join(f"{name} {given:g}, and the script {own:g}" for name, (given, own) in differ.items())
         text = f"the job says {told}; what was submitted counts"
         yield ScriptFinding(name="job-differs", text=text, holds=False)
-    for scheduler in schedulers:
-        total = getattr(scheduler, "total_steps", None)
-        if not isinstance(total, int) or end is None:
-            continue
+    if end is None:
+        return
+    for name, total in script.schedules:
         text = (
-            f"the scheduler, a {type(scheduler).__name__}, is made for {total} steps, and the job has {end}, "
+            f"the scheduler, a {name}, is made for {total} steps, and the job has {end}, "
             f"of {job.batch} samples"
         )
         remedy = (
