@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,8 +16,10 @@ from tests.sim.worlds import head, job
 from swell.core.costs import ChangeCosts
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_one_kind
+from swell.live.board import ViewBoard
+from swell.model.deadline_state import is_measured
 from swell.model.event import DrainRequested
-from swell.model.job import Phase
+from swell.model.job import JobClass, Phase
 from swell.model.node import Node
 from swell.model.quota import Quota, Quotas
 from swell.model.view import JobView
@@ -44,7 +48,7 @@ class Half:
         core = head(policy)
         by_submission = sorted(jobs, key=lambda job: job.submit_s)
         world = SimulatedWorld(cluster(1, 8, "gpu"), by_submission, COST)
-        self.state = b""
+        self.state, self.told = b"", dict[str, JobView]()
         while batch := world.next_events():
             if not self.state and batch[0].at_s > cut_s:
                 self._cut(core)
@@ -55,7 +59,9 @@ class Half:
             self._cut(core)
 
     def _cut(self, core: PlatformCore) -> None:
-        self.state = core.save()
+        board = ViewBoard()
+        board.post(core)
+        self.state, self.told = core.save(), {view.id: view for view in board.jobs()}
         self.ended_before = frozenset(self.ended)
 
     @property
@@ -104,6 +110,34 @@ def test_what_is_foretold_is_what_becomes_of_the_jobs(half: Half) -> None:
         truth = half.ended[name]
         assert (fate.phase, fate.kept, fate.is_promised) == (truth.phase, truth.kept, truth.is_promised)
         assert fate.finish_s == pytest.approx(truth.finished_s, abs=1.5)
+
+
+@st.composite
+def mixed_halves(draw: st.DrawFn) -> Half:
+    """Up to eight jobs of all classes and priorities, with time for all of them or for few."""
+    jobs = []
+    for number in range(draw(st.integers(2, 8))):
+        kind, steps = draw(st.sampled_from([*JobClass, JobClass.BEST_EFFORT])), draw(st.integers(20, 1500))
+        until_s = 60.0 + steps * draw(st.sampled_from([0.4, 1.0, 4.0]))
+        one = job(
+            f"job{number}", draw(st.integers(0, 60)), steps, None if kind is JobClass.BEST_EFFORT else until_s
+        )
+        priority = draw(st.sampled_from([0, 0, 5, -3]))
+        jobs.append(replace(one, spec=msgspec.structs.replace(one.spec, job_class=kind, priority=priority)))
+    return Half(jobs, draw(st.integers(61, 300)) + 0.25, draw(st.sampled_from((*POLICIES, "unified", "hu"))))
+
+
+@pytest.mark.slow
+@settings(max_examples=fewer_if_quick(60), deadline=None)
+@given(half=mixed_halves())
+def test_jobs_are_told_the_ends_that_what_if_tells(half: Half) -> None:
+    """As well as `test_what_is_foretold_is_what_becomes_of_the_jobs`, and a little for what rounds decide."""
+    for name, fate in half.if_().items():
+        view = half.told[name]
+        if fate.finish_s is None or view.estimated_finish_s is None:
+            assert fate.finish_s == view.estimated_finish_s or not is_measured(view)
+            continue
+        assert view.estimated_finish_s == pytest.approx(fate.finish_s, rel=0.02, abs=3.0)
 
 
 @pytest.fixture

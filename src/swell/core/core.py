@@ -43,6 +43,7 @@ from swell.model.command import (
 )
 from swell.model.deadline_state import PLANNED_LATE
 from swell.model.event import Event, EventSetAside, JobEvent, NodeLost, NodeWarned, PlanFailed
+from swell.model.expectation import without_expectations
 from swell.model.job import AfterRefusal, Phase
 from swell.model.lengths import span
 from swell.model.options import Domain
@@ -530,7 +531,7 @@ class Core:
         if code not in PLANNED_LATE or not record.admission.is_promised:
             return partial(_text, why)
         found = cause(self._state, record)
-        return lambda: f"{why().text}: {found}"
+        return lambda: f"{_text(why)}: {found}"
 
     def _accept(self, record: JobRecord, why: Callable[[], Reason], is_promised: bool) -> None:
         record.accept(promise(self._state, record) if is_promised else None)
@@ -721,8 +722,10 @@ class Core:
 
     def views(self) -> list[JobView]:
         """Jobs that have not ended, oldest first."""
-        self._state.latest.write(self._state.records)
-        return [guessed(record.view(), self._state.now_s) for record in self._state.records.values()]
+        state, latest = self._state, self._state.latest
+        for record in state.records.values():
+            latest.write_reason(record)
+        return [guessed(latest.shown(record), state.now_s) for record in state.records.values()]
 
     def throughput(self, job_id: str) -> JobThroughput | None:
         """The curve of a job that has not ended; None if there is no such job, or it has no profile."""
@@ -876,7 +879,7 @@ class Core:
 
 
 def _text(why: Callable[[], Reason], before: str = "") -> str:
-    return before + why().text
+    return before + without_expectations(why().text)
 
 
 def _refusal(refusals: Mapping[int, Refusal], row: int) -> Refusal:

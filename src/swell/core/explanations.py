@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import msgspec
 
 from swell.core.record import JobRecord
 from swell.model.deadline_state import is_measured
-from swell.model.plan import Plan
+from swell.model.expectation import with_expectations
+from swell.model.plan import Plan, PlanForecast
 from swell.model.snapshot import Snapshot
 from swell.model.view import JobView, is_set_aside
 
@@ -31,8 +32,18 @@ class PlanOutlook:
         return {job_id: row for row, job_id in enumerate(self.plan.job_ids)}
 
     @cached_property
+    def _forecast(self) -> PlanForecast | None:
+        return self.plan.forecast()
+
+    @cached_property
+    def of_policy(self) -> PlanOutlook:
+        """The same as the policy itself expects it: for a fold, which takes no time for more."""
+        return PlanOutlook(replace(self.plan, forecast=lambda: None), self.snapshot)
+
+    @cached_property
     def _finish_s(self) -> list[float]:
-        finish_s: list[float] = self.plan.account.finish_s.tolist()
+        told = self.plan.account if self._forecast is None else self._forecast
+        finish_s: list[float] = told.finish_s.tolist()
         return finish_s
 
     def row(self, job_id: str) -> int | None:
@@ -55,11 +66,17 @@ class PlanOutlook:
 
     def begins_s(self, row: int) -> float:
         """When a gang that is to start, or starts, is expected to have started."""
-        start_s = float(self.snapshot.start_cost_s[row]) if self.snapshot.held_workers[row] == 0 else 0.0
-        return self.snapshot.now_s + start_s
+        snapshot = self.snapshot
+        if snapshot.held_workers[row] == 0:
+            return snapshot.now_s + float(snapshot.start_cost_s[row])
+        return snapshot.now_s + (0.0 if self._forecast is None else float(snapshot.idle_s[row]))
 
     def reason(self, row: int) -> str:
-        return self.plan.account.reason(row).text
+        text = self.plan.account.reason(row).text
+        if self._forecast is None:
+            return text
+        start_s, finish_s = (float(column[row]) - self.snapshot.now_s for column in self._forecast)
+        return with_expectations(text, start_s, finish_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +129,10 @@ class LatestAccounts:
             # The plan was made before a restart of the daemon.
             status.estimated_finish_s = moved_s(status.estimated_finish_s, status.begins_s, at_s)
 
+    def shown(self, record: JobRecord) -> JobView:
+        """The job with what the plan says of it."""
+        return with_outlook(record.view(), self.outlook, self.is_explained(record.id), self.up_s(record.id))
+
     def up_s(self, job_id: str) -> float | None:
         return self._up_s.get(job_id)
 
@@ -123,7 +144,7 @@ class LatestAccounts:
             return
         for row, job_id in enumerate(self.outlook.plan.job_ids):
             if job_id in records:
-                self._write(records[job_id], self.outlook, row)
+                self._write(records[job_id], self.outlook.of_policy, row)
         self._is_written = True
 
     def write_one(self, record: JobRecord) -> None:
@@ -133,7 +154,7 @@ class LatestAccounts:
             return
         row = self.outlook.row(record.id)
         if row is not None:
-            self._write(record, self.outlook, row)
+            self._write(record, self.outlook.of_policy, row)
 
     def _write(self, record: JobRecord, outlook: PlanOutlook, row: int) -> None:
         record.status.estimated_finish_s = outlook.finish_s(row, self.up_s(record.id))

@@ -12,8 +12,9 @@ import msgspec
 import numpy as np
 
 from swell.arrays import BoolArray, IntArray
+from swell.core.forecast import follow
 from swell.core.gain import gain_s
-from swell.core.hysteresis import as_wished, steady
+from swell.core.hysteresis import SteadiedSizes, as_wished, steady
 from swell.core.ports import Decides, Placer
 from swell.core.reasons import PlanAccount
 from swell.core.within_quotas import is_beyond_quota
@@ -62,9 +63,8 @@ class Planner:
             barred: job id -> names of the nodes that cannot run it.
             nowhere: job id -> why, of jobs for which too few nodes are left.
         """
-        settle = as_wished if self.policy.weighs_changes else steady
         needs_owned = self._needs_owned(snapshot)
-        steadied = settle(snapshot, allocation, is_pinned, needs_owned)
+        steadied = self._settled(snapshot, allocation, is_pinned)
         pinned = _named(snapshot, is_pinned)
         owned_only = _named(snapshot, needs_owned) if needs_owned is not None else frozenset[str]()
         wanted = _wanted_devices(snapshot, allocation, steadied.workers, held)
@@ -91,6 +91,7 @@ class Planner:
             is_short=bool((allocation.floor > snapshot.held_workers).any()),
             is_sated=allocation.is_sated and is_as_wished,
             has_options=len(snapshot.options.workers) > 0,
+            forecast=partial(follow, self.policy, self._settled, snapshot, allocation, steadied),
             memory=moves.memory,
             revisit=_named(snapshot, is_postponed),
         )
@@ -117,6 +118,11 @@ class Planner:
         placement = self.placer.place(cluster, others, held, pinned | stuck, owned_only, barred, staying)
         changes = {job: devices for job, devices in placement.changes.items() if job not in stuck}
         return replace(placement, changes=changes)
+
+    def _settled(self, snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> SteadiedSizes:
+        """What of the policy's answer is worth doing now."""
+        settle = as_wished if self.policy.weighs_changes else steady
+        return settle(snapshot, allocation, is_pinned, self._needs_owned(snapshot))
 
     def _needs_owned(self, snapshot: Snapshot) -> BoolArray | None:
         """(J,) jobs that may not have borrowed devices; None: there are no such jobs, or no such devices."""

@@ -76,6 +76,13 @@ class WrittenAccount:
         return self.reasons[row]
 
 
+class PlanForecast(NamedTuple):
+    """What becomes of the jobs of a plan, in head time."""
+
+    start_s: FloatArray  #: (J,) of those that wait; NaN: that is not known
+    finish_s: FloatArray  #: (J,) inf: none can be named
+
+
 class Moves(NamedTuple):
     """What follows if some jobs go to other devices of the same number, all of them, and pause for that."""
 
@@ -157,4 +164,5 @@ class Plan:
     revisit: frozenset[str]  #: jobs whose gang could not change now, and would have
     is_sated: bool  #: no job could make use of more devices than it gets
     has_options: bool  #: some job could run: there is something to decide
+    forecast: Callable[[], PlanForecast | None]  #: what comes of it if the policy is followed; None: too long
     memory: Memory = field(default_factory=dict)  #: of the policy, for its next decision

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
 from swell.model.counted import told_devices, told_jobs, told_other_jobs, told_workers
+from swell.model.expectation import EXPECTED_END, EXPECTED_START
 from swell.model.lengths import relative, span
 from swell.model.plan import Reason, Refusal
 from swell.model.snapshot import Snapshot
@@ -13,9 +13,6 @@ from swell.solvers.queueing import NEVER_S
 
 #: Of a promise whose reserve is used up.
 NO_SLACK = "is on track, but has no slack"
-#: Before the time in which a job will have ended, by the plan that gives the reason.
-EXPECTED = "expected to end"
-_EXPECTATION = re.compile(rf"[;,] {EXPECTED} [^;,:(]+")
 
 
 class LaterNeed(NamedTuple):
@@ -73,13 +70,13 @@ def promise_can_wait(until_s: float, starts_s: float) -> Reason:
 def at_risk(workers: int, until_s: float, ends_s: float) -> Reason:
     """A promise that does not fit any more, by belief."""
     has = _has_most(workers) if workers else "waits for devices"
-    end = "none of its allowed sizes fits" if ends_s >= NEVER_S else f"{EXPECTED} {relative(ends_s)}"
+    end = "none of its allowed sizes fits" if ends_s >= NEVER_S else f"{EXPECTED_END} {relative(ends_s)}"
     return Reason("at_risk", f"{has}: {_promise(until_s)} is at risk, {end}")
 
 
 def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason:
     """A job that runs on what promises leave."""
-    end = f"{EXPECTED} {relative(ends_s)}"
+    end = f"{EXPECTED_END} {relative(ends_s)}"
     if workers == smallest:
         return Reason("sharing", f"has {told_workers(workers)}, its minimum; {end}")
     more = f"plus {workers - smallest} to finish {span(saved_s)} sooner"
@@ -88,7 +85,7 @@ def shares(workers: int, smallest: int, saved_s: float, ends_s: float) -> Reason
 
 def gets(workers: int, why: str, ends_s: float) -> Reason:
     """A job that has what a simple rule gives it."""
-    return Reason("sharing", f"has {told_workers(workers)}: {why}; {EXPECTED} {relative(ends_s)}")
+    return Reason("sharing", f"has {told_workers(workers)}: {why}; {EXPECTED_END} {relative(ends_s)}")
 
 
 def waits(for_what: str, starts_s: float, num_higher: int = 0) -> Reason:
@@ -98,7 +95,7 @@ def waits(for_what: str, starts_s: float, num_higher: int = 0) -> Reason:
         num_higher: running jobs whose priority is higher.
     """
     higher = f" ({told_jobs(num_higher)} of higher priority)" if num_higher else ""
-    return Reason("waiting", f"waits: {for_what}{higher}; expected to start {relative(starts_s)}")
+    return Reason("waiting", f"waits: {for_what}{higher}; {EXPECTED_START} {relative(starts_s)}")
 
 
 def promisable(snapshot: Snapshot) -> str:
@@ -155,8 +152,3 @@ def _promise(until_s: float) -> str:
     if until_s >= 0:
         return f"the promise to end within {span(until_s)}"
     return f"the promise that ran out {span(-until_s)} ago"
-
-
-def without_expectation(reason: str) -> str:
-    """The reason without the end that it expects, for pages that show that end elsewhere, and renew it."""
-    return _EXPECTATION.sub("", reason)

@@ -10,10 +10,11 @@ import msgspec
 
 from swell.api.job_words import done_share, findings_by_effect, is_ended_before
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
+from swell.model.expectation import without_expectation
 from swell.model.failure import failure_sentence
 from swell.model.job import Phase
 from swell.model.view import JobView
-from swell.policies.wording import NO_SLACK, without_expectation
+from swell.policies.wording import NO_SLACK
 
 #: The timeline shows so much of the past.
 HISTORY_S = 3600.0

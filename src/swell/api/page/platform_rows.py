@@ -10,8 +10,8 @@ from types import MappingProxyType
 import msgspec
 
 from swell.live.tenant_devices import TenantDevices
+from swell.model.expectation import without_expectation
 from swell.model.view import ClusterView, LostNode, NodeView, Story
-from swell.policies.wording import without_expectation
 
 
 class NodeRow(msgspec.Struct, frozen=True, kw_only=True):
