@@ -111,7 +111,7 @@ def test_a_node_is_taken_away_and_another_deadline_asked_for(stage: Stage) -> No
         ({"add_nodes": -1}, "nodes to add: -1 is not between 0 and 1,000,000"),
         ({"add_nodes": 999_999}, "can be simulated"),
         ({"drain": ["moon"]}, "there is no node 'moon'; choose from node0"),
-        ({"deadlines": [["gone", "now+1m"]]}, "there is no open job 'gone'"),
+        ({"deadlines": [["gone", "now+1m"]]}, "no job has the id or name 'gone'"),
         ({"text": "script: [", "file_name": "/etc/a.yaml"}, "/a.yaml, line 1: malformed YAML"),
         ({"text": "steps: 5", "folder": "home"}, "folder 'home' is not absolute"),
         ({"text": "name: x\nglobal_batch: 8\nsteps: 5\n", "folder": "/a"}, "/a/job.yaml, line 1"),
