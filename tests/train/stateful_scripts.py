@@ -101,6 +101,15 @@ for epoch in run.epochs():
     for a, b in run.batches():
         fit_batch(run, a, b, 1 + numbers.random())
 """,
+    "a copy of the model that a global holds later": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+kept = None
+for epoch in run.epochs():
+    for a, b in run.batches():
+        fit_batch(run, a, b if kept is None else b + 0.5 * kept(a).detach())
+        if kept is None and run.has_stepped:
+            kept = copy.deepcopy(model)
+""",
     "rate by a global": """
 run = train.elastic(model, optimizer, loader, epochs=5)
 count = 0

@@ -9,6 +9,7 @@ a text belongs to its function: it is neither saved nor put back.
 
 from __future__ import annotations
 
+import copy
 import dis
 import os
 import sys
@@ -90,14 +91,17 @@ class Variable:
             value = getattr(self.holder, self.key, None)
         return Variable(self.name, value, self.holder, self.key)
 
+    def set(self, value: Any) -> None:
+        """No effect on a local, which must be changed in place."""
+        if isinstance(self.holder, dict):
+            self.holder[self.key] = value
+        elif self.holder is not None:
+            setattr(self.holder, self.key, value)
+
     def put(self, packed: Packed) -> None:
         """Give it this value, in place where it can be."""
         try:
-            value = unpack(self.now().value, packed)
-            if isinstance(self.holder, dict):
-                self.holder[self.key] = value
-            elif self.holder is not None:
-                setattr(self.holder, self.key, value)
+            self.set(unpack(self.now().value, packed))
         except Exception as error:  # noqa: BLE001 - of the script's own objects, which did not ask for it
             warnings.warn(f"{self.name} could not be put back: {error!r}", stacklevel=2)
 
@@ -272,6 +276,8 @@ class ScriptVariables:
         for name, packed in values.items():
             variable = found.get(name) or (None if search is None else search.missing(name, packed))
             if variable is not None:
+                if search is not None and "object" in packed:
+                    search.make_twin(variable, packed["object"])
                 variable.put(packed)
                 self._changed[name] = variable
 
@@ -334,6 +340,15 @@ class Search:
         if module not in self._modules or "object" in packed:
             return None
         return Variable(name, None, vars(self._modules[module]), key)
+
+    def make_twin(self, variable: Variable, state: Any) -> None:
+        """Make the copy of the model (as of the best one so far) that a script has not made here yet."""
+        if is_object(variable.now().value) or variable.holder is None or not isinstance(state, dict):
+            return
+        for model in self._models:
+            if model.state_dict().keys() == state.keys():
+                variable.set(copy.deepcopy(model))
+                return
 
     def _within(self, label: str, values: Mapping[Any, Any], holder: Any, depth: int) -> Iterator[Variable]:
         for key, value in values.items():
