@@ -65,7 +65,7 @@ test-slurm: $(DEV) $(LOOPS)
 test-gpu: $(DEV) $(LOOPS)
 	$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("make test-gpu needs a GPU, and a torch for it")'
 	PYTHONPATH=tests/one_gpu TEST_DEVICE=cuda:0 $(BIN)/python -m pytest -m 'not soak' -n 4 tests/train/test_resize.py tests/train/test_abort.py \
-		tests/train/sharding/test_live_shards.py tests/train/test_device_idioms.py tests/train/test_amp.py
+		tests/train/sharding/test_live_shards.py tests/train/test_device_idioms.py tests/train/test_amp.py tests/train/test_background_save.py
 	PYTHONPATH=tests/one_gpu TEST_PLATFORM_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest -m 'not soak' \
 		tests/executors/test_sharded_gangs.py
 
