@@ -424,7 +424,7 @@ def test_show_names_the_newest_checkpoint(here: Run, control: FakeControl, folde
     (saved := folder.jobs / "old-1" / "checkpoints").mkdir(parents=True)
     for steps in (512, 660):
         (saved / checkpoint_name(steps, steps, "0" * 64)).touch()
-    assert re.search(r"^checkpoint +step 660, in ", here("show", "old-1").stdout, re.MULTILINE)
+    assert re.search(r"^checkpoint +step 660, in\b", here("show", "old-1").stdout, re.MULTILINE)
 
 
 def test_show_says_that_a_job_is_blind_for_it_has_not_reported_its_metric(

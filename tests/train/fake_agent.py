@@ -221,7 +221,8 @@ class FakeAgent:
     def tell(self, worker: int, message: messages.Message) -> None:
         with self._news:
             line = self._lines[worker]
-        line.sendall(msgspec.json.encode(message) + b"\n")
+        with suppress(BrokenPipeError, ConnectionResetError):  # a worker that is gone hears nothing
+            line.sendall(msgspec.json.encode(message) + b"\n")
 
     def wait(self, worker: int, kind: type[M], accept: Callable[[M], bool] = lambda message: True) -> M:
         """The first message of this kind from this worker that is accepted, past or future."""
