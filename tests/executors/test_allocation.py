@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.executors.local.limits.allocation import available_bytes, available_cores, cpu_limit
-from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.resource_shares import memory_share_bytes
+from swell.wire.group_files import GroupFiles
 
 V1, V2 = "v1", "v2"
 GIB = 1 << 30

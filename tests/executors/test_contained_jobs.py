@@ -18,8 +18,6 @@ from tests.executors.puppets import devices
 
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.containers.engine import ContainerChoice
-from swell.executors.local.limits.group_files import GroupFiles
-from swell.executors.local.limits.group_places import UNIFIED, group_places
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang
 from swell.model.event import (
@@ -35,6 +33,8 @@ from swell.model.event import (
 )
 from swell.model.job import JobSpec
 from swell.model.target import Configuration
+from swell.wire.group_files import GroupFiles
+from swell.wire.group_places import UNIFIED, group_places
 
 #: Run inside, it prints what it could do; each argument is a file to be read.
 PROBE = """

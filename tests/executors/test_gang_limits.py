@@ -37,8 +37,6 @@ from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.limits.allocation import KillsForMemory, num_kills_for_memory
 from swell.executors.local.limits.control_groups import PREFIX
 from swell.executors.local.limits.detection import limiter_offers
-from swell.executors.local.limits.group_files import GroupFiles
-from swell.executors.local.limits.group_places import group_places
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
@@ -56,6 +54,8 @@ from swell.model.resource import Resource
 from swell.model.share_mode import ShareMode
 from swell.model.target import Configuration, Target
 from swell.model.usage import GangUsage
+from swell.wire.group_files import GroupFiles
+from swell.wire.group_places import group_places
 
 
 def with_share(command: LaunchGang, share: float, memory_bytes: int | None = None) -> LaunchGang:

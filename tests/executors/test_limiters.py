@@ -29,8 +29,6 @@ from swell.executors.local.limits.detection import (
     limiter_offers,
     new_limiter,
 )
-from swell.executors.local.limits.group_files import GroupFiles
-from swell.executors.local.limits.group_places import group_places
 from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError
 from swell.executors.local.limits.niceness import (
     NICEST,
@@ -40,6 +38,8 @@ from swell.executors.local.limits.niceness import (
     niceness,
 )
 from swell.model.share_mode import ShareMode
+from swell.wire.group_files import GroupFiles
+from swell.wire.group_places import group_places
 
 BUSY = "while True: pass"
 #: Burns so many seconds of CPU, then waits for a line.

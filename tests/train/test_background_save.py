@@ -26,9 +26,10 @@ from torch import nn
 from swell.train.state import staging
 from swell.train.state.background_save import SLOW_S, BackgroundSave
 from swell.train.state.checkpoint import Checkpoints, Content, SaveError, load_checkpoint
-from swell.train.state.staging import SPARE_BYTES, Stage, available_bytes, forms_of
+from swell.train.state.staging import SPARE_BYTES, Stage, forms_of, free_bytes
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
+from swell.wire.group_files import GroupFiles
 
 
 class Gate(Checkpoints):
@@ -179,7 +180,7 @@ def test_without_memory_for_a_copy_training_stands_still_and_the_owner_is_told_o
 ) -> None:
     state = make_state(1.0, steps=1)
     background = BackgroundSave(Checkpoints(tmp_path, 4, 0.0), never)
-    monkeypatch.setattr(staging, "available_bytes", lambda: SPARE_BYTES)
+    monkeypatch.setattr(staging, "free_bytes", lambda: SPARE_BYTES)
     for steps in (1, 2):
         state.steps = steps
         assert background.begin(state) is None
@@ -246,21 +247,27 @@ def test_buffers_are_kept_and_made_anew_for_another_state() -> None:
 
 
 def test_memory_that_may_be_used_is_what_all_groups_leave(tmp_path: Path) -> None:
-    groups, root = tmp_path / "cgroup", tmp_path / "fs"
+    files = GroupFiles(tmp_path)
+    root, proc = files.at("/sys/fs/cgroup"), files.at("/proc/self")
     (inner := root / "a" / "b").mkdir(parents=True)
     (old := root / "memory" / "job").mkdir(parents=True)
+    proc.mkdir(parents=True)
     (root / "a" / "memory.max").write_text("1000000\n")
     (root / "a" / "memory.current").write_text("900000\n")
     (root / "a" / "memory.stat").write_text("anon 1\ninactive_file 50000\n")
     (inner / "memory.max").write_text("max\n")
-    groups.write_text("0::/a/b\n")
-    assert available_bytes(root, groups) == 150_000
+    assert free_bytes(files) > 0, "a sandbox hides them"
+    (proc / "mountinfo").write_text(
+        "1 0 0:1 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+        "2 0 0:2 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+    )
+    (proc / "cgroup").write_text("0::/a/b\n")
+    assert free_bytes(files) == 150_000
     (old / "memory.limit_in_bytes").write_text("300000\n")
     (old / "memory.usage_in_bytes").write_text("260000\n")
     (old / "memory.stat").write_text("inactive_file 0\n")
-    groups.write_text("4:cpu,memory:/job\n0::/a/b\n")
-    assert available_bytes(root, groups) == 40_000
-    assert available_bytes(root, tmp_path / "none") > 0
+    (proc / "cgroup").write_text("4:cpu,memory:/job\n0::/a/b\n")
+    assert free_bytes(files) == 40_000
 
 
 SAVE_S = 0.05  #: that one of these takes, about

@@ -7,21 +7,22 @@ The buffers are kept, since the first use of new memory takes several times as l
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
 from pathlib import Path
 
 import psutil
 import torch
 
+from swell.wire.group_files import MACHINE, GroupFiles, numbers
+from swell.wire.group_places import UNIFIED, group_places
+
 #: Memory that is left to the script and to other processes when buffers are allocated.
 SPARE_BYTES = 256 << 20
 
-#: Files with a limit and what is used of it, by the hierarchy of control groups: version 2 and version 1.
-_CGROUP_FILES = {
-    "": ("memory.max", "memory.current"),
+#: Files with a limit and with what is used of it, by controller.
+_MEMORY_FILES = {
+    UNIFIED: ("memory.max", "memory.current"),
     "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes"),
 }
-
 
 #: Bytes of a buffer, and whether it is pinned: a GPU copies to it by itself.
 Form = tuple[int, bool]
@@ -51,9 +52,9 @@ class Stage:
         """
         self._rooms, self._forms = [], []
         needed_bytes = sum(num_bytes for num_bytes, _ in forms)
-        if (free_bytes := available_bytes()) < needed_bytes + SPARE_BYTES:
+        if (free := free_bytes()) < needed_bytes + SPARE_BYTES:
             raise StageError(
-                f"a copy of the state takes {needed_bytes >> 20} MiB, and {free_bytes >> 20} MiB are free"
+                f"a copy of the state takes {needed_bytes >> 20} MiB, and {free >> 20} MiB are free"
             )
         try:
             self._rooms = [torch.zeros(size, dtype=torch.uint8, pin_memory=pins) for size, pins in forms]
@@ -105,33 +106,27 @@ def forms_of(tensors: Iterable[torch.Tensor]) -> list[Form]:
     return [(storage.nbytes(), storage.device.type == "cuda") for storage in _storages(tensors).values()]
 
 
-def available_bytes(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> int:
+def free_bytes(files: GroupFiles = MACHINE) -> int:
     """Memory that this process may allocate: what the machine and the control groups around it have left."""
     free = [psutil.virtual_memory().available]
     try:
-        lines = groups.read_text().splitlines()
+        places = group_places(files)
     except OSError:  # a sandbox hides them
-        lines = []
-    for _, controllers, place in (line.split(":", 2) for line in lines):
-        for name in _CGROUP_FILES.keys() & set(controllers.split(",")):
-            folder = root / name / place.lstrip("/")
-            free.extend(
-                chain.from_iterable(
-                    _left(each, name) for each in (folder, *folder.parents) if root in (each, *each.parents)
-                )
-            )
+        places = {}
+    for controller in places.keys() & _MEMORY_FILES.keys():
+        for folder in places[controller].folders:
+            free += _left(files, folder, *_MEMORY_FILES[controller])
     return min(free)
 
 
-def _left(folder: Path, hierarchy: str) -> list[int]:
+def _left(files: GroupFiles, folder: Path, limit: str, used: str) -> list[int]:
     """What a control group leaves of its limit; nothing if it has none. Caches of files count as free."""
-    limit, used = _CGROUP_FILES[hierarchy]
     try:
-        limit_text = (folder / limit).read_text().strip()
+        limit_text = files.read(folder / limit).strip()
         if limit_text == "max":
             return []
-        stats = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        return [int(limit_text) - int((folder / used).read_text()) + int(stats.get("inactive_file", 0))]
+        cached = numbers(files.read(folder / "memory.stat")).get("inactive_file", 0)
+        return [int(limit_text) - int(files.read(folder / used)) + cached]
     except (OSError, ValueError):  # the topmost group has no such file
         return []
 

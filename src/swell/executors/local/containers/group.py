@@ -12,7 +12,6 @@ from swell.executors.local.containers.network_limit import limit_network
 from swell.executors.local.limits.allocation import cpu_limit
 from swell.executors.local.limits.cgroup_v1 import LEAST_DISK_WEIGHT, weight
 from swell.executors.local.limits.cores import LEAST_CORES
-from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.limits.resource_shares import (
     memory_share_bytes,
@@ -23,6 +22,7 @@ from swell.executors.local.limits.resource_shares import (
 from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE, ShareMode
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
+from swell.wire.group_files import GroupFiles
 
 #: Runs something beside the agent's loop.
 Spawner = Callable[[Coroutine[None, None, None]], object]

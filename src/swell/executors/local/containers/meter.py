@@ -10,11 +10,11 @@ import msgspec
 from swell.executors.local.limits import cgroup_v1
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
-from swell.executors.local.limits.group_files import GroupFiles
-from swell.executors.local.limits.group_places import UNIFIED, group_places
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.model.resource import Resource
 from swell.model.usage import NO_USAGE, GangUsage
+from swell.wire.group_files import GroupFiles
+from swell.wire.group_places import UNIFIED, group_places
 
 #: The group itself, of those below it.
 ITSELF = ""

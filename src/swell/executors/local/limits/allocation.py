@@ -11,10 +11,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from swell.executors.local.limits.group_files import GroupFiles
-from swell.executors.local.limits.group_places import UNIFIED, group_places
+from swell.wire.group_files import MACHINE, GroupFiles
+from swell.wire.group_places import UNIFIED, group_places
 
-MACHINE = GroupFiles()
 #: Files with a limit, by controller.
 MEMORY_FILES = {UNIFIED: ("memory.max",), "memory": ("memory.limit_in_bytes",)}
 CPU_FILES = {UNIFIED: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swell.executors.local.limits.cores import PERIOD_US, is_part, quota_us
-from swell.executors.local.limits.group_files import GroupFiles, numbers
-from swell.executors.local.limits.group_places import GroupPlace
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.limits.process_usage import resident_bytes
 from swell.executors.local.limits.resource_shares import (
@@ -21,6 +19,8 @@ from swell.executors.local.limits.resource_shares import (
 from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE, ShareMode
 from swell.model.usage import GangUsage
+from swell.wire.group_files import GroupFiles, numbers
+from swell.wire.group_places import GroupPlace
 
 #: `cpu.shares` of a group for which none was chosen, and the least that the kernel takes.
 FULL_WEIGHT, LEAST_WEIGHT = 1024, 2

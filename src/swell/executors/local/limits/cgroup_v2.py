@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from swell.executors.local.limits.cores import PERIOD_US, is_part, quota_us
-from swell.executors.local.limits.group_files import GroupFiles, numbers
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.limits.resource_shares import (
     NO_NETWORK,
@@ -24,6 +23,7 @@ from swell.executors.local.limits.resource_shares import (
 from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE, ShareMode
 from swell.model.usage import GangUsage
+from swell.wire.group_files import GroupFiles, numbers
 
 #: `cpu.weight` of a group for which none was chosen.
 FULL_WEIGHT = 100

@@ -16,13 +16,13 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.network_usage import ConnectionTable, NetworkUsage
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
 from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
+from swell.wire.group_files import GroupFiles
 
 PREFIX = "swell-"
 

@@ -14,13 +14,13 @@ from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.control_groups import ControlGroups, platform_group
 from swell.executors.local.limits.cores import LEAST_CORES, is_part
-from swell.executors.local.limits.group_files import GroupFiles
-from swell.executors.local.limits.group_places import UNIFIED, GroupPlace, group_places
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
 from swell.executors.local.limits.niceness import MeasuredProcesses, NiceProcesses
 from swell.executors.local.limits.resource_shares import why_no_rate, why_no_share
 from swell.model.resource import Resource
 from swell.model.share_mode import ShareMode
+from swell.wire.group_files import GroupFiles
+from swell.wire.group_places import UNIFIED, GroupPlace, group_places
 
 #: systemd marks the groups that it leaves to others; the second one is for older versions.
 DELEGATED = ("user.delegate", "trusted.delegate")

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swell.executors.local.limits.allocation import available_bytes
-from swell.executors.local.limits.group_files import GroupFiles
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.model.resource import Resource
 from swell.model.share_mode import ShareMode
+from swell.wire.group_files import GroupFiles
 
 #: Schedulers of block devices that divide them by the weights of control groups.
 WEIGHING = ("bfq", "cfq")

@@ -68,6 +68,10 @@ class GroupFiles:
         return [int(word) for word in self.read(folder / "cgroup.procs").split()]
 
 
+#: The machine's own.
+MACHINE = GroupFiles()
+
+
 def numbers(text: str) -> dict[str, int]:
     """Lines of a name and a number, as in `cpu.stat`."""
     pairs = (line.split() for line in text.splitlines())

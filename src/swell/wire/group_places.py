@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from swell.executors.local.limits.group_files import GroupFiles
+from swell.wire.group_files import GroupFiles
 
 #: How the hierarchy of version 2 is called among those of version 1, which are called by controllers.
 UNIFIED = ""
