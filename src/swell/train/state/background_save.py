@@ -5,11 +5,11 @@ Training stands still while the state is copied, and not while the copy is writt
 
 from __future__ import annotations
 
-import threading
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swell.train.state.checkpoint import Checkpoints, content_of
@@ -38,6 +38,7 @@ class BackgroundSave:
         self._tell_slow = tell_slow
         self._clock = clock
         self._stage = Stage()
+        self._thread = ThreadPoolExecutor(1, "swell-save")  # begins with the first work
         self._work: _Work | None = None
         self._lacks_room: StageError | None = None  # for the copy that is due
         self._has_warned = False
@@ -68,8 +69,9 @@ class BackgroundSave:
             self._checkpoints.rest(self._clock() - begun_s)
             raise self._checkpoints.save_error(state.steps, error) from error
         tensors = [*content.tensors, *content.trained]
-        if not self._stage.has_room(forms_of(tensors)):
-            self._work = _Work(state.steps, self._clock(), lambda: self._stage.make_room(forms_of(tensors)))
+        if not self._stage.has_room(forms := forms_of(tensors)):
+            making = self._thread.submit(self._stage.make_room, forms)
+            self._work = _Work(state.steps, self._clock(), making)
             return None
         copies = self._stage.copy(tensors)
         split = len(content.tensors)
@@ -80,7 +82,7 @@ class BackgroundSave:
             return self._checkpoints.write(copied)
 
         now_s = self._clock()
-        self._work = _Work(state.steps, now_s, write, pause_s=now_s - begun_s)
+        self._work = _Work(state.steps, now_s, self._thread.submit(write), pause_s=now_s - begun_s)
         return None
 
     def take(self) -> Path | None:
@@ -92,7 +94,7 @@ class BackgroundSave:
         work = self._work
         if work is None:
             return None
-        if not work.is_over():
+        if not work.ends.done():
             if not work.is_told and self._clock() - work.begun_s > SLOW_S:
                 work.is_told = True
                 self._tell_slow(
@@ -105,15 +107,15 @@ class BackgroundSave:
         if work.pause_s is not None:
             self._checkpoints.rest(work.pause_s)
         try:
-            return work.result()
+            return work.ends.result()
         except StageError as error:
             self._lacks_room = error
             return None
 
-    def wait(self, timeout_s: float | None = None) -> Path | None:
+    def wait(self) -> Path | None:
         """Wait for what was begun, and return what `take` does then. Raises SaveError as `take` does."""
         if self._work is not None:
-            self._work.join(timeout_s)
+            self._work.ends.exception()  # which waits, and raises nothing
         return self.take()
 
     def _save_now(self, state: TrainState, reason: StageError) -> Path:
@@ -124,34 +126,12 @@ class BackgroundSave:
         return self._checkpoints.save(state)
 
 
+@dataclass(slots=True)
 class _Work:
     """What a thread does while training goes on."""
 
-    def __init__(
-        self, steps: int, begun_s: float, work: Callable[[], Path | None], pause_s: float | None = None
-    ) -> None:
-        self.steps = steps
-        self.begun_s = begun_s
-        self.pause_s = pause_s  #: that training stood still for it; None: it is no save
-        self.is_told = False
-        self._result: Path | None = None
-        self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._run, args=(work,), name="swell-save")
-        self._thread.start()
-
-    def _run(self, work: Callable[[], Path | None]) -> None:
-        try:
-            self._result = work()
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is taken
-            self._error = error
-
-    def is_over(self) -> bool:
-        return not self._thread.is_alive()
-
-    def join(self, timeout_s: float | None) -> None:
-        self._thread.join(timeout_s)
-
-    def result(self) -> Path | None:
-        if self._error is not None:
-            raise self._error
-        return self._result
+    steps: int
+    begun_s: float
+    ends: Future[Path] | Future[None]
+    pause_s: float | None = None  #: that training stood still for it; None: it is no save
+    is_told: bool = False
