@@ -24,7 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.crowd import Crowd, Member, Mix, TableBelief, nodes, tenant_name
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.model.event import (
     AnyEvent,

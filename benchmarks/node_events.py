@@ -15,7 +15,8 @@ from rich.table import Table
 
 from benchmarks.crowd import Crowd, Mix, TableBelief
 from swell.compiled import compile_always
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.node import Node

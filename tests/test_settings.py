@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.examples import share_of_examples
 from tests.executors.puppets import make_stage
 
-from swell.core.core import CoreSettings
+from swell.core.core_settings import CoreSettings
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes

@@ -16,7 +16,8 @@ from benchmarks.solvers.instances import Instance
 from benchmarks.solvers.knapsacks import timed
 from benchmarks.solvers.measured import Row, rival_of
 from swell.arrays import FloatArray
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.model.event import AnyEvent, NodeJoined, NodeLost
 from swell.model.node import Node

@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_type_hints
 import msgspec
 from msgspec import Meta
 
-from swell.core.core import CoreSettings
+from swell.core.core_settings import CoreSettings
 from swell.executors.gang.gang_settings import GangSettings, LogLimits, WorkerSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.ports import Belief, Decides, Placer
 from swell.model.cluster import Cluster

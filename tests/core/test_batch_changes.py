@@ -9,7 +9,8 @@ import pytest
 from tests.core.fakes import FirstFree, PowerBelief, node, profile, spec
 
 from swell.arrays import FloatArray, IntArray
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, SuspendGang

@@ -8,7 +8,7 @@ from tests.core.bench import Bench, only
 from tests.core.fakes import core_of, spec
 
 from swell.checkpoint_interval import best_interval_s
-from swell.core.core import CoreSettings
+from swell.core.core_settings import CoreSettings
 from swell.core.loss_rates import OWNED_NODE_S
 from swell.core.platform_core import PlatformCore
 from swell.model.command import LaunchGang

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from tests.core.fakes import PowerBelief, node, profile, spec
 
 from swell.arrays import FloatArray, IntArray
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
 from swell.model.options import Domain, FixedBatch, Sizes

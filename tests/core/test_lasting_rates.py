@@ -6,7 +6,8 @@ import pytest
 from tests.core.fakes import node, profile, spec
 from tests.core.test_fixed_batches import OpenBelief
 
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
 from swell.model.job import JobClass

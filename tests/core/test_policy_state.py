@@ -15,7 +15,8 @@ from tests.core.head import FATES, Head
 from tests.examples import fewer_if_quick
 from tests.policies.guide import from_the_guide, sources
 
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.policy_state import InvalidMemory, PolicyState
 from swell.core.state import read_saved

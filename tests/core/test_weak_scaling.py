@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.core.fakes import FirstFree, node, profile, spec
 
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.record import JobRecord
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure

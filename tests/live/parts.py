@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.live.platform import Platform

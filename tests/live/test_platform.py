@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from swell.core import last_plan
-from swell.core.core import Core, CoreSettings
+from swell.core.core import Core
+from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.live import folding

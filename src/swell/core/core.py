@@ -11,6 +11,7 @@ from swell.core.after_refusal import settle
 from swell.core.apply import apply, set_aside
 from swell.core.broken_promises import befall, cause, promise
 from swell.core.converge import Converger
+from swell.core.core_settings import CoreSettings
 from swell.core.explanations import LatestAccounts, PlanOutlook, TurnChanges, guessed
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
@@ -60,15 +61,6 @@ LEAST_WAIT_S = 0.05
 STRETCH = 256
 #: Why jobs wait as long as no core has a kind.
 NO_NODE_YET = "waits for a node: none has joined this platform yet"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CoreSettings:
-    min_hold_s: float = 5.0  #: a gang keeps its size at least so long, promises apart
-    report_plan_s: float = 2.0  #: progress reports alone lead to a new plan at most so often
-    yield_s: float = 60.0  #: a gang that does not give up devices which a promise lacks is stopped after that
-    checkpoint_interval_s: float = 30.0  #: of running jobs that name none; 0: chosen for each gang
-    unheard_s: float = 0.0  #: at most, from the loss of a node until the head hears of it
 
 
 @dataclass(frozen=True, slots=True)
