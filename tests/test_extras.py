@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import swell.cli
-from swell.api.intake import is_installed
+from swell.api.installed import is_installed
 from swell.cli import extras
 from swell.cli.extras import require
 from swell.model.errors import InvalidInput

@@ -7,13 +7,12 @@ import json
 import logging
 import os
 import subprocess
-import sys
-from importlib.util import find_spec
 
 import msgspec
 
 from swell import __version__
 from swell.api.fields import InvalidField
+from swell.api.installed import how_to_install, lack_of_torch
 from swell.api.script_source import check_source
 from swell.api.submission import Submission
 from swell.model.errors import InvalidJob, Unwritable
@@ -54,9 +53,8 @@ class Intake:
             Unwritable: its code cannot be kept, for the disk is full.
         """
         self._check_interpreter(spec)
-        if submission.script is not None and not (
-            spec.python or spec.image
-        ):  # others may have another Python
+        has_our_python = not (spec.python or spec.image)
+        if submission.script is not None and has_our_python:
             check_source(spec.entry, spec.elasticity is Elasticity.LIVE)
         if submission.code is CodeSource.LIVE:
             return spec
@@ -98,27 +96,6 @@ class Intake:
         self._is_own_able = True
 
 
-def lack_of_torch() -> str:
-    """What is to be done before the interpreter of the platform can train; empty if nothing."""
-    return "" if is_installed("torch") else _install("torch", sys.executable)
-
-
-def is_installed(module: str) -> bool:
-    """Whether this interpreter could import it; nothing is imported."""
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
-
-
-def _install(what: str, python: str) -> str:
-    return (
-        f"{what} is not installed for {python}, the interpreter of the workers; run `{python} "
-        "-m pip install 'swell[torch]'`, or name another interpreter with `python:` "
-        "(`--python`)"
-    )
-
-
 def _ask(python: str) -> str:
     """What is wrong with an interpreter; empty if nothing is."""
     try:
@@ -134,7 +111,7 @@ def _ask(python: str) -> str:
         return f"{python} does not say what is installed for it ({error}); name Python 3.11 or newer"
     for name in ("torch", "swell"):
         if not known[name]:
-            return _install(name, python)
+            return how_to_install(name, python)
     if known["swell"] != __version__:
         return (
             f"{python} has swell {known['swell']} and the platform is {__version__}; install the same version"

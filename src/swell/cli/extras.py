@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from swell.api.intake import is_installed
+from swell.api.installed import is_installed
 from swell.model.errors import InvalidInput
 
 #: Module to package, where the names differ.

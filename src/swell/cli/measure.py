@@ -46,7 +46,7 @@ def measure_devices(state: Path | None, devices: str, out: Path | None, json: bo
 
 def _node(devices: str) -> LocalNode:
     """Raises InvalidOption."""
-    from swell.api.intake import lack_of_torch
+    from swell.api.installed import lack_of_torch
     from swell.executors.local.devices import DeviceError, parse_devices
 
     if lack := lack_of_torch():

@@ -83,7 +83,7 @@ def _check_traces() -> None:
 
 def _note_lacks() -> None:
     """No errors: jobs may name another interpreter, and the environment may be meant for other programs."""
-    from swell.api.intake import lack_of_torch
+    from swell.api.installed import lack_of_torch
     from swell.live.tracing import choice
 
     for lack in filter(None, (lack_of_torch(), choice.note(os.environ))):
