@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 import warnings
-from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
 
 from swell.api.fields import InvalidField
+from swell.executors.local.script_sources import DYNAMIC, imported
 
 #: Libraries that a training script imports and that do not call `swell.train.elastic` for it. A script that
 #: imports anything else may call it there.
@@ -17,8 +18,8 @@ LIBRARIES = frozenset(sys.stdlib_module_names) | {
     "pytorch_lightning", "scipy", "sklearn", "tensorboard", "timm", "tokenizers", "torch", "torchaudio",
     "torchvision", "tqdm", "transformers", "yaml",
 }  # fmt: skip
-#: What may run another script.
-RUNNING = re.compile(rb"\b(__import__|exec|importlib|runpy)\b")
+#: Scripts of which it is remembered what they are: a sweep submits one many times.
+MOST_REMEMBERED = 32
 
 
 def check_source(path: str, is_live: bool) -> None:
@@ -28,7 +29,18 @@ def check_source(path: str, is_live: bool) -> None:
         is_live: whether the job is resized inside its processes, by calls of its script.
     """
     with open(path, "rb") as file:
-        text = file.read()
+        is_silent = _is_silent(file.read(), path)
+    if is_live and is_silent:
+        raise InvalidField(
+            "script",
+            f"{path} never calls swell.train.elastic, so there is nothing to resize; call it as "
+            "docs/how-to/make-a-script-elastic.md shows, or submit the script with elasticity restart",
+        )
+
+
+@lru_cache(maxsize=MOST_REMEMBERED)
+def _is_silent(text: bytes, path: str) -> bool:
+    """Whether it is certain that the script does not call Swell. Raises InvalidField: it is no Python."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -39,23 +51,7 @@ def check_source(path: str, is_live: bool) -> None:
     except ValueError as error:  # a NUL, for example
         raise InvalidField("script", f"{path} is no Python script: {error}; correct it") from error
     except (RecursionError, MemoryError):
-        return  # whether Python can run it, its trial run will tell
-    is_silent = b"swell" not in text and _imported(tree) <= LIBRARIES and not RUNNING.search(text)
-    if is_live and is_silent:
-        raise InvalidField(
-            "script",
-            f"{path} never calls swell.train.elastic, so there is nothing to resize; call it as "
-            "docs/how-to/make-a-script-elastic.md shows, or submit the script with elasticity restart",
-        )
-
-
-def _imported(tree: ast.Module) -> set[str]:
-    """The first names of the modules that a script imports; an empty one stands for its own package."""
-    return {name.partition(".")[0] for node in ast.walk(tree) for name in _names(node)}
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom):
-        yield "" if node.level else node.module or ""
+        return False  # whether Python can run it, its trial run will tell
+    if b"swell" in text or DYNAMIC.search(text):
+        return False
+    return {name.partition(".")[0] for name in imported(tree, Path(path))} <= LIBRARIES

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _NAME = re.compile(r"\bswell\b")
-#: What a script may import by other names than those in its source.
-_DYNAMIC = re.compile(r"\b(importlib|import_module|__import__|runpy|exec|execfile)\b")
+#: With one of these a script may import, or run, what its source does not name.
+DYNAMIC = re.compile(rb"\b(importlib|import_module|__import__|runpy|exec|execfile)\b")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -38,13 +38,13 @@ def may_use_swell(entry: str) -> bool:
             continue
         seen.add(path)
         try:
-            text = path.read_text()
-            tree = ast.parse(text)
+            source = path.read_bytes()
+            text, tree = source.decode(), ast.parse(source)
         except (OSError, ValueError, SyntaxError):
             return True  # the run tells
-        if _NAME.search(text) or _DYNAMIC.search(text):
+        if _NAME.search(text) or DYNAMIC.search(source):
             return True
-        for name in _imported(tree, path):
+        for name in imported(tree, path):
             files = list(_files_of(name, [*folders, *path.parents]))
             left += files
             if not files and _is_of_swell(name.partition(".")[0]):
@@ -52,7 +52,7 @@ def may_use_swell(entry: str) -> bool:
     return False
 
 
-def _imported(tree: ast.AST, path: Path) -> Iterator[str]:
+def imported(tree: ast.AST, path: Path) -> Iterator[str]:
     """Names of modules, and of what may be one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
