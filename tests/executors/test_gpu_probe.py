@@ -12,7 +12,7 @@ import pynvml
 import pytest
 
 from swell.api.machine_findings import machine_findings
-from swell.executors.local import devices
+from swell.executors.local import devices, gpu_links
 from swell.executors.local import gpu_probe as module
 from swell.executors.local.gpu_probe import look_at_gpus
 from swell.executors.local.machine_facts import GpuFacts
@@ -71,6 +71,7 @@ class FakeNvml:
 def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     fake = FakeNvml()
     monkeypatch.setattr(module, "pynvml", fake)
+    monkeypatch.setattr(gpu_links, "pynvml", fake)
     return fake
 
 

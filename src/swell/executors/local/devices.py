@@ -227,7 +227,9 @@ def _find_gpus() -> list[tuple[str, str]]:
         return []
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        found = [(_text(pynvml.nvmlDeviceGetUUID(h)), _text(pynvml.nvmlDeviceGetName(h))) for h in handles]
+        found = [
+            (as_text(pynvml.nvmlDeviceGetUUID(h)), as_text(pynvml.nvmlDeviceGetName(h))) for h in handles
+        ]
         divided = {gpu for gpu, handle in zip(found, handles, strict=True) if _is_divided(handle)}
     finally:
         pynvml.nvmlShutdown()
@@ -274,5 +276,5 @@ def _visible(gpus: list[tuple[str, str]], chosen: str | None) -> list[tuple[str,
     return visible
 
 
-def _text(value: str | bytes) -> str:
+def as_text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value

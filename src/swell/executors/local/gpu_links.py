@@ -36,13 +36,17 @@ def _distance(one: object, other: object) -> int:
     """NVLink, else the lowest part of the machine that both GPUs hang from, as NVML numbers these."""
     if one is other:
         return BY_NVLINK
-    try:
-        link = pynvml.nvmlDeviceGetP2PStatus(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK)
-    except pynvml.NVMLError:
-        link = None
-    if link == pynvml.NVML_P2P_STATUS_OK:
+    if can_reach(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK):
         return BY_NVLINK
     return int(pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
+
+
+def can_reach(one: object, other: object, capability: int) -> bool:
+    """Whether a pair of GPUs has this capability, one of NVML_P2P_CAPS_INDEX_*."""
+    try:
+        return bool(pynvml.nvmlDeviceGetP2PStatus(one, other, capability) == pynvml.NVML_P2P_STATUS_OK)
+    except pynvml.NVMLError:  # a driver or a GPU that does not know the question
+        return False
 
 
 def islands_by_distance(distances: Sequence[Sequence[int]]) -> tuple[Sequence[int], Islands]:

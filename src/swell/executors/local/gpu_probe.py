@@ -1,4 +1,4 @@
-"""What NVML tells of the GPUs that a machine offers, beside their names. No CUDA context is opened."""
+"""What NVML tells of the GPUs that a machine offers, apart from their names. No CUDA context is opened."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from itertools import combinations
 import psutil
 import pynvml
 
+from swell.executors.local.devices import as_text
+from swell.executors.local.gpu_links import can_reach
 from swell.executors.local.machine_facts import GpuFacts
 
 
@@ -27,11 +29,11 @@ def look_at_gpus(uuids: Sequence[str], pid: int | None) -> GpuFacts | None:
         pairs = list(combinations(handles, 2))
         version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
         return GpuFacts(
-            driver=_text(pynvml.nvmlSystemGetDriverVersion()),
+            driver=as_text(pynvml.nvmlSystemGetDriverVersion()),
             cuda=f"{version // 1000}.{version % 1000 // 10}",
             num_pairs=len(pairs),
-            num_peers=sum(_has(pair, pynvml.NVML_P2P_CAPS_INDEX_READ) for pair in pairs),
-            num_linked=sum(_has(pair, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) for pair in pairs),
+            num_peers=sum(can_reach(*pair, pynvml.NVML_P2P_CAPS_INDEX_READ) for pair in pairs),
+            num_linked=sum(can_reach(*pair, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) for pair in pairs),
             used={
                 uuid: others
                 for uuid, gpu in zip(uuids, handles, strict=True)
@@ -42,13 +44,6 @@ def look_at_gpus(uuids: Sequence[str], pid: int | None) -> GpuFacts | None:
         return None
     finally:
         pynvml.nvmlShutdown()
-
-
-def _has(pair: tuple[object, object], capability: int) -> bool:
-    try:
-        return bool(pynvml.nvmlDeviceGetP2PStatus(*pair, capability) == pynvml.NVML_P2P_STATUS_OK)
-    except pynvml.NVMLError:  # a driver or a GPU that does not know the question
-        return False
 
 
 def _others(gpu: object, pid: int | None) -> tuple[int, ...]:
@@ -69,7 +64,3 @@ def _may_be_below(process: int, ancestor: int) -> bool:
         return True
     except (psutil.AccessDenied, PermissionError):  # another user's
         return False
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
