@@ -14,7 +14,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from swell.cli import demo_program
-from swell.cli.other_words import OTHER_WORDS
 from swell.cli.plain_values import use_plain_values
 
 
@@ -142,8 +141,11 @@ class CommandGroup(TyperGroup):
         use_plain_values()
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args[0] in OTHER_WORDS and args[0] not in self.commands:
-            ctx.fail(f"no such command {args[0]!r}: {OTHER_WORDS[args[0]]}")
+        if args[0] not in self.commands:
+            from swell.cli.other_words import OTHER_WORDS  # only a mistake has to wait for it
+
+            if args[0] in OTHER_WORDS:
+                ctx.fail(f"no such command {args[0]!r}: {OTHER_WORDS[args[0]]}")
         name, line, others = super().resolve_command(ctx, args)
         return name, None if line is None else load(line.name or ""), others
 

@@ -10,7 +10,6 @@ from swell.api.job_words import deadline_words, offer
 from swell.cli.clock import WallTimes, moment
 from swell.cli.finish import expectation
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
-from swell.model.failure import failure_sentence
 
 if TYPE_CHECKING:
     from swell.model.view import JobView
@@ -91,6 +90,8 @@ def _expected(view: JobView, now_s: float) -> str:
 
 
 def _failure(view: JobView) -> str:
+    from swell.model.failure import failure_sentence
+
     why = failure_sentence(view.message) or view.reason
     return f"{view.id}: failed: {why}\n  see `swell show {view.id}`"
 
