@@ -17,7 +17,7 @@ from swell.api.errors import NoPlatform
 from swell.api.logs import LogOwner, parse_offsets, read_chunks
 from swell.api.pages import parse_query
 from swell.api.token_file import named_token_file
-from swell.api.transport import ANSWER_WITHIN_S, Query, Transport
+from swell.api.transport import Query, Transport
 from swell.assemble import open_lookup
 from swell.live.job_lookup import JobLookup
 from swell.model.coding import encode
@@ -57,16 +57,7 @@ class StoredTransport(Transport):
         self._opened = ExitStack()
         self._lookup: JobLookup = self._opened.enter_context(open_lookup(folder.path))
 
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        within_s: float = ANSWER_WITHIN_S,
-    ) -> bytes:
+    def call(self, method: str, path: str, *, query: Query | None = None, **_: object) -> bytes:
         answer = self._read(path, query or {}) if method == "GET" else None
         if answer is None:
             raise self._why
@@ -78,6 +69,7 @@ class StoredTransport(Transport):
     def _read(self, path: str, query: Mapping[str, Any]) -> object:
         """None: only a platform knows."""
         lookup = self._lookup
+        since_s = float(query["since"]) if "since" in query else None
         match [unquote(part) for part in path.split("/")[2:]]:
             case ["cluster"]:
                 return _cluster()
@@ -86,7 +78,6 @@ class StoredTransport(Transport):
             case ["jobs"] if "match" in query:
                 return [_left(view) for view in lookup.candidates(query["match"])]
             case ["jobs"]:
-                since_s = float(query["since"]) if "since" in query else None
                 wanted = parse_query(query.get("phase", ""), since_s, int(query.get("limit", 0)))
                 return [_left(view) for view in lookup.jobs(wanted, query.get("before", ""))]
             case ["jobs", job_id]:
@@ -94,7 +85,6 @@ class StoredTransport(Transport):
             case ["jobs", job_id, "stories"]:
                 return lookup.stories(job_id)
             case ["jobs", job_id, "metrics"]:
-                since_s = float(query["since"]) if "since" in query else None
                 return lookup.metrics(job_id, query.get("name", ()), since_s)
             case ["jobs", job_id, "logs"]:
                 worker = int(query["worker"]) if "worker" in query else None
