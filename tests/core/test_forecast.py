@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.core.fakes import core_of, node, profile, spec
 from tests.policies.snapshots import NOW_S, Job, best_effort
 from tests.policies.snapshots import snapshot as snapshot_of
 
@@ -13,6 +14,7 @@ from swell.core import forecast
 from swell.core.explanations import PlanOutlook
 from swell.core.planner import Planner
 from swell.model.cluster import Cluster
+from swell.model.event import JobProfiled, JobSubmitted, NodeJoined
 from swell.model.expectation import with_expectations, without_expectations
 from swell.model.node import Node
 from swell.model.plan import Allocation
@@ -72,3 +74,13 @@ def test_what_a_reason_expects_is_renewed_or_left_out() -> None:
     assert with_expectations(text, float("nan"), 300.0) == without_expectations(text)
     assert without_expectations(text) == "waits: others come first: why"
     assert without_expectations("is at risk, expected to end in 5 s") == "is at risk"
+
+
+def test_what_a_story_takes_from_the_view_expects_no_end_also_after_a_fold() -> None:
+    core = core_of(EqualShare())
+    core.handle([NodeJoined(at_s=0.0, node=node()), JobSubmitted(at_s=0.0, job_id="a", spec=spec())])
+    core.handle([JobProfiled(at_s=1.0, job_id="a", profile=profile())])
+    core.save()
+    [view], state = core.views(), core._state
+    assert "; expected to end in " in view.reason
+    assert state.reason_of(state.records["a"]) == without_expectations(view.reason)

@@ -35,6 +35,7 @@ from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
 from swell.model.event import Event, EventSetAside, NodeLost, NodeWarned
+from swell.model.expectation import without_expectations
 from swell.model.job import BetweenSteps, Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Refusal
@@ -164,9 +165,9 @@ class HeadState(KeptState, kw_only=True):
         self.tell(record, code, text)
 
     def reason_of(self, record: JobRecord) -> str:
-        """Why the job has what it has, as was said last."""
+        """Why the job has what it has, as was said last, for a story."""
         self.latest.write_reason(record)
-        return record.status.reason
+        return without_expectations(record.status.reason)
 
     def tell(self, record: JobRecord, code: str, text: Words) -> None:
         """Add a line to the job's story, after that of changes of its share so far."""

@@ -14,18 +14,18 @@ _END = re.compile(rf"[;,] {EXPECTED_END} [^;,:(]+")
 _EITHER = re.compile(rf"([;,] ({EXPECTED_END}|{EXPECTED_START}) )[^;,:(]+")
 
 
-def without_expectation(reason: str) -> str:
-    """The reason without the end that it expects, for pages that show that end elsewhere, and renew it."""
+def without_expected_end(reason: str) -> str:
+    """Leave out the end that a reason expects, for pages that show that end elsewhere, and renew it."""
     return _END.sub("", reason)
 
 
 def without_expectations(reason: str) -> str:
-    """The reason without start or end, for a story: nobody can renew these there."""
+    """Leave out when a job is expected to start or to end: a line of a story is not renewed."""
     return _EITHER.sub("", reason)
 
 
 def with_expectations(reason: str, start_s: float, end_s: float) -> str:
-    """The reason with these, from now, in place of its own; one that is not finite is left out."""
+    """Say in a reason that the job starts and ends so long from now; what is not finite is left out."""
 
     def renewed(part: re.Match[str]) -> str:
         in_s = end_s if part[2] == EXPECTED_END else start_s

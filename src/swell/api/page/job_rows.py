@@ -10,7 +10,7 @@ import msgspec
 
 from swell.api.job_words import done_share, findings_by_effect, is_ended_before
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
-from swell.model.expectation import without_expectation
+from swell.model.expectation import without_expected_end
 from swell.model.failure import failure_sentence
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -190,7 +190,7 @@ def job_row(
         loss=loss,
         spark=losses if before is None and losses else _spark(view, loss, before),
         changes=_changes(view, now_s),
-        reason=without_expectation(view.reason),
+        reason=without_expected_end(view.reason),
         message=failure_sentence(view.message),
         warnings=(*limits, *(f"{about}: {text}" for about, text in view.warnings.items())),
         known=known,

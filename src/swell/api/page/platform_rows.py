@@ -10,7 +10,6 @@ from types import MappingProxyType
 import msgspec
 
 from swell.live.tenant_devices import TenantDevices
-from swell.model.expectation import without_expectation
 from swell.model.view import ClusterView, LostNode, NodeView, Story
 
 
@@ -128,10 +127,9 @@ def changes_only(
     for job_id, story in stories:
         place = latest.get(job_id)
         former = before.get(job_id, "") if place is None else found[place][1].text
-        text = without_expectation(story.text)
-        if story.code in NO_CHANGE or text in former:
+        if story.code in NO_CHANGE or story.text in former:
             continue
-        if place is not None and without_expectation(former) in text:
+        if place is not None and former in story.text:
             del found[place]
             latest = {owner: at - (at > place) for owner, at in latest.items()}
         latest[job_id] = len(found)
