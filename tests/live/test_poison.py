@@ -18,6 +18,7 @@ from tests.store.memory_journal import MemoryJournal
 
 from swell.core.last_plan import RETRY_S
 from swell.core.plan_errors import PATIENCE
+from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
 from swell.live.poison import PoisonGuard
@@ -37,7 +38,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import Elasticity, Phase
-from swell.model.plan import Allocation, Reason, WrittenAccount
+from swell.model.plan import Allocation, Plan, Reason, WrittenAccount
 from swell.model.snapshot import Snapshot
 
 SPECS = [
@@ -190,6 +191,28 @@ def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_saved_before_
     assert (
         isinstance(aside.event, StepsReported) and "Traceback" in aside.trace and "learn_rate" in aside.trace
     )
+
+
+def test_an_error_of_no_event_is_not_put_down_to_the_event_of_the_error_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moments = Chosen()
+    head = guarded(moments)
+    head.submit("a", max_workers=1)
+    head.started("a")
+    head.reported("a")
+    moments.named |= {"learn_profile a", "learn_rate 0.2"}  # the batches until now cannot be handled again
+    plan, errors = Planner.plan, [Raised("of the planner")]
+
+    def raising_once(self: Planner, *given: Any) -> Plan:
+        if errors and head.core.set_aside:
+            raise errors.pop()
+        return plan(self, *given)
+
+    monkeypatch.setattr(Planner, "plan", raising_once)
+    head.reported("a", 10, step_s=0.2)
+    assert head.phases()["a"] is Phase.FAILED and not errors
+    assert [type(event) for event in head.events[-2:]] == [EventSetAside, PlanFailed]
 
 
 def test_a_gang_that_is_being_launched_is_stopped_and_a_trial_run_too() -> None:

@@ -136,7 +136,7 @@ class Core:
         if batch and isinstance(batch[-1], PlanFailed):
             self._known_verdicts += [event for event in batch if isinstance(event, PlanFailed)]
             batch = [event for event in batch if not isinstance(event, PlanFailed)]
-        num_ended, self._batch = len(state.ended), batch
+        num_ended, self._batch, state.culprit = len(state.ended), batch, None
         replan = Replan(state, self._settings.report_plan_s)
         for event in batch:
             try:
