@@ -3,21 +3,20 @@
 A batch is in the journal before it is handled: without this, an error would come again with each start.
 The head is brought back to where it was before the batch, so nothing of what had been half done stays. Then
 the batch is handled without the event that the error is about, and the journal keeps it as it was handled:
-whoever handles it again does the same.
+handled again, it leads to the same.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
 from swell.core.kind_search import HeadEvent
 from swell.core.plan_errors import PlanError, told
 from swell.core.platform_core import Fault, PlatformCore
-from swell.live.ports import Store
+from swell.live.ports import AmendableJournal, Store
 from swell.live.recovery import load
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, EventSetAside, JobEvent, PlanFailed
@@ -29,17 +28,10 @@ FOREIGN = (MemoryError, UnknownPolicy)
 log = logging.getLogger("swell.platform")
 
 
-class Amendable(Protocol):
-    """A journal whose batches may still be changed."""
-
-    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
-        """Keep this in the place of batch `seq`, without what was noted of its commands."""
-
-
 class PoisonGuard:
     """Handles batches as the head does, and those that it cannot handle without what is wrong with them."""
 
-    def __init__(self, core: PlatformCore, store: Store, journal: Amendable) -> None:
+    def __init__(self, core: PlatformCore, store: Store, journal: AmendableJournal) -> None:
         self._core, self._store, self._journal = core, store, journal
 
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:

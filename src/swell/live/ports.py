@@ -60,14 +60,21 @@ class EndedJobsByName(EndedJobs, Protocol):
         """See `usage.TimeStore`."""
 
 
-class Store(Journal, Submissions, Protocol):
+class AmendableJournal(Journal, Protocol):
+    """A journal whose batches may still be changed."""
+
+    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
+        """Keep this in the place of batch `seq`, which the head could not handle as it was.
+
+        What was noted of its commands is forgotten.
+        """
+
+
+class Store(AmendableJournal, Submissions, Protocol):
     """A journal with an archive."""
 
     def history(self) -> History:
         """The last fold's state and what came after."""
-
-    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
-        """Keep this in the place of batch `seq`, which the head could not handle as it was."""
 
     def note_commands(self, seq: int, digest: str) -> None:
         """Store the digest of the commands of batch `seq`, which `swell replay` compares."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
-from swell.core.ports import Journal
-from swell.live.poison import Amendable
+from swell.live.ports import AmendableJournal
 from swell.model.errors import Unwritable
 from swell.model.event import AnyEvent
 
@@ -16,10 +14,6 @@ from swell.model.event import AnyEvent
 RETRY_S = 0.5
 
 log = logging.getLogger("swell.platform")
-
-
-class AmendableJournal(Journal, Amendable, Protocol):
-    """The journal of a platform that is up."""
 
 
 class RetryingJournal:
