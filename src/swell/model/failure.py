@@ -24,10 +24,10 @@ def failure_sentence(message: str) -> str:
     message = message.strip()
     frames = list(_FRAME.finditer(message))
     if not frames:
-        first, *rest = message.splitlines() or [""]
-        last = rest[-1].strip() if rest else ""
-        said = last if last and first.startswith("Traceback") else first
-        said = f"{first} {last}" if last and first == said and first.endswith(":") else said
+        said, *rest = message.splitlines() or [""]
+        if rest and said.endswith(":"):
+            last = rest[-1].strip()
+            said = last if said == _TRACEBACK else f"{said} {last}"
         return _short(_OWN.sub("", said))
     said = f"{_error(message[frames[-1].end() :])}{_place(frames)}"
     return _short("; ".join([said, *_advice(message[: frames[0].start()])]))
