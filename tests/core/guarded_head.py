@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from zlib import crc32
 
 from tests.core.driven_world import DrivenWorld
@@ -14,10 +15,10 @@ from tests.store.memory_journal import MemoryJournal
 from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
-from swell.live.board import ViewBoard
 from swell.live.poison import PoisonGuard
-from swell.live.recovery import load, replay
+from swell.live.recovery import replay
 from swell.model.command import AnyCommand
+from swell.model.event import AnyEvent
 from swell.model.job import JobSpec, Profile
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -62,17 +63,9 @@ class RaisingBelief(PowerBelief):
         self.moments.pass_by("learn_profile", job_id)
         self.margins = self.margins - 1.0
 
-    def learn_rate(
-        self,
-        job_id: str,
-        num_workers: int,
-        step_s: float,
-        num_steps: int,
-        global_batch: int | None = None,
-        num_hosts: int = 1,
-    ) -> None:
-        super().learn_rate(job_id, num_workers, step_s, num_steps, global_batch, num_hosts)
-        self.moments.pass_by("learn_rate", job_id, num_workers, step_s, num_steps)
+    def learn_rate(self, job_id: str, *measured: Any, **more: Any) -> None:
+        super().learn_rate(job_id, *measured, **more)
+        self.moments.pass_by("learn_rate", job_id, *measured[:3])
 
     def rates_per_s(self, job_id: str, sizes: IntArray, hosts: IntArray | None = None) -> FloatArray:
         self.moments.pass_by("rates_per_s", job_id, self._factors.get(job_id))
@@ -107,54 +100,50 @@ class GuardedHead(Head):
         self.journal = MemoryJournal()
         self.guard = PoisonGuard(self.core, self.journal, self.journal)
 
-    def decide(self) -> list[AnyCommand] | None:
-        batch = self.port.next_events()
-        if not batch:
-            return None
-        self.batches.append(batch)
-        self.journal.append(batch)
-        commands = self.guard.handle(batch)
-        self._board.post(self.core)
-        *_, entry = self.journal.history().entries
-        if self.is_repeatable:
-            assert self._twin.handle(entry.batch) == commands
-            assert self._twin.save() == self.core.save(), "nothing of what was half done may stay"
-            self._check_turn(commands)
-        else:  # some are said again
-            self._check_turn([command for command in commands if command not in self._said])
-        self._said += commands
-        return commands
-
     def fold(self) -> None:
         self.journal.fold(self.core.save())
-
-    def die(self) -> None:
-        before = self.core.save()
-        history = self.journal.history()
-        self.core = PlatformCore(self._make)
-        self.guard = PoisonGuard(self.core, self.journal, self.journal)
-        load(self.core, history.state)
-        self._board = ViewBoard()
-        self._board.post(self.core)
-        for _ in replay(self.core, history.entries):
-            self._board.post(self.core)
-        assert self.core.save() == before
-        for command in self.core.under_way():
-            self.port.perform(command)
 
     def die_before_it_is_amended(self) -> None:
         """A batch is written, and nothing more: the next life mends it."""
         if batch := self.port.next_events():
             self.batches.append(batch)
             self.journal.append(batch)
-            self.core = PlatformCore(self._make)
-            self.guard = PoisonGuard(self.core, self.journal, self.journal)
-            load(self.core, self.journal.history().state)
-            self._board = ViewBoard()
-            for _ in replay(self.core, self.journal.history().entries, self.guard.mend):
-                self._board.post(self.core)
-            *_, entry = self.journal.history().entries
-            commands = self._twin.handle(entry.batch)
-            self._check_turn(commands)
-            for command in self.core.under_way():
-                self.port.perform(command)
+            history = self.journal.history()
+            self._begin(history.state)
+            self._replay(replay(self.core, history.entries, self.guard.mend))
+            self._check_turn(self._twin.handle(self._latest_batch))
+            self._say_again()
+
+    def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        self.journal.append(batch)
+        commands = self.guard.handle(batch)
+        self._board.post(self.core)
+        if self.is_repeatable:
+            assert self._twin.handle(self._latest_batch) == commands
+            assert self._twin.save() == self.core.save(), "nothing of what was half done may stay"
+        return commands
+
+    @property
+    def _latest_batch(self) -> Sequence[AnyEvent]:
+        """As it is in the journal in the end."""
+        *_, entry = self.journal.history().entries
+        return entry.batch
+
+    def _check_turn(self, commands: list[AnyCommand]) -> None:
+        """Where errors come and go, some commands are said again."""
+        news = [command for command in commands if self.is_repeatable or command not in self._said]
+        super()._check_turn(news)
+        self._said += commands
+
+    def _recover(self) -> None:
+        history = self.journal.history()
+        self._begin(history.state)
+        self._replay(replay(self.core, history.entries))
+
+    def _replay(self, turns: Iterable[object]) -> None:
+        for _ in turns:
+            self._board.post(self.core)
+
+    def _begin(self, saved: bytes | None) -> None:
+        super()._begin(saved)
+        self.guard = PoisonGuard(self.core, self.journal, self.journal)

@@ -120,11 +120,16 @@ class Head:
         if not batch:
             return None
         self.batches.append(batch)
+        commands = self._handle(batch)
+        self._check_turn(commands)
+        return commands
+
+    def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        """Let the core handle a batch, and the twin too: it decides the same."""
         self._journal.append(batch)
         commands = self.core.handle(batch)
         self._board.post(self.core)
         assert self._twin.handle(batch) == commands
-        self._check_turn(commands)
         return commands
 
     # ------------------------------------------------------------ lives
@@ -154,15 +159,25 @@ class Head:
     def die(self) -> None:
         """Killed with -9 and started again: fold, replay, and say again what is under way."""
         before = self.core.save()
-        self.core = PlatformCore(self._make)
-        if self._saved is not None:
-            self.core.load(self._saved)
-        self._board = ViewBoard()
-        self._board.post(self.core)
+        self._recover()
+        assert self.core.save() == before
+        self._say_again()
+
+    def _recover(self) -> None:
+        """Begin a life with the fold, and replay the batches since."""
+        self._begin(self._saved)
         for batch in self._journal:
             self.core.handle(batch)
             self._board.post(self.core)
-        assert self.core.save() == before
+
+    def _begin(self, saved: bytes | None) -> None:
+        self.core = PlatformCore(self._make)
+        if saved is not None:
+            self.core.load(saved)
+        self._board = ViewBoard()
+        self._board.post(self.core)
+
+    def _say_again(self) -> None:
         for command in self.core.under_way():
             self.port.perform(command)
 
