@@ -20,7 +20,7 @@ from swell.core.kind_search import HeadEvent, RefusedKind, best_refused, combine
 from swell.core.learning_columns import learning_of
 from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run
-from swell.core.plan_errors import MOST_SUSPECTS, PATIENCE, NoPlan, blamed, told
+from swell.core.plan_errors import MOST_SUSPECTS, PATIENCE, NoPlan, Questions, blamed
 from swell.core.planner import Planner
 from swell.core.ports import Belief, Decides
 from swell.core.reclaims import Reclaims
@@ -31,7 +31,6 @@ from swell.core.state import HeadState, Words
 from swell.core.table import BorrowedDevices
 from swell.core.throughput import throughput_of
 from swell.core.whole_cores import UsableDevices, WholeCores, is_promise_at_stake
-from swell.core.within_quotas import decide_within_quotas
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.command import (
@@ -91,9 +90,7 @@ class Core:
         self._devices_by_kind: Callable[[], dict[str, int]] = dict
         # Of this batch.
         self._batch: Sequence[HeadEvent] = ()  #: its part that is being handled
-        self._num_asked = 0  #: answers of the policy
-        self._known_verdicts: list[PlanFailed] = []  #: from when the batch was handled first
-        self._verdicts: list[PlanFailed] = []
+        self._questions = Questions()
 
     def begin_beside(self, other: Core) -> None:
         """Know nothing but what is so for a whole platform, as another core of it knows it."""
@@ -127,15 +124,14 @@ class Core:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
-        self._num_asked, self._known_verdicts, self._verdicts = 0, [], []
+        self._questions = Questions()
         return self.handle_more(batch)
 
     def handle_more(self, batch: Sequence[HeadEvent]) -> list[AnyCommand]:
         """Handle events of the batch that has begun; it may have several such parts."""
         state = self._state
         if batch and isinstance(batch[-1], PlanFailed):
-            self._known_verdicts += [event for event in batch if isinstance(event, PlanFailed)]
-            batch = [event for event in batch if not isinstance(event, PlanFailed)]
+            batch = self._questions.take_known(batch)
         num_ended, self._batch, state.culprit = len(state.ended), batch, None
         replan = Replan(state, self._settings.report_plan_s)
         for event in batch:
@@ -149,8 +145,9 @@ class Core:
         state.write_rows()
         commands = self._end_trials(state.ended[num_ended:])
         commands += state.unknown.commands(state.now_s, self._settings.yield_s)
-        if self._known_verdicts and self._known_verdicts[-1].num_asked < 0:
-            state.last_plan.fail(self._known_verdicts[-1])
+        known = self._questions.known
+        if known and known[-1].num_asked < 0:
+            state.last_plan.fail(known[-1])
             commands += self._wake(state.last_plan.retry_s)
         elif state.is_draining:
             commands += self._drain()
@@ -209,33 +206,6 @@ class Core:
         )
         state.write_rows()
         return self._end_trials([record]) + state.unknown.commands(state.now_s, self._settings.yield_s)
-
-    def _ask(self, policy: Decides, snapshot: Snapshot) -> tuple[Snapshot, Allocation]:
-        """The policy's answer.
-
-        Raises NoPlan where it ends in an error, or did when this batch was handled first.
-        """
-        known = self._known_verdicts
-        if known and known[0].num_asked == self._num_asked:
-            raise NoPlan(known.pop(0))
-        try:
-            answer = decide_within_quotas(policy, snapshot)
-        except MemoryError:
-            raise
-        except Exception as error:
-            why, trace = told(error)
-            verdict = PlanFailed(
-                at_s=self._state.now_s,
-                kind=self._kind,
-                job_id=self._blamed(policy, snapshot),
-                num_asked=self._num_asked,
-                why=why,
-                trace=trace,
-            )
-            self._verdicts.append(verdict)
-            raise NoPlan(verdict) from error
-        self._num_asked += 1
-        return answer
 
     def _blamed(self, policy: Decides, snapshot: Snapshot) -> str:
         """Id of the job that is the cause of the policy's error; empty: that is not known.
@@ -384,7 +354,7 @@ class Core:
         while True:
             usable = self._usable(planner)
             seen = self._snapshot(planner, usable)
-            snapshot, allocation = self._ask(planner.policy, seen)
+            snapshot, allocation = self._questions.ask(planner.policy, seen, self._kind, self._blamed)
             if not allocation.refusals:
                 break
             is_any_going_on = self._ask_other_kinds(snapshot, allocation)
@@ -660,7 +630,7 @@ class Core:
     @property
     def verdicts(self) -> Sequence[PlanFailed]:
         """What was decided in the latest batch where the policy has ended in an error."""
-        return self._verdicts
+        return self._questions.verdicts
 
     @property
     def failed_plans(self) -> tuple[int, PlanFailed | None]:

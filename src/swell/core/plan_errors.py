@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
 import numpy as np
 
+from swell.core.kind_search import HeadEvent
 from swell.core.ports import Decides
+from swell.core.within_quotas import decide_within_quotas
 from swell.model.command import AnyCommand
 from swell.model.event import PlanFailed
+from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
 #: After so many plans in a row that ended in an error, all jobs are suspects, and not newcomers alone.
@@ -31,7 +35,7 @@ class NoPlan(Exception):
 class PlanError(RuntimeError):
     """A batch was handled, and in it a policy has ended in an error, which is the cause of this one.
 
-    Who goes on handles the batch from now on with `verdicts` at its end: the policy is not asked again then.
+    To go on is to handle the batch from now on with `verdicts` at its end: see `Questions`.
     """
 
     def __init__(self, commands: Sequence[AnyCommand], verdicts: Sequence[PlanFailed]) -> None:
@@ -39,11 +43,64 @@ class PlanError(RuntimeError):
         self.commands, self.verdicts = list(commands), tuple(verdicts)
 
 
+class Questions(msgspec.Struct, kw_only=True):
+    """The questions to the policy of a core within a batch, and what was decided where one ended in an error.
+
+    A batch that is handled again has these verdicts at its end, and such a question is not asked again.
+    """
+
+    known: list[PlanFailed] = []  #: from when the batch was handled first, and still to come
+    verdicts: list[PlanFailed] = []  #: new ones
+    num_answers: int = 0
+
+    def take_known(self, batch: Sequence[HeadEvent]) -> list[HeadEvent]:
+        """Take the verdicts out of a part of the batch; returns its other events."""
+        self.known += [event for event in batch if isinstance(event, PlanFailed)]
+        return [event for event in batch if not isinstance(event, PlanFailed)]
+
+    def ask(
+        self,
+        policy: Decides,
+        snapshot: Snapshot,
+        kind: str,
+        blame: Callable[[Decides, Snapshot], str],
+    ) -> tuple[Snapshot, Allocation]:
+        """Return the policy's answer, and what it was asked; see `decide_within_quotas`.
+
+        Args:
+            kind: of the devices that it decides on.
+            blame: tells the id of the job that is the cause of an error; empty: that is not known.
+
+        Raises:
+            NoPlan: the policy ends in an error, or did when this batch was handled first.
+        """
+        if self.known and self.known[0].num_asked == self.num_answers:
+            raise NoPlan(self.known.pop(0))
+        try:
+            answer = decide_within_quotas(policy, snapshot)
+        except MemoryError:
+            raise
+        except Exception as error:
+            why, trace = told(error)
+            verdict = PlanFailed(
+                at_s=snapshot.now_s,
+                kind=kind,
+                job_id=blame(policy, snapshot),
+                num_asked=self.num_answers,
+                why=why,
+                trace=trace,
+            )
+            self.verdicts.append(verdict)
+            raise NoPlan(verdict) from error
+        self.num_answers += 1
+        return answer
+
+
 def blamed(policy: Decides, snapshot: Snapshot, suspects: Iterable[str], is_sole_enough: bool) -> str:
     """The first of these jobs without which the policy answers; empty: it is none of them.
 
     Args:
-        is_sole_enough: a job that there is no other beside may be to blame, too.
+        is_sole_enough: the only job of the snapshot may be to blame, too.
     """
     for job_id in suspects:
         others = np.flatnonzero(np.arange(snapshot.num_jobs) != snapshot.row_of[job_id])
