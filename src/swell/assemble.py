@@ -360,7 +360,7 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
 
 @contextmanager
 def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
-    """What a state folder tells of its jobs, of open ones as they stand where its journal ends.
+    """Open what a state folder tells of its jobs; open jobs are as they stand where its journal ends.
 
     Raises:
         StateError: there is no journal that can be read.

@@ -1,4 +1,4 @@
-"""A head whose policy and belief raise errors, and the guard of it, in a world that a test drives."""
+"""A guarded head, whose policy and belief raise errors, runs in a world that a test drives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from swell.model.snapshot import Snapshot
 
 
 class Raised(Exception):
-    """By a policy or a belief, as a defect would."""
+    """A policy or a belief raises it, as a defect would."""
 
 
 @dataclass
@@ -125,7 +125,7 @@ class GuardedHead(Head):
 
     @property
     def _latest_batch(self) -> Sequence[AnyEvent]:
-        """As it is in the journal in the end."""
+        """The latest batch as it is in the journal in the end."""
         *_, entry = self.journal.history().entries
         return entry.batch
 

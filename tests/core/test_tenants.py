@@ -15,7 +15,7 @@ from swell.core.tenants import MEMORY_S, Tenants
 from swell.model.coding import decoder, encode
 from swell.model.event import CancelRequested, JobSubmitted, NodeJoined
 from swell.model.job import Elasticity
-from swell.policies.elasticflow.demand import NOBODY, still_its
+from swell.policies.elasticflow.demand import NO_TENANT, still_its
 
 JOBS = {"a1": "a", "b": "b", "no tenant's": "", "a2": "a"}
 OLD_STATE = Path(__file__).parent / "states" / "before-resize-log.json"
@@ -67,7 +67,7 @@ def test_what_is_remembered_of_a_tenant_by_its_number_is_of_no_later_one(
             remembered.append((tenants.join(name, now_s), now_s, name))
         since_s = tenant_since_s(decoder(Tenants).decode(encode(tenants)))
         for code, came_s, whose in remembered:
-            if still_its(code, came_s, since_s) != NOBODY:
+            if still_its(code, came_s, since_s) != NO_TENANT:
                 assert tenants.codes[whose] == code
             else:
                 assert whose not in tenants.codes or tenants.since_s[whose] > came_s

@@ -1,4 +1,4 @@
-"""What other threads ask of the head: who asks while it is busy is told to ask again."""
+"""What other threads ask of the head: a thread that asks while it is busy is told to ask again."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_errors_that_come_and_go_end_no_other_job_either(seed: int, share: float
 
 
 class Guarded:
-    """A platform's head that the test tells what happens, a second apart."""
+    """The head of a platform hears from the test what happens, a second apart."""
 
     def __init__(self, core: PlatformCore) -> None:
         self.core, self.journal, self.now_s = core, MemoryJournal(), 0.0
@@ -128,7 +128,7 @@ class Guarded:
         return [one for one in self.guard.handle(events) if not isinstance(one, WakeAt)]
 
     def submit(self, *job_ids: str, **fields: Any) -> list[AnyCommand]:
-        """And their trial runs are over at once."""
+        """Submit jobs whose trial runs are over at once."""
         job = spec(1000, **fields)
         self.say(*(JobSubmitted(at_s=self.now_s, job_id=job_id, spec=job) for job_id in job_ids))
         known = (JobProfiled(at_s=self.now_s, job_id=job_id, profile=profile()) for job_id in job_ids)

@@ -24,7 +24,7 @@ from tests.policies.snapshots import (
 
 from swell.model.snapshot import Snapshot
 from swell.policies.elasticflow.admission import admit
-from swell.policies.elasticflow.demand import NOBODY, RecentDemand
+from swell.policies.elasticflow.demand import NO_TENANT, RecentDemand
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.objective import DeadlineOffer, DueDemand, FairShares, ManyJobs, Objective
 from swell.policies.levels import useful_levels
@@ -167,9 +167,9 @@ def test_a_tenant_who_has_the_number_of_another_one_has_not_asked_for_what_that_
     view = after(snapshot([strict("new", LINEAR, 1, 100)], 8), [16.0] * 30, 1.0)
     since_s = view.now_s + np.array([-0.5, -1000.0])
     quota = replace(view, quota_devices=np.array([2, 2]), tenant_since_s=since_s)
-    newcomers, nobody = np.zeros(0, dtype=np.int64), [NOBODY] * 30
+    newcomers, no_tenant = np.zeros(0, dtype=np.int64), [NO_TENANT] * 30
     demand = RecentDemand.of(quota, useful_levels(view), newcomers)
-    assert demand.tenant == nobody == list(demand.memory["tenant"]) and len(demand.device_s) == 30
+    assert demand.tenant == no_tenant == list(demand.memory["tenant"]) and len(demand.device_s) == 30
     assert demand.largest_that_fit(2.0, tenant=0) == np.inf
     kept = replace(quota, tenant_since_s=since_s[::-1])
     assert RecentDemand.of(kept, useful_levels(view), newcomers).largest_that_fit(2.0, tenant=0) == 16.0

@@ -234,7 +234,7 @@ def _(event: QuotasSet, state: HeadState) -> None:
 
 @_apply.register
 def set_aside(event: EventSetAside, state: HeadState) -> None:
-    """The job is over at once. What runs of it is saved and ended, and holds its devices until then."""
+    """End the job at once as failed; what runs of it is saved, and keeps its devices until that has ended."""
     state.set_aside = [*state.set_aside, event][-NUM_SET_ASIDE:]
     record = state.records.get(event.job_id)
     if record is None:

@@ -208,7 +208,7 @@ class Core:
         return self._end_trials([record]) + state.unknown.commands(state.now_s, self._settings.yield_s)
 
     def _blamed(self, policy: Decides, snapshot: Snapshot) -> str:
-        """Id of the job that is the cause of the policy's error; empty: that is not known.
+        """Return the id of the job that is the cause of the policy's error; empty: that is not known.
 
         Newcomers of the batch may be: a job that runs would be ended for what need not be its fault. It is
         blamed only if there has been no plan for long.
@@ -619,7 +619,7 @@ class Core:
 
     @property
     def culprit(self) -> HeadEvent | str | None:
-        """After an error of `handle`: the event, or the id of the job, that it is about; None: neither."""
+        """What an error of `handle` was about: an event, or the id of a job; None: no single one."""
         return self._state.culprit
 
     @property
@@ -845,7 +845,7 @@ def _text(why: Callable[[], Reason], before: str = "") -> str:
 
 
 def _refusal(refusals: Mapping[int, Refusal], row: int) -> Refusal:
-    """It may be worked out as late as here: an error in that ends nothing."""
+    """Return the refusal of a row; where the policy fails to word it, a refusal that says so."""
     try:
         return refusals[row]
     except Exception as error:  # noqa: BLE001 - it stands where the refusal would

@@ -37,7 +37,7 @@ class PlanOutlook:
 
     @cached_property
     def of_policy(self) -> PlanOutlook:
-        """The same as the policy itself expects it: for a fold, which takes no time for more."""
+        """The same plan with the ends that the policy expects: a fold takes no time for a forecast."""
         return PlanOutlook(replace(self.plan, forecast=lambda: None), self.snapshot)
 
     @cached_property
@@ -130,7 +130,7 @@ class LatestAccounts:
             status.estimated_finish_s = moved_s(status.estimated_finish_s, status.begins_s, at_s)
 
     def shown(self, record: JobRecord) -> JobView:
-        """The job with what the plan says of it."""
+        """Return the view of a job with what the plan says of it."""
         return with_outlook(record.view(), self.outlook, self.is_explained(record.id), self.up_s(record.id))
 
     def up_s(self, job_id: str) -> float | None:

@@ -68,7 +68,7 @@ def follow(
 
 
 class _Course:
-    """The jobs of a snapshot while time goes on; rows are its rows."""
+    """Lets time go on for the jobs of a snapshot; rows are its rows."""
 
     def __init__(self, makes_promises: bool, first: Snapshot) -> None:
         self._first, self.now_s = first, first.now_s
@@ -82,7 +82,7 @@ class _Course:
         self.start_s = np.full(first.num_jobs, np.nan)
 
     def change(self, rows: IntArray, workers: IntArray, rate_per_s: FloatArray) -> None:
-        """These jobs go to (n,) sizes now, and pay; one that grows trains on until joiners have come."""
+        """Give these jobs (n,) sizes now, at their costs; one that grows trains on until joiners come."""
         first, held = self._first, self._held[rows]
         is_start, is_growth = (held == 0) & (workers > 0), (held > 0) & (workers > held)
         wait_s = np.where(is_growth, first.resize_wait_s[rows], 0.0)
@@ -96,7 +96,7 @@ class _Course:
         self._held[rows], self._rate_per_s[rows] = workers, rate_per_s
 
     def next_ready_s(self, rows: IntArray) -> float:
-        """When the first of these can change again that cannot now."""
+        """Return when the first of these jobs can change that cannot now."""
         ready_s = self._ready_s[rows]
         return float(ready_s[ready_s > self.now_s].min(initial=math.inf))
 
@@ -115,7 +115,7 @@ class _Course:
         return is_over
 
     def snapshot(self, rows: IntArray, is_due: bool, memory: Memory) -> Snapshot:
-        """What the policy sees of these jobs now."""
+        """Return what the policy sees of these jobs now."""
         first, held, left = self._first, self._held[rows], np.maximum(self._left[rows], 1e-9)
         idle_s = np.maximum(self._ready_s[rows] - self.now_s, 0.0) * (held > 0)
         return replace(

@@ -66,12 +66,12 @@ class LastPlan(msgspec.Struct, kw_only=True, dict=True):
         self.num_failed, self.failed = 0, None
 
     def fail(self, failed: PlanFailed) -> None:
-        """Another one could not be made: this one is followed for a while."""
+        """Note that another plan could not be made: this one is followed for a while."""
         self.num_failed, self.failed = self.num_failed + 1, failed
 
     @property
     def retry_s(self) -> float:
-        """When another one is tried, after an error; -inf: whenever it is due."""
+        """When another plan is tried, after an error; -inf: whenever it is due."""
         return -math.inf if self.failed is None else self.failed.at_s + RETRY_S
 
     def note(self, plan: Plan) -> None:

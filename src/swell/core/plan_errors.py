@@ -97,7 +97,7 @@ class Questions(msgspec.Struct, kw_only=True):
 
 
 def blamed(policy: Decides, snapshot: Snapshot, suspects: Iterable[str], is_sole_enough: bool) -> str:
-    """The first of these jobs without which the policy answers; empty: it is none of them.
+    """Return the first of these jobs without which the policy answers; empty: it is none of them.
 
     Args:
         is_sole_enough: the only job of the snapshot may be to blame, too.
@@ -117,6 +117,6 @@ def blamed(policy: Decides, snapshot: Snapshot, suspects: Iterable[str], is_sole
 
 
 def told(error: BaseException) -> tuple[str, str]:
-    """An error in one line, and as a trace."""
+    """Return an error in one line, and as a trace."""
     lines = "".join(traceback.format_exception_only(error)).strip().splitlines()
     return lines[-1], "".join(traceback.format_exception(error))[-MOST_TRACE:]

@@ -120,7 +120,7 @@ class Planner:
         return replace(placement, changes=changes)
 
     def _settled(self, snapshot: Snapshot, allocation: Allocation, is_pinned: BoolArray) -> SteadiedSizes:
-        """What of the policy's answer is worth doing now."""
+        """Return what of the policy's answer is worth doing now."""
         settle = as_wished if self.policy.weighs_changes else steady
         return settle(snapshot, allocation, is_pinned, self._needs_owned(snapshot))
 

@@ -125,11 +125,11 @@ class PlatformCore:
         self.fault = Fault()  #: what the error is about that the latest batch has ended in
 
     def sibling(self) -> PlatformCore:
-        """One that knows nothing yet."""
+        """Make a core of the same platform that knows nothing yet."""
         return PlatformCore(self._new_core)
 
     def become(self, other: PlatformCore) -> None:
-        """Know what the other one knows, which is of no use any more."""
+        """Take over all that another core knows; that one is of no use any more."""
         vars(self).update(vars(other))
         for core in self._cores:
             core.know_kinds(self._devices_by_kind)

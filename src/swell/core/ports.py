@@ -41,7 +41,7 @@ class Decider(Protocol):
     """Decides what follows from what happened."""
 
     def handle(self, batch: Sequence[AnyEvent]) -> Sequence[AnyCommand]:
-        """Each batch once, in the order of the journal."""
+        """Handle a batch; each comes once, in the order of the journal."""
 
 
 class Decides(Protocol):

@@ -72,7 +72,7 @@ class PlanAccount:
         return Reason("kept", self._why_held(row, workers, want, held))
 
     def _words_of_policy(self, row: int) -> Reason:
-        """They are asked for once all is decided: an error in them ends nothing."""
+        """Return the reason that the policy gives; where it fails to word it, a reason that says so."""
         try:
             return self.allocation.account.reason(row)
         except Exception as error:  # noqa: BLE001 - it stands where the words would

@@ -72,7 +72,7 @@ def as_written(rows: Rows) -> WrittenColumns:
 
 
 def tenant_since_s(tenants: Tenants) -> FloatArray:
-    """(T,) by number, since when its tenant has had it; inf: none has it; -inf: that is not known."""
+    """Return (T,) since when each number has been its tenant's; inf: no tenant's; -inf: that is not known."""
     since_s = np.full(max(tenants.codes.values(), default=-1) + 1, np.inf)
     for name, code in tenants.codes.items():
         since_s[code] = tenants.since_s.get(name, -np.inf)

@@ -24,7 +24,7 @@ class Tenants(msgspec.Struct, kw_only=True):
         return len(self.codes)
 
     def join(self, name: str, at_s: float) -> int:
-        """A job of this tenant has come then. Returns its number: the lowest that is free if it has none."""
+        """Note a job of this tenant. Returns its number: the lowest that is free if it has none."""
         self.left_s.pop(name, None)
         self.num_jobs[name] = self.num_jobs.get(name, 0) + 1
         if name not in self.codes:

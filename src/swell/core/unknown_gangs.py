@@ -67,7 +67,7 @@ class UnknownGangs:
         return not (isinstance(event, SuspendFailed) and gang.is_stopping)
 
     def add(self, gang: UnknownGang) -> None:
-        """The head is not to follow it any longer."""
+        """Take a gang in that the head does not follow any longer."""
         self.gangs[gang.job_id] = gang
 
     def hear(self, event: UnknownGangEvent) -> None:

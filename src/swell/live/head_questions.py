@@ -25,7 +25,7 @@ class HeadQuestions:
         self._asked: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def ask(self, answer: Callable[[], _Answer]) -> _Answer:
-        """What the head's thread answers between two turns.
+        """Return what the head's thread answers between two turns.
 
         Raises Unavailable, if a turn takes too long, and whatever `answer` raises: the head goes on.
         """
@@ -34,7 +34,7 @@ class HeadQuestions:
         def settle() -> None:
             try:
                 asked.set_result(answer())
-            except Exception as error:  # noqa: BLE001 - it belongs to who asked
+            except Exception as error:  # noqa: BLE001 - the thread that asked raises it
                 asked.set_exception(error)
 
         self._asked.put(settle)

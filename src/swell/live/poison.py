@@ -1,4 +1,4 @@
-"""Batches that the head cannot handle: what of one is set aside, so that all else goes on.
+"""What cannot be handled of a batch is set aside, so that all else goes on.
 
 A batch is in the journal before it is handled: without this, an error would come again with each start.
 The head is brought back to where it was before the batch, so nothing of what had been half done stays. Then
@@ -29,7 +29,7 @@ log = logging.getLogger("swell.platform")
 
 
 class PoisonGuard:
-    """Handles batches as the head does, and those that it cannot handle without what is wrong with them."""
+    """Handles batches as the head does; of a batch that it cannot handle, all but what is wrong."""
 
     def __init__(self, core: PlatformCore, store: Store, journal: AmendableJournal) -> None:
         self._core, self._store, self._journal = core, store, journal
@@ -72,7 +72,7 @@ class PoisonGuard:
             return commands
 
     def _before(self, seq: int) -> PlatformCore | None:
-        """The head as it was before that batch, made of the journal.
+        """Return the head as it was before that batch, made of the journal.
 
         None: a batch that was handled without an error raises one now, as if a policy has changed meanwhile.
         Then the head goes on from amid the batch: it hears once more what it has heard of it, as an executor
@@ -94,7 +94,7 @@ class PoisonGuard:
 
 
 def _amended(batch: Sequence[AnyEvent], fault: Fault, error: Exception) -> Sequence[AnyEvent] | None:
-    """What is to take the place of the batch; None: there is nothing left to try."""
+    """Return what is to take the place of the batch; None: there is nothing left to try."""
     if fault.culprit is not None:
         return _without(batch, fault.culprit, error)
     if any(isinstance(event, PlanFailed) and event.kind == fault.kind for event in batch):
@@ -107,7 +107,7 @@ def _amended(batch: Sequence[AnyEvent], fault: Fault, error: Exception) -> Seque
 def _without(
     batch: Sequence[AnyEvent], culprit: HeadEvent | str, error: Exception
 ) -> Sequence[AnyEvent] | None:
-    """The batch without an event, or with the end of a job after its events; None if that has been tried."""
+    """Return the batch without an event, or with the end of a job; None if that has been tried."""
     why, trace = told(error)
     place = next((place for place, event in enumerate(batch) if event is culprit), None)
     if place is not None:

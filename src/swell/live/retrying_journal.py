@@ -34,7 +34,7 @@ class RetryingJournal:
         self._insist(lambda: self._journal.append(batch))
 
     def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
-        """Likewise, with a batch that takes the place of another."""
+        """Do the same with a batch that takes the place of another."""
         self._insist(lambda: self._journal.amend(seq, batch))
 
     def _insist(self, write: Callable[[], None]) -> None:

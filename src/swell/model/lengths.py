@@ -46,7 +46,7 @@ def _few_seconds(length: float) -> str:
 
 
 def _two(length: float, factor: int, unit: str, small_unit: str) -> str:
-    """A length in the smaller unit, in both."""
+    """Say a length, which is in the smaller unit, in both units."""
     large, small = divmod(round(length), factor)
     name = unit.removesuffix("s") if large == 1 and unit == "days" else unit
     return f"{large} {name} {small} {small_unit}" if small else f"{large} {name}"

@@ -1,4 +1,4 @@
-"""Two reports of a gang's progress as one that says the same."""
+"""Two reports of a gang's progress are folded into one that says the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _made_by(report: StepsReported) -> tuple[str, int, int, int | None]:
 
 
 def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
-    """The newer report, with what only the older one said. Pauses add up.
+    """Return the newer report, with what only the older one said; pauses add up.
 
     If only the older one brings steps, both are of when those were made.
     """

@@ -61,7 +61,7 @@ def _against(one: PolicyResult, other: PolicyResult) -> str:
 
 
 def _counts(one: Metrics, other: Metrics) -> Iterator[str]:
-    """Broken promises come first: what a policy that breaks them is good at else counts for less."""
+    """Tell counts, broken promises first: a policy that breaks them cannot make up for that."""
     yield f"{plural(one.admitted_late, 'job')} late though admitted ({other.admitted_late:,})"
     met, met_there = one.deadline_satisfaction, other.deadline_satisfaction
     if met is not None and met_there is not None:

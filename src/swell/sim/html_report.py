@@ -90,7 +90,7 @@ def report_text(log: SimulatedLog, command: str) -> str:
 
 
 def _broken_first(table: ResultTable) -> ResultTable:
-    """The table with its broken promises before all other figures."""
+    """Return the table with its broken promises before all other figures."""
     if FIRST not in table.headings:
         return table
     own = table.headings.index(FIRST)

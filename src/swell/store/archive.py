@@ -325,7 +325,7 @@ def _conditions(query: JobQuery) -> list[sa.ColumnElement[bool]]:
 
 
 def _is_of_group(group: str) -> sa.ColumnElement[bool]:
-    """Whether a view in `jobs` has this group, which is so rarely asked that there is no column for it.
+    """Whether a view in `jobs` has this group: that is asked so rarely that there is no column for it.
 
     Within a text of a view quotes are escaped, so that only a field can have this form.
     """

@@ -18,8 +18,8 @@ NUM_REMEMBERED = 80
 REMEMBERED = ("submitted_s", "device_s", "window_s", "tenant")
 #: From fewer nothing follows.
 LEAST_NUM = 20
-#: A tenant that has left, and who has no quota therefore.
-NOBODY = -1
+#: Instead of the number of a tenant that has left, and that no quota limits any more.
+NO_TENANT = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class RecentDemand:
     submitted_s: list[float]
     device_s: list[float]  #: device-seconds that each needed when it came; see `least_device_s`
     window_s: list[float]  #: time from then to its deadline
-    tenant: list[int]  #: its number; NOBODY: another tenant has that now
+    tenant: list[int]  #: its number; NO_TENANT: another tenant has that now
     now_s: float
     num_devices: int
     quotas: dict[int, int]  #: devices that jobs of a tenant hold together at most, where it has a quota
@@ -90,9 +90,9 @@ class RecentDemand:
 
 
 def still_its(tenant: int, came_s: float, since_s: FloatArray) -> int:
-    """The number of a newcomer's tenant, if that is still its own."""
+    """Return the number of a newcomer's tenant; NO_TENANT if that is not its own any more."""
     is_own = 0 <= tenant < len(since_s) and came_s >= since_s[tenant]
-    return tenant if is_own else NOBODY
+    return tenant if is_own else NO_TENANT
 
 
 def least_device_s(

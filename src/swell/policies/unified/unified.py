@@ -98,7 +98,7 @@ class Unified(ElasticFlow):
     def _by_gain(
         self, snapshot: Snapshot, levels: Levels, promises: Promises, queue: Queue, rows: IntArray
     ) -> Ranking:
-        """What jobs without a deadline, `rows`, gain beside the others."""
+        """Rank jobs where some, `rows`, have no deadline: these by what they gain."""
         gain, priority = GAINS[self.gains_by], snapshot.priority[rows]
         price = savings(levels, np.maximum(promises.plans.top, queue.plans.top))
         price[rows] *= gain.factors(snapshot, levels, rows)
