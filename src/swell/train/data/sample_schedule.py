@@ -376,9 +376,8 @@ def divide(
 
     if num_shards is None:
         num_parts = min(num_workers, most_parts)
-        number = rank * num_parts // num_workers
-        is_one = num_parts == num_workers or ((rank + 1) * num_parts // num_workers) > number
-        places = cut(num_global, num_parts, number)[: None if is_one else 0]
+        own = cut(num_parts, num_workers, rank)  # one part, or none
+        places = cut(num_global, num_parts, own.start)[: None if own else 0]
         most = -(-num_global // num_parts) if has_even_passes else len(places)
         num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)
         return Share(tuple(map(part, _slices(places, max(1, num_passes)))))
