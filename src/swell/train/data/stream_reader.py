@@ -84,11 +84,12 @@ class Reader(CoveringDataset):
             return Serving(ticket.round, len(samples), [], None)
         batches = []
         for part in claim.share(num_taken).passes:
-            if self._collate is not default_collate:
-                seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
             own = [samples[place] for place in part.indices]
-            is_plain = self._collate is default_collate
-            batches.append(CountedBatch(0, self._collate(own)) if is_plain else self._counting(own, samples))
+            if self._collate is default_collate:
+                batches.append(CountedBatch(0, default_collate(own)))
+                continue
+            seed_streams(_CPU, self._seed, Purpose.COLLATE, part.step, part.first)
+            batches.append(self._counting(own, samples))
         return Serving(ticket.round, len(samples), batches, self._origins.get(claim.start + num_taken))
 
     def _read_up_to(self, claim: SampleClaim) -> None:
