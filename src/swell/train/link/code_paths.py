@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import FrameType
 
 from swell.wire import environ
+from swell.wire.library_paths import is_library
 
 
 def snapshotted(path: str) -> str:
@@ -25,6 +27,15 @@ def submitted(text: str) -> str:
     for folder in (snapshot_folder(), os.environ.get(environ.MIRROR, "")):
         text = text.replace(folder, "") if folder else text
     return text
+
+
+def place_of(frame: FrameType | None) -> str:
+    """Return `FILE:LINE` of the script's innermost call, as it was submitted; empty if there is none."""
+    while frame is not None:
+        if not is_library(frame.f_code.co_filename):
+            return f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
 
 
 def snapshot_folder() -> str:

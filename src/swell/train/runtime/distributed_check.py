@@ -12,7 +12,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from swell.train.runtime.script_frames import place_of
+from swell.train.link.code_paths import place_of
 from swell.wire import environ
 from swell.wire.library_paths import LAUNCHER_AWARE, is_library, is_standard
 

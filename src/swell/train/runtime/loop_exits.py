@@ -13,7 +13,7 @@ from functools import cache
 from types import FrameType
 from typing import NamedTuple
 
-from swell.train.link.code_paths import submitted
+from swell.train.link.code_paths import place_of, submitted
 
 #: What to write where `next` finds no batch.
 NEXT_EPOCH = "run.batches() gives the batches of one epoch; call it again for those of the next"
@@ -114,8 +114,7 @@ def counts_of_next(frame: FrameType) -> LoopExit | None:
         and isinstance(loop.target, ast.Name)
         and isinstance(frame.f_locals.get(loop.target.id), int)
     ]
-    place = f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
-    return LoopExit(tuple(names), frame.f_code.co_name, place) if names else None
+    return LoopExit(tuple(names), frame.f_code.co_name, place_of(frame)) if names else None
 
 
 def growing_counters(frames: Iterable[FrameType]) -> set[str]:

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from swell.train.collective.gradients import LoopError
-from swell.train.runtime.script_frames import place_of
+from swell.train.link.code_paths import place_of
 from swell.train.state.train_state import TrainState
 
 GIVE_ALL = (

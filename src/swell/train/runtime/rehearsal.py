@@ -20,7 +20,7 @@ from swell.train.collective.pieces import bytes_of
 from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
-from swell.train.link.code_paths import snapshotted, submitted
+from swell.train.link.code_paths import place_of, snapshotted, submitted
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import (
     BestSoFar,
@@ -150,7 +150,7 @@ class Rehearsal:
         if state.updates == EARLY:
             story.bests = bests_so_far(frames)  # at the end of an epoch a number may become a tensor
         if frames:
-            story.place = f"{submitted(frames[0].f_code.co_filename)}:{frames[0].f_lineno}"
+            story.place = place_of(frames[0])
             story.line = line_at(story.place)
 
     def leave_batches(self, is_over: bool) -> None:

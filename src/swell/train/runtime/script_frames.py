@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType, TracebackType
 
-from swell.train.link.code_paths import submitted
+from swell.train.link.code_paths import place_of, submitted
 from swell.wire.library_paths import is_library
 
 _OWN = str(Path(__file__).parents[1])
@@ -24,15 +24,6 @@ def is_feeding(frame: FrameType | None) -> bool:
             return frame.f_code.co_filename.startswith(_FEEDING)
         frame = frame.f_back
     return False
-
-
-def place_of(frame: FrameType | None) -> str:
-    """Return `FILE:LINE` of the script's innermost call, as it was submitted; empty if there is none."""
-    while frame is not None:
-        if _is_of_script(frame):
-            return f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
-        frame = frame.f_back
-    return ""
 
 
 def place_in_script(frame: FrameType) -> str:

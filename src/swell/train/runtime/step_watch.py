@@ -16,8 +16,9 @@ from torch.amp.autocast_mode import autocast
 from torch.nn import functional
 from torch.utils.data import dataloader
 
+from swell.train.link.code_paths import place_of
 from swell.train.runtime.left_divisor import LeftDivisor, left_divisor
-from swell.train.runtime.script_frames import is_feeding, place_of
+from swell.train.runtime.script_frames import is_feeding
 
 _LOWER = (torch.bfloat16, torch.float16)
 

@@ -15,9 +15,8 @@ from typing import Any
 
 import torch
 
-from swell.train.link.code_paths import submitted
+from swell.train.link.code_paths import place_of
 from swell.train.runtime.script_end import flush
-from swell.train.state.script_variables import user_frames
 from swell.wire.private_files import caches
 
 #: Absolute paths, with FILE:LINE of the script where each was opened last.
@@ -79,11 +78,8 @@ def _note_opened(event: str, arguments: tuple[Any, ...]) -> None:
 def _note(path: Any) -> None:
     if not isinstance(path, str | bytes | os.PathLike):
         return
-    frame = next(user_frames(sys._getframe(2)), None)
-    if frame is not None:
-        _opened[os.path.abspath(os.fsdecode(path))] = (
-            f"{submitted(frame.f_code.co_filename)}:{frame.f_lineno}"
-        )
+    if place := place_of(sys._getframe(2)):
+        _opened[os.path.abspath(os.fsdecode(path))] = place
 
 
 def _noted(save: Any) -> Any:

@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
-from swell.train.link.code_paths import submitted
+from swell.train.link.code_paths import place_of, submitted
 from swell.train.state.script_variables import user_frames
 from swell.wire.findings import ScriptFinding
 
@@ -229,7 +229,7 @@ def _place_of_change(frame: FrameType | None, attributes: Sequence[str], calls: 
         for user in frames:
             if lines := list(_lines_with(user.f_code, names, kind)):
                 return f"{submitted(user.f_code.co_filename)}:{max(lines)}"
-    return f"{submitted(frames[0].f_code.co_filename)}:{frames[0].f_lineno}" if frames else ""
+    return place_of(frame)
 
 
 def _lines_with(code: CodeType, names: Set[str], kind: str) -> Iterator[int]:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, wraps
-from itertools import islice
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
 
-from swell.train.link.code_paths import submitted
-from swell.train.state.script_variables import user_frames
+from swell.train.link.code_paths import place_of
 
 _guards: list[LoadGuard] = []  # that are open
 
@@ -52,11 +50,10 @@ class LoadGuard:
         if self._kept is not None or not is_ours or self._versions != self._versions_now():
             return
         self._kept = self._keep()
-        for user in islice(user_frames(frame), 1):
+        if place := place_of(frame):
             sys.stderr.write(
-                f"swell: {submitted(user.f_code.co_filename)}:{user.f_lineno} loads a state after elastic(), "
-                "which gave this worker the job's: that one holds. Load before elastic() what the job is to "
-                "begin with\n"
+                f"swell: {place} loads a state after elastic(), which gave this worker the job's: that one "
+                "holds. Load before elastic() what the job is to begin with\n"
             )
 
     def close(self) -> None:
