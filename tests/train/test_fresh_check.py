@@ -89,5 +89,5 @@ def test_a_fresh_process_that_takes_too_long_is_told_and_ended(monkeypatch: pyte
         seed=0,
         checkpoint_dir="/",
     )
-    with pytest.raises(fresh_check.NotChecked, match="did not begin"):
-        fresh_check.findings_of_fresh_process(welcome)
+    with pytest.raises(fresh_check.NotTried, match="did not begin"):
+        fresh_check.findings_of_fresh_process(welcome, 6)

@@ -20,7 +20,6 @@ import msgspec
 import torch
 
 from swell.train.runtime.rehearsal_folder import RehearsalFolders
-from swell.train.runtime.trial_run import MOST_TRIED
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding
 from swell.wire.lines import LineBuffer
@@ -42,8 +41,8 @@ _script: list[str] = []
 _is_fresh: list[bool] = []
 
 
-class NotChecked(Exception):
-    """Why the fresh process has found out nothing."""
+class NotTried(Exception):
+    """Whether the script can go on from a checkpoint was not tried, or not to its end: the text says why."""
 
 
 def note_script(entry: str, args: Sequence[str]) -> None:
@@ -63,11 +62,14 @@ def begin() -> None:
     folders.enter(folders.make())
 
 
-def findings_of_fresh_process(welcome: messages.Welcome) -> list[ScriptFinding]:
-    """What the resume check finds in another process of this one's script.
+def findings_of_fresh_process(welcome: messages.Welcome, size: int) -> list[ScriptFinding]:
+    """Return what the resume check finds in another process of this one's script.
+
+    Args:
+        size: samples of a step.
 
     Raises:
-        NotChecked: it failed, or took too long.
+        NotTried: it failed, or took too long.
     """
     token, room = secrets.token_hex(16), make_room()
     where, *call = _script
@@ -87,16 +89,15 @@ def findings_of_fresh_process(welcome: messages.Welcome) -> list[ScriptFinding]:
             stderr=output,
         )
         try:
-            return _heard(listener, process, token, _welcome(welcome))
+            return _heard(listener, process, token, _welcome(welcome, size))
         finally:
             process.kill()
             process.wait()
             remove_room(room)
 
 
-def _welcome(welcome: messages.Welcome) -> messages.Welcome:
-    """The same, for a trial run of one size on the processor."""
-    size = min(welcome.local_batches, default=min(welcome.global_batch or MOST_TRIED, MOST_TRIED))
+def _welcome(welcome: messages.Welcome, size: int) -> messages.Welcome:
+    """Return the same for a trial run of one size on the processor."""
     return msgspec.structs.replace(
         welcome, device="cpu", local_batches=(size,), pace_per_s=None, compares=False
     )
@@ -117,8 +118,8 @@ def _heard(
                     case messages.Profiled(findings=findings):
                         return list(findings)
                     case messages.Failed(message=message) | messages.OutOfMemory(message=message):
-                        raise NotChecked(f"without a GPU it ends with {message.strip().splitlines()[-1]}")
-    raise NotChecked("without a GPU it ends before its first steps")
+                        raise NotTried(f"without a GPU it ends with {message.strip().splitlines()[-1]}")
+    raise NotTried("without a GPU it ends before its first steps")
 
 
 def _accepted(listener: socket.socket, process: subprocess.Popen[bytes], end_s: float) -> socket.socket:
@@ -128,7 +129,7 @@ def _accepted(listener: socket.socket, process: subprocess.Popen[bytes], end_s: 
             return listener.accept()[0]
         except TimeoutError:
             continue
-    raise NotChecked("a process without a GPU did not begin")
+    raise NotTried("a process without a GPU did not begin")
 
 
 def _received(line: socket.socket, end_s: float) -> bytes:
@@ -136,6 +137,6 @@ def _received(line: socket.socket, end_s: float) -> bytes:
     try:
         return line.recv(65536)
     except TimeoutError:
-        raise NotChecked(f"without a GPU it takes more than {LIMIT_S:g} s") from None
+        raise NotTried(f"without a GPU it takes more than {LIMIT_S:g} s") from None
     except OSError:
         return b""

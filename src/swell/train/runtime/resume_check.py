@@ -30,6 +30,7 @@ from swell.train.collective.real_numbers import as_real
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime import fresh_check
+from swell.train.runtime.fresh_check import NotTried
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import BestSoFar, LoopExit
 from swell.train.runtime.rehearsal import (
@@ -70,11 +71,7 @@ class _InChild(Exception):
     """This process is a child, and returns to the script."""
 
 
-class _NotTried(Exception):
-    """Why it cannot be tried, or not to its end."""
-
-
-class _OutOfTime(_NotTried):
+class _OutOfTime(NotTried):
     def __init__(self) -> None:
         super().__init__(f"it takes more than {BUDGET_S:g} s")
 
@@ -83,16 +80,17 @@ def check_resume(run: Run, task: Task, host: Profiling) -> None:
     """Add to the findings of a trial run in what a resumed run differs. Returns in children, too."""
     try:
         if task.state.num_bytes() > MOST_BYTES:
-            raise _NotTried("its state is large")
+            raise NotTried("its state is large")
         if task.state.shard is not None and host.least_workers > 1:
-            raise _NotTried("one worker may be too small for the whole state")
+            raise NotTried("one worker may be too small for the whole state")
         if fresh_check.can_fork():
             host.findings += _ResumeCheck(run, task, host).findings()
         else:
-            host.findings += fresh_check.findings_of_fresh_process(host.terms.link.welcome)
+            terms = host.terms
+            host.findings += fresh_check.findings_of_fresh_process(terms.link.welcome, terms.size)
     except _InChild:
         return
-    except (_NotTried, fresh_check.NotChecked) as why:
+    except NotTried as why:
         host.findings.append(_not_tried(str(why)))
         host.look_at_end = lambda: unsaved_counters(task.state)
 
@@ -134,7 +132,7 @@ class _ResumeCheck:
     def findings(self) -> list[ScriptFinding]:
         whole = self._whole()
         if _writes_elsewhere(whole):
-            raise _NotTried(f"it writes outside of its folder: {_last_line(whole.error)}")
+            raise NotTried(f"it writes outside of its folder: {_last_line(whole.error)}")
         if whole.error:
             return []  # the trial run itself tells
         return [*self._of_end(whole), *self._of_going_on(whole)]
@@ -164,7 +162,7 @@ class _ResumeCheck:
             return [*causes, *_of_loop(whole), *cut]
         again = self._rehearse()
         if again is None or again.model != whole.model:
-            raise _NotTried("it does not learn the same twice")
+            raise NotTried("it does not learn the same twice")
         if half.error:
             text = f"a job of this script that goes on after {HALF_WAY} steps fails: {_last_line(half.error)}"
             return [ScriptFinding(name="script-state", text=text, place=whole.place)]
@@ -279,7 +277,7 @@ class _ResumeCheck:
             file.seek(0)
             told = file.read() if status == 0 else b""
         if status == NOT_PRIVATE:
-            raise _NotTried("on this machine it could change files: neither overlays nor Landlock are there")
+            raise NotTried("on this machine it could change files: neither overlays nor Landlock are there")
         return pickle.loads(told) if told else None  # noqa: S301 - of a child of this process
 
     def _enter(self, folder: str) -> None:
