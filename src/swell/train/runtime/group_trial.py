@@ -31,6 +31,8 @@ class GroupProfiling(Profiling):
     References: ElasticFlow, section 5, "Throughput profiling": a pre-run with different numbers of devices.
     """
 
+    is_amid_epoch = False  #: it makes as many steps as it is asked for, whatever an epoch has
+
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         super().__init__(link, max_local_batch)
         self._group = Group(self.device, link.heartbeat)
@@ -61,8 +63,6 @@ class GroupProfiling(Profiling):
             self._shards = ShardGroup(self._group, task.state.shard, task.is_mirrored)
             cards = [self._shards.card(has_state=rank == 0) for rank in range(self._group.num_workers)]
             self._shards.settle(cards, [FailureDomains()] * len(cards))
-
-    is_amid_epoch = False  #: it makes as many steps as it is asked for, whatever an epoch has
 
     def reach_boundary(self) -> None:
         self._meter.begin_step()

@@ -434,8 +434,7 @@ class Linked:
 
     def _end_save(self) -> None:
         """Wait for a save that is under way."""
-        if not self._background_save.is_idle:
-            self._note_save(self._background_save.wait)
+        self._note_save(self._background_save.wait)
 
     def _save_together(self) -> int | None:
         """Rank 0 saves; see `_save`."""

@@ -97,8 +97,8 @@ class TrainState:
         self._held: list[dict[str, Any]] | None = None  # hyperparameters, see `hold`
         self._held_modes = ""  # of modules
         self._lost: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters of a step that comes again
-        #: Hyperparameters and modes of modules, before the script's first batch.
         self.entered_epoch: int | None = None  #: the last one of which the script has asked for batches
+        #: Hyperparameters and modes of modules, before the script's first batch.
         self._restored: tuple[list[dict[str, Any]], str] | None = None
         self._guard: LoadGuard | None = None  # of what was restored, before the script begins with it
         self._restored_at = ""  # in which part of an epoch what was restored had been saved, see `_place`
@@ -449,8 +449,7 @@ class TrainState:
             RuntimeError: the state is of another model, or of a script that registered something else.
         """
         self._check(tree)
-        if self._guard is not None:
-            self.forget_loads()
+        self.forget_loads()
         if "modules" in tree:
             self.forms.restore(tree["modules"], tree["model"])
         self._restore_model(tree["model"], is_shared=tree.get("is_divided", False))
