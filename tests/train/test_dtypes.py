@@ -42,7 +42,7 @@ KINDS = {
 BATCH = 8
 X = torch.randn(BATCH, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
 of_each_kind = pytest.mark.parametrize("kind", KINDS, ids=str)
-#: One kind alone, or beside a wider or a real one.
+#: One kind alone, or together with a wider or a real one.
 of_each_mixture = pytest.mark.parametrize(
     "kinds",
     [*([kind] for kind in KINDS), [torch.complex64, torch.float32], [torch.float32, torch.complex128]],

@@ -1,4 +1,4 @@
-"""What a script changes of its model beside its numbers is handed on, or it is told with its line."""
+"""What a script changes of its model, apart from its numbers, is handed on or told with its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process writes that only tries something: nobody sees it, wherever it goes."""
+"""No other process sees what one writes that only tries something, wherever that goes."""
 
 from __future__ import annotations
 

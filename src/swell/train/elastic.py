@@ -242,7 +242,7 @@ def _course(
 
 
 def _least_samples(model: nn.Module) -> int:
-    """Samples that the model needs at once: a batch norm fails with a single value of a channel."""
+    """Return how many samples the model needs at once: a batch norm fails with one value of a channel."""
     return 2 if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()) else 1
 
 

@@ -30,7 +30,7 @@ class JobLength(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def differences(job: JobLength, script: JobLength, end: int | None) -> Iterator[ScriptFinding]:
-    """Tell what differs.
+    """Tell which numbers of a job differ from those that its script names.
 
     Args:
         end: steps of the job, however its end is told; None: not known.

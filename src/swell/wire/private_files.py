@@ -56,7 +56,7 @@ def make_room() -> str:
 
 
 def remove_room(room: str | Path) -> None:
-    """Remove a folder that may hold layers, in which the kernel has made folders nobody may look into."""
+    """Remove a folder that may hold layers, in which the kernel has made folders without any permissions."""
     for folder, names, _ in os.walk(room):  # which passes over what is gone meanwhile
         if os.path.basename(folder) == "work" and "work" in names:
             with suppress(OSError):
@@ -65,7 +65,9 @@ def remove_room(room: str | Path) -> None:
 
 
 def make_private(room: str) -> None:
-    """Called in a process that has one thread, and again in those that it forks, which then share nothing.
+    """Keep what this process writes from now on in layers below a folder, which no other process sees.
+
+    It is called in a process that has one thread, and again in those that it forks, which then share nothing.
 
     A folder in which another file system is mounted becomes read-only itself. Folders of caches stay as they
     are: what is fetched into them need not be fetched again.
@@ -107,7 +109,7 @@ def can_be_private(room: str) -> bool:
 
 
 def _enter_namespace(needed: Sequence[str], covered: Sequence[str]) -> None:
-    """One of mounts; of users, too, where only that gives the right to mount."""
+    """Enter a namespace of mounts, and one of users where only that gives the right to mount."""
     if _libc.unshare(_NEWNS):
         user, group = os.getuid(), os.getgid()
         for path in needed:
@@ -130,7 +132,7 @@ def _check_owned(path: str, user: int, group: int, covered: Sequence[str]) -> No
 
 
 def _mounts() -> list[str]:
-    """Where file systems are mounted."""
+    """Return where file systems are mounted."""
     lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     fields = (line.split(b" ")[4] for line in lines)
     plain = (re.sub(rb"\\(\d{3})", lambda found: bytes([int(found[1], 8)]), field) for field in fields)

@@ -1,4 +1,4 @@
-"""How many of its samples a `collate_fn` leaves out of a batch, as those that could not be read.
+"""Count the samples that a `collate_fn` leaves out of a batch, such as those that could not be read.
 
 A loss is a mean over the rows that are there, so a worker counts by its rows and not by its samples. A batch
 is looked at where its sizes tell nothing else; only where one is not what it was so far, samples are collated
@@ -20,7 +20,7 @@ MAX_SPARES, NUM_SPARES = 64, 2
 
 
 class CountedBatch(NamedTuple):
-    """What a collate_fn made of some samples."""
+    """A batch that a collate_fn has made, and how many samples it has left out."""
 
     num_dropped: int
     batch: Any  #: of other samples, if all were left out
@@ -71,14 +71,14 @@ class CountingCollate:
         return 0
 
     def _is_kept(self, sample: Any) -> bool:
-        """Whether a batch of it has something."""
+        """Tell whether a batch of this sample alone has anything in it."""
         try:
             return not _is_empty(self._collate([sample]))
         except Exception:  # noqa: BLE001 - of the script's own, to which one sample may be too few
             return False
 
     def _spare(self, spares: Iterable[Any]) -> Any:
-        """A batch of others, which counts for nothing; None: there is none."""
+        """Return a batch of other samples, which counts for nothing; None if there is none."""
         chosen = list(islice(filter(self._is_kept, islice(spares, MAX_SPARES)), NUM_SPARES))
         return self._collate(chosen) if chosen else None
 
@@ -108,7 +108,7 @@ def _parts_of(batch: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def _length(part: Any) -> int:
-    """-1: it has none."""
+    """Return the length of a part of a batch; -1 if it has none."""
     if isinstance(part, torch.Tensor):
         return len(part) if part.dim() else -1
     return len(part) if isinstance(part, list | tuple) else -1

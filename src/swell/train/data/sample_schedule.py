@@ -58,7 +58,7 @@ class Pass:
         return float(self.num_dropped) if self.weight is None else self.factor
 
     def without(self, num_dropped: int) -> Pass:
-        """This pass where its batch lacks so many samples; one that is borrowed counts for nothing anyway."""
+        """Return this pass without so many of its samples; one that is borrowed counts for nothing anyway."""
         return replace(self, num_dropped=min(num_dropped, self.num_local))
 
 
@@ -109,7 +109,7 @@ class Share:
         return float(sum_of_words > 0.0)
 
     def without(self, number: int, num_dropped: int) -> Share:
-        """This share where the batch of one of its passes lacks so many samples."""
+        """Return this share without so many samples of one of its passes."""
         passes = list(self.passes)
         passes[number] = passes[number].without(num_dropped)
         return replace(self, passes=tuple(passes))
@@ -391,7 +391,7 @@ def divide(
 
 
 def borrowed(start: int, num: int, num_global: int) -> range:
-    """Places of samples that another worker has, too."""
+    """Return places of samples that another worker computes as well."""
     first = max(0, min(start, num_global - num))
     return range(first, min(first + num, num_global))
 

@@ -32,7 +32,7 @@ class CoveringDataset(Dataset[Any]):
 
 
 def traits_of(dataset: Any) -> list[Any]:
-    """What a dataset holds, at a glance: equal for one that has not been changed since.
+    """Return what a dataset holds, at a glance: the same as before if it has not been changed.
 
     Of a large thing it is seen which one it is, and of what length, and not whether a part of it has changed.
     """

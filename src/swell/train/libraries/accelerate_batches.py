@@ -201,7 +201,7 @@ def _gathering_uneven(gather: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 def _rows(
     accelerator: Any, gather: Callable[[Any, Any], Any], part: Any, num_samples: int, num_workers: int
 ) -> Any:
-    """Rows of all workers' parts, of which each has as many as its share, or all have as many."""
+    """Return the rows of all workers' parts: each has as many as its share, or all have as many."""
     if not isinstance(part, torch.Tensor) or not part.dim():
         return gather(accelerator, part)
     sizes = gather(accelerator, torch.tensor([len(part)], device=part.device)).tolist()
@@ -224,7 +224,7 @@ def _without_filling(gathered: Any, num_samples: int, num_workers: int) -> Any:
 
 
 def _each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The same nest of dicts, lists and tuples, with each tensor in it changed."""
+    """Return the same nest of dicts, lists and tuples, with each tensor in it changed."""
     if isinstance(value, dict):
         return type(value)({name: _each(part, change) for name, part in value.items()})
     if isinstance(value, tuple | list):

@@ -21,8 +21,9 @@ def snapshotted(path: str) -> str:
 
 
 def submitted(text: str) -> str:
-    """The text with the names that files had when the job was submitted: not those of the snapshot, nor those
-    of the folder that a trial run writes in.
+    """Return the text with the names that files had when the job was submitted.
+
+    These are not the names in the snapshot, nor those below the folder that a trial run writes in.
     """
     for folder in (snapshot_folder(), os.environ.get(environ.MIRROR, "")):
         text = text.replace(folder, "") if folder else text
@@ -57,7 +58,7 @@ def edited_since(path: str) -> bool:
 
 
 def why_missing(error: BaseException) -> str:
-    """What is to be done about a file or a module that a script did not find; empty for any other error."""
+    """Return what to do about a file or a module that a script did not find; empty for other errors."""
     if isinstance(error, ImportError):
         return _why_not_imported(error)
     host = environ.AWAY in os.environ and os.environ[environ.AWAY]

@@ -46,17 +46,17 @@ class NotTried(Exception):
 
 
 def note_script(entry: str, args: Sequence[str]) -> None:
-    """Called before the script runs, which may change all of it."""
+    """Remember how this script was started, before it runs and may change all of that."""
     _script[:] = [os.getcwd(), entry, *args]
 
 
 def can_fork() -> bool:
-    """Whether this process computes on no GPU."""
+    """Tell whether the resume check may fork this process: it computes on no GPU."""
     return bool(_is_fresh) or not torch.cuda.is_initialized()
 
 
 def begin() -> None:
-    """Called in such a process, before its script runs: what it writes is kept from others."""
+    """Keep from others what this fresh process writes; called before its script runs."""
     _is_fresh.append(True)
     folders = RehearsalFolders()
     folders.enter(folders.make())

@@ -286,7 +286,7 @@ class Linked:
         self._save_last()
 
     def _save_last(self) -> None:
-        """Save what training has ended with. It has told its end, so nobody waits for this but the script."""
+        """Save what training has ended with. Its end is told already, so only the script waits for this."""
         state = self._task.state
         if self.rank == 0 and state.steps and state.shard is None and state.num_bytes() <= MOST_LAST_BYTES:
             self._save(once=True)

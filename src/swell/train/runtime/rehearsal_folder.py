@@ -1,4 +1,4 @@
-"""Where a forked process tries some steps of a script: nothing that it writes is seen by others, or is left.
+"""A forked process tries some steps of a script where nothing that it writes is seen by others, or is left.
 
 Where the kernel lets it, the process has layers of its own over all files. Elsewhere it may write to a copy
 of the working directory of its trial run, to a temporary folder and to caches, and fails where it writes to
@@ -22,7 +22,7 @@ MAX_ENTRIES = 2_000
 
 
 class RehearsalFolders:
-    """Makes one for each such process."""
+    """Makes a folder for each process that tries some steps of a script."""
 
     def __init__(self) -> None:
         room = make_room()
@@ -30,7 +30,7 @@ class RehearsalFolders:
         remove_room(room)
 
     def make(self) -> str:
-        """A folder for what one process writes; to be removed with `remove` when it is gone."""
+        """Make a folder for what one process writes, to be removed with `remove` when it is gone."""
         here = Path.cwd()
         is_copied = environ.TRIAL in os.environ and os.access(here.parent, os.W_OK) and not _has_many(here)
         if self._has_layers or not is_copied:
@@ -41,7 +41,7 @@ class RehearsalFolders:
         return room
 
     def enter(self, room: str) -> None:
-        """Called in the process. Raises OSError: it could change files of others."""
+        """Have this process write nowhere else. Raises OSError: it could change files of others."""
         if self._has_layers:
             make_private(room)
             return

@@ -238,7 +238,7 @@ class _ResumeCheck:
         return [] if per_epoch is None else [max(1, total // per_epoch - HALF_WAY)]
 
     def _files_of_all(self, whole: RehearsalResult) -> list[ScriptFinding]:
-        """What rank 1 writes to the same files as rank 0."""
+        """Return findings about files that rank 1 writes as well as rank 0."""
         if not whole.written:
             return []
         try:
@@ -330,7 +330,7 @@ def _fork() -> int:
 
 
 def _await(pid: int, limit_s: float) -> int:
-    """The exit status of a child, minus the signal if it was killed; it is where it takes too long."""
+    """Return the exit status of a child, minus the signal if it was killed, as one that takes too long is."""
     end_s = time.monotonic() + limit_s
     while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0:
         if time.monotonic() >= end_s:

@@ -228,8 +228,9 @@ def _close(link: Link, entry: str) -> None:
 
 
 def _close_at_exit(link: Link, stop: SystemExit) -> None:
-    """The script has called `sys.exit()`. In a trial it is as one that leaves its loop: what was measured
-    counts.
+    """End the runs of a script that has called `sys.exit()`.
+
+    In a trial it is as one that leaves its loop: what was measured counts.
     """
     if link.welcome.mode == "train" and any(run.is_early(stop) for run in started):
         # Its peers may go on: nothing is done together with them.
@@ -282,7 +283,7 @@ def _traceback_of(error: BaseException) -> str:
 
 
 def _formatted(error: BaseException, frames: TracebackType | None) -> list[str]:
-    """The lines of a traceback; of an error that Swell raises on purpose they end in the user's script."""
+    """Return a traceback's lines, which end in the user's script if Swell raises the error on purpose."""
     if not is_of_swell(error):
         return traceback.format_exception(type(error), error, frames)
     shown = (
@@ -294,7 +295,7 @@ def _formatted(error: BaseException, frames: TracebackType | None) -> list[str]:
 
 
 def _shortened(text: str, error: BaseException) -> str:
-    """The end of a traceback; of an error with a long text, such as all keys of a state, its two ends."""
+    """Return the end of a traceback; of an error with a long text, such as many keys, its two ends."""
     said = submitted("".join(traceback.format_exception_only(error)))
     if len(said) > MAX_MESSAGE_CHARS // 2:
         end = MAX_MESSAGE_CHARS // 4

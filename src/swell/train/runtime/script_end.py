@@ -1,4 +1,4 @@
-"""What an interpreter does for its script when it ends, for a process that ends without its teardown.
+"""Do for a script what an interpreter does when it ends, in a process that ends without its teardown.
 
 That can crash while other threads run.
 """
@@ -23,7 +23,7 @@ def close_script() -> None:
 
 
 def open_files() -> list[Any]:
-    """Files, and what else keeps in memory what is to be written."""
+    """Return all open files, and what else keeps in memory what is to be written."""
     return [
         thing
         for thing in gc.get_objects()

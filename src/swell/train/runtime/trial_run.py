@@ -331,7 +331,7 @@ class Profiling:
 
     @property
     def _may_go_on(self) -> bool:
-        """Whether nobody's files are written over by what the script does after a few steps, as a model's."""
+        """Whether what the script does after a few steps, as saving a model, writes over no real files."""
         return environ.TRIAL not in os.environ or are_private()
 
     def _finish_trial(self) -> NoReturn:

@@ -153,7 +153,7 @@ class Reporter:
             self._tell_steps(is_last)
 
     def tell_rest(self) -> None:
-        """The script has come to its end."""
+        """Tell what has not been told yet: the script has come to its end."""
         self.tell_values()
         if os.getpid() == self._pid:
             self._tell_steps(is_last=False)

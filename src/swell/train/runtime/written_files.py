@@ -1,4 +1,4 @@
-"""Which files a script opens to write to, and where, as Python tells: in a trial run.
+"""Note which files a script opens to write to in a trial run, and at which line it does.
 
 A process that only tries some steps writes nothing to files that it finds open. They are the trial run's.
 """
@@ -28,14 +28,14 @@ _sinks: dict[int, str] = {}  # what is written to these instead, by their handle
 
 
 def watch() -> None:
-    """Called once, in a trial run, before its script runs."""
+    """Begin to note what a trial run's script opens; called once, before that runs."""
     _here[:] = [os.getcwd()]
     sys.addaudithook(_note_opened)
     torch.save = _noted(torch.save)
 
 
 def begin_forked(files: list[Any]) -> None:
-    """Called in a process that tries some steps: only what it writes from now on counts.
+    """Forget what was noted, in a process that tries some steps: what it writes from now on counts.
 
     Args:
         files: that the script has open. To look for them here would copy the memory of the trial run.
@@ -58,7 +58,10 @@ def begin_forked(files: list[Any]) -> None:
 
 
 def written() -> dict[str, str]:
-    """Files that this process has opened or written to since, but for caches, as seen from where it began."""
+    """Return the files that this process has opened to write to since then, or has written to.
+
+    Caches are left out. Paths are as seen from where the process began.
+    """
     flush(_files)
     grown = [path for handle, path in _sinks.items() if os.fstat(handle).st_size]
     found = {path: _found_open.get(path, "") for path in grown} | _opened
@@ -83,7 +86,7 @@ def _note(path: Any) -> None:
 
 
 def _noted(save: Any) -> Any:
-    """torch writes to a path by itself."""
+    """Have `torch.save` note its path, which torch opens without a word from Python."""
 
     @wraps(save)
     def noted(thing: Any, f: Any, *more: Any, **named: Any) -> Any:

@@ -117,7 +117,7 @@ class Content:
 
     @property
     def is_finite(self) -> bool:
-        """A parameter that is no number never becomes one again."""
+        """Whether all trained parameters are numbers: one that is not never becomes one again."""
         return all(map(_is_finite, self.trained))
 
 
@@ -194,7 +194,7 @@ class Checkpoints:
             self.rest(self._clock() - begun_s)
 
     def write(self, content: Content) -> Path:
-        """Write what `save` does, in any thread; one waits for another. Raises SaveError."""
+        """Write a checkpoint of this content, in any thread: one waits for another. Raises SaveError."""
         with self._writing:
             return self._write_kept(content)
 
@@ -313,7 +313,7 @@ class Checkpoints:
         return checkpoints_in(self.folder)
 
     def _remove_left_drafts(self) -> None:
-        """Those of processes that were killed while they wrote; hosts may share the folder."""
+        """Remove drafts of processes that were killed while they wrote; hosts may share the folder."""
         for path in self.folder.glob(".draft-*"):
             match = _DRAFT.fullmatch(path.name)
             if match is not None and match[1] == socket.gethostname():
@@ -363,7 +363,7 @@ class _Hashed:
         return len(view)
 
     def flush(self) -> None:
-        """There is no buffer."""
+        """Do nothing, since there is no buffer."""
 
 
 def _is_finite(tensor: torch.Tensor) -> bool:
@@ -414,7 +414,7 @@ def room_for_next(path: Path) -> tuple[int, bool]:
 
 
 def _age_s(path: Path) -> float:
-    """Since it was written to; 0 if it is gone."""
+    """Return the seconds since a file was written to; 0 if it is gone."""
     try:
         return time.time() - path.stat().st_mtime
     except OSError:

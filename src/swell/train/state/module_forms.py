@@ -1,4 +1,4 @@
-"""What a script changes of its model while it trains, beside the numbers in its tensors.
+"""What a script changes of its model while it trains, apart from the numbers in its tensors.
 
 Modes of modules (`model.bn.eval()`) and buffers that are registered later belong to the state: a worker that
 joins begins with the script's first lines, and has neither. Plain attributes are variables of the script, see
@@ -58,7 +58,7 @@ class ModuleForms:
 
     # ------------------------------------------------------------------ what is handed on
     def tree(self) -> dict[str, Any]:
-        """The modes of all modules, and names of buffers that `elastic` did not get in this shape."""
+        """Return the modes of all modules, and names of buffers that `elastic` did not get in this shape."""
         buffers = [name for name, form in _buffers_of(self._model).items() if self._buffers.get(name) != form]
         return {"modes": self._modes_left or self.modes(), **({"buffers": buffers} if buffers else {})}
 
@@ -74,7 +74,7 @@ class ModuleForms:
         self.set_modes(tree["modes"])
 
     def modes(self) -> str:
-        """A 1 for each module that trains, and a 0 for each that evaluates."""
+        """Return a 1 for each module that trains, and a 0 for each that evaluates."""
         return "".join(["01"[module.training] for module in self._model.modules()])
 
     def set_modes(self, modes: str) -> None:
@@ -130,7 +130,7 @@ class ModuleForms:
             raise LoopError(f"{what}{place and f' ({place})'}. {REMEDY}")
 
     def _strange_tensor(self) -> tuple[str, str] | None:
-        """What has become of a parameter, a buffer or a group of an optimizer, and a name that it goes by."""
+        """Return what has become of a parameter, a buffer or a group of an optimizer, and a name of it."""
         known, now = self._parameters, _parameters_of(self._model)
         lost = [*(known.keys() - now.keys()), *(self._buffers.keys() - _buffers_of(self._model).keys())]
         for name in now:
@@ -151,13 +151,13 @@ class ModuleForms:
         return None
 
     def _new_part(self, name: str) -> str:
-        """The outermost module that is new, of one of its parameters."""
+        """Return the name of the outermost new module that has a parameter of this name."""
         parts = name.split(".")
         paths = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
         return next(path for path in paths if path not in self._paths)
 
     def _strange_module(self) -> tuple[str, str] | None:
-        """What has become of a module or of a function in one, and its name."""
+        """Return what has become of a module or of a function in one, and its name."""
         known, now = self._makes or {}, _makes_of(self._model)
         for name, make in now.items():
             if name not in known and not self._may_be_new(name, make):

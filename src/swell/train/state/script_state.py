@@ -99,7 +99,7 @@ class ScriptState(MutableMapping[str, Any]):
         self._objects[name] = thing
 
     def see_all(self) -> None:
-        """The script has come to where it sets entries anew: from here on its assignments count."""
+        """The script has come to where it sets entries again: from here on its assignments count."""
         self._unseen.clear()
 
     # ------------------------------------------------------------------ saved and restored

@@ -92,7 +92,7 @@ class Variable:
         return Variable(self.name, value, self.holder, self.key)
 
     def set(self, value: Any) -> None:
-        """No effect on a local, which must be changed in place."""
+        """Give it this value; no effect on a local, which must be changed in place."""
         if isinstance(self.holder, dict):
             self.holder[self.key] = value
         elif self.holder is not None:
@@ -392,7 +392,7 @@ class Search:
 
 
 def _own(module: nn.Module) -> dict[str, Any]:
-    """Attributes of a module that are not torch's."""
+    """Return the attributes of a module that are not torch's."""
     return {key: item for key, item in vars(module).items() if key not in _OF_MODULES}
 
 

@@ -90,7 +90,7 @@ class TrainState:
         self.steps = 0  #: of the job's own batch, finished since the job began
         self._trained = self._trained_places()  # as the script began
         self._added_groups = AddedGroups(model, self.optimizers)
-        #: What the model is made of, beside its tensors.
+        #: What the model is made of, apart from its tensors.
         self.forms = ModuleForms(self._plain_model, self.optimizers)
         self._noted: tuple[int, list[Any]] | None = None  # steps, and those that schedulers have counted
         self.is_valid = False  #: it is the job's, and not what this script began with
@@ -370,7 +370,7 @@ class TrainState:
         return [each for each in self.model.parameters() if shard is None or not shard.is_away(each)]
 
     def trained_parameters(self) -> list[torch.Tensor]:
-        """Those of which this worker has the elements."""
+        """Return the trained parameters of which this worker has the elements."""
         return [each.detach() for each in self._parameters_here() if each.requires_grad]
 
     def tree(self, is_shared: bool = False) -> codec.Tree:
@@ -400,7 +400,10 @@ class TrainState:
 
     @property
     def _place(self) -> str:
-        """`is_amid`: the script has asked for batches of the epoch; `is_between`: not yet; or before all."""
+        """Where in an epoch this state is, or was when it was saved; empty before the first batch of all.
+
+        `is_amid`: the script has asked for batches of the epoch; `is_between`: not yet.
+        """
         if self.entered_epoch is None or self.course is None:
             return self._restored_at
         return "is_amid" if self.course.epoch == self.entered_epoch else "is_between"
@@ -493,7 +496,7 @@ class TrainState:
         return {name: part for name, part in parts.items() if part is not None}
 
     def _copy(self) -> codec.Tree:
-        """Copies on the host of what may be loaded."""
+        """Return copies on the host of what a script may load a state into."""
         states = {name: part.state_dict() for name, part in self._loadable().items()}
         skeleton, tensors = codec.encode(states)
         return codec.decode(skeleton, [tensor.to("cpu", copy=True) for tensor in tensors])
