@@ -17,13 +17,13 @@ from swell.train.collective.early import NUM_WATCHED
 from swell.train.collective.gradients import FusedGradients, LoopError, StepVote
 from swell.train.collective.packing import squared_norm
 from swell.train.collective.pieces import Pieces
+from swell.train.collective.real_numbers import bits_of
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.gradient_differences import sampled
 from swell.train.runtime.rehearsal import numbers_in
 from swell.train.runtime.run import mean_of
 from swell.train.scaling import PartNorms
-from swell.train.sharding.state_pieces import _bits
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.state_bundle import make_room, pack
@@ -236,7 +236,7 @@ def test_what_is_compared_and_saved_has_the_values_that_a_reader_sees(lazy: str,
     tensor = LAZY[lazy](as_kind(X, kind))
     plain = tensor.clone()
     assert numbers_in({"it": tensor}) == numbers_in({"it": plain})
-    assert torch.equal(_bits(tensor), _bits(plain))
+    assert torch.equal(bits_of(tensor), bits_of(plain))
     [saved] = codec.encode([tensor])[1]
     assert torch.equal(saved, plain) and not saved.is_conj() and not saved.is_neg()
 

@@ -18,13 +18,12 @@ import torch
 from swell.train.collective.buckets import Bucket
 from swell.train.collective.exchange import Members
 from swell.train.collective.packing import FlatBuffer, Packing
-from swell.train.collective.real_numbers import as_real
+from swell.train.collective.real_numbers import bits_of
 
 log = logging.getLogger("swell.train")
 
 #: Steps that are watched before sums begin early.
 NUM_WATCHED = 2
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class EarlySums:
@@ -138,9 +137,7 @@ class EarlySums:
             return (gradient is None) != (place in self._without)
         if kept.dtype != gradient.dtype:
             return True
-        kept, gradient = as_real(kept), as_real(gradient.detach())
-        bits = _BITS[kept.itemsize]  # for a NaN differs from itself
-        return not torch.equal(kept.view(bits), gradient.view(bits))
+        return not torch.equal(bits_of(kept), bits_of(gradient.detach()))  # for a NaN differs from itself
 
 
 def _is_dense(gradient: torch.Tensor | None) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 import msgspec
 import torch
 
-from swell.train.collective.real_numbers import as_real
+from swell.train.collective.real_numbers import bits_of
 from swell.train.sharding.intervals import Interval, Intervals, below, union, without
 from swell.train.sharding.large_buffers import give_back, may_give_back
 
@@ -255,7 +255,7 @@ class StatePieces:
     def checksum(self, intervals: Iterable[Interval]) -> int:
         """64 bits of all sliced tensors in these intervals: the sum of their elements' bits."""
         found = [place for interval in intervals for place in self.overlapping(interval)]
-        return sum(int(_bits(each).sum()) for piece, both in found for each in self._slices(piece, both))
+        return sum(int(bits_of(each).sum()) for piece, both in found for each in self._slices(piece, both))
 
     def values(self, interval: Interval) -> list[torch.Tensor]:
         """The parameters' elements in an interval of what is divided, in the order of the flat sequence."""
@@ -288,12 +288,6 @@ def split(interval: Interval, cuts: Sequence[int]) -> Iterator[Interval]:
         yield begin, cuts[number]
         begin, number = cuts[number], number + 1
     yield begin, end
-
-
-def _bits(tensor: torch.Tensor) -> torch.Tensor:
-    """Its elements' bits as integers."""
-    real = as_real(tensor)
-    return real.view({1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[real.element_size()])
 
 
 def is_sliced(value: object) -> TypeGuard[torch.Tensor]:
