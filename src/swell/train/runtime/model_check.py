@@ -12,6 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.norms import StatisticsError
 from swell.train.state.codec import is_shard
+from swell.train.state.module_forms import saved_buffers
 
 
 def check_model(model: nn.Module) -> None:
@@ -44,9 +45,7 @@ def check_model(model: nn.Module) -> None:
 
 def _check_tensors(named: str, module: nn.Module) -> None:
     """Raises TypeError for a parameter or a buffer that could not be saved or sent to a new worker."""
-    kept_here = getattr(module, "_non_persistent_buffers_set", ())  # a scripted module has none
-    buffers = [each for each in module.named_buffers(recurse=False) if each[0] not in kept_here]
-    for key, tensor in (*module.named_parameters(recurse=False), *buffers):
+    for key, tensor in (*module.named_parameters(recurse=False), *saved_buffers(module)):
         if is_shard(tensor):
             raise TypeError(
                 f"{named} has {key!r} as a DTensor, of which each worker holds a part, as after "

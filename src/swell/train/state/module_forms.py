@@ -190,9 +190,16 @@ def _buffers_of(model: nn.Module) -> dict[str, tuple[torch.Size, torch.dtype]]:
     return {
         f"{path}.{key}" if path else key: (buffer.shape, buffer.dtype)
         for path, module in model.named_modules(remove_duplicate=False)
-        for key, buffer in module.named_buffers(recurse=False, remove_duplicate=False)
-        if key not in getattr(module, "_non_persistent_buffers_set", ())  # a scripted module has none
+        for key, buffer in saved_buffers(module)
     }
+
+
+def saved_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield each buffer of one module that is saved with it, after its name."""
+    left_out = getattr(module, "_non_persistent_buffers_set", ())  # a scripted module has none
+    for key, buffer in module.named_buffers(recurse=False, remove_duplicate=False):
+        if key not in left_out:
+            yield key, buffer
 
 
 def _sizes_of(optimizer: torch.optim.Optimizer) -> list[int]:
