@@ -44,6 +44,18 @@ class Gate(Checkpoints):
         return super().write(content)
 
 
+class Told(Checkpoints):
+    """Tells when it has begun to write, and others have to wait."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, 1, 0.0)
+        self.has_begun = threading.Event()
+
+    def _write_kept(self, content: Content) -> Path:
+        self.has_begun.set()
+        return super()._write_kept(content)
+
+
 def never(steps: int, text: str) -> None:
     raise AssertionError(text)
 
@@ -213,10 +225,11 @@ def test_storage_that_hangs_is_told_once_and_training_goes_on(tmp_path: Path) ->
 
 
 def test_one_that_is_written_now_waits_for_the_one_behind_training(tmp_path: Path) -> None:
-    checkpoints = Checkpoints(tmp_path, 1, 0.0)
+    checkpoints = Told(tmp_path)
     background = BackgroundSave(checkpoints, never)
     state = make_state(1.0, steps=1, num_features=500_000)
     begin(background, state)
+    assert checkpoints.has_begun.wait(30)
     state.steps = 2
     newest = checkpoints.save(state)
     background.wait()
