@@ -249,7 +249,7 @@ def test_the_pause_that_counts_is_that_of_the_copy(tmp_path: Path) -> None:
     assert copied_s < time.monotonic() - begun_s + 1.0
 
 
-def test_buffers_are_kept_and_made_anew_for_another_state() -> None:
+def test_buffers_are_kept_and_made_again_for_another_state() -> None:
     stage, held = Stage(), [torch.arange(6.0), torch.arange(4)]
     assert not stage.has_room(forms_of(held))
     stage.make_room(forms_of(held))
