@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from swell.api import job_words
 from swell.api.named_job import choose
+from swell.api.resubmission import UNDONE
 from swell.api.sweep import SEED_TAG
 from swell.cli.finish import distance
 from swell.model.job import Phase
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from swell.api.client import Client
     from swell.model.view import JobView
 
-#: Phases of jobs that can be submitted again.
-UNDONE = (Phase.ENDED_EARLY, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
 #: Metrics of which a table of a group has a column.
 MOST_METRICS = 4
 

@@ -70,6 +70,7 @@ class JobPage:
         return {
             **parts.values(view, row, may_change),
             "throughput": _throughput(self._control, view.id),
+            "told_source": job_words.told_source,
             "offer": job_words.offer(view),
             "code": read_code(self._control.log_dir(view.id), view.entry) if view.code else None,
             "command": job_words.command_line(view),
