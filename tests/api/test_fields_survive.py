@@ -24,7 +24,7 @@ PLAIN: dict[str, Any] = {
     "global_batch": 64,
     "steps": 10,
 }
-#: For each field a value that is not its default, and what it needs besides; null: it is left out.
+#: For each field a value that is not its default, and what else it needs; null: it is left out.
 GIVEN: dict[str, dict[str, Any]] = {
     "global_batch": {"global_batch": 96},
     "batch": {"batch": "32:512"},
@@ -81,7 +81,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "accept_differences": {"accept_differences": ["weighted-mean"]},
     "on_drift": {"on_drift": "fail"},
 }
-#: A clone is for whoever may see the job, so what may be secret is only spoken of, as are other jobs.
+#: A clone is for all who may see the job, so what may be secret is only spoken of, as are other jobs.
 SPOKEN_OF = {
     "env": "values of environment variables are not shown",
     "after": "it came after other jobs",

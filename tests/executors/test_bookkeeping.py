@@ -241,7 +241,7 @@ def test_a_worker_counts_gpus_in_the_order_in_which_it_was_given_them(tmp_path: 
 
 
 def test_a_worker_on_a_core_sees_no_gpu(tmp_path: Path) -> None:
-    """Scripts take `cuda` where torch finds it: all workers would be on a GPU that nobody offers."""
+    """Scripts take `cuda` where torch finds it: all workers would be on a GPU that is not offered."""
     bindings = {"n/1": DeviceBinding(torch_device="cpu", kind="cpu")}
     run = HostedRun("a", "a", make_spec(), JobPlace(tmp_path, 0, "/", "x:y"), bindings)
     order = msgspec.structs.replace(start(0), devices=("n/1",))

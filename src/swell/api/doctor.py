@@ -198,7 +198,7 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
 
 
 def _defects(found: Replay) -> Iterator[Finding]:
-    """What the head could not handle, and went on without."""
+    """Findings about what the head could not handle, and went on without."""
     remedy = (
         "please report it with the trace; a policy of your own: mend it, then `swell down` and `swell up`"
     )

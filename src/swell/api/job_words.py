@@ -81,7 +81,7 @@ def is_ended_before(view: JobView) -> bool:
 
 
 def _past(view: JobView) -> str:
-    """`succeeded`, `was cancelled`, `ended early`."""
+    """Say how a job has ended: `succeeded`, `was cancelled`, `ended early`."""
     was = "was " if view.phase is Phase.CANCELLED else ""
     return f"{was}{view.phase.replace('-', ' ')}"
 
@@ -298,7 +298,7 @@ def told_findings(view: JobView) -> list[str]:
 
 
 def findings_by_effect(view: JobView) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The same: those that limit it to its smallest size, and those that do not."""
+    """Tell the findings that limit the job to its smallest size, and those that do not."""
     limits = tuple(_told_finding(view, found) for found in view.findings if found.name in view.held_by)
     known = tuple(_told_finding(view, found) for found in view.findings if found.name not in view.held_by)
     return limits, known

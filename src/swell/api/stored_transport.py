@@ -64,10 +64,10 @@ class StoredTransport(Transport):
         return encode(answer)
 
     def find_again(self) -> None:
-        """Nothing has changed since."""
+        """Do nothing: what is stored stays as it is."""
 
     def _read(self, path: str, query: Mapping[str, Any]) -> object:
-        """None: only a platform knows."""
+        """Return the answer to a request; None: only a platform has it."""
         lookup = self._lookup
         since_s = float(query["since"]) if "since" in query else None
         match [unquote(part) for part in path.split("/")[2:]]:

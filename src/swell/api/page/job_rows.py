@@ -90,7 +90,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def short_id(self) -> str:
-        """What tells it from jobs of its name."""
+        """The part of its id that other jobs of its name do not have."""
         return self.id.removeprefix(f"{self.name}-")
 
     @property
@@ -100,7 +100,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def phase_beside_sign(self) -> str:
-        """Its phase where its sign does not say it."""
+        """Its phase; empty where its sign says as much."""
         return "" if self.standing in ENDS.values() else self.phase
 
     @property

@@ -91,7 +91,7 @@ class RunReports:
                 self.report(usage_report(job_id, gang.generation, gang.steps))
 
     def flush(self) -> None:
-        """Send what waits for usage without it: a gang of which a daemon is told nothing counts as lost."""
+        """Send events that wait for usage now: a daemon that hears nothing of a gang takes it for lost."""
         self._send(self._usage.all())
 
     def hear_usage(self, host: str, run: str, usage: GangUsage | None) -> None:

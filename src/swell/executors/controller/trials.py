@@ -36,7 +36,7 @@ InBackground = Callable[[Callable[[], None], Callable[[None], None]], None]
 
 
 def at_once(work: Callable[[], None], then: Callable[[None], None]) -> None:
-    """An `InBackground` without threads."""
+    """Do the work in this thread: an `InBackground` without another one."""
     work()
     then(None)
 
@@ -91,7 +91,7 @@ class Trials:
             )
 
     def _enqueue(self, command: ProfileJob) -> None:
-        """Its code is read."""
+        """Answer or queue the command, whose code has been read."""
         if self._reading.get(command.job_id) is not command:
             return  # it was cancelled
         del self._reading[command.job_id]

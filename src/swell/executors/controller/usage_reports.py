@@ -109,7 +109,7 @@ class UsageReports:
         return [event for job_id in jobs for event in self._let_go(job_id)]
 
     def all(self) -> list[AnyEvent]:
-        """All that waits: it may wait no longer."""
+        """Return all events that wait, which then wait no longer."""
         return [event for job_id in list(self._awaited) for event in self._let_go(job_id)]
 
     def leave_host(self, job_id: str, host: str) -> list[AnyEvent]:

@@ -280,9 +280,9 @@ class RestartController:
         return self._values.note(message.values, curves, self.gang.tally.steps, num_workers, now_s)
 
     def _tell_values_again(self, message: Reported) -> None:
-        """A former controller may have told of them: the curves take the place of what that told.
+        """Tell values that a former controller may have told: their curves take the place of what it told.
 
-        So none is told that may begin where processes of an earlier start ended, nor what was printed, of
+        So no curve is told that may begin where processes of an earlier start ended, nor what was printed, of
         which hosts keep no curve: it would count twice.
         """
         is_first, before = self.gang.num_starts == 1, self.gang.tally.num_before
@@ -431,7 +431,7 @@ class RestartController:
         }
 
     def _tell_started(self) -> None:
-        """If every worker of the start that was asked for last has its process."""
+        """Tell that the gang runs, once each worker of the start that was asked for last has its process."""
         is_wanted = self.gang.aim is RestartAim.RUN and self.gang.replies.answer is None
         if is_wanted and all(m.pid is not None for m in self._members.values()):
             self.gang.known_configuration = self.gang.wanted_configuration

@@ -47,7 +47,7 @@ def look_at_gpus(uuids: Sequence[str], pid: int | None) -> GpuFacts | None:
 
 
 def _others(gpu: object, pid: int | None) -> tuple[int, ...]:
-    """The processes that compute on it and are none of the platform's."""
+    """The processes that compute on a GPU and are none of the platform's."""
     try:
         processes = pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)
     except pynvml.NVMLError:

@@ -117,7 +117,7 @@ class DeliveryLedger:
 
     @property
     def num_acknowledged(self) -> int:
-        """Up to which event the present agent was told that it need not keep it."""
+        """The number of the last event that the present agent was told not to keep any longer."""
         return self._heard.num_acknowledged
 
     def _note(self, event: AnyEvent) -> None:

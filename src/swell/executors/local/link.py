@@ -239,7 +239,7 @@ class LocalExecutor:
                     self._hear_all()
 
     def _send_all(self) -> None:
-        """What a line that breaks has not taken stays, for the next one."""
+        """Send all that waits; what a line that breaks has not taken stays for the next one."""
         while self._socket is not None:
             with self._lock:
                 command = self._ledger.next_command()
@@ -310,7 +310,7 @@ class LocalExecutor:
         return inventory
 
     def _said_again(self) -> Iterator[msgspec.Struct]:
-        """What the line before may have lost, beside commands: that one was taken is no sign it arrived."""
+        """Messages other than commands that the line before may have lost: it may have taken them in vain."""
         removed = {message.name for message in self._to_send if isinstance(message, RemoveHost)}
         yield from (RemoveHost(name=name) for name in sorted(removed.union(self._ledger.leaving)))
         yield from (message for message in self._to_send if isinstance(message, ShutDown))

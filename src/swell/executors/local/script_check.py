@@ -188,7 +188,7 @@ class _Patience:
 
 
 def _received(line: socket.socket) -> bytes | None:
-    """None: nothing for a while; empty: it has ended."""
+    """Return what came over the line; None: nothing for a while; empty: it has ended."""
     line.settimeout(1.0)
     try:
         return line.recv(65536)

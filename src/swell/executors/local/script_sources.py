@@ -53,7 +53,7 @@ def may_use_swell(entry: str) -> bool:
 
 
 def imported(tree: ast.AST, path: Path) -> Iterator[str]:
-    """Names of modules, and of what may be one."""
+    """Names of the modules that a source imports, and of what may be one."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)

@@ -77,7 +77,7 @@ class SliceState:
         return job.state in STARTED and (self.is_waiting or job.started_s != self.job.started_s)
 
     def begin(self, job: SliceJob, begun_s: float, now_s: float) -> None:
-        """What Slurm says of one that has begun since it last did."""
+        """Note what Slurm says of a slice that has begun since it last did."""
         self.end_s = math.inf if job.limit_s is None else begun_s + job.limit_s
         self.job, self.noted_s = job, now_s
 
@@ -93,7 +93,7 @@ class SliceState:
         self.job, self.noted_s = job, now_s
 
     def assume_begun(self) -> None:
-        """Its host is there, and Slurm has not said since when: it may have begun when Slurm last spoke."""
+        """Take it for begun when Slurm last spoke, if its host is there and Slurm has not said since when."""
         if self.is_waiting and self.host and self.job.limit_s is not None:
             self.end_s = self.noted_s + self.job.limit_s
 

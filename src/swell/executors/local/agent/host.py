@@ -433,8 +433,8 @@ def is_same(one: str, other: str) -> bool:
 def hold_port(address: str) -> socket.socket:
     """Bind a socket to a port that is free at this address. Raises OSError.
 
-    It does not listen, so that rank 0 can, as torch's store does it: with SO_REUSEADDR. Until then nobody is
-    given the port who asks for any.
+    It does not listen, so that rank 0 can, as torch's store does it: with SO_REUSEADDR. Until then no
+    program that asks for any port is given this one.
     """
     held = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:

@@ -182,6 +182,6 @@ class HostedRun:
         }
         if self.spec.code:
             variables[environ.CODE] = str(self.folder / CODE_FOLDER)
-        # A worker on other devices sees no GPU: its script would choose one that nobody gave it.
+        # A worker on other devices sees no GPU: its script would choose one that it was not given.
         gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
         return variables | {"CUDA_VISIBLE_DEVICES": ",".join(gpus), **environ.GPU_ORDER}
