@@ -31,6 +31,9 @@ from swell.train.state.script_variables import ScriptVariables
 if TYPE_CHECKING:  # most jobs need none of it
     from swell.train.sharding.state_shard import StateShard
 
+#: Hyperparameters of all groups, and the modes of all modules; empty: these stay as they are.
+Settings = tuple[list[dict[str, Any]], str]
+
 
 class TrainState:
     """Model, optimizer, scheduler, the user's own objects, and how far training has got."""
@@ -94,12 +97,10 @@ class TrainState:
         self.forms = ModuleForms(self._plain_model, self.optimizers)
         self._noted: tuple[int, list[Any]] | None = None  # steps, and those that schedulers have counted
         self.is_valid = False  #: it is the job's, and not what this script began with
-        self._held: list[dict[str, Any]] | None = None  # hyperparameters, see `hold`
-        self._held_modes = ""  # of modules
+        self._held: Settings | None = None  # see `hold`
         self._lost: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters of a step that comes again
         self.entered_epoch: int | None = None  #: the last one of which the script has asked for batches
-        #: Hyperparameters and modes of modules, before the script's first batch.
-        self._restored: tuple[list[dict[str, Any]], str] | None = None
+        self._restored: Settings | None = None  # before the script's first batch
         self._guard: LoadGuard | None = None  # of what was restored, before the script begins with it
         self._restored_at = ""  # in which part of an epoch what was restored had been saved, see `_place`
         self._begun: list[dict[str, Any]] | None = None  # hyperparameters of a step, where they are looked at
@@ -291,16 +292,26 @@ class TrainState:
         """`lose_step`, where nothing is updated: parameters and hyperparameters count for nothing, either."""
         self.lose_step(frame)
         self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in self._parameters_here()]
-        self._held = self._hyperparameters() if self._begun is None else self._begun
+        begun = self._hyperparameters() if self._begun is None else self._begun
+        self._held = begun, ""
 
     def _hyperparameters(self) -> list[dict[str, Any]]:
         return [{key: group[key] for key in group if key != "params"} for group in self._groups()]
+
+    def _settings(self) -> Settings:
+        return self._hyperparameters(), self.forms.modes()
+
+    def _put(self, settings: Settings) -> None:
+        hyperparameters, modes = settings
+        for group, kept in zip(self._groups(), hyperparameters, strict=False):
+            group.update(kept)
+        self.forms.set_modes(modes)
 
     def hold(self, frame: FrameType | None = None) -> None:
         """The script is about to do what this state has been through: `rewind` before the next batch."""
         self.begin_step(frame)
         self.lose_step(frame)
-        self._held, self._held_modes = self._hyperparameters(), self.forms.modes()
+        self._held = self._settings()
 
     @property
     def is_held(self) -> bool:
@@ -336,12 +347,9 @@ class TrainState:
         self._put_restored()
 
     def _put_restored(self) -> None:
-        if self._restored is None:
-            return
-        for group, restored in zip(self._groups(), self._restored[0], strict=False):
-            group.update(restored)
-        self.forms.set_modes(self._restored[1])
-        self._restored = None
+        if self._restored is not None:
+            self._put(self._restored)
+            self._restored = None
 
     def script_values(self, frame: FrameType | None = None) -> codec.Tree:
         """Copies of what the script keeps, by the parts of `tree`."""
@@ -356,13 +364,12 @@ class TrainState:
         self.before_rewind(frame)
         self.objects.rewind()
         self.variables.rewind(frame)
-        for group, held in zip(self._groups(), self._held or (), strict=False):
-            group.update(held)
-        self.forms.set_modes(self._held_modes)
+        if self._held is not None:
+            self._put(self._held)
         with torch.no_grad():
             for parameter, value in self._lost:
                 parameter.copy_(value)
-        self._held, self._held_modes, self._lost = None, "", []
+        self._held, self._lost = None, []
 
     def _parameters_here(self) -> list[nn.Parameter]:
         """The model's, without those whose elements other workers keep."""
@@ -484,7 +491,7 @@ class TrainState:
             self.noise.load_state_dict(tree["noise"])
         self._restored_at = next((place for place in ("is_amid", "is_between") if tree.get(place)), "")
         is_waiting = self.variables.is_waiting and self._restored_at
-        self._restored = (self._hyperparameters(), self.forms.modes()) if is_waiting else None
+        self._restored = self._settings() if is_waiting else None
         self._noted = None
         self.is_valid, self.is_torn = True, False
         if self._num_begun == 0 and self.updates and self.shard is None:
