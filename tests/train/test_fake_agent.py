@@ -15,7 +15,7 @@ from swell.wire import messages
 
 
 class Ended:
-    """A process that ends as soon as somebody waits for it."""
+    """A process that ends as soon as it is waited for."""
 
     exitcode = 0
 

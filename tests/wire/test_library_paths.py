@@ -28,7 +28,7 @@ print(json.dumps(places))
 
 
 def install(folder: Path, package: str, *, is_recorded: bool) -> Path:
-    """As `pip install --target` does; or as who copies a package there."""
+    """As `pip install --target` does; or as a copy of a package is made there."""
     (folder / package).mkdir(parents=True)
     file = folder / package / "__init__.py"
     file.write_text(PACKAGE)

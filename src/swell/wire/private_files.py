@@ -1,8 +1,8 @@
 """A process whose writes no other process sees, wherever in the file system they go: Linux's overlays.
 
 What it reads are the real files. What it writes, renames or removes goes into layers of its own, and so
-does what the programs write that it starts. The kernel may refuse it: who asked then does without what could
-write.
+does what the programs write that it starts. The kernel may refuse it: the caller then does without whatever
+could write.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def make_private(room: str) -> None:
 
 
 def can_be_private(room: str) -> bool:
-    """Whether `make_private` will do, tried by a child: what is done by halves cannot be taken back."""
+    """Whether `make_private` will do, tried by a child: what is half done cannot be taken back."""
     child = os.fork()
     if child == 0:
         with suppress(OSError):
