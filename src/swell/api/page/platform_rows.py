@@ -122,19 +122,18 @@ def changes_only(
     Args:
         before: the text of the last line of each job before these.
     """
-    found: list[tuple[str, Story]] = []
-    latest: dict[str, int] = {}  #: places in `found`
-    for job_id, story in stories:
-        place = latest.get(job_id)
-        former = before.get(job_id, "") if place is None else found[place][1].text
+    found: dict[int, tuple[str, Story]] = {}  #: by place among the stories
+    latest: dict[str, int] = {}  #: place of the last line of each job
+    for place, (job_id, story) in enumerate(stories):
+        last = latest.get(job_id)
+        former = before.get(job_id, "") if last is None else found[last][1].text
         if story.code in NO_CHANGE or story.text in former:
             continue
-        if place is not None and former in story.text:
-            del found[place]
-            latest = {owner: at - (at > place) for owner, at in latest.items()}
-        latest[job_id] = len(found)
-        found.append((job_id, story))
-    return found
+        if last is not None and former in story.text:
+            del found[last]
+        latest[job_id] = place
+        found[place] = job_id, story
+    return list(found.values())
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
