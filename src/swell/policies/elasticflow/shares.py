@@ -132,8 +132,8 @@ def _wished(
     soft, is_running = queue.soft, snapshot.held_workers > 0
     planned = np.maximum(queue.plans.now[soft], np.minimum(queue.plans.top[soft], levels.held[soft]))
     if ranking.widest is not None:
-        is_level = np.arange(levels.highest) < planned[:, None]
-        planned = np.minimum(planned, 1) + (is_level & (levels.devices[soft] <= ranking.widest))[:, 1:].sum(1)
+        most = levels.up_to(ranking.widest // snapshot.devices_per_worker)[soft]
+        planned = np.minimum(planned, np.maximum(most, 1))
     give(soft, planned if ranking.most is None else np.minimum(planned, 1))
     running = np.concatenate([queue.promised[is_running[queue.promised]], soft[is_running[soft]]])
     give(np.concatenate([running, ranking.first]), 1)
