@@ -65,10 +65,13 @@ class Bench:
     def say(self, *events: Event, after_s: float = 1.0) -> list[AnyCommand]:
         """Commands of one turn, timers apart."""
         batch: list[AnyEvent] = list(events)  # type: ignore[arg-type]
-        commands = self.core.handle(batch)
+        commands = self._handle(batch)
         self.ended.update({view.id: view for view in self.core.ended_views()})
         self.now_s += after_s
         return [command for command in commands if not isinstance(command, WakeAt)]
+
+    def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        return self.core.handle(batch)
 
     def want(self, **workers: int) -> None:
         self.policy.wanted.update(workers)

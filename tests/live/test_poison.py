@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +11,14 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.bench import Bench
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec
 from tests.core.guarded_head import NONE_RAISE, GuardedHead, Moments, Raised, RaisingPolicy, raising_core
 from tests.examples import Shown, pick, share_of_examples
 from tests.store.memory_journal import MemoryJournal
 
+from swell.core.core import Core
 from swell.core.last_plan import RETRY_S
 from swell.core.plan_errors import PATIENCE
 from swell.core.planner import Planner
@@ -23,12 +26,10 @@ from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
 from swell.live.poison import PoisonGuard
 from swell.live.recovery import replay
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, SuspendGang, WakeAt
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
     EventSetAside,
-    GangStarted,
-    GangSuspended,
     JobProfiled,
     JobSubmitted,
     NodeJoined,
@@ -115,37 +116,31 @@ def test_errors_that_come_and_go_end_no_other_job_either(seed: int, share: float
     assert head.core.is_idle and not head.port.occupied
 
 
-class Guarded:
-    """The head of a platform hears from the test what happens, a second apart."""
+class Guarded(Bench):
+    """A bench whose core is guarded, on a journal."""
 
-    def __init__(self, core: PlatformCore) -> None:
-        self.core, self.journal, self.now_s = core, MemoryJournal(), 0.0
+    def __init__(self, make: Callable[[], Core], num_devices: int = 4) -> None:
+        self._make, self.journal = make, MemoryJournal()
+        super().__init__(num_devices)
+
+    def _new_core(self) -> PlatformCore:
+        core = PlatformCore(self._make)
         self.guard = PoisonGuard(core, self.journal, self.journal)
+        return core
 
-    def say(self, *events: AnyEvent) -> list[AnyCommand]:
-        self.journal.append(events)
-        self.now_s = events[-1].at_s + 1.0
-        return [one for one in self.guard.handle(events) if not isinstance(one, WakeAt)]
+    def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
+        self.journal.append(batch)
+        return self.guard.handle(batch)
 
-    def submit(self, *job_ids: str, **fields: Any) -> list[AnyCommand]:
-        """Submit jobs whose trial runs are over at once."""
+    def enter(self, *job_ids: str, **fields: Any) -> list[AnyCommand]:
+        """Submit jobs together, whose trial runs are over at once."""
         job = spec(1000, **fields)
         self.say(*(JobSubmitted(at_s=self.now_s, job_id=job_id, spec=job) for job_id in job_ids))
         known = (JobProfiled(at_s=self.now_s, job_id=job_id, profile=profile()) for job_id in job_ids)
         return self.say(*known)
 
-    def started(self, job_id: str, generation: int = 1) -> list[AnyCommand]:
-        return self.say(GangStarted(at_s=self.now_s, job_id=job_id, generation=generation, steps=0, pids=()))
-
-    def reported(self, job_id: str, steps: int = 5, step_s: float = 0.1) -> list[AnyCommand]:
-        report = StepsReported(
-            at_s=self.now_s, job_id=job_id, generation=1, steps=steps, num_workers=1, step_s=step_s
-        )
-        return self.say(report)
-
     def phases(self) -> dict[str, Phase]:
-        ended = {view.id: view.phase for view in self.core.ended_views()}
-        return {view.id: view.phase for view in self.core.views()} | ended
+        return {view.id: view.phase for view in [*self.core.views(), *self.ended.values()]}
 
     @property
     def events(self) -> list[AnyEvent]:
@@ -153,9 +148,7 @@ class Guarded:
 
 
 def guarded(moments: Moments = NONE_RAISE, num_devices: int = 4) -> Guarded:
-    head = Guarded(PlatformCore(lambda: raising_core(moments)))
-    head.say(NodeJoined(at_s=0.0, node=node("n0", num_devices)))
-    return head
+    return Guarded(lambda: raising_core(moments), num_devices)
 
 
 class Chosen(Moments):
@@ -175,17 +168,17 @@ def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_saved_before_
 ):
     moments = Chosen()
     head = guarded(moments, num_devices=1)
-    [launch] = head.submit("a", max_workers=1)
-    head.started("a")
-    assert head.submit("b", max_workers=1) == []
-    head.reported("a")
+    [launch] = head.enter("a", max_workers=1)
+    head.started(1)
+    assert head.enter("b", max_workers=1) == []
+    head.reported(1, 5, step_s=0.1)
     moments.named.add("learn_rate 0.2")
-    assert head.reported("a", 10, step_s=0.2) == [SuspendGang(job_id="a", generation=2)]
+    assert head.reported(1, 10, step_s=0.2) == [SuspendGang(job_id="a", generation=2)]
     [view] = head.core.ended_views()
     assert view.phase is Phase.FAILED and "Raised: learn_rate of ('a'" in view.message
     assert "StepsReported" in view.reason and "swell doctor" in view.reason
     assert head.core.unknown_owner == {"n0.0": "a"}
-    [launch] = head.say(GangSuspended(at_s=head.now_s, job_id="a", generation=2, steps=5))
+    [launch] = head.suspended(2)
     assert isinstance(launch, LaunchGang) and launch.job_id == "b"
     [aside] = head.core.set_aside
     assert (
@@ -198,9 +191,9 @@ def test_an_error_of_no_event_is_not_put_down_to_the_event_of_the_error_before(
 ) -> None:
     moments = Chosen()
     head = guarded(moments)
-    head.submit("a", max_workers=1)
-    head.started("a")
-    head.reported("a")
+    head.enter("a", max_workers=1)
+    head.started(1)
+    head.reported(1, 5, step_s=0.1)
     moments.named |= {"learn_profile a", "learn_rate 0.2"}  # the batches until now cannot be handled again
     plan, errors = Planner.plan, [Raised("of the planner")]
 
@@ -210,7 +203,7 @@ def test_an_error_of_no_event_is_not_put_down_to_the_event_of_the_error_before(
         return plan(self, *given)
 
     monkeypatch.setattr(Planner, "plan", raising_once)
-    head.reported("a", 10, step_s=0.2)
+    head.reported(1, 10, step_s=0.2)
     assert head.phases()["a"] is Phase.FAILED and not errors
     assert [type(event) for event in head.events[-2:]] == [EventSetAside, PlanFailed]
 
@@ -218,12 +211,12 @@ def test_an_error_of_no_event_is_not_put_down_to_the_event_of_the_error_before(
 def test_a_gang_that_is_being_launched_is_stopped_and_a_trial_run_too() -> None:
     moments = Chosen()
     head = guarded(moments)
-    head.submit("a")
+    head.enter("a")
     moments.named.add("rates_per_s a")  # as it never was before: the batches until now raise it, too
     changed = PriorityChanged(at_s=head.now_s, job_id="a", priority=1)
     assert head.say(changed) == [StopGang(job_id="a", generation=2)]
     moments.named.clear()
-    [profiling] = head.say(JobSubmitted(at_s=head.now_s, job_id="b", spec=spec(10)))
+    [profiling] = head.submit("b", spec(10))
     assert isinstance(profiling, ProfileJob)
     aside = EventSetAside(at_s=head.now_s, job_id="b", why="Raised", trace="")
     assert head.say(aside) == [StopGang(job_id="b", generation=0)]
@@ -236,9 +229,8 @@ def test_a_newcomer_that_no_plan_can_be_made_with_fails_and_the_others_of_its_ba
                 raise Raised("of this job")
             return super().decide(snapshot)
 
-    head = Guarded(PlatformCore(lambda: core_of(Allergic())))
-    head.say(NodeJoined(at_s=0.0, node=node("n0", 4)))
-    launched = head.submit("a", "poison", "b", max_workers=1)
+    head = Guarded(lambda: core_of(Allergic()))
+    launched = head.enter("a", "poison", "b", max_workers=1)
     assert {launch.job_id for launch in launched if isinstance(launch, LaunchGang)} == {"a", "b"}
     assert head.phases()["poison"] is Phase.FAILED
 
@@ -246,15 +238,15 @@ def test_a_newcomer_that_no_plan_can_be_made_with_fails_and_the_others_of_its_ba
 def test_where_no_job_is_at_fault_the_last_plan_is_kept_and_another_one_is_made_later() -> None:
     moments = Chosen()
     head = guarded(moments)
-    head.submit("a", max_workers=1)
-    head.started("a")
+    head.enter("a", max_workers=1)
+    head.started(1)
     moments.named.add("decide")
-    assert head.submit("b", max_workers=1) == []
+    assert head.enter("b", max_workers=1) == []
     assert head.phases() == {"a": Phase.RUNNING, "b": Phase.QUEUED}
     num, failed = head.core.failed_plans
     assert num == 1 and failed is not None and "Raised" in failed.why
     moments.named.clear()
-    assert head.reported("a") == [], "too soon"
+    assert head.reported(1, 5, step_s=0.1) == [], "too soon"
     head.now_s += RETRY_S
     [launch] = head.say(Woke(at_s=head.now_s))
     assert isinstance(launch, LaunchGang) and launch.job_id == "b"
@@ -268,15 +260,14 @@ def test_a_running_job_is_blamed_only_once_no_plan_was_made_for_long() -> None:
                 raise Raised("of a job that has made steps")
             return super().decide(snapshot)
 
-    head = Guarded(PlatformCore(lambda: core_of(Allergic())))
-    head.say(NodeJoined(at_s=0.0, node=node("n0", 4)))
-    head.submit("a", max_workers=1)
-    head.started("a")
+    head = Guarded(lambda: core_of(Allergic()))
+    head.enter("a", max_workers=1)
+    head.started(1)
     for number in range(PATIENCE):
         assert head.phases()["a"] is Phase.RUNNING and head.core.failed_plans[0] == number
-        head.reported("a", 300 * (number + 1))
+        head.reported(1, 300 * (number + 1), step_s=0.1)
         head.now_s += RETRY_S
-    assert head.reported("a", 990) == [SuspendGang(job_id="a", generation=2)]
+    assert head.reported(1, 990, step_s=0.1) == [SuspendGang(job_id="a", generation=2)]
     assert head.phases()["a"] is Phase.FAILED and head.core.failed_plans[0] == 0
 
 
@@ -287,7 +278,7 @@ def test_an_event_about_no_job_is_set_aside_too() -> None:
     assert [event.name for event in head.core.cluster.nodes] == ["n0"]
     [aside] = head.core.set_aside
     assert isinstance(aside.event, NodeJoined) and not aside.job_id
-    assert len(head.submit("a")) == 1
+    assert len(head.enter("a")) == 1
 
 
 def test_a_submission_that_cannot_be_handled_is_a_job_that_has_failed(
@@ -299,15 +290,15 @@ def test_a_submission_that_cannot_be_handled_is_a_job_that_has_failed(
     head = guarded()
     monkeypatch.setattr(JobRecord, "learn_length", raising)
     job = spec(None, elasticity=Elasticity.RESTART, estimate_s=5.0, tenant="t")
-    head.say(JobSubmitted(at_s=head.now_s, job_id="a", spec=job))
+    head.submit("a", job)
     assert head.phases() == {"a": Phase.FAILED}
-    assert head.say(JobSubmitted(at_s=head.now_s, job_id="b", spec=spec(10))) != []
+    assert head.submit("b", spec(10)) != []
 
 
 def test_what_is_set_aside_stays_so_under_a_head_that_could_handle_it() -> None:
     moments = Chosen("learn_profile a")
     head = guarded(moments)
-    head.submit("a", "b")
+    head.enter("a", "b")
     sound = PlatformCore(lambda: raising_core(NONE_RAISE))
     assert len(list(replay(sound, head.journal.history().entries))) == 3
     assert sound.save() == head.core.save() and len(sound.set_aside) == 1
@@ -318,12 +309,13 @@ def test_what_is_set_aside_stays_so_under_a_head_that_could_handle_it() -> None:
 def test_an_error_that_is_about_no_batch_ends_the_process(error: type[BaseException]) -> None:
     class Starving(RaisingPolicy):
         def decide(self, snapshot: Snapshot) -> Allocation:
-            raise error
+            if snapshot.num_jobs:
+                raise error
+            return super().decide(snapshot)
 
-    head = Guarded(PlatformCore(lambda: core_of(Starving())))
+    head = Guarded(lambda: core_of(Starving()))
     with pytest.raises(error):
-        head.say(NodeJoined(at_s=0.0, node=node("n0", 4)))
-        head.submit("a")
+        head.enter("a")
     assert not head.core.set_aside
 
 
@@ -343,9 +335,8 @@ class Speechless(RaisingPolicy):
 
 
 def test_a_policy_without_words_for_what_it_decides_ends_nothing() -> None:
-    head = Guarded(PlatformCore(lambda: core_of(Speechless())))
-    head.say(NodeJoined(at_s=0.0, node=node("n0", 4)))
-    [launch] = head.submit("a")
+    head = Guarded(lambda: core_of(Speechless()))
+    [launch] = head.enter("a")
     assert isinstance(launch, LaunchGang)
     assert "the policy has no words for it: Raised('no words')" in head.core.stories()[-1][1].text
     assert [view.phase for view in head.core.views()] == [Phase.STARTING] and head.core.save()
