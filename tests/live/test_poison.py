@@ -20,7 +20,7 @@ from tests.store.memory_journal import MemoryJournal
 
 from swell.core.core import Core
 from swell.core.last_plan import RETRY_S
-from swell.core.plan_errors import PATIENCE
+from swell.core.plan_errors import PATIENCE, PlanError
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
@@ -269,6 +269,17 @@ def test_a_running_job_is_blamed_only_once_no_plan_was_made_for_long() -> None:
         head.now_s += RETRY_S
     assert head.reported(1, 990, step_s=0.1) == [SuspendGang(job_id="a", generation=2)]
     assert head.phases()["a"] is Phase.FAILED and head.core.failed_plans[0] == 0
+
+
+def test_the_error_of_a_policy_is_the_cause_of_that_of_its_head() -> None:
+    class Failing(RaisingPolicy):
+        def decide(self, snapshot: Snapshot) -> Allocation:
+            raise Raised("in this line")
+
+    core = PlatformCore(lambda: core_of(Failing()))
+    with pytest.raises(PlanError, match="Raised: in this line") as caught:
+        core.handle([NodeJoined(at_s=0.0, node=node("n0"))])
+    assert isinstance(caught.value.__cause__, Raised)
 
 
 def test_an_event_about_no_job_is_set_aside_too() -> None:

@@ -628,9 +628,9 @@ class Core:
         return self._state.set_aside
 
     @property
-    def verdicts(self) -> Sequence[PlanFailed]:
-        """What was decided in the latest batch where the policy has ended in an error."""
-        return self._questions.verdicts
+    def failures(self) -> Sequence[NoPlan]:
+        """Where the policy has ended in an error in the latest batch, what was decided, and the error."""
+        return self._questions.failures
 
     @property
     def failed_plans(self) -> tuple[int, PlanFailed | None]:

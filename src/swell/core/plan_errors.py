@@ -50,7 +50,7 @@ class Questions(msgspec.Struct, kw_only=True):
     """
 
     known: list[PlanFailed] = []  #: from when the batch was handled first, and still to come
-    verdicts: list[PlanFailed] = []  #: new ones
+    failures: list[NoPlan] = []  #: whose verdicts are new, each with its error as the cause
     num_answers: int = 0
 
     def take_known(self, batch: Sequence[HeadEvent]) -> list[HeadEvent]:
@@ -90,8 +90,8 @@ class Questions(msgspec.Struct, kw_only=True):
                 why=why,
                 trace=trace,
             )
-            self.verdicts.append(verdict)
-            raise NoPlan(verdict) from error
+            self.failures.append(NoPlan(verdict))
+            raise self.failures[-1] from error
         self.num_answers += 1
         return answer
 

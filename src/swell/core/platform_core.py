@@ -172,8 +172,8 @@ class PlatformCore:
             for job_id in chain.from_iterable(core.ended for core in self._latest):
                 self._job_places.pop(job_id, None)
         commands = [*(one for one in commands if not isinstance(one, WakeAt)), *self._wake()]
-        if verdicts := [verdict for core in self._latest for verdict in core.verdicts]:
-            raise PlanError(commands, verdicts)
+        if failures := [failure for core in self._latest for failure in core.failures]:
+            raise PlanError(commands, [one.verdict for one in failures]) from failures[-1].__cause__
         return commands
 
     def _part(self, place: int, events: Sequence[HeadEvent]) -> list[AnyCommand]:
