@@ -18,7 +18,7 @@ from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 from swell.cli.resolve import find_job
 from swell.model.errors import InvalidInput
-from swell.model.failure import failure_sentence
+from swell.model.failure import why_failed
 from swell.model.lengths import span
 
 if TYPE_CHECKING:
@@ -98,9 +98,7 @@ def _measured(client: Client, file: Path) -> JobThroughput:
             raise InvalidInput(f"{file} has {len(ids)} jobs; give a file with one")
         view = client.wait(ids[0], lambda view: view.is_held or view.phase.is_end)
         if view.phase.is_end:
-            raise InvalidInput(
-                f"{view.id} could not be measured: {failure_sentence(view.message) or view.reason}"
-            )
+            raise InvalidInput(f"{view.id} could not be measured: {why_failed(view)}")
         return client.curve(view.id)
     finally:
         for job_id in ids:

@@ -90,10 +90,9 @@ def _expected(view: JobView, now_s: float) -> str:
 
 
 def _failure(view: JobView) -> str:
-    from swell.model.failure import failure_sentence
+    from swell.model.failure import why_failed
 
-    why = failure_sentence(view.message) or view.reason
-    return f"{view.id}: failed: {why}\n  see `swell show {view.id}`"
+    return f"{view.id}: failed: {why_failed(view)}\n  see `swell show {view.id}`"
 
 
 def _refusal(view: JobView) -> str:

@@ -9,7 +9,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from swell.demo.schedule import DemoJob
-from swell.model.failure import failure_sentence
+from swell.model.failure import why_failed
 from swell.model.job import JobClass, MetricTarget, Phase
 from swell.model.view import JobView
 
@@ -41,9 +41,7 @@ def _failures(part: DemoJob, view: JobView) -> list[str]:
     if view.phase is Phase.REJECTED and part.second_try:
         return [] if view.counter_offer_s else [f"{part.name}: refused without a counter-offer"]
     if view.phase is not Phase.SUCCEEDED:
-        return [
-            f"{part.name}: {view.phase} instead of succeeded: {failure_sentence(view.message) or view.reason}"
-        ]
+        return [f"{part.name}: {view.phase} instead of succeeded: {why_failed(view)}"]
     failures = []
     if view.job_class is JobClass.STRICT and not view.kept:
         failures.append(f"{part.name}: finished {_late_s(view):.1f} s after the promised deadline")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 
+from swell.model.view import JobView
+
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^[ \t|]*File "([^"]+)", line (\d+).*$', re.MULTILINE)
 #: Not of the user's script: what is installed, what Python brings, what has no file, and Swell's library.
@@ -31,6 +33,11 @@ def failure_sentence(message: str) -> str:
         return _short(_OWN.sub("", said))
     said = f"{_error(message[frames[-1].end() :])}{_place(frames)}"
     return _short("; ".join([said, *_advice(message[: frames[0].start()])]))
+
+
+def why_failed(view: JobView) -> str:
+    """Return in a sentence why a job failed: by its message, or else by its reason."""
+    return failure_sentence(view.message) or view.reason
 
 
 def _error(text: str) -> str:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.model.failure import failure_sentence
+from swell.model.failure import why_failed
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.sim.checkpoint_cycle import WastedTime
@@ -130,7 +130,7 @@ def outcome_of(
         device_s=_device_s(view, run_end_s),
         single_device_s=single_s,
         sizes=view.sizes,
-        why=failure_sentence(view.message) or view.reason,
+        why=why_failed(view),
         num_steps=job.num_steps,
         global_batch=job.spec.global_batch,
         segments=segments,

@@ -12,7 +12,7 @@ from swell.core.costs import ChangeCosts
 from swell.core.platform_core import PlatformCore
 from swell.model.coding import encode
 from swell.model.event import DeadlineChangeAsked, JobSubmitted, NodeWarned, Opened, QuotasSet
-from swell.model.failure import failure_sentence
+from swell.model.failure import why_failed
 from swell.model.job import Phase
 from swell.model.node import Node
 from swell.model.quota import Quotas
@@ -123,7 +123,7 @@ def _fate(view: JobView) -> JobForecast:
         deadline_s=view.deadline_s,
         kept=False if is_open and view.deadline_s is not None else view.kept,
         counter_offer_s=view.counter_offer_s,
-        reason=view.refusal or failure_sentence(view.message) or view.reason,
+        reason=view.refusal or why_failed(view),
         is_unpromised=view.is_unpromised,
         refusal=view.refusal,
     )
