@@ -167,7 +167,10 @@ def test_a_job_that_failed_in_its_trial_run_is_no_success(
     here: Run, control: FakeControl, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed = job_view(
-        id="torn-1", phase=Phase.FAILED, is_promised=False, message="Traceback ...\nKeyError: 'lr'\n"
+        id="torn-1",
+        phase=Phase.FAILED,
+        is_promised=False,
+        message="Traceback (most recent call last):\n  ...\nKeyError: 'lr'\n",
     )
     monkeypatch.setattr(control, "_judged", lambda job_id, spec: msgspec.structs.replace(failed, id=job_id))
     done = submit(here, script, "--deadline", "now+3m")
@@ -184,7 +187,10 @@ def test_the_trial_run_is_waited_for_in_every_class(
     codes = iter(["submitted", "profiling", "profiled"])
     trying = job_view(phase=Phase.QUEUED, job_class=job_class, is_promised=False)
     failed = job_view(
-        phase=Phase.FAILED, job_class=job_class, is_promised=False, message="Traceback\n  here\nKeyError: 1"
+        phase=Phase.FAILED,
+        job_class=job_class,
+        is_promised=False,
+        message="Traceback (most recent call last):\n  ...\nKeyError: 1",
     )
 
     def look(job_id: str) -> JobView:

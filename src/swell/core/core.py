@@ -20,7 +20,7 @@ from swell.core.kind_search import HeadEvent, RefusedKind, best_refused, combine
 from swell.core.learning_columns import learning_of
 from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run
-from swell.core.plan_errors import MOST_SUSPECTS, PATIENCE, NoPlan, Questions, blamed
+from swell.core.plan_errors import MOST_SUSPECTS, PATIENCE, NoPlan, PlanQuestions, blamed
 from swell.core.planner import Planner
 from swell.core.ports import Belief, Decides
 from swell.core.reclaims import Reclaims
@@ -90,7 +90,7 @@ class Core:
         self._devices_by_kind: Callable[[], dict[str, int]] = dict
         # Of this batch.
         self._batch: Sequence[HeadEvent] = ()  #: its part that is being handled
-        self._questions = Questions()
+        self._questions = PlanQuestions()
 
     def begin_beside(self, other: Core) -> None:
         """Know nothing but what is so for a whole platform, as another core of it knows it."""
@@ -124,7 +124,7 @@ class Core:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
-        self._questions = Questions()
+        self._questions = PlanQuestions()
         return self.handle_more(batch)
 
     def handle_more(self, batch: Sequence[HeadEvent]) -> list[AnyCommand]:

@@ -35,7 +35,7 @@ class NoPlan(Exception):
 class PlanError(RuntimeError):
     """A batch was handled, and in it a policy has ended in an error, which is the cause of this one.
 
-    To go on is to handle the batch from now on with `verdicts` at its end: see `Questions`.
+    To go on is to handle the batch from now on with `verdicts` at its end: see `PlanQuestions`.
     """
 
     def __init__(self, commands: Sequence[AnyCommand], verdicts: Sequence[PlanFailed]) -> None:
@@ -43,7 +43,7 @@ class PlanError(RuntimeError):
         self.commands, self.verdicts = list(commands), tuple(verdicts)
 
 
-class Questions(msgspec.Struct, kw_only=True):
+class PlanQuestions(msgspec.Struct, kw_only=True):
     """The questions to the policy of a core within a batch, and what was decided where one ended in an error.
 
     A batch that is handled again has these verdicts at its end, and such a question is not asked again.
