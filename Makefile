@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim repro-hpo clean
 
 demo: $(STAMP)
@@ -69,6 +69,11 @@ test-gpu: $(DEV) $(LOOPS)
 	PYTHONPATH=tests/one_gpu TEST_PLATFORM_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest -m 'not soak' \
 		tests/executors/test_sharded_gangs.py
 
+# The site of the documents, which can be read from the disk: site/index.html.
+SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+docs: $(DEV)
+	$(SITE)
+
 check: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -76,6 +81,7 @@ check: $(DEV)
 	$(BIN)/mypy -p benchmarks
 	$(BIN)/mypy -p tests
 	$(BIN)/lint-imports
+	$(SITE) --strict --quiet
 
 bench: $(DEV) $(LOOPS)
 	$(BIN)/python -m pytest -m bench -s

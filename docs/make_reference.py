@@ -1,7 +1,4 @@
-"""Writes what can be read off the program: docs/reference, and marked sections of other pages.
-
-python docs/make_reference.py
-"""
+"""Pages and sections of the documents that are made of the program when the site is built."""
 
 from __future__ import annotations
 
@@ -9,7 +6,6 @@ import ast
 import inspect
 import json
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +24,9 @@ from swell.live.operator_tally import OperatorTally
 from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
-from swell.sim.traces.formats.registry import FORMATS
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src/swell"
-REFERENCE = ROOT / "docs/reference"
-NOTICE = "<!-- Written by docs/make_reference.py; change the program, not this page. -->"
 
 EXAMPLE = """\
 ```yaml
@@ -81,7 +74,7 @@ def cli_page() -> str:
     group = typer.main.get_command(app)
     commands = {**load_all(), "demo": typer.main.get_command(demo_app())}
     parts = [
-        f"# Command line\n\n{NOTICE}\n\n{_text(group.help)}\n",
+        f"# Command line\n\n{_text(group.help)}\n",
         "Exit status: 0 success; 1 failure (one line on stderr says why): of a job, a check or the command "
         "itself; 2 an invalid command line, job or input, an unknown name, or options with which no platform "
         "starts; 3 a deadline was refused; 4 a job was cancelled (`swell wait`); 5 no platform is running, "
@@ -122,7 +115,7 @@ def _text(text: str | None) -> str:
 def job_file_page() -> str:
     """Every field of a job file, with its type, default and meaning."""
     lines = [
-        f"# Job file\n\n{NOTICE}\n",
+        "# Job file\n",
         "A job as `swell submit FILE.yaml` takes it. `swell submit` has an option of the same name for each "
         "field, and `swell.connect().submit(...)` a keyword (`job_class` for `class`). Relative paths start "
         "at the file's folder, or at the current one without a file. Durations are written `90s`, `3m`, "
@@ -144,7 +137,7 @@ def _default(field: DeclaredField) -> str:
 def settings_page() -> str:
     """Every setting with its default, bounds and meaning."""
     lines = [
-        f"# Settings\n\n{NOTICE}\n",
+        "# Settings\n",
         "Set with `swell up --set NAME=VALUE`, which may be repeated. Later starts keep the values; "
         "`--set ''` resets all of them. Names that end in `_s` are in seconds.\n",
         "The first seven and those named `code_...`, `user_...` and `access_...` take effect with that "
@@ -187,7 +180,7 @@ def _parameters() -> list[str]:
 def metrics_page() -> str:
     """Every metric with its labels and meaning."""
     lines = [
-        f"# Metrics\n\n{NOTICE}\n",
+        "# Metrics\n",
         "What `GET /metrics` answers ([how Prometheus reads it](../how-to/monitor-with-prometheus.md)), "
         "beside `process_...` and `python_info`, which tell of the daemon's process. No label names a job, a "
         "user or a node, so the number of time series is bounded.\n",
@@ -251,7 +244,7 @@ FATES = {
 def scripts_page() -> str:
     """What becomes of each script that is tried, by folder and by the first line of its docstring."""
     lines = [
-        f"# Scripts that are tried\n\n{NOTICE}\n",
+        "# Scripts that are tried\n",
         "Training scripts in the idioms that people use, in [`tests/scripts`](../../tests/scripts). "
         "What is guaranteed: [what stays the same](../explanation/what-stays-the-same.md).\n",
     ]
@@ -302,28 +295,5 @@ def where_to_change() -> str:
     return "\n".join([*lines, ""])
 
 
-#: What stands between `<!-- NAME -->` and `<!-- end -->`: file, NAME, and what makes it.
-SECTIONS = (
-    ("docs/explanation/architecture.md", "where to change", where_to_change),
-    ("README.md", "formats", lambda: str(len(FORMATS))),
-)
-
-
-def with_section(text: str, name: str, content: str) -> str:
-    """The page with this content between the marks of the section."""
-    begin, end = f"<!-- {name} -->", "<!-- end -->"
-    pattern = re.compile(f"(?<={re.escape(begin)}).*?(?={re.escape(end)})", re.DOTALL)
-    return pattern.sub(lambda _: content, text, count=1)
-
-
-def main() -> None:
-    for file, name, content in SECTIONS:
-        page = ROOT / file
-        page.write_text(with_section(page.read_text("utf-8"), name, content()), "utf-8")
-    REFERENCE.mkdir(exist_ok=True)
-    for name, page in PAGES.items():
-        (REFERENCE / name).write_text(page(), "utf-8")
-
-
-if __name__ == "__main__":
-    main()
+#: What stands in the place of `<!-- NAME -->` in pages.
+SECTIONS = {"where to change": where_to_change}

@@ -1,4 +1,4 @@
-"""The metrics of a platform, as Prometheus reads them; `docs/reference/metrics.md` is made of them."""
+"""The metrics of a platform, as Prometheus reads them, and as the reference lists them."""
 
 from __future__ import annotations
 

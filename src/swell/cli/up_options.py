@@ -149,7 +149,7 @@ class UpOptions:
         typer.Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Change a setting, such as ready_s=300 (see docs/reference/settings.md); "
+            help="Change a setting, such as ready_s=300 (a wrong name prints all); "
             "may be repeated. Other settings keep their previous values; '' resets all.",
         ),
     ] = None
