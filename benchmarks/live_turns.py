@@ -3,8 +3,7 @@
 From the events to the next wait: journal with its flush to disk, decision, commands, board and folds. The
 platform is real but for its machine, which obeys at once. It starts on the journal of many open jobs; then
 running jobs report, and new ones are submitted. Loops become machine code on the way, as after `swell up`.
-With `--scrape-every` another thread reads all metrics meanwhile, as Prometheus does. If the environment names
-a collector of traces, as for `swell up`, each turn is sent there as well.
+With `--scrape-every` another thread reads all metrics meanwhile, as Prometheus does.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import argparse
 import itertools
 import json
 import multiprocessing
-import os
 import statistics
 import tempfile
 import threading
@@ -34,8 +32,6 @@ from swell.api.prometheus import Exposition
 from swell.executors.local.devices import parse_devices
 from swell.live.platform import Platform
 from swell.live.site import Site
-from swell.live.tracing import choice
-from swell.live.tracing.tracer import Tracer
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -162,7 +158,6 @@ def timed_platform(
     site = Site(jobs_dir=folder.jobs, policy=POLICY, nodes=nodes)
     platform = Platform(site, new_core(POLICY), journal, machine)
     platform.recover(journal.history())
-    tracer = _traced(platform) if choice.is_asked_for(os.environ) else None
     turns_s = _time_turns(platform)
     platform.start()
     thread = threading.Thread(target=platform.run)
@@ -173,16 +168,6 @@ def timed_platform(
         platform.stop()
         thread.join()
         journal.close()
-        if tracer is not None:
-            tracer.stop()
-
-
-def _traced(platform: Platform) -> Tracer:
-    from swell.live.tracing.otlp import open_sink
-
-    tracer = Tracer(open_sink(), slow_turn_s=0.0)
-    platform.trace(tracer)
-    return tracer
 
 
 def _time_turns(platform: Platform) -> list[float]:

@@ -223,15 +223,14 @@ class Starter:
         return self._order(Order(tuple(words), dict(os.environ), str(Path.cwd()), is_detached=True), log)
 
     def start_agent(
-        self, command: Sequence[str], *, stdout: BinaryIO, env: dict[str, str], **others: Any
+        self, command: Sequence[str], *, stdout: BinaryIO, **others: Any
     ) -> ForkedProcess | subprocess.Popen[bytes]:
         """As `subprocess.Popen`, asked by `swell.executors.local.launch`."""
-        from swell.executors.local.launch import environ_of_jobs
-
         module, *words = command[3:]
-        if module not in sys.modules or read_at_import(env) != environ_of_jobs(self._as_imported):
-            return subprocess.Popen(command, stdout=stdout, env=env, **others)
-        return self._order(Order(tuple(words), env, str(Path.cwd()), is_detached=True, module=module), stdout)
+        if module not in sys.modules or read_at_import(os.environ) != self._as_imported:
+            return subprocess.Popen(command, stdout=stdout, **others)
+        order = Order(tuple(words), dict(os.environ), str(Path.cwd()), is_detached=True, module=module)
+        return self._order(order, stdout)
 
     def _order(self, order: Order, log: BinaryIO) -> ForkedProcess:
         answer, theirs = os.pipe()

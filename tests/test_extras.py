@@ -18,7 +18,6 @@ EXTRAS = (
     "matplotlib",
     "numba",
     "llvmlite",
-    "opentelemetry.sdk",
     "ray",
     "scipy",
     "sklearn",

@@ -91,13 +91,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, _bytes(0, "`swell nodes` warns when the disk of the state folder has less free space than this.")
     ] = _RETENTION.min_free_bytes
 
-    slow_turn_s: Annotated[
-        float,
-        _seconds(
-            0, HOUR_S, "A scheduling cycle that takes as long becomes an OpenTelemetry trace; 0: each one."
-        ),
-    ] = 0.1
-
     # ---- the agent: counts from its start on
     ready_s: Annotated[
         float,

@@ -289,7 +289,7 @@ def test_a_job_that_ran_goes_on_where_its_deadline_has_passed_meanwhile(site: Si
     load(core, history.state)
     for _ in replay(core, history.entries):
         pass
-    stories = journal.stories_of([job, *site.ended])
+    stories = {one: journal.stories(one) for one in [job, *site.ended]}
     journal.close()
     at_s = core.now_s + 100.0
     commands = core.handle([Opened(at_s=at_s), NodeJoined(at_s=at_s, node=NODE)])
@@ -298,8 +298,8 @@ def test_a_job_that_ran_goes_on_where_its_deadline_has_passed_meanwhile(site: Si
     found = {view.id: view for view in [*core.views(), *core.ended_views()]}[job]
     assert (found.phase is Phase.REJECTED) is not has_run
     assert not has_run or found.job_class is JobClass.SOFT
-    told = "was queued again, from step 4" if has_run else "was queued again: what became of it"
-    assert stories[job][-1].code == "salvaged" and stories[job][-1].text.startswith(told)
+    again = "was queued again, from step 4" if has_run else "was queued again: what became of it"
+    assert stories[job][-1].code == "salvaged" and stories[job][-1].text.startswith(again)
     assert stories[job][-1].at_s > event.at_s
     assert all("how it came to that was lost" in stories[ended][-1].text for ended in site.ended)
 

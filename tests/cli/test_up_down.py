@@ -184,32 +184,6 @@ def test_up_says_what_shares_cannot_do(state: Path) -> None:
     assert (up.returncode, up.stderr) == (0, "note: no quotas\n")
 
 
-COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
-
-
-def test_up_says_why_it_sends_no_traces(up: Run) -> None:
-    done = up(*PACED, **COLLECTOR, OTEL_EXPORTER_OTLP_PROTOCOL="grpc")
-    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
-    assert done.stderr.startswith("note: no traces are sent: OTEL_EXPORTER_OTLP_PROTOCOL is grpc")
-
-
-def test_a_variable_of_opentelemetry_that_has_no_sense(up: Run) -> None:
-    fails(
-        up(*PACED, **COLLECTOR, OTEL_BSP_MAX_QUEUE_SIZE="-3"),
-        2,
-        "OTEL_ variable",
-        "max_queue_size",
-        "unset it",
-    )
-
-
-def test_a_collector_that_can_never_be_reached(state: Path, up: Run) -> None:
-    address = {"OTEL_EXPORTER_OTLP_ENDPOINT": "127.0.0.1:14318/sesame"}
-    failed = up(*PACED, **address)
-    fails(failed, 2, "OTEL_EXPORTER_OTLP_ENDPOINT", "http://", "unset it")
-    assert "sesame" not in failed.stderr and not state.exists()
-
-
 def test_a_module_that_is_nowhere_is_not_left_to_the_first_job_to_find(state: Path, up: Run) -> None:
     fails(up("--preload", "nowhere.at_all"), 2, "--preload", "'nowhere.at_all'")
     assert not state.exists()

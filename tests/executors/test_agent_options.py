@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from swell.executors.local.agent.options import LOOPBACK, advertised_by
-from swell.executors.local.launch import environ_of_jobs
 
 
 @pytest.mark.parametrize(
@@ -23,8 +22,3 @@ from swell.executors.local.launch import environ_of_jobs
 def test_workers_of_other_hosts_reach_a_head_where_hosts_join_it(listen: str, address: str) -> None:
     """Where that is one address; else gangs have no workers on the head and on another host together."""
     assert advertised_by(listen) == address
-
-
-def test_the_variables_of_the_daemons_collector_are_for_the_daemon_alone() -> None:
-    environ = {"PATH": "/bin", "OTEL_EXPORTER_OTLP_HEADERS": "authorization=x", "MY_OTEL_": "y"}
-    assert environ_of_jobs(environ) == {"PATH": "/bin", "MY_OTEL_": "y"}

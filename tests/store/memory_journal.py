@@ -112,9 +112,6 @@ class MemoryJournal:
     def stories(self, job_id: str) -> list[Story]:
         return sorted((story for owner, story in self._stories if owner == job_id), key=lambda s: s.at_s)
 
-    def stories_of(self, job_ids: Collection[str]) -> dict[str, list[Story]]:
-        return {job_id: told for job_id in job_ids if (told := self.stories(job_id))}
-
     def archived_jobs(self) -> list[JobView]:
         return sorted(self._jobs.values(), key=lambda view: (view.submitted_s, view.id))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import gc
 import logging
-import os
 import signal
 import socket
 import threading
@@ -33,8 +32,6 @@ from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.limiter import LimitError
 from swell.live.platform import Platform
-from swell.live.tracing import choice
-from swell.live.tracing.tracer import Tracer
 from swell.model.errors import InvalidInput, Unavailable
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
@@ -64,7 +61,7 @@ def serve(
 
     Raises:
         StateError: the state folder cannot be used, or another platform uses it.
-        InvalidOption: devices, policy, port or traces (OTEL_ variables) are not to be had.
+        InvalidOption: devices, policy or port are not to be had.
         ApiError: no worker can be started.
     """
     folder = StateFolder(options.state_dir)
@@ -74,7 +71,6 @@ def serve(
     _give_back_large_blocks()
     with (
         _opened(options, webhooks) as platform,
-        _traced(platform, options.settings.slow_turn_s),
         _listening(folder, port) as listeners,
         _shared(options.share) as shared,
         _noticed(folder),
@@ -166,27 +162,6 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None, address:
             yield server.port
         finally:
             server.stop()
-
-
-@contextmanager
-def _traced(platform: Platform, slow_turn_s: float) -> Iterator[None]:
-    """Raises InvalidOption."""
-    if not choice.is_asked_for(os.environ) or choice.lack(os.environ):
-        yield
-        return
-    from swell.live.tracing.otlp import open_sink  # which the extra `otel` installs
-
-    try:
-        tracer = Tracer(open_sink(), slow_turn_s)
-    except ValueError as error:
-        raise InvalidOption(
-            f"an OTEL_ variable of the environment: {error}; correct it, or unset it"
-        ) from error
-    platform.trace(tracer)
-    try:
-        yield
-    finally:
-        tracer.stop()
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -36,8 +35,7 @@ def up(options: UpOptions, of_engine: OfEngines, state: State = None, foreground
     with choice.explained():
         made_of = _platform_options(folder, choice)
         _check_modules(choice.options.preload)
-        _check_traces()
-        _note_lacks()
+        _note_lack_of_torch()
         if foreground:
             _serve(made_of, options)
         else:
@@ -73,20 +71,11 @@ def _check_modules(modules: Iterable[str]) -> None:
             )
 
 
-def _check_traces() -> None:
-    """Raises InvalidOption."""
-    from swell.live.tracing import choice
-
-    if fault := choice.fault(os.environ):
-        raise InvalidOption(f"{fault}; correct it, or unset it")
-
-
-def _note_lacks() -> None:
-    """No errors: jobs may name another interpreter, and the environment may be meant for other programs."""
+def _note_lack_of_torch() -> None:
+    """No error: jobs may name another interpreter."""
     from swell.api.installed import lack_of_torch
-    from swell.live.tracing import choice
 
-    for lack in filter(None, (lack_of_torch(), choice.note(os.environ))):
+    if lack := lack_of_torch():
         print(f"note: {lack}", file=sys.stderr)
 
 

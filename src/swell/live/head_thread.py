@@ -29,7 +29,6 @@ from swell.live.recovery import differences, explained_jobs, load, replay
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.live.submitter import result_of
-from swell.live.tracing.tracer import Tracer
 from swell.live.turn_feed import NO_TIME, Turn, TurnFeed, TurnNews
 from swell.live.turn_times import TimedTurns
 from swell.live.webhooks.webhooks import Webhooks
@@ -116,15 +115,6 @@ class HeadThread:
         self._watch.begin(self._core.calendar.offset_s)
         self.started_s = self._clock.now_s()
         self._tally.begin(self._board.jobs(_is_open), self._core.calendar, self._board.warned)
-
-    def trace(self, tracer: Tracer) -> None:
-        """Have it hear of every turn; to be called between `recover` and `run`."""
-        views = self._board.jobs(_is_open)
-        archived = self._store.stories_of([view.id for view in views])
-        for view in views:
-            told = dict.fromkeys([*archived.get(view.id, ()), *self._board.stories(view.id)])
-            tracer.begin(view, list(told), self._core.now_s, self._core.calendar)
-        self._feed.add(tracer)
 
     def _note_open_jobs(self) -> None:
         """A daemon that was killed, or one of an earlier version, may not have come to it.

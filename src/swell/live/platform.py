@@ -32,7 +32,6 @@ from swell.live.site_nodes import SiteNodes
 from swell.live.status import PlatformStatus
 from swell.live.submitter import Submitter, uncounted
 from swell.live.tenant_devices import TenantDevices
-from swell.live.tracing.tracer import Tracer
 from swell.live.trial_log import TrialLog
 from swell.live.turn_feed import TurnFeed
 from swell.live.webhooks.counts import WebhookCounts
@@ -137,10 +136,6 @@ class Platform:
     def recover(self, history: History) -> None:
         """See `HeadThread.recover`."""
         self._head.recover(history)
-
-    def trace(self, tracer: Tracer) -> None:
-        """See `HeadThread.trace`."""
-        self._head.trace(tracer)
 
     @property
     def num_open(self) -> int:

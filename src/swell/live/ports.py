@@ -85,9 +85,6 @@ class Store(AmendableJournal, Submissions, Protocol):
     def stories(self, job_id: str) -> list[Story]:
         """Archived lines of the job, oldest first."""
 
-    def stories_of(self, job_ids: Collection[str]) -> Mapping[str, list[Story]]:
-        """Those of each job that has any."""
-
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, line) pairs; a line that is already archived is not added again."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
@@ -78,21 +77,15 @@ class Archive:
 
     def stories(self, job_id: str) -> list[Story]:
         """History of one job, oldest first, without damaged lines."""
-        return self.stories_of([job_id]).get(job_id, [])
-
-    def stories_of(self, job_ids: Collection[str]) -> dict[str, list[Story]]:
-        """Those of each job that has any."""
-        table, told = schema.stories, defaultdict[str, list[Story]](list)
-        in_order = sa.select(table).order_by(table.c.at_s, table.c.number)
+        table, stories = schema.stories, list[Story]()
+        in_order = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.at_s, table.c.number)
         with self._database.reading() as connection:
-            for chunk in _chunks(list(job_ids)):
-                for row in connection.execute(in_order.where(table.c.job_id.in_(chunk))):
-                    if is_sound(row.crc, row.job_id, row.at_s, row.code, row.text):
-                        story = Story(at_s=row.at_s, code=row.code, text=row.text)
-                        told[row.job_id].append(story)
-                    else:
-                        self._damaged.add(row.job_id)
-        return dict(told)
+            for row in connection.execute(in_order):
+                if is_sound(row.crc, row.job_id, row.at_s, row.code, row.text):
+                    stories.append(Story(at_s=row.at_s, code=row.code, text=row.text))
+                else:
+                    self._damaged.add(row.job_id)
+        return stories
 
     def find(self, query: JobQuery) -> list[JobView]:
         """The jobs of the archive that meet it, oldest first."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -239,10 +239,6 @@ class SqlJournal:
     def stories(self, job_id: str) -> list[Story]:
         """Archived stories of a job, oldest first; empty if there are none."""
         return self._archive.stories(job_id)
-
-    def stories_of(self, job_ids: Collection[str]) -> Mapping[str, list[Story]]:
-        """Those of each job that has any."""
-        return self._archive.stories_of(job_ids)
 
     def curves(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
         """The metrics of a job by name, sorted by it, oldest point first; `names`: only those, none: all."""

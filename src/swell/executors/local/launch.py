@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,8 +31,6 @@ START_S = 30.0
 #: From SIGTERM until every process of an agent must be gone.
 STOP_S = 15.0
 POLL_S = 0.01
-#: Of variables that are meant for the daemon alone.
-DAEMON_PREFIX = "OTEL_"
 
 
 class AgentError(RuntimeError):
@@ -88,17 +86,7 @@ def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=environ_of_jobs(os.environ),
         )
-
-
-def environ_of_jobs(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the agent's environment, and so that of all workers, from that of the daemon.
-
-    The daemon's variables of OpenTelemetry are left out. They may hold a token of its collector, and a script
-    with an SDK of its own would send there.
-    """
-    return {name: value for name, value in environ.items() if not name.startswith(DAEMON_PREFIX)}
 
 
 def log_size(settings: AgentSettings) -> int:

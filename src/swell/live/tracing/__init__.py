@@ -1,1 +1,0 @@
-"""Spans of jobs and scheduling cycles, for an OpenTelemetry collector."""
