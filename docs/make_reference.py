@@ -104,6 +104,8 @@ def _command(name: str, command: Any) -> str:
 
 def _options(command: Any, options: list[Any]) -> list[str]:
     context = typer.Context(command)
+    for option in options:
+        option.hidden = False
     records = filter(None, (option.get_help_record(context) for option in options))
     return [f"* `{option}`: {text or option.lstrip('-').split()[0] + '.'}" for option, text in records]
 

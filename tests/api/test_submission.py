@@ -477,7 +477,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"elasticity": "restart", "steps": ..., "on_drift": "heal"}, "on_drift", "elasticity live"),
     ({"stepz": 1}, "stepz", "no such field; did you mean steps?"),
     ({"global-batch": 8}, "global-batch", "did you mean global_batch?"),
-    ({"colour": 8}, "colour", "no such field; the options of `swell submit` have the names of all"),
+    ({"colour": 8}, "colour", "no such field; `swell submit --help-all` has an option for each"),
     ({"fetch": "cp a b"}, "fetch", "name what it brings with `needs`"),
     ({"fetch": " ", "needs": ["data"]}, "fetch", "is no shell command"),
     ({"fetch": "x" * 4001, "needs": ["data"]}, "fetch", "of 1 to 4000 characters"),

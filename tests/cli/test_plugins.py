@@ -211,7 +211,7 @@ def test_hosts_of_an_engine_are_found_again_by_an_agent_after_a_kill(site: Site)
 
 
 def test_options_of_an_engine_are_shown_and_checked_by_what_it_declares(site: Site) -> None:
-    assert "--num-machines NUM_MACHINES" in site.ok("up", "--help")
+    assert "--num-machines NUM_MACHINES" in site.ok("up", "--help-all")
     refused = site.run("up", "--engine", "machines", "--num-machines", 0)
     assert "--num-machines 0: Expected int >= 1" in refused.stderr
 

@@ -68,6 +68,19 @@ def test_version_and_help(swell: Run) -> None:
             assert re.search(rf"^  {command} ", done.stdout, re.MULTILINE), command
 
 
+def options_in(text: str) -> list[str]:
+    return re.findall(r"^  (?:-h, )?(--[a-z-]+)", text, re.MULTILINE)
+
+
+def test_help_lists_the_options_of_each_day_and_help_all_the_others(swell: Run) -> None:
+    for command, most, rare in (("submit", 25, "--on-drift"), ("up", 20, "--cpu-shares")):
+        daily, every = (options_in(swell(command, flag).stdout) for flag in ("--help", "--help-all"))
+        assert "--help-all" in daily and len(daily) <= most
+        assert rare not in daily and {rare, *daily} <= {*every}
+    assert "--partition" in options_in(swell("up", "--engine", "slurm", "--help").stdout)
+    assert "--partition" not in options_in(swell("up", "--help").stdout)
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [

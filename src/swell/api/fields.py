@@ -610,7 +610,7 @@ def job_class(given: JobClass | None, deadline_s: float | None) -> JobClass:
 
 #: Fields that an error lists where none is similar to what was written.
 MOST_LISTED = 10
-ALL_FIELDS = "the options of `swell submit` have the names of all"
+ALL_FIELDS = "`swell submit --help-all` has an option for each"
 
 
 def parsed(value: Any, kind: type[Fields], what: str) -> Fields:

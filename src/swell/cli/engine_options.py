@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from swell.cli.option_groups import OptionGroup
+from swell.cli.options import show_options
 from swell.executors.engine import Engine, flags_of
 from swell.executors.engines import ENGINES
 from swell.plugins import meaning
@@ -38,7 +39,18 @@ def _clashes(kind: type[Engine], option: str, found: dict[str, list[type[Engine]
 def about_engines() -> str:
     """Help of `--engine`."""
     told = ", ".join(f"{name} ({kind.brings})" for name, kind in ENGINES.items())
-    return f"What brings machines: {told}. Default: previous value, else local."
+    return (
+        f"What brings machines: {told}. `--engine ENGINE --help` lists options of one. Default: previous "
+        "value, else local."
+    )
+
+
+def show_options_of_engine(context: typer.Context, name: str | None) -> str | None:
+    """Have `--help` behind `--engine NAME` list the options of this engine."""
+    kind = dict(ENGINES.items()).get(name or "")
+    if kind is not None:
+        show_options(context, kind.__struct_fields__.__contains__)
+    return name
 
 
 def _parameter(option: str, kinds: list[type[Engine]]) -> inspect.Parameter:
@@ -55,6 +67,6 @@ def _parameter(option: str, kinds: list[type[Engine]]) -> inspect.Parameter:
 
 
 def _annotated(name: str, kind: type, flags: str, metavar: str | None, text: str) -> inspect.Parameter:
-    option = typer.Option(flags, metavar=metavar, help=text, show_default=False)
+    option = typer.Option(flags, metavar=metavar, help=text, show_default=False, hidden=True)
     annotation: Any = Annotated[kind | None, option]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

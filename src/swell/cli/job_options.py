@@ -14,6 +14,30 @@ from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
 
 #: Fields that say what runs: their options stand first.
 PROGRAM = ("script", "entry", "name")
+#: Fields whose options `swell submit --help` lists; `--help-all` lists the others too.
+DAILY = frozenset(
+    [
+        "script",
+        "entry",
+        "name",
+        "global_batch",
+        "batch",
+        "env",
+        "steps",
+        "epochs",
+        "until",
+        "deadline",
+        "accept_until",
+        "job_class",
+        "priority",
+        "workers",
+        "devices_per_worker",
+        "kind",
+        "elasticity",
+        "after",
+        "tags",
+    ]
+)
 
 
 def option_name(field: str) -> str:
@@ -29,6 +53,7 @@ def _option(name: str) -> Any:
         metavar=extra["metavar"] or None,
         help=_help(extra["help"]) + (" May be repeated." if _type(field) == list[str] else ""),
         show_default=False,
+        hidden=name not in DAILY,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +19,28 @@ State = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _show_all_options(context: typer.Context, is_wanted: bool) -> None:
+    if is_wanted:
+        show_options(context, lambda _: True)
+        print(context.get_help())
+        raise typer.Exit
+
+
+def show_options(context: typer.Context, is_shown: Callable[[str], bool]) -> None:
+    """Have `--help` list options that are hidden, and of whose parameters `is_shown` holds."""
+    for parameter in context.command.params:
+        if is_shown(parameter.name or ""):
+            parameter.hidden = False  # type: ignore[attr-defined]
+
+
+HelpAll = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", is_eager=True, callback=_show_all_options, help="Show all options, also rare ones."
+    ),
+]
 _OF_JOB: dict[str, Any] = {
     "metavar": "JOB",
     "help": "Job id, unique beginning of an id, or name (the newest job of that name).",

@@ -12,7 +12,7 @@ import typer
 
 from swell.cli.job_options import JobFields, NoWait, option_name
 from swell.cli.option_groups import with_groups
-from swell.cli.options import Json, State
+from swell.cli.options import HelpAll, Json, State
 from swell.cli.output import note, print_json
 from swell.cli.verdict import told_findings, verdict
 
@@ -36,7 +36,9 @@ Words = Annotated[
 Key = Annotated[
     str | None,
     typer.Option(
-        metavar="KEY", help="Idempotency key: repeated submissions with the same key create one job."
+        metavar="KEY",
+        hidden=True,
+        help="Idempotency key: repeated submissions with the same key create one job.",
     ),
 ]
 
@@ -45,6 +47,7 @@ FromSbatch = Annotated[
     typer.Option(
         "--from-sbatch",
         metavar="FILE",
+        hidden=True,
         help="Submit what a Slurm script runs, and print what becomes of each of its lines. Other options "
         "override what it says. Arguments behind -- are those of the Slurm script.",
     ),
@@ -52,7 +55,9 @@ FromSbatch = Annotated[
 DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="With --from-sbatch: print the lines and the job as a job file, and submit nothing."
+        "--dry-run",
+        hidden=True,
+        help="With --from-sbatch: print the lines and the job as a job file, and submit nothing.",
     ),
 ]
 
@@ -67,6 +72,7 @@ def submit(
     no_wait: NoWait = False,
     state: State = None,
     json: Json = False,
+    help_all: HelpAll = False,
 ) -> None:
     """Submit a job and print whether its deadline is promised.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from swell.api.errors import InvalidOption
 from swell.cli.engine_options import options_of_engines
 from swell.cli.option_groups import with_groups
-from swell.cli.options import State
+from swell.cli.options import HelpAll, State
 from swell.cli.up_options import Foreground, UpOptions
 
 if TYPE_CHECKING:
@@ -23,7 +23,13 @@ OfEngines = Annotated[dict[str, Any], options_of_engines([field.name for field i
 
 
 @with_groups
-def up(options: UpOptions, of_engine: OfEngines, state: State = None, foreground: Foreground = False) -> None:
+def up(
+    options: UpOptions,
+    of_engine: OfEngines,
+    state: State = None,
+    foreground: Foreground = False,
+    help_all: HelpAll = False,
+) -> None:
     """Start the platform, or continue a stopped one. Omitted options keep their previous values."""
     from swell.cli.remembered import choose
     from swell.store.folder import StateFolder

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from swell.cli.engine_options import about_engines
+from swell.cli.engine_options import about_engines, show_options_of_engine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class UpOptions:
         str | None,
         typer.Option(
             metavar="NAME",
+            hidden=True,
             help="Rack in which this machine stands: a job gets machines of one rack if it can. Default: "
             "previous value, else rack0, as for a machine that joins and names none; '': the default.",
         ),
@@ -57,6 +58,7 @@ class UpOptions:
         str | None,
         typer.Option(
             metavar="ADDRESS",
+            hidden=True,
             help="IP address of this machine at which --metrics-port is, for a Prometheus that is not on it: "
             "0.0.0.0 for all of them. Metrics and their token go unencrypted. Default: 127.0.0.1.",
         ),
@@ -81,6 +83,7 @@ class UpOptions:
         str | None,
         typer.Option(
             metavar="MODE",
+            hidden=True,
             help="What a job's CPU share means: weight (others get what it does not use), quota (a hard "
             "limit) or off. Default: previous value, else weight.",
         ),
@@ -122,6 +125,7 @@ class UpOptions:
         str | None,
         typer.Option(
             metavar="ADDRESS",
+            hidden=True,
             help="IP address of this machine at which workers of other nodes reach its own. Default: "
             "previous value, else the address of --listen if that is one IP address; '': the default.",
         ),
@@ -143,7 +147,10 @@ class UpOptions:
             "none; '': none.",
         ),
     ] = None
-    engine: Annotated[str | None, typer.Option(metavar="ENGINE", help=about_engines())] = None
+    engine: Annotated[
+        str | None,
+        typer.Option(metavar="ENGINE", is_eager=True, callback=show_options_of_engine, help=about_engines()),
+    ] = None
     set_: Annotated[
         list[str] | None,
         typer.Option(
