@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# What runs the demo, and what tests and measures besides: Ray, browsers, linters, the compiler of loops.
+# What runs the demo, and what tests and measures besides: the papers, Ray, browsers, linters, the compiler of loops.
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 # Inner loops as machine code, built anew when a file with such a loop has changed.
@@ -203,8 +203,8 @@ repro-hpo: $(DEV) $(LOOPS)
 	$(BIN)/swell repro hpo --data $(DATA) --docs docs $(OPTIONS)
 
 clean:
-	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests benchmarks docs -path '*/__pycache__/*.nb[ic]' -delete
+	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info papers/build papers/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src papers tests benchmarks docs -path '*/__pycache__/*.nb[ic]' -delete
 
 # The stamp is taken away before anything is installed and comes back last: without it whatever lies in .venv
 # is the rest of an interrupted run and is thrown away. torch comes first and by its exact version, because
@@ -219,11 +219,11 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --no-compile -c constraints.txt -e '.[demo]'
 	touch $@
 
-$(DEV): $(STAMP)
+$(DEV): $(STAMP) papers/pyproject.toml
 	rm -f $@
-	$(BIN)/python -m pip install -c constraints.txt -e '.[demo,dev]'
+	$(BIN)/python -m pip install -c constraints.txt -e '.[demo,dev]' -e papers
 	touch $@
 
 # Where it fails (no C compiler), Swell runs without, only slower with hundreds of jobs: the cause is told.
-$(LOOPS): $(shell grep -rlE '^from swell.compiled import' src/swell --include=*.py) $(wildcard src/swell/loops/*.*) | $(DEV)
+$(LOOPS): $(shell grep -rlE '^from swell.compiled import' src/swell papers/src --include=*.py) $(wildcard src/swell/loops/*.*) | $(DEV)
 	-$(BIN)/python -m swell.loops

@@ -48,7 +48,9 @@ def _commit() -> str:
     if git is None or not (ROOT / ".git").exists():
         return "unknown"
     commit = _output(git, "rev-parse", "--short", "HEAD")
-    return commit + ("+" if _output(git, "status", "--porcelain", "--", "src", "benchmarks") else "")
+    return commit + (
+        "+" if _output(git, "status", "--porcelain", "--", "src", "papers", "benchmarks") else ""
+    )
 
 
 def _output(*command: str) -> str:

@@ -24,11 +24,6 @@ from benchmarks.conditions import conditions, describe, write_json
 from swell.model.lengths import span
 from swell.model.node import Node
 from swell.policies.registry import POLICIES
-from swell.repro.findings import Cell, Column, Table
-from swell.repro.margin_cells import LOGS
-from swell.repro.promise_cells import file_name, inputs_of, recall, remember
-from swell.repro.promise_inputs import DAY_S, PromiseInput
-from swell.repro.tables import markdown
 from swell.scheduler import new_core
 from swell.settings import Settings, make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
@@ -36,6 +31,11 @@ from swell.sim.faults import node_failures
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, simulate
+from swell_papers.findings import Cell, Column, Table
+from swell_papers.margin_cells import LOGS
+from swell_papers.promise_cells import file_name, inputs_of, recall, remember
+from swell_papers.promise_inputs import DAY_S, PromiseInput
+from swell_papers.tables import markdown
 
 OURS, PER_RACK = "elasticflow", 8
 INPUTS = {log.name: log for log in LOGS}

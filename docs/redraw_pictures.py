@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from swell.repro.findings_store import CHARTS, read_charts
-from swell.repro.pictures import draw
+from swell_papers.findings_store import CHARTS, read_charts
+from swell_papers.pictures import draw
 
 IMAGES = Path(__file__).absolute().parent / "images"
 

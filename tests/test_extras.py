@@ -71,7 +71,6 @@ def test_a_command_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch
     [
         "metrics job --plot curves.png",
         "simulate log.csv --cluster 1x8 --plot pictures",
-        "repro hu",
         "demo",
     ],
 )

@@ -6,7 +6,7 @@ import grimp
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
-    graph = grimp.build_graph("swell")
+    graph = grimp.build_graph("swell", "swell_papers")
     done: set[str] = set()
     path: list[str] = []
 

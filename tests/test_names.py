@@ -1,6 +1,6 @@
 """Names and first lines of docstrings are for readers who do not know the subject yet.
 
-A class name stands once in the package: who searches for it finds one class.
+A class name stands once in Swell and its papers: who searches for it finds one class.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import swell
+import swell_papers
 
-SOURCES = Path(swell.__file__).parent
+SOURCES = (Path(swell.__file__).parent, Path(swell_papers.__file__).parent)
 #: A first line that opens with one of these says something of a thing that it does not name.
 BARE = re.compile(r"(Of|For|As|With|In|On|At|By|To|From|And|But|Or)\b")
 
 
 def parsed() -> Iterator[tuple[str, ast.Module]]:
-    for file in sorted(SOURCES.rglob("*.py")):
-        yield str(file.relative_to(SOURCES)), ast.parse(file.read_text())
+    for folder in SOURCES:
+        for file in sorted(folder.rglob("*.py")):
+            yield str(file.relative_to(folder.parent)), ast.parse(file.read_text())
 
 
 def test_a_class_name_stands_once() -> None:

@@ -14,11 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from swell.policies.registry import POLICIES, parameters_of
-from swell.repro import bftrainer, elasticflow, flowcon, hu, saxena
 from swell.settings import Settings
+from swell_papers import bftrainer, elasticflow, flowcon, hu, saxena
 
 ROOT = Path(__file__).parents[1]
-PLACE = re.compile(r"`((?:src|tests)/[\w/]+\.py):([\w.]+)`")
+PLACE = re.compile(r"`((?:src|papers/src|tests)/[\w/]+\.py):([\w.]+)`")
 TEXT = (ROOT / "docs/papers.md").read_text()
 COMMAND = re.compile(r"`([^`]+)`")
 TARGETS = re.compile(r"^([\w-]+):", re.MULTILINE)
@@ -75,14 +75,14 @@ def names_in(path: Path) -> frozenset[str]:
 
 def check_places(code: str, test: str) -> None:
     """Each cell names a place of its folder, and each such place is there."""
-    for cell, folder in ((code, "src/"), (test, "tests/")):
+    for cell, folders in ((code, ("src/", "papers/src/")), (test, ("tests/",))):
         places = PLACE.findall(cell)
-        assert places, f"names nothing in {folder}: {cell}"
+        assert places, f"names nothing in {folders}: {cell}"
         for file, name in places:
-            assert file.startswith(folder)
+            assert file.startswith(folders)
             assert (ROOT / file).is_file(), f"{file} does not exist"
             assert name in names_in(ROOT / file), f"{file} has no {name}"
-        assert folder == "src/" or all(name.split(".")[-1].startswith("test_") for _, name in places)
+        assert "src/" in folders or all(name.split(".")[-1].startswith("test_") for _, name in places)
 
 
 @pytest.mark.parametrize("row", PAPER_ROWS, ids=lambda row: f"{row.section}: {row.part}"[:80])

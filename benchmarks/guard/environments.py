@@ -36,7 +36,7 @@ def git(*words: str, folder: Path = ROOT) -> str:
 
 def of_this_tree() -> Environment:
     """The code as it lies here. A commit with changes that are not committed has a `+`."""
-    commit = git("rev-parse", "--short=8", "HEAD") + "+" * bool(git("status", "--porcelain", "src"))
+    commit = git("rev-parse", "--short=8", "HEAD") + "+" * bool(git("status", "--porcelain", "src", "papers"))
     return _with_python(Environment(commit, ROOT, FOLDER / "here"))
 
 
@@ -62,12 +62,13 @@ def _with_python(environment: Environment) -> Environment:
     if shares:
         packages = [path for path in sys.path if path.endswith("-packages")]
         site = next(folder.glob("lib/python*/site-packages"))
-        (site / "guard.pth").write_text("\n".join([str(tree / "src"), *packages]) + "\n")
+        (site / "guard.pth").write_text("\n".join([*sources_of(tree), *packages]) + "\n")
     else:
         torch = next(
             line for line in (tree / "constraints.txt").read_text().splitlines() if "torch==" in line
         )
-        for wanted in ([torch], ["-e", f"{tree}[demo]"]):
+        papers = ["-e", str(tree / "papers")] if has_papers(tree) else []
+        for wanted in ([torch], ["-e", f"{tree}[demo]", *papers]):
             install: list[str | Path] = [
                 environment.python,
                 "-m",
@@ -80,6 +81,16 @@ def _with_python(environment: Environment) -> Environment:
             ]
             subprocess.run(install, check=True, cwd=tree)
     return environment
+
+
+def has_papers(tree: Path) -> bool:
+    """Whether the evaluations of papers are a distribution of their own there; at first they were not."""
+    return (tree / "papers" / "pyproject.toml").exists()
+
+
+def sources_of(tree: Path) -> list[str]:
+    """The folders of a tree whose packages are imported."""
+    return [str(tree / "src"), *([str(tree / "papers" / "src")] if has_papers(tree) else [])]
 
 
 def differing(constraints: str, project: str) -> list[str]:

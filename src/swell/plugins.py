@@ -39,19 +39,34 @@ class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
     A class that cannot be used is left out, so that it keeps no other from being used: `broken` says why.
     """
 
-    def __init__(self, kind: type[RegisteredT], group: str, own: Iterable[type[RegisteredT]]) -> None:
-        """Args: `group`: of entry points. Raises TypeError: see `declared`."""
+    def __init__(
+        self,
+        kind: type[RegisteredT],
+        group: str,
+        own: Iterable[type[RegisteredT]],
+        elsewhere: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """The registry of one kind.
+
+        Args:
+            group: of entry points.
+            elsewhere: packages to install, by the names that they have classes of.
+
+        Raises:
+            TypeError: see `declared`.
+        """
         self._kind, self._group = kind, group
         self.noun = _noun(kind)
         self.own = {one.name: declared(one) for one in own}
+        self._elsewhere = elsewhere
         self.broken: dict[str, str] = {}  #: why, with what to do, by name
         self.packages: dict[str, str] = {}  #: name and version, by name of what is not Swell's own
 
     @cached_property
     def _others(self) -> dict[str, type[RegisteredT]]:
         others: dict[str, type[RegisteredT]] = {}
-        for point in _entry_points(self._group):
-            package = f"{point.dist.name} {point.dist.version}" if point.dist else "of unknown name"
+        for point in entry_points_of(self._group):
+            package = package_of(point)
             try:
                 if point.name in self.own or point.name in others:
                     owner = f"package {self.packages[point.name]}" if point.name in others else "Swell"
@@ -68,10 +83,7 @@ class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
         self._break(name, self.packages.pop(name), why)
 
     def _break(self, name: str, package: str, why: str) -> None:
-        self.broken[name] = (
-            f"{self.noun} {name!r} of package {package} cannot be used ({why}); repair or update that "
-            f"package, or remove it with `pip uninstall {package.split()[0]}`"
-        )
+        self.broken[name] = f"{self.noun} {name!r} {repair(package, why)}"
 
     def _usable(self, point: EntryPoint) -> type[RegisteredT]:
         """Raises whatever is wrong with it."""
@@ -93,13 +105,20 @@ class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
 
     def why_not(self, name: str) -> str:
         """Why there is none of that name, with what to do."""
+        if name in self._elsewhere and name not in self.broken:
+            return how_to_install(f"{self.noun} {name!r}", self._elsewhere[name])
         others = f"choose one of {', '.join(sorted(self))}"
         rule = did_you_mean(name, self) or others
         return self.broken.get(name, f"there is no {self.noun} {name!r}; {rule}")
 
 
-def _entry_points(group: str) -> Iterable[EntryPoint]:
-    """Those of installed packages. What finds them is imported where there are some: it takes 60 ms."""
+def how_to_install(what: str, package: str) -> str:
+    """What to do where something is asked for that another package has."""
+    return f"{what} is in package {package}: `{sys.executable} -m pip install {package}`"
+
+
+def entry_points_of(group: str) -> Iterable[EntryPoint]:
+    """What installed packages register. What finds them is imported where there are some: it takes 60 ms."""
     files = (
         file
         for folder in sys.path
@@ -111,6 +130,19 @@ def _entry_points(group: str) -> Iterable[EntryPoint]:
     from importlib.metadata import entry_points
 
     return entry_points(group=group)
+
+
+def package_of(point: EntryPoint) -> str:
+    """Name and version of the package that registers this."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else "of unknown name"
+
+
+def repair(package: str, why: str) -> str:
+    """Why something of a package cannot be used, and what to do."""
+    return (
+        f"of package {package} cannot be used ({why}); repair or update that "
+        f"package, or remove it with `pip uninstall {package.split()[0]}`"
+    )
 
 
 def _names(file: Path, group: str) -> bool:

@@ -27,6 +27,26 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 ENGINE_GUIDE = ROOT / "docs/how-to/add-an-engine.md"
 TRACE = "submit_s,id,num_devices,duration_s,deadline_s\n0,one,1,600,9000\n60,two,2,300,9000\n"
+#: A group of commands, as `my_policies` adds it to `swell`.
+COMMAND = """
+import typer
+
+from swell.policies.registry import POLICIES
+
+app = typer.Typer()
+
+
+@app.callback()
+def begin():
+    "What this site has added."
+
+
+@app.command()
+def packages(names: list[str]):
+    "Print the package of each policy."
+    for name in names:
+        print(name, POLICIES[name].__module__.partition(".")[0])
+"""
 #: More than a command takes on a busy machine.
 LIMIT_S = 100.0
 
@@ -73,8 +93,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         [swell.policies]
         shortest_first = my_policies.plain:ShortestFirst
         periodic_shares = my_policies.periodic:PeriodicShares
+        [swell.commands]
+        mine = my_policies.command:app
     """
-    made.install("my_policies", points, plain=plain, periodic=periodic)
+    made.install("my_policies", points, plain=plain, periodic=periodic, command=COMMAND)
     guide = ENGINE_GUIDE.read_text()
     points = re.findall(r"```toml\n.*?(machines = .*?)\n *```", guide, flags=re.DOTALL)[0].replace('"', "")
     engine, door = re.findall(r"```python\n(.*?)```", guide, flags=re.DOTALL)
@@ -89,6 +111,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         doorless = broken.greedy:Doorless
         failing = broken.greedy:Failing
         absent = broken.absent:Absent
+        [swell.commands]
+        pictures = broken.absent:app
+        up = broken.absent:app
     """
     nameless = "from swell.policies.policy import Policy\nclass Nameless(Policy): pass\n"
     greedy = """
@@ -123,6 +148,26 @@ def test_a_policy_of_another_package_is_simulated_with_its_parameters(site: Site
     told = json.loads(site.ok(*words, "--set", "periodic_shares.most_workers=1", "--json", "-"))
     assert [result["policy"] for result in told] == ["shortest_first", "periodic_shares", "fifo"]
     assert told[1]["truth"]["settings"]["periodic_shares.most_workers"] == 1
+
+
+def test_a_policy_and_a_command_stand_beside_those_of_swell_and_its_papers(site: Site) -> None:
+    told = site.ok("mine", "packages", "fifo", "tiresias", "shortest_first")
+    assert told.splitlines() == ["fifo swell", "tiresias swell_papers", "shortest_first my_policies"]
+    words = ("simulate", "log.csv", "--cluster", "1x2", "--policy", "shortest_first,tiresias,fifo")
+    told = json.loads(site.ok(*words, "--json", "-"))
+    assert [result["policy"] for result in told] == ["shortest_first", "tiresias", "fifo"]
+    shown = [line.split()[:3] for line in site.ok("--help").splitlines() if line.startswith("  ")]
+    assert ["mine", "What", "this"] in shown and ["repro", "Run", "a"] in shown
+    assert "Start the platform" in site.ok("up", "--help")
+
+
+def test_a_command_that_cannot_be_used_says_why_in_one_line(site: Site) -> None:
+    done = site.run("pictures", "--of", "log.csv")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done
+    assert (
+        "command 'pictures' of package broken 1.0 cannot be used (ModuleNotFoundError: No module named "
+        "'broken.absent'); repair or update" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(

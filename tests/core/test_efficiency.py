@@ -15,11 +15,11 @@ from tests.throughput.test_open_batches import CACHED, MOST, OWN, SIZES, believe
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy
-from swell.policies.pollux import Pollux
 from swell.policies.registry import InvalidParameter, new_policy
 from swell.policies.saxena import Saxena
 from swell.throughput.batch_table import efficiency, worth
 from swell.throughput.belief import FittedBelief
+from swell_papers.policies.pollux import Pollux
 
 #: No batch is faster on one worker, larger ones are on several.
 SCALING = {4: 0.02, 64: 0.32, 512: 2.56}

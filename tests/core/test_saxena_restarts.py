@@ -11,7 +11,7 @@ from tests.core.head import FATES, Head
 from tests.examples import Shown, share_of_examples
 
 from swell.policies.saxena import Saxena
-from swell.policies.saxena_aware import SaxenaAware
+from swell_papers.policies.saxena_aware import SaxenaAware
 
 SHOWN = Shown(*FATES, "trial", "gang")
 

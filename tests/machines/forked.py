@@ -11,7 +11,7 @@ from typing import Any
 from tests.machines.namespaces import Machine
 from tests.train.fake_agent import FORKING
 
-from swell.repro.machines.entry import join_namespaces
+from swell_papers.machines.entry import join_namespaces
 
 PATIENCE_S = 60.0
 

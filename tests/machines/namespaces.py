@@ -1,4 +1,4 @@
-"""The machines of `swell.repro.machines`, with what tests and benchmarks do to them."""
+"""The machines of `swell_papers.machines`, with what tests and benchmarks do to them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import time
 from functools import cache
 from pathlib import Path
 
-from swell.repro.machines import network
-from swell.repro.machines.first_process import WITHIN_S, NamespacesMissing, entry
-from swell.repro.machines.network import HOME, INTERFACE, STATE, NamespacedMachine
+from swell_papers.machines import network
+from swell_papers.machines.first_process import WITHIN_S, NamespacesMissing, entry
+from swell_papers.machines.network import HOME, INTERFACE, STATE, NamespacedMachine
 
 __all__ = ["HOME", "INTERFACE", "STATE", "Machine", "NamespacesMissing", "Network", "why_not"]
 

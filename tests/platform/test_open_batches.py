@@ -14,7 +14,7 @@ import pytest
 from tests.platform.program import DEVICES, PATIENCE_S, SCRIPTS, Program, eventually, job_id, kill
 
 from swell.model.view import JobView
-from swell.policies.pollux import INTERVAL_S
+from swell_papers.policies.pollux import INTERVAL_S
 
 EPOCHS = 30  #: of jobs of the long test
 ENDLESS = 600  #: epochs of a job that ends when it is told to

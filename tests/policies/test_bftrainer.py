@@ -16,8 +16,8 @@ from swell.arrays import IntArray
 from swell.model.snapshot import NodeEnds, Snapshot
 from swell.policies import bftrainer
 from swell.policies.bftrainer import LEAST_FORWARD_S, BFTrainer, CorrectedBFTrainer
-from swell.policies.bftrainer_equal_share import BFTrainerEqualShare
 from swell.solvers.knapsack import best_options
+from swell_papers.policies.bftrainer_equal_share import BFTrainerEqualShare
 
 SIZES = range(1, 65)
 LINEAR = {size: float(size) for size in range(1, 9)}

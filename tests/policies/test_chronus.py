@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.policies.fluid import follow
 from tests.policies.snapshots import NOW_S, best_effort, promised, snapshot, strict
 
-from swell.policies.chronus import LEASE_S, Chronus
+from swell_papers.policies.chronus import LEASE_S, Chronus
 
 ONE = {1: 1.0}
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}

@@ -25,15 +25,15 @@ from tests.policies.snapshots import (
 from swell import compiled
 from swell.arrays import IntArray
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies import edf_elastic
-from swell.policies.chronus import Chronus
-from swell.policies.edf import Edf, EdfLargest
-from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
-from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
 from swell.solvers.filling import FreeProfile
 from swell.solvers.profile.plans import Plans, Takers
+from swell_papers.policies import edf_elastic
+from swell_papers.policies.chronus import Chronus
+from swell_papers.policies.edf import Edf, EdfLargest
+from swell_papers.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
+from swell_papers.policies.edf_elastic import EdfElastic
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 CONCAVE = {1: 1.0, 2: 1.5, 4: 2.0}

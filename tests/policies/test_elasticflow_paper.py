@@ -12,7 +12,7 @@ from tests.examples import share_of_examples
 from tests.policies.snapshots import Job, best_effort, in_fine_steps, promised, snapshot, strict
 
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.elasticflow_paper import ElasticFlowPaper
+from swell_papers.policies.elasticflow_paper import ElasticFlowPaper
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 FIGURE_4 = {1: 1.0, 2: 1.5, 4: 2.0}

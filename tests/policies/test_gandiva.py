@@ -6,7 +6,7 @@ import numpy as np
 from tests.policies.fluid import follow
 from tests.policies.snapshots import NOW_S, best_effort, snapshot
 
-from swell.policies.gandiva import SLICE_S, Gandiva
+from swell_papers.policies.gandiva import SLICE_S, Gandiva
 
 ONE = {1: 1.0}
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}

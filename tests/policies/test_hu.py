@@ -14,8 +14,8 @@ from tests.solvers.horizons import SIZES, speed
 
 from swell.model.snapshot import Snapshot
 from swell.policies.hu import Hu, HuAware, HuEnd
-from swell.policies.hu_greedy import HuGreedy
-from swell.policies.unaware import without_costs
+from swell_papers.policies.hu_greedy import HuGreedy
+from swell_papers.policies.unaware import without_costs
 
 #: Steps of a second on one worker: sizes are 1 to 16 (Figure 6).
 CURVE = dict(zip(SIZES.tolist(), speed(SIZES).tolist(), strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.policies.asked import Asked
 from tests.policies.test_hu import job
 
-from swell.policies.hu_greedy import HuGreedy
+from swell_papers.policies.hu_greedy import HuGreedy
 
 PERIOD_S = 300.0
 

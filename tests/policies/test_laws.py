@@ -19,12 +19,12 @@ from swell.model.options import NO_OPTION
 from swell.model.plan import Allocation
 from swell.model.snapshot import STRICT, Snapshot, plain_memory
 from swell.plugins import declared
-from swell.policies.edf_elastic import EdfElastic
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.elasticflow_paper import ElasticFlowPaper
 from swell.policies.policy import Period, Policy
 from swell.policies.registry import POLICIES, UnknownPolicy, new_policy
 from swell.solvers.profile.plans import MOMENT_S
+from swell_papers.policies.edf_elastic import EdfElastic
+from swell_papers.policies.elasticflow_paper import ElasticFlowPaper
 
 every_policy = pytest.mark.parametrize(
     "policy",

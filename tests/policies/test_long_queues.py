@@ -13,9 +13,9 @@ from tests.policies.snapshots import snapshots
 from swell import compiled
 from swell.arrays import IntArray
 from swell.model.snapshot import Snapshot
-from swell.policies.bftrainer_equal_share import BFTrainerEqualShare
 from swell.policies.equal_share import EqualShare
 from swell.policies.levels import useful_levels
+from swell_papers.policies.bftrainer_equal_share import BFTrainerEqualShare
 
 
 def plain_division(view: Snapshot, spread_remainder: int) -> list[int]:

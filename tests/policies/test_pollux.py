@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.policies.snapshots import NOW_S, Job, best_effort, snapshot
 
-from swell.policies.pollux import EXPLORATION, INTERVAL_S, MOST_INTERVALS, NO_SPEEDUP, Pollux
+from swell_papers.policies.pollux import EXPLORATION, INTERVAL_S, MOST_INTERVALS, NO_SPEEDUP, Pollux
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 FLAT = {1: 1.0, 2: 1.1, 4: 1.2, 8: 1.3}

@@ -27,7 +27,6 @@ from tests.solvers.plain_plans import check_sound, steps_of_plan
 from tests.solvers.takers import Taker
 
 from swell.model.snapshot import STRICT, Snapshot
-from swell.policies.edf_admission import EdfAdmission
 from swell.policies.elasticflow.admission import admit
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.elasticflow.promises import NO_LEVEL, PromisePlanner, Promises, takers_of
@@ -35,6 +34,7 @@ from swell.policies.elasticflow.standing import remembered, to_remember
 from swell.policies.levels import useful_levels
 from swell.solvers.filling import no_plans
 from swell.solvers.profile.plans import BROKEN, JUST, MARGIN
+from swell_papers.policies.edf_admission import EdfAdmission
 
 
 @dataclass(frozen=True)

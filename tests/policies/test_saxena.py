@@ -17,8 +17,8 @@ from swell.core.policy_state import PolicyState
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.saxena import Saxena, caveat, scaling_factors
-from swell.policies.saxena_aware import SaxenaAware
 from swell.solvers.knapsack import Best
+from swell_papers.policies.saxena_aware import SaxenaAware
 
 #: Workers -> steps/s. With two workers slower than with one: Table II at 8 samples for each.
 LINEAR = {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 8: 8.0}

@@ -6,7 +6,7 @@ from tests.policies.fluid import follow
 from tests.policies.snapshots import best_effort, snapshot
 
 from swell.policies.requested import requested_levels
-from swell.policies.srtf import Srtf
+from swell_papers.policies.srtf import Srtf
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 

@@ -7,7 +7,7 @@ from tests.policies.fluid import follow
 from tests.policies.snapshots import NOW_S, best_effort, snapshot
 
 from swell.policies.requested import requested_levels
-from swell.policies.themis import LEASE_S, Themis, finish_time_fairness
+from swell_papers.policies.themis import LEASE_S, Themis, finish_time_fairness
 
 ONE = {1: 1.0}
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}

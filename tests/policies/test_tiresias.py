@@ -6,7 +6,7 @@ import numpy as np
 from tests.policies.fluid import follow
 from tests.policies.snapshots import NOW_S, best_effort, snapshot
 
-from swell.policies.tiresias import PROMOTE_KNOB, THRESHOLDS_DEVICE_S, Tiresias, TiresiasPollux
+from swell_papers.policies.tiresias import PROMOTE_KNOB, THRESHOLDS_DEVICE_S, Tiresias, TiresiasPollux
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 

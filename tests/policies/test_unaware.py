@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from tests.policies.snapshots import snapshot, strict
 
-from swell.policies.edf_elastic import EdfElastic
-from swell.policies.unaware import EdfElasticUnaware, without_costs
+from swell_papers.policies.edf_elastic import EdfElastic
+from swell_papers.policies.unaware import EdfElasticUnaware, without_costs
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 

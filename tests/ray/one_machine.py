@@ -25,7 +25,7 @@ from tests.ray.cluster import ENVIRON, PORT, STORE_BYTES, RayFailed
 
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.ray.engine import RayEngine
-from swell.repro.machines.entry import FLAGS
+from swell_papers.machines.entry import FLAGS
 
 TRIES = 3
 #: What `ray start` prints when it has.

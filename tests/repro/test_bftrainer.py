@@ -13,12 +13,13 @@ import pytest
 from tests.repro.test_bftrainer_replay import pool_of, run, trainer
 
 from swell.model.errors import InvalidInput
-from swell.repro import bftrainer_checkpoints, bftrainer_checks, bftrainer_pools, findings_store
-from swell.repro.bftrainer import PAPER
-from swell.repro.bftrainer_checks import NEAR_SHARE, REPLAYED_IMAGES, REPLAYED_LOST, replayed
-from swell.repro.bftrainer_diverse import TABLE_3, TABLE_4, mean_hours, unoccupied_share
-from swell.repro.bftrainer_hpo import preempted_share
-from swell.repro.bftrainer_inputs import (
+from swell.sim.pool import HOUR_S
+from swell_papers import bftrainer_checkpoints, bftrainer_checks, bftrainer_pools, findings_store
+from swell_papers.bftrainer import PAPER
+from swell_papers.bftrainer_checks import NEAR_SHARE, REPLAYED_IMAGES, REPLAYED_LOST, replayed
+from swell_papers.bftrainer_diverse import TABLE_3, TABLE_4, mean_hours, unoccupied_share
+from swell_papers.bftrainer_hpo import preempted_share
+from swell_papers.bftrainer_inputs import (
     DIVERSE,
     FEW_HPO,
     HPO,
@@ -28,8 +29,8 @@ from swell.repro.bftrainer_inputs import (
     THROUGHPUT,
     read_trainers,
 )
-from swell.repro.bftrainer_replay import PRINTED, REPLAYER, STRICT
-from swell.repro.bftrainer_runs import (
+from swell_papers.bftrainer_replay import PRINTED, REPLAYER, STRICT
+from swell_papers.bftrainer_runs import (
     FROM_S,
     HEURISTIC,
     OPTIMISER,
@@ -40,9 +41,8 @@ from swell.repro.bftrainer_runs import (
     static_per_s,
     windows,
 )
-from swell.repro.experiment import Context, Experiment
-from swell.repro.findings import Findings
-from swell.sim.pool import HOUR_S
+from swell_papers.experiment import Context, Experiment
+from swell_papers.findings import Findings
 
 PUBLIC = Path(__file__).parents[2] / "../shared/data"
 #: Of the log that is made up: a little longer than the twelve hours over which Figure 11 adds up.

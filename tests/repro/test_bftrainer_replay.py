@@ -12,12 +12,12 @@ from tests.examples import fewer_if_quick
 from tests.sim.test_pool import changed_after, idle_intervals, moments
 
 from swell.policies.bftrainer import BFTrainer
-from swell.policies.bftrainer_equal_share import BFTrainerEqualShare
 from swell.policies.policy import Policy
-from swell.repro.bftrainer_inputs import Trainer
-from swell.repro.bftrainer_replay import PRINTED, REPLAYER, STRICT, Accounting, Replayed, replay
-from swell.repro.bftrainer_simulated import simulated
 from swell.sim.pool import IdleInterval, Pool
+from swell_papers.bftrainer_inputs import Trainer
+from swell_papers.bftrainer_replay import PRINTED, REPLAYER, STRICT, Accounting, Replayed, replay
+from swell_papers.bftrainer_simulated import simulated
+from swell_papers.policies.bftrainer_equal_share import BFTrainerEqualShare
 
 UP_S, DOWN_S = 18.0, 12.0
 

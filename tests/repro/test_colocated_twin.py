@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
-from swell.repro.colocated_run import ColocatedJobRecord, ColocatedRun, Contender, LearningSample
-from swell.repro.colocated_speed import key_of, step_costs
-from swell.repro.colocated_twin import Twin, is_known, mean_errors, twins_of
-from swell.repro.flowcon_schedule import FIXED, ColocatedJob, Schedule, drawn
+from swell_papers.colocated_run import ColocatedJobRecord, ColocatedRun, Contender, LearningSample
+from swell_papers.colocated_speed import key_of, step_costs
+from swell_papers.colocated_twin import Twin, is_known, mean_errors, twins_of
+from swell_papers.flowcon_schedule import FIXED, ColocatedJob, Schedule, drawn
 
 #: Seconds of the fluid between two looks.
 TICK_S, REPORT_S = 0.01, 0.5

@@ -12,10 +12,15 @@ from msgspec import structs
 from tests.repro.test_hu import run_of
 
 from swell.model.job import JobClass, Phase
-from swell.repro import default_cores, default_mixed, default_papers, default_pollux, mixed_queue
-from swell.repro.bftrainer_simulated import SimulatedImages
-from swell.repro.default import PAPER
-from swell.repro.default_bars import (
+from swell.sim.checkpoint_cycle import WastedTime
+from swell.sim.outcome import JobOutcome
+from swell.sim.profiles.law import PowerLaw
+from swell.sim.traces.entry import Trace, TraceJob
+from swell.sim.traces.workload import WorkloadJob
+from swell_papers import default_cores, default_mixed, default_papers, default_pollux, mixed_queue
+from swell_papers.bftrainer_simulated import SimulatedImages
+from swell_papers.default import PAPER
+from swell_papers.default_bars import (
     HEADING,
     LEEWAY_SHARE,
     UNIFIED,
@@ -24,22 +29,17 @@ from swell.repro.default_bars import (
     best_label,
     summary,
 )
-from swell.repro.default_cores import SHARED_CORES
-from swell.repro.default_mixed import MIXED, MIXED_LABELS
-from swell.repro.default_papers import BORROWED, BY_SAMPLES, HU_JOBS, SAXENA_QUEUE
-from swell.repro.default_pollux import POLLUX, Completion
-from swell.repro.experiment import Context
-from swell.repro.findings import Findings
-from swell.repro.findings_store import write_page
-from swell.repro.hu_runs import Allocator, AllocatorRun, HuCase
-from swell.repro.mixed_queue import LOADS, QueueCounts, counted
-from swell.repro.saxena_cases import SaxenaCase, SaxenaLine, run_once
-from swell.repro.saxena_workload import Pattern
-from swell.sim.checkpoint_cycle import WastedTime
-from swell.sim.outcome import JobOutcome
-from swell.sim.profiles.law import PowerLaw
-from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.workload import WorkloadJob
+from swell_papers.default_cores import SHARED_CORES
+from swell_papers.default_mixed import MIXED, MIXED_LABELS
+from swell_papers.default_papers import BORROWED, BY_SAMPLES, HU_JOBS, SAXENA_QUEUE
+from swell_papers.default_pollux import POLLUX, Completion
+from swell_papers.experiment import Context
+from swell_papers.findings import Findings
+from swell_papers.findings_store import write_page
+from swell_papers.hu_runs import Allocator, AllocatorRun, HuCase
+from swell_papers.mixed_queue import LOADS, QueueCounts, counted
+from swell_papers.saxena_cases import SaxenaCase, SaxenaLine, run_once
+from swell_papers.saxena_workload import Pattern
 
 CONTEXT = Context(data=Path())
 NUMBERS = st.floats(min_value=0.01, max_value=1e6)

@@ -8,8 +8,8 @@ import pytest
 
 from swell.model.errors import InvalidInput
 from swell.policies.registry import POLICIES
-from swell.repro.elasticflow import PAPER, PRODUCTION
-from swell.repro.log_experiment import LogExperiment
+from swell_papers.elasticflow import PAPER, PRODUCTION
+from swell_papers.log_experiment import LogExperiment
 
 ON_LOGS = [experiment for experiment in PAPER.experiments if isinstance(experiment, LogExperiment)]
 

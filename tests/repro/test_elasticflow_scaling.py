@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from swell.model.errors import InvalidInput
-from swell.repro.elasticflow_scaling import PLACEMENTS, ScalingCurves
-from swell.repro.experiment import Context
-from swell.repro.findings import Table
+from swell_papers.elasticflow_scaling import PLACEMENTS, ScalingCurves
+from swell_papers.experiment import Context
+from swell_papers.findings import Table
 
 EXPERIMENT = ScalingCurves(
     name="2",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from swell.repro.elasticflow_summary import summary_of
-from swell.repro.findings import Cell, Column, Findings, Table
-from swell.repro.measures import MAKESPAN, SATISFACTION
+from swell_papers.elasticflow_summary import summary_of
+from swell_papers.findings import Cell, Column, Findings, Table
+from swell_papers.measures import MAKESPAN, SATISFACTION
 
 NAMES = ("case", "policy", "paper", "strict", "changed", "late")
 

@@ -19,15 +19,15 @@ from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
 from swell.model.node import Node
 from swell.model.view import JobView, Story
-from swell.repro import live_run as live_run_module
-from swell.repro.fidelity import BAR_SHARE, OPEN_BATCH, WORKLOAD, workload_of
-from swell.repro.fidelity_findings import findings_of
-from swell.repro.live_run import LiveJob, LiveRun, PlannedJob, Player
-from swell.repro.simulated_rerun import _line, measured_cost, simulate
 from swell.scheduler import new_core
 from swell.sim.change_cost import AsMeasured
 from swell.sim.event_log import EventLog
 from swell.sim.gangs import GangTimings
+from swell_papers import live_run as live_run_module
+from swell_papers.fidelity import BAR_SHARE, OPEN_BATCH, WORKLOAD, workload_of
+from swell_papers.fidelity_findings import findings_of
+from swell_papers.live_run import LiveJob, LiveRun, PlannedJob, Player
+from swell_papers.simulated_rerun import _line, measured_cost, simulate
 
 BEGUN_S = 1_800_000_000.0
 NODE = Node(name="node0", kind="paced@64", devices=tuple(f"node0/{place}" for place in range(4)))

@@ -8,11 +8,11 @@ import pytest
 from tests.repro import tiny
 
 from swell.model.errors import InvalidInput
-from swell.repro import findings_store
-from swell.repro.elasticflow import PAPER
-from swell.repro.experiment import Context, Paper
-from swell.repro.findings import Findings
-from swell.repro.pictures import draw
+from swell_papers import findings_store
+from swell_papers.elasticflow import PAPER
+from swell_papers.experiment import Context, Paper
+from swell_papers.findings import Findings
+from swell_papers.pictures import draw
 
 pytestmark = pytest.mark.slow
 

@@ -18,11 +18,11 @@ from tests.executors.container_engines import fake_docker
 
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
-from swell.repro import colocated_experiment
-from swell.repro.colocated_experiment import ColocatedExperiment
-from swell.repro.colocated_findings import findings_of
-from swell.repro.colocated_growth import NUM_SPANS, PROGRESS_AT, growth_over_time, training_progress
-from swell.repro.colocated_measures import (
+from swell_papers import colocated_experiment
+from swell_papers.colocated_experiment import ColocatedExperiment
+from swell_papers.colocated_findings import findings_of
+from swell_papers.colocated_growth import NUM_SPANS, PROGRESS_AT, growth_over_time, training_progress
+from swell_papers.colocated_measures import (
     USABLE_SHARE,
     are_losses_equal,
     learning_of,
@@ -30,8 +30,8 @@ from swell.repro.colocated_measures import (
     measures_of,
     time_of_steps,
 )
-from swell.repro.colocated_overlap import at_once_s, overlap_of_jobs
-from swell.repro.colocated_run import (
+from swell_papers.colocated_overlap import at_once_s, overlap_of_jobs
+from swell_papers.colocated_run import (
     REPORT_S,
     ColocatedJobRecord,
     ColocatedRun,
@@ -39,11 +39,11 @@ from swell.repro.colocated_run import (
     LearningSample,
     engine_with,
 )
-from swell.repro.experiment import Context, Up
-from swell.repro.findings import Part, Table
-from swell.repro.findings_store import read, write, write_page
-from swell.repro.flowcon import PAPER
-from swell.repro.flowcon_schedule import (
+from swell_papers.experiment import Context, Up
+from swell_papers.findings import Part, Table
+from swell_papers.findings_store import read, write, write_page
+from swell_papers.flowcon import PAPER
+from swell_papers.flowcon_schedule import (
     FIXED,
     MODELS,
     RANDOM_SCALE,

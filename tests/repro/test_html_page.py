@@ -11,11 +11,11 @@ import pytest
 from playwright.sync_api import Browser
 from tests.repro import tiny
 
-from swell.repro.elasticflow import PAPER
-from swell.repro.experiment import Context, Paper
-from swell.repro.findings import Findings
-from swell.repro.html_page import write_paper
-from swell.repro.tables import cells
+from swell_papers.elasticflow import PAPER
+from swell_papers.experiment import Context, Paper
+from swell_papers.findings import Findings
+from swell_papers.html_page import write_paper
+from swell_papers.tables import cells
 
 pytestmark = pytest.mark.slow
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swell.repro import hu_experiment
-from swell.repro.experiment import Context
-from swell.repro.findings import Findings
-from swell.repro.findings_store import write_page
-from swell.repro.hu import FIGURE_9, FIGURE_11, FIGURE_16, PAPER
-from swell.repro.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
-from swell.repro.intervals import Interval
+from swell_papers import hu_experiment
+from swell_papers.experiment import Context
+from swell_papers.findings import Findings
+from swell_papers.findings_store import write_page
+from swell_papers.hu import FIGURE_9, FIGURE_11, FIGURE_16, PAPER
+from swell_papers.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
+from swell_papers.intervals import Interval
 
 CONTEXT = Context(data=Path())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from swell.repro.hu_workload import Assumed, Disturbed, workload
+from swell_papers.hu_workload import Assumed, Disturbed, workload
 
 
 @pytest.mark.parametrize("seed", [0, 1])

@@ -12,9 +12,9 @@ from tests.store.views import job_view
 from swell.api.job_file import load
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
-from swell.repro.experiment import Context
-from swell.repro.live_search import NUM_EPOCHS, NUM_TRIALS, SEARCH, LiveSearch, found_by
-from swell.repro.reclaim_record import NodeSeen, Reclaimed, SearchEnded, SearchRun
+from swell_papers.experiment import Context
+from swell_papers.live_search import NUM_EPOCHS, NUM_TRIALS, SEARCH, LiveSearch, found_by
+from swell_papers.reclaim_record import NodeSeen, Reclaimed, SearchEnded, SearchRun
 
 
 def trial(number: int, code: str, **fields: object) -> object:

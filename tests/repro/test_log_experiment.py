@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.repro import tiny
 
-from swell.repro.experiment import Context
-from swell.repro.findings import Cell, Findings, Table
-from swell.repro.log_experiment import LogExperiment, efficiency_per_hour
-from swell.repro.measures import HOUR_S
 from swell.sim.outcome import SimOutcome, Usage
+from swell_papers.experiment import Context
+from swell_papers.findings import Cell, Findings, Table
+from swell_papers.log_experiment import LogExperiment, efficiency_per_hour
+from swell_papers.measures import HOUR_S
 
 
 @pytest.fixture

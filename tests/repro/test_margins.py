@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.repro import tiny
 
 from swell.cli import main
-from swell.repro import margin_cells, program_digest
-from swell.repro.margin_cells import (
+from swell_papers import margin_cells, program_digest
+from swell_papers.margin_cells import (
     FIXED_MARGINS,
     LOGS,
     QUANTILES,
@@ -21,7 +21,7 @@ from swell.repro.margin_cells import (
     MarginCells,
     MarginOutcome,
 )
-from swell.repro.margins import MarginRuns, findings_of, pooled
+from swell_papers.margins import MarginRuns, findings_of, pooled
 
 
 def outcome(met: int = 90, promised: int = 100, broken: int = 0) -> MarginOutcome:

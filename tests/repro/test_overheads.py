@@ -8,9 +8,9 @@ import pytest
 
 from swell.model.resize import Resize, Verdict
 from swell.model.view import ClusterView, JobView, NodeView, Story
-from swell.repro.experiment import Context
-from swell.repro.findings import Findings
-from swell.repro.overheads import Overheads, read_records
+from swell_papers.experiment import Context
+from swell_papers.findings import Findings
+from swell_papers.overheads import Overheads, read_records
 
 EXPERIMENT = Overheads(
     name="12",

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from tests.examples import fewer_if_quick
 
-from swell.repro.findings import Chart, Panel, Series
-from swell.repro.line_names import spread
-from swell.repro.pictures import TWO_PANELS_WIDTH, Y_LABEL_LETTERS, figure_of
+from swell_papers.findings import Chart, Panel, Series
+from swell_papers.line_names import spread
+from swell_papers.pictures import TWO_PANELS_WIDTH, Y_LABEL_LETTERS, figure_of
 
 Kind = Literal["bars", "lines", "steps"]
 

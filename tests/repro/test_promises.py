@@ -12,14 +12,14 @@ from swell.cli import main
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 from swell.policies.registry import POLICIES
-from swell.repro import program_digest, promise_cells, promises
-from swell.repro.promise_cells import Cell, CellOutcome, Cells
-from swell.repro.promise_findings import findings_of, scores_of
-from swell.repro.promise_inputs import INPUTS, first_from, rate_per_s
-from swell.repro.promises import COMPARED, OURS, CellRuns, Compared, cells_of, chosen_inputs
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.generate import Demand, generate
+from swell_papers import program_digest, promise_cells, promises
+from swell_papers.promise_cells import Cell, CellOutcome, Cells
+from swell_papers.promise_findings import findings_of, scores_of
+from swell_papers.promise_inputs import INPUTS, first_from, rate_per_s
+from swell_papers.promises import COMPARED, OURS, CellRuns, Compared, cells_of, chosen_inputs
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from tests.repro import tiny
 
 from swell.model.errors import InvalidInput
-from swell.repro.published import in_time, read_run
+from swell_papers.published import in_time, read_run
 
 ALL = frozenset({"easy", "hopeless", "late"})
 

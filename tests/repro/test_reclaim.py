@@ -18,21 +18,21 @@ from swell.api.submission import parse
 from swell.model.event import NodeJoined, Opened
 from swell.model.job import Profile
 from swell.model.node import Node
-from swell.repro import reclaimer
-from swell.repro.experiment import Context
-from swell.repro.lent_intervals import LentInterval, Window, compressed, drawn
-from swell.repro.lent_run import POLICY, SETTINGS, WINDOW
-from swell.repro.live_run import LiveJob, LiveRun, PlannedJob
-from swell.repro.reclaim import WORKLOAD, ReclaimExperiment
-from swell.repro.reclaim_findings import findings_of
-from swell.repro.reclaim_record import NodeSeen, PlayEnded, Reclaimed, ReclaimRun
-from swell.repro.reclaim_twin import NodeDelays, compare, measured_delays, node_changes
-from swell.repro.simulated_rerun import simulate
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
 from swell.sim.pool import IdleInterval, Pool
+from swell_papers import reclaimer
+from swell_papers.experiment import Context
+from swell_papers.lent_intervals import LentInterval, Window, compressed, drawn
+from swell_papers.lent_run import POLICY, SETTINGS, WINDOW
+from swell_papers.live_run import LiveJob, LiveRun, PlannedJob
+from swell_papers.reclaim import WORKLOAD, ReclaimExperiment
+from swell_papers.reclaim_findings import findings_of
+from swell_papers.reclaim_record import NodeSeen, PlayEnded, Reclaimed, ReclaimRun
+from swell_papers.reclaim_twin import NodeDelays, compare, measured_delays, node_changes
+from swell_papers.simulated_rerun import simulate
 
 BEGUN_S = 1_800_000_000.0
 KIND = "paced@64"

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.errors import InvalidInput
-from swell.repro.experiment import Context
-from swell.repro.findings import Findings
-from swell.repro.findings_store import write_page
-from swell.repro.saxena import PAPER, PRINTED, TABLE_4
-from swell.repro.saxena_cases import DROP, JCT, SJS, SaxenaCase, SaxenaLine, results_of, run_once
-from swell.repro.saxena_experiment import PrintedClaim, SaxenaBar, SaxenaExperiment
-from swell.repro.saxena_tables import Grid, table_2
-from swell.repro.saxena_workload import Pattern, workload
 from swell.sim.profiles.saxena import CATEGORIES
+from swell_papers.experiment import Context
+from swell_papers.findings import Findings
+from swell_papers.findings_store import write_page
+from swell_papers.saxena import PAPER, PRINTED, TABLE_4
+from swell_papers.saxena_cases import DROP, JCT, SJS, SaxenaCase, SaxenaLine, results_of, run_once
+from swell_papers.saxena_experiment import PrintedClaim, SaxenaBar, SaxenaExperiment
+from swell_papers.saxena_tables import Grid, table_2
+from swell_papers.saxena_workload import Pattern, workload
 
 BURSTY = Pattern(name="bursty", minutes=60.0, high=2.0, low=0.0, phase_minutes=30.0)
 LINES = (

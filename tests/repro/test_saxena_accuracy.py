@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.model.errors import InvalidInput
-from swell.repro import saxena_accuracy
-from swell.repro.experiment import Context
-from swell.repro.findings_store import write
-from swell.repro.saxena import PAPER
-from swell.repro.saxena_accuracy import (
+from swell_papers import saxena_accuracy
+from swell_papers.experiment import Context
+from swell_papers.findings_store import write
+from swell_papers.saxena import PAPER
+from swell_papers.saxena_accuracy import (
     BASE,
     LEAST,
     MOST,

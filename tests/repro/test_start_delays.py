@@ -9,9 +9,9 @@ import pytest
 from tests.repro.test_overheads import FakeRecords, job, resize
 
 from swell.model.resize import Verdict
-from swell.repro.experiment import Context
-from swell.repro.findings import Findings
-from swell.repro.start_delays import StartDelays
+from swell_papers.experiment import Context
+from swell_papers.findings import Findings
+from swell_papers.start_delays import StartDelays
 
 EXPERIMENT = StartDelays(name="delays", title="Delays", assumed_s=15.0)
 

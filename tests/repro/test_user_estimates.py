@@ -9,8 +9,8 @@ import pytest
 from tests.repro.test_overheads import FakeRecords, job
 
 from swell.model.view import JobView
-from swell.repro.experiment import Context
-from swell.repro.user_estimates import UserEstimates
+from swell_papers.experiment import Context
+from swell_papers.user_estimates import UserEstimates
 
 EXPERIMENT = UserEstimates(name="estimates", title="Estimates", assumed_share=0.1)
 

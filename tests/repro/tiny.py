@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from swell.repro.log_cases import Bar, Case, CasePolicy
-from swell.repro.log_experiment import LogExperiment
-from swell.repro.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
-from swell.repro.promise_inputs import PromiseInput
 from swell.sim.traces.entry import Trace
 from swell.sim.traces.read import read
+from swell_papers.log_cases import Bar, Case, CasePolicy
+from swell_papers.log_experiment import LogExperiment
+from swell_papers.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
+from swell_papers.promise_inputs import PromiseInput
 
 TRACE = "tiny/traces/three.csv"
 PROFILES = "tiny/tables"

@@ -19,16 +19,16 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.hu import Hu, HuAware, HuEnd
-from swell.policies.hu_greedy import HuGreedy
 from swell.policies.policy import Policy
-from swell.policies.unaware import without_costs
-from swell.repro.hu_workload import Disturbed, workload
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.law import hu
 from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
+from swell_papers.hu_workload import Disturbed, workload
+from swell_papers.policies.hu_greedy import HuGreedy
+from swell_papers.policies.unaware import without_costs
 
 #: The first jobs of the log.
 NUM_JOBS, NUM_NODES = 20, 12

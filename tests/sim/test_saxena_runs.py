@@ -10,7 +10,6 @@ from swell.core.costs import ChangeCosts
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import Phase
-from swell.repro.saxena_workload import Pattern, workload
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import Conditions, set_up
@@ -18,6 +17,7 @@ from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.saxena import saxena
 from swell.sim.simulate import simulate
+from swell_papers.saxena_workload import Pattern, workload
 
 BURSTY = Pattern(name="bursty", minutes=120.0, high=1.5, low=0.2, phase_minutes=30.0)
 

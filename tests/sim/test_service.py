@@ -7,7 +7,7 @@ from tests.sim.worlds import job, run
 
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
-from swell.policies.tiresias import Tiresias
+from swell_papers.policies.tiresias import Tiresias
 
 
 def test_waiting_is_no_service(monkeypatch: pytest.MonkeyPatch) -> None:

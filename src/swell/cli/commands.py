@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from swell.cli import demo_program
 from swell.cli.plain_values import use_plain_values
+from swell.model.errors import InvalidInput
+from swell.plugins import entry_points_of, how_to_install, package_of, repair
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +134,11 @@ SOURCES: Mapping[str, CommandSource] = {
         "List the tenants that have limits, and what those with quotas use while the platform is up.",
     ),
     "trace": CommandSource("trace:app", "Inspect, convert or generate a log of jobs."),
-    "repro": CommandSource("repro:app", "Run a paper's evaluation and compare its figures with ours."),
 }
+#: Entry points of typer apps: commands of other packages, by name.
+GROUP = "swell.commands"
+#: Packages to install, by the commands that they have.
+ELSEWHERE = {"repro": "swell-papers"}
 
 
 class CommandGroup(TyperGroup):
@@ -140,7 +149,19 @@ class CommandGroup(TyperGroup):
         super().__init__(**{**attributes, "commands": lines})
         use_plain_values()
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Swell's own, then those of other packages."""
+        return [*SOURCES, *(name for name in commands_of_packages() if name not in SOURCES)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The line of a command of Swell; all of another package's."""
+        return super().get_command(ctx, cmd_name) or load_of_package(cmd_name)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands and args[0] in commands_of_packages():
+            return args[0], self.get_command(ctx, args[0]), args[1:]
+        if args[0] in ELSEWHERE:
+            ctx.fail(how_to_install(f"command {args[0]!r}", ELSEWHERE[args[0]]))
         if args[0] not in self.commands:
             from swell.cli.other_words import OTHER_WORDS  # only a mistake has to wait for it
 
@@ -160,7 +181,38 @@ def load(name: str) -> Any:
 
 def load_all() -> dict[str, Any]:
     """Each command by name, as `swell --help` lists them."""
-    return {name: load(name) for name in SOURCES}
+    others = {name: load_of_package(name) for name in commands_of_packages() if name not in SOURCES}
+    return {name: load(name) for name in SOURCES} | others
+
+
+@cache
+def commands_of_packages() -> Mapping[str, EntryPoint]:
+    """What other packages register as commands, by name."""
+    return {point.name: point for point in entry_points_of(GROUP)}
+
+
+def load_of_package(name: str) -> Any:
+    """A command of another package; one that cannot be used says so when it is run. None: there is none."""
+    if (point := commands_of_packages().get(name)) is None:
+        return None
+    try:
+        found = point.load()
+        if not isinstance(found, typer.Typer):
+            raise TypeError(f"{point.value} is no typer.Typer")
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever another package does
+        why = repair(package_of(point), f"{type(error).__name__}: {' '.join(str(error).split())}")
+        return _unusable(name, f"command {name!r} {why}")
+    return typer.main.get_command(found)
+
+
+def _unusable(name: str, why: str) -> Any:
+    program = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+    @program.command(name, help=why, context_settings=demo_program.PASS_ALL)
+    def complain() -> None:
+        raise InvalidInput(why)
+
+    return typer.main.get_command(program)
 
 
 def _of_function(name: str, function: Any) -> typer.Typer:

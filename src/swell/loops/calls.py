@@ -53,7 +53,7 @@ def calls_of_all_loops() -> Calls:
         return run
 
     with replaced(note):
-        for policy in POLICIES.own:
+        for policy in POLICIES:
             lead_crowd(policy)
     return calls
 

@@ -9,30 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from swell.plugins import Registry, broken_rule, meaning, type_hints
-from swell.policies.bftrainer import BFTrainer, CorrectedBFTrainer
-from swell.policies.bftrainer_equal_share import BFTrainerEqualShare
-from swell.policies.chronus import Chronus
-from swell.policies.edf import Edf, EdfLargest
-from swell.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
-from swell.policies.edf_elastic import EdfElastic
+from swell.policies.bftrainer import BFTrainer
 from swell.policies.elasticflow.elasticflow import ElasticFlow
-from swell.policies.elasticflow.elasticflow_paper import ElasticFlowPaper
 from swell.policies.equal_share import EqualShare
 from swell.policies.fifo import Fifo
 from swell.policies.flowcon import FlowCon
-from swell.policies.flowcon_fit import FlowConFit
-from swell.policies.gandiva import Gandiva
-from swell.policies.hu import Hu, HuAware, HuEnd
-from swell.policies.hu_greedy import HuGreedy
+from swell.policies.hu import Hu
 from swell.policies.policy import Policy
-from swell.policies.pollux import Pollux
 from swell.policies.saxena import Saxena
-from swell.policies.saxena_aware import SaxenaAware
-from swell.policies.saxena_baselines import SaxenaMaxBatch, SaxenaMinBatch, SaxenaRandomBatch
-from swell.policies.srtf import Srtf
-from swell.policies.themis import Themis
-from swell.policies.tiresias import Tiresias, TiresiasPollux
-from swell.policies.unaware import EdfElasticUnaware
 from swell.policies.unified.unified import Unified
 
 
@@ -117,37 +101,40 @@ def parameters_of(name: str) -> dict[str, Meta]:
 
 _CLASSES: tuple[type[Policy], ...] = (
     ElasticFlow,
-    ElasticFlowPaper,
     EqualShare,
     Fifo,
-    Edf,
-    EdfLargest,
-    EdfAdmission,
-    EdfAdmissionLargest,
-    EdfElastic,
-    EdfElasticUnaware,
-    Srtf,
-    Tiresias,
-    Gandiva,
-    Themis,
-    Chronus,
-    Pollux,
-    TiresiasPollux,
     Hu,
-    HuEnd,
-    HuAware,
-    HuGreedy,
     BFTrainer,
-    CorrectedBFTrainer,
-    BFTrainerEqualShare,
     Saxena,
-    SaxenaAware,
-    SaxenaMaxBatch,
-    SaxenaMinBatch,
-    SaxenaRandomBatch,
     FlowCon,
-    FlowConFit,
     Unified,
 )
+#: What the papers compare with is in a package of its own.
+IN_SWELL_PAPERS = (
+    "bftrainer_corrected",
+    "bftrainer_equal_share",
+    "chronus",
+    "edf",
+    "edf_admission",
+    "edf_admission_largest",
+    "edf_elastic",
+    "edf_elastic_unaware",
+    "edf_largest",
+    "elasticflow_paper",
+    "flowcon_fit",
+    "gandiva",
+    "hu_aware",
+    "hu_end",
+    "hu_greedy",
+    "pollux",
+    "saxena_aware",
+    "saxena_max_batch",
+    "saxena_min_batch",
+    "saxena_random_batch",
+    "srtf",
+    "themis",
+    "tiresias",
+    "tiresias_pollux",
+)
 #: With those of installed packages.
-POLICIES = Registry(Policy, "swell.policies", _CLASSES)
+POLICIES = Registry(Policy, "swell.policies", _CLASSES, dict.fromkeys(IN_SWELL_PAPERS, "swell-papers"))

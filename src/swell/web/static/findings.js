@@ -1,4 +1,4 @@
-// The report of `swell repro --html`: charts of `swell.repro.html_page`, a panel each.
+// The report of `swell repro --html`: charts of `swell_papers.html_page`, a panel each.
 
 import { curves } from "/static/curves.js";
 

@@ -1,0 +1,345 @@
+"""Findings of an experiment on logs: what is shown of its runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from swell.arrays import IntArray
+from swell.policies.registry import new_policy
+from swell.sim.conditions import truth_of
+from swell.sim.traces.workload import Workload
+from swell_papers.experiment import Context
+from swell_papers.findings import Cell, Findings, Missed, Part, Table, findings, table
+from swell_papers.log_cases import (
+    CHANGED,
+    EVERYONE,
+    Bar,
+    CaseResult,
+    LogComparison,
+    conditions,
+    head_settings,
+)
+from swell_papers.log_charts import charts_of, runs_of
+from swell_papers.log_ratios import OURS, ratios
+from swell_papers.measures import Measure, with_deadline
+from swell_papers.program_version import program_version
+from swell_papers.published import in_time
+
+#: Differences to the published simulator that want an explanation, in points.
+POINTS = 3.0
+#: An end that is later than its deadline by no more is a little late.
+NEAR_S = 600.0
+#: In the table of job sizes, the run of the published simulator, strictly.
+PUBLISHED = "(published)"
+#: Of more cases the table of job sizes shows the sum.
+MAX_CASES_BY_SIZE = 3
+#: Of the table of what is drawn by the hour.
+HOURS_A_ROW = 6
+
+
+def findings_of(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Findings:
+    """Tables, charts, remarks and missed targets of an experiment's results."""
+    bars = [
+        (bar, *_measured(experiment, bar, results)) for bar in experiment.bars if context.is_run(bar.policy)
+    ]
+    differences = _differences(experiment, results)
+    parts: list[Part | None] = [
+        *(_table(experiment, measure, results) for measure in experiment.measures),
+        _bars_table(experiment, bars) if bars else None,
+        _parting_table(experiment, results),
+        _sizes_table(experiment, results),
+        _not_public(experiment) if experiment.not_public else None,
+        *ratios(experiment, results),
+        _allocation_table(experiment, results) if experiment.picture == "allocation" else None,
+        *charts_of(experiment, results),
+        *experiment.remarks,
+        *_intervals(experiment, results),
+        *_missing(results),
+        *_broken(results),
+        *(_told(experiment, policy, cases) for policy, cases in differences.items()),
+        *(
+            Missed(
+                f"{bar.policy} on {', '.join(bar.cases)}: {value:.3f} with {late} broken promises; "
+                f"to reach: {bar.at_least:g} with none"
+            )
+            for bar, value, late in bars
+            if not _is_kept(bar, value, late)
+        ),
+    ]
+    return findings(
+        experiment.name,
+        experiment.title,
+        _truth(experiment, results, context),
+        (part for part in parts if part is not None),
+        ((policy, experiment.why[policy]) for policy in differences if policy in experiment.why),
+    )
+
+
+# Figures
+
+
+def _table(experiment: LogComparison, measure: Measure, results: Sequence[CaseResult]) -> Table:
+    """Ours beside the published ones; columns in which there is nothing are left out."""
+    is_first = measure is experiment.measures[0]
+    own, strict = "own" if measure.is_share else "published", "strict"
+    told: list[tuple[str, Callable[[CaseResult], Cell]]] = [
+        ("case", lambda result: result.case.name),
+        ("policy", lambda result: result.line.policy),
+        ("paper", lambda result: result.line.paper.get(measure.name)),
+        (own, lambda result: result.theirs(measure, is_strict=False)),
+        (strict, lambda result: result.theirs(measure, is_strict=True) if measure.is_share else None),
+        ("everyone", lambda result: result.ours(EVERYONE, measure)),
+        ("points", lambda result: result.points(measure) if measure.is_share else None),
+        ("changed", lambda result: result.ours(CHANGED, measure)),
+    ]
+    if is_first:
+        told += [
+            ("adm", lambda result: result.count(CHANGED, "admitted")),
+            ("rej", lambda result: result.count(CHANGED, "rejected")),
+            ("late", lambda result: result.count(CHANGED, "admitted_late")),
+        ]
+    digits = {"points": 1, **dict.fromkeys(("paper", own, strict, "everyone", "changed"), measure.digits)}
+    rows = [[tell(result) for _, tell in told] for result in results]
+    kept = [at for at in range(len(told)) if any(row[at] is not None for row in rows)]
+    return table(
+        experiment.name if is_first else f"{experiment.name}-{measure.name}",
+        measure.label,
+        ((name, digits.get(name, 3)) for name in (told[at][0] for at in kept)),
+        ([row[at] for at in kept] for row in rows),
+    )
+
+
+def _not_public(experiment: LogComparison) -> Table:
+    policies = dict.fromkeys(policy for of_case in experiment.not_public.values() for policy in of_case)
+    return table(
+        f"{experiment.name}-not-public",
+        f"{experiment.measures[0].label} in the paper, on logs that were not published",
+        ("case", *policies, "here"),
+        (
+            (case, *(printed.get(policy) for policy in policies), "not run: the log is not public")
+            for case, printed in experiment.not_public.items()
+        ),
+    )
+
+
+def _allocation_table(experiment: LogComparison, results: Sequence[CaseResult]) -> Table:
+    """The curves of `log_charts`, in longer steps."""
+    runs = runs_of(results)
+    num_hours = max((len(run.devices_per_hour) for run in runs.values()), default=0)
+    refusing = [name for name, run in runs.items() if run.metrics.rejected]
+
+    def row(first: int) -> Iterator[Cell]:
+        yield first
+        for run in runs.values():
+            some = run.devices_per_hour[first : first + HOURS_A_ROW]
+            yield float(some.mean()) if len(some) else 0.0
+        last = first + HOURS_A_ROW - 1
+        if refusing:
+            yield max(_at(run.submitted_by_hour, last) for run in runs.values())
+        for name in refusing:
+            yield _at(runs[name].admitted_by_hour, last)
+
+    counts = ("submitted", *(f"adm {name}" for name in refusing)) if refusing else ()
+    return table(
+        f"{experiment.name}-hours",
+        f"devices that jobs hold, means of {HOURS_A_ROW} hours; jobs submitted and admitted by their end",
+        ("from hour", *((name, 1) for name in runs), *counts),
+        (row(first) for first in range(0, num_hours, HOURS_A_ROW)),
+    )
+
+
+def _at(column: IntArray, hour: int) -> int:
+    return int(column[min(hour, len(column) - 1)]) if len(column) else 0
+
+
+# What was to be reached
+
+
+def _measured(experiment: LogComparison, bar: Bar, results: Iterable[CaseResult]) -> tuple[float, int]:
+    """The mean over the bar's cases, and all broken promises in them."""
+    runs = [
+        result.runs[CHANGED]
+        for result in results
+        if result.line.policy == bar.policy and result.case.name in bar.cases
+    ]
+    values = [run.values[experiment.measures[0].name] or 0.0 for run in runs]
+    return sum(values) / len(bar.cases), sum(run.metrics.admitted_late for run in runs)
+
+
+def _is_kept(bar: Bar, value: float, late: int) -> bool:
+    return value >= bar.at_least and late == 0
+
+
+def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]]) -> Table:
+    return table(
+        f"{experiment.name}-bars",
+        f"target: {experiment.measures[0].label}, mean over cases, resize cost {CHANGED}, no late job",
+        ("cases", "policy", "reached", "late", "to reach", "is reached"),
+        (
+            (", ".join(bar.cases), bar.policy, value, late, bar.at_least, "yes" if is_kept else "NO")
+            for bar, value, late in bars
+            for is_kept in (_is_kept(bar, value, late),)
+        ),
+    )
+
+
+# Job by job
+
+
+def _parting_table(experiment: LogComparison, results: Iterable[CaseResult]) -> Table | None:
+    """Which jobs make the difference to the published simulator's own runs, under its costs."""
+    rows: list[tuple[Cell, ...]] = [
+        (result.case.name, result.line.policy, *_parting(result.runs[EVERYONE].in_time, result))
+        for result in results
+        if result.published is not None and EVERYONE in result.runs
+    ]
+    names = (
+        "case",
+        "policy",
+        "both",
+        "only Swell",
+        "it declined",
+        "a little late",
+        "later",
+        "only published",
+    )
+    title = (
+        "jobs in time by Swell (everyone) and by the published simulator (strict); jobs in time only by "
+        f"Swell: declined by the simulator, or ended by it up to {NEAR_S:.0f} s late, or later"
+    )
+    return table(f"{experiment.name}-jobs", title, names, rows) if rows else None
+
+
+def _parting(ours: frozenset[str], result: CaseResult) -> tuple[int, ...]:
+    run = result.published or {}
+    theirs = in_time(run, with_deadline(result.workload))
+    late = in_time(run, ours - theirs, leeway_s=NEAR_S)
+    gained = ours - theirs
+    declined = gained - run.keys()
+    sets = (ours & theirs, gained, declined, late, gained - declined - late, theirs - ours)
+    return tuple(map(len, sets))
+
+
+# By job size
+
+
+def _sizes_table(experiment: LogComparison, results: Sequence[CaseResult]) -> Table:
+    """Share in time of the jobs of each size: who pays for a high mean."""
+    groups: defaultdict[str, defaultdict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
+    is_summed = len(experiment.cases) > MAX_CASES_BY_SIZE
+    for result in results:
+        in_case = groups[f"all {len(experiment.cases)}" if is_summed else result.case.name]
+        line = result.line
+        if CHANGED in result.runs:
+            in_case[line.policy] += _sizes(result.workload, result.runs[CHANGED].in_time)
+            in_case[f"of {line.policy}"] += _sizes(result.workload, with_deadline(result.workload))
+        if line.policy == "elasticflow" and result.published is not None and not is_summed:
+            ids = with_deadline(result.workload)
+            in_case[PUBLISHED] = _sizes(result.workload, in_time(result.published, ids))
+            in_case[f"of {PUBLISHED}"] = _sizes(result.workload, ids)
+    sizes = sorted({size for in_case in groups.values() for counts in in_case.values() for size in counts})
+    rows: list[tuple[Cell, ...]] = []
+    for case, in_case in groups.items():
+        names = [name for name in in_case if f"of {name}" in in_case]
+        all_jobs = in_case[f"of {names[0]}"] if names else Counter()
+        rows.append((case, "jobs", *(all_jobs[size] or None for size in sizes)))
+        for name in names:
+            total = in_case[f"of {name}"]
+            shares = (in_case[name][size] / total[size] if total[size] else None for size in sizes)
+            rows.append((case, name, *shares))
+    title = "share of jobs in time by requested devices, resize cost changed"
+    return table(f"{experiment.name}-sizes", title, ("case", "policy", *map(str, sizes)), rows)
+
+
+def _sizes(workload: Workload, ids: frozenset[str]) -> Counter[int]:
+    """How many of `ids` asked for each number of devices."""
+    return Counter(job.requested_devices for job in workload.jobs if job.id in ids)
+
+
+# Sentences
+
+
+def _truth(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Iterable[str]:
+    by_case = {result.case.name: result for result in results}
+    settings = head_settings().changed
+    first = results[0]
+    truth = truth_of(first.workload, conditions(first.case, CHANGED, context.seed), settings)
+    told = ", ".join(f"{name}={value:g}" for name, value in settings.items())
+    is_compared = any(EVERYONE in result.runs for result in results)
+    yield (
+        f"resize cost {CHANGED}"
+        + (f", and {EVERYONE} where the published simulator is compared with" if is_compared else "")
+        + f"; noise {truth.noise:g}, no node fails, profiles are the truth; seed {truth.seed}; "
+        f"settings {told}; {program_version()}"
+        + (f"; run were only {', '.join(sorted(context.policies))}" if context.policies else "")
+    )
+    for result in by_case.values():
+        case, workload = result.case, result.workload
+        nodes, devices = case.cluster
+        of_file = hashlib.sha256((context.data / case.trace).read_bytes()).hexdigest()[:12]
+        filled = "".join(f"; {line}" for line in workload.filled)
+        yield (
+            f"{case.name}: {case.trace} (sha256 {of_file}), {len(workload.jobs):,} jobs, "
+            f"{len(workload.dropped)} left out, on {nodes}x{devices} devices of "
+            f"{Path(case.profiles).name}{filled}"
+        )
+
+
+def _intervals(experiment: LogComparison, results: Iterable[CaseResult]) -> Iterable[str]:
+    """How often the scheduler has something to decide, beside what is printed."""
+    minutes = {
+        result.case.name: result.runs[CHANGED].event_interval_s / 60.0
+        for result in results
+        if result.line.policy == OURS and CHANGED in result.runs
+    }
+    if experiment.interval_min is not None and minutes:
+        told = ", ".join(f"{value:.1f} ({case})" for case, value in minutes.items())
+        yield (
+            f"Paper: {experiment.interval_min:g} minutes on average between scheduling events. Here, between "
+            f"arrivals and ends of jobs under {OURS}: {told}."
+        )
+
+
+def _missing(results: Iterable[CaseResult]) -> Iterable[str]:
+    lacking = [
+        result.line.run
+        for result in results
+        if result.line.run is not None and result.published is None and result.line.counts is None
+    ]
+    if lacking:
+        yield (
+            f"Not compared with the published simulator, for these files were missing: {', '.join(lacking)}."
+        )
+
+
+def _broken(results: Iterable[CaseResult]) -> Iterable[str]:
+    """A sentence for each run whose policy promises, with the promises that it broke."""
+    for result in results:
+        policy = result.line.policy
+        for cost, run in result.runs.items():
+            if run.late and new_policy(policy).makes_promises:
+                late_s, resizes = zip(*run.late, strict=True)
+                yield (
+                    f"{policy} broke promises on {result.case.name}, resize cost {cost}: {len(late_s)}, late "
+                    f"by {min(late_s):.1f} to {max(late_s):.1f} s, of jobs that were resized {min(resizes)} "
+                    f"to {max(resizes)} times."
+                )
+
+
+def _differences(experiment: LogComparison, results: Iterable[CaseResult]) -> dict[str, list[str]]:
+    """Cases of each policy that is further from the published simulator than rounding explains."""
+    measure = experiment.measures[0]
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for result in results:
+        points = result.points(measure)
+        if points is not None and abs(points) > POINTS:
+            found[result.line.policy].append(f"{result.case.name} {points:+.1f}")
+    return found
+
+
+def _told(experiment: LogComparison, policy: str, cases: Sequence[str]) -> str:
+    told = f"{policy} differs from the published simulator's own run by ({', '.join(cases)}) points."
+    return told if policy in experiment.why else f"{told} Not explained."
