@@ -18,6 +18,7 @@ EXTRAS = (
     "matplotlib",
     "numba",
     "llvmlite",
+    "optuna",
     "ray",
     "scipy",
     "sklearn",

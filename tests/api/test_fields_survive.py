@@ -64,12 +64,6 @@ GIVEN: dict[str, dict[str, Any]] = {
     "after": {"after": "prepare-1"},
     "group": {"group": "g"},
     "tags": {"tags": ["baseline"]},
-    "halving": {
-        "halving": {"first": 2, "by": "steps", "factor": 4},
-        "group": "g",
-        "metric": "error",
-        "metric_goes": "down",
-    },
     "webhook": {"webhook": "https://example.org/t0ken"},
     "on": {"webhook": "https://example.org/t0ken", "on": "finished,missed"},
     "hold_after_trial": {"hold_after_trial": True},

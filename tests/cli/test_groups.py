@@ -92,29 +92,3 @@ def test_the_name_of_a_group_means_its_jobs(here: Run, control: FakeControl) -> 
     assert here("wait", "lr").returncode == 1
     control.put(msgspec.structs.replace(control.job("lr-3-aa"), phase=Phase.CANCELLED))
     assert here("wait", "lr").returncode == 4
-
-
-def test_trials_of_a_search_show_rung_rank_and_seed(here: Run, control: FakeControl) -> None:
-    for number, (rank, code) in enumerate([(1, "succeeded"), (2, "stopped_early")], 1):
-        control.put(
-            job_view(
-                id=f"rates-{number}-aa",
-                name=f"rates-{number}",
-                group="rates",
-                tags=("search-seed=7", f"lr=0.{number}"),
-                loss=0.5 * number,
-                phase=Phase.SUCCEEDED,
-                reason_code=code,
-                reason=f"stopped early: rank {rank} of 2 at rung 3 by loss",
-                rung=3,
-                rung_rank=rank,
-                rung_trials=2,
-            )
-        )
-    lines = here("jobs", "--group", "rates").stdout.splitlines()
-    assert lines[0].split() == ["JOB", "PHASE", "DONE", "RUNG", "lr", "loss", "accuracy", "FINISH"]
-    assert "stopped early" in lines[2] and "3, 2 of 2" in lines[2]
-    assert lines[-1].startswith(
-        "2 jobs of rates: 1 succeeded, 1 stopped early; drawn with seed 7; best loss 0.5"
-    )
-    assert "rates-2-aa: stopped early: rank 2 of 2 at rung 3 by loss" in here("wait", "rates").stdout

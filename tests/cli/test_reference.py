@@ -46,7 +46,7 @@ def test_the_example_is_a_job(tmp_path: Path) -> None:
 def test_each_field_of_a_job_is_an_option_that_says_what_the_reference_says() -> None:
     options = {option.name: option for option in load_command("submit").params}
     for name, field in declared().items():
-        if name in ("args", "halving"):  # not on the command line: a list, and a part of a sweep
+        if name == "args":  # a list: not on the command line
             continue
         assert options[name].opts == [f"--{field.word.replace('_', '-')}"]
         said = re.sub(r"--([a-z-]+)", lambda word: word[1].replace("-", "_"), options[name].help)

@@ -138,7 +138,7 @@ def test_a_job_that_had_ended_has_ended() -> None:
 def test_each_field_of_a_record_is_read_once() -> None:
     fields = set(JobRecord.__struct_fields__)
     newer = {"gang", "ended", "usage", "share_changes", "ruled_out", "user", "accepted", "awaits", "is_held"}
-    newer |= {"num_nodes", "save_s", "told_interval_s", "fetched", "fetch_s", "trial", "search", "is_leaving"}
+    newer |= {"num_nodes", "save_s", "told_interval_s", "fetched", "fetch_s", "search", "is_leaving"}
     newer |= {"least_by_memory"}
     assert set(KEPT) | set(PARTS) | newer == fields
     for part, names in PARTS.items():

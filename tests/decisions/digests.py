@@ -26,7 +26,6 @@ LATER = frozenset(
         "checkpoint_interval_s",
         "fetch",
         "group",
-        "halving",
         "hold_after_trial",
         "keeps_estimates",
         "kind_speeds",

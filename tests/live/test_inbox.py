@@ -9,7 +9,6 @@ from tests.live.parts import PROFILE, spec
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import MOST_WAIT_S, TURNS_OF_A_WAIT, Inbox, fold_reports
 from swell.model.event import AnyEvent, GangResized, JobProfiled, JobSubmitted, StepsReported, Woke
-from swell.model.halving import MetricValue
 from swell.model.job import BetweenSteps
 from swell.model.usage import GangUsage
 from swell.tally import Tally
@@ -58,7 +57,6 @@ SAID = {
     "noise_scale": 7.0,
     "save_s": 0.125,
     "usage": GangUsage(cpu_s=1.0),
-    "evaluation": MetricValue(steps=3, value=0.5),
     "curves": {"loss": Tally(1, 1, 2, 1, 0, 1.0, 1.0, 1.0, 1.0)},
     "mark": 3,
 }

@@ -69,16 +69,6 @@ def test_a_group_is_compared(served: Served) -> None:
         assert "/compare?group" not in client.get("/jobs/other-1").text
 
 
-def test_the_rungs_of_a_search_are_compared(served: Served) -> None:
-    put_sweep(served)
-    with served.opened() as client:
-        assert "Rung" not in client.get("/compare?group=sweep").text
-        served.control.put(job_view(id="lr-2", group="sweep", rung=2, rung_rank=1, rung_trials=3))
-        text = client.get("/compare?group=sweep").text
-    assert '<th scope="col">Rung</th>' in text
-    assert text.count("<td>\u2013</td>") == 2 and "<td>2, 1 of 3</td>" in text
-
-
 def test_of_many_jobs_the_first_are_compared(served: Served) -> None:
     for number in range(MOST_COMPARED + 3):
         served.control.put(job_view(id=f"job-{number}", group="many"))

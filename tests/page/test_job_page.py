@@ -190,11 +190,6 @@ def test_what_can_be_done_with_a_job_is_offered(served: Served, phase: Phase, of
         assert not found.having("data-path")
 
 
-def test_a_trial_that_was_stopped_early_may_be_submitted_again(served: Served) -> None:
-    served.control.put(job_view(phase=Phase.SUCCEEDED, reason_code="stopped_early", finished_s=NOW_S))
-    assert set(look(served).having("data-opens")) == {"retry-job", "continue-job"}
-
-
 def test_a_refused_job_is_retried_with_the_deadline_that_was_offered(served: Served) -> None:
     times = {"submitted_s": NOW_S, "finished_s": NOW_S + 1, "counter_offer_s": NOW_S + 89.5}
     served.control.put(job_view(phase=Phase.REJECTED, message="too soon", reason="too soon", **times))

@@ -8,14 +8,14 @@ due, and prints a line of JSON for each thing that the process which starts the 
 
 from __future__ import annotations
 
+import math
 import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
+import optuna
 
 from swell.api.client import Client, connect
 from swell.model.view import ClusterView
@@ -28,6 +28,7 @@ from swell_papers.reclaim_record import (
     ProgressSample,
     ScriptsMeasured,
     SearchEnded,
+    SearchWork,
     Told,
 )
 
@@ -35,6 +36,8 @@ from swell_papers.reclaim_record import (
 WITHIN_S = 120.0
 #: More than an epoch of the script: else jobs that have several are measured again when they come.
 NUM_MEASURED_STEPS = 10
+#: Of the trials that get to 1, 3 or 9 epochs the best third goes on.
+PRUNER = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
 
 
 def say(told: Told) -> None:
@@ -98,32 +101,60 @@ def play(client: Client, order: PlayOrder, parts: tuple[PlannedJob, ...]) -> Pla
     return PlayEnded(run=run, seen=tuple(watch.seen), progress=tuple(watch.progress))
 
 
-def search(client: Client, order: PlayOrder, text: str) -> SearchEnded:
-    """Submit the file once the nodes are those of time 0; what became of its jobs by the end of the order."""
+def search(client: Client, order: PlayOrder, work: SearchWork) -> SearchEnded:
+    """Submit the trials once the nodes are those of time 0; what became of them by the end of the order."""
     await_nodes(client, lambda names: len(names) == order.num_nodes)
     say(ScriptsMeasured())  # each trial has arguments of its own, and is measured when it comes
     cluster = await_nodes(client, lambda names: names == order.first)
     say(PlayBegun())
     until_s = time.monotonic() + order.played_s
     watch = PoolWatch(client, cluster.now_s)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "search.yaml"
-        file.write_text(text)
-        ids = client.submit_file(file)
-    views = [client.job(job_id) for job_id in ids]
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.RandomSampler(seed=work.seed),
+        pruner=PRUNER,
+    )
+    trials = dict(submitted(client, work, study))
+    pruned: list[str] = []
+    views = [client.job(job_id) for job_id in trials]
     while time.monotonic() < until_s and not all(view.phase.is_end for view in views):
         watch.look()
         time.sleep(LOOK_EVERY_S)
-        views = [client.job(job_id) for job_id in ids]
+        views = [client.job(job_id) for job_id in trials]
+        for job_id in [view.id for view in views if not view.phase.is_end and view.id not in pruned]:
+            if is_worse(client, job_id, trials[job_id]):
+                client.cancel(job_id)
+                pruned.append(job_id)
     watch.look()
-    return SearchEnded(views=tuple(views), begun_s=cluster.now_s, seen=tuple(watch.seen))
+    return SearchEnded(
+        views=tuple(views), begun_s=cluster.now_s, seen=tuple(watch.seen), pruned=tuple(pruned)
+    )
+
+
+def submitted(client: Client, work: SearchWork, study: optuna.Study) -> Iterator[tuple[str, optuna.Trial]]:
+    """The id of each job, and its trial."""
+    for number in range(1, work.num_trials + 1):
+        trial = study.ask()
+        lr = trial.suggest_float("lr", work.least_lr, work.most_lr, log=True)
+        args = [*work.job["args"], "--lr", lr]
+        fields = {**work.job, "name": f"lr-{number}", "args": args, "tags": [f"lr={lr:.6g}"]}
+        yield client.submit(**fields), trial
+
+
+def is_worse(client: Client, job_id: str, trial: optuna.Trial) -> bool:
+    """Whether the job is to end, as others had a better accuracy after as many epochs."""
+    found = client.metrics(job_id, names=["accuracy"]).series
+    values = found[0].last if found else []
+    for epoch, value in enumerate(values, 1):  # told again, a value is ignored
+        trial.report(math.nan if value is None else value, epoch)
+    return bool(values) and trial.should_prune()
 
 
 def main() -> None:
     order = msgspec.json.decode(sys.stdin.read(), type=PlayOrder)
     work = order.work
     with connect() as client:
-        say(search(client, order, work) if isinstance(work, str) else play(client, order, work))
+        say(search(client, order, work) if isinstance(work, SearchWork) else play(client, order, work))
 
 
 if __name__ == "__main__":

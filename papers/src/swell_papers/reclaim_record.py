@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from swell.model.view import JobView
@@ -9,10 +11,20 @@ from swell_papers.lent_intervals import LentInterval
 from swell_papers.live_run import LiveRun, PlannedJob
 
 
+class SearchWork(msgspec.Struct, frozen=True, kw_only=True):
+    """A search for a learning rate: so many jobs, of which the worse ones are ended early."""
+
+    job: dict[str, Any]  #: fields of each job; its script takes `--lr`
+    least_lr: float
+    most_lr: float
+    num_trials: int
+    seed: int
+
+
 class PlayOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What `reclaim_player` is to do."""
 
-    work: tuple[PlannedJob, ...] | str  #: jobs of a schedule, or the text of a job file
+    work: tuple[PlannedJob, ...] | SearchWork
     num_nodes: int  #: while scripts are measured: all
     first: frozenset[str]  #: nodes that are lent when the first job is submitted
     played_s: float  #: from then on
@@ -51,6 +63,7 @@ class SearchEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     views: tuple[JobView, ...]  #: of the trials, in the order of submission
     begun_s: float  #: head time
     seen: tuple[NodeSeen, ...]
+    pruned: tuple[str, ...]  #: ids of the trials that were ended early
 
 
 Told = ScriptsMeasured | PlayBegun | PlayEnded | SearchEnded

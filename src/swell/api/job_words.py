@@ -216,24 +216,8 @@ def command_line(view: JobView) -> str:
     return shlex.join((view.entry, *view.args))
 
 
-#: What is said of a trial that ended because others of its group were better.
-EARLY = "stopped early"
-
-
-def is_stopped_early(view: JobView) -> bool:
-    """Whether it ended before its time because other trials of its group were better."""
-    return view.phase.is_end and view.reason_code == "stopped_early"
-
-
-def rung(view: JobView) -> str:
-    """`3, 7 of 9`: at rung 3 it had rank 7 of the 9 trials that were there; empty: it is at none."""
-    return f"{view.rung}, {view.rung_rank} of {view.rung_trials}" if view.rung else ""
-
-
 def phase(view: JobView) -> str:
     """`running`; `queued, held` and `queued, after train-ab12` of jobs that get no devices for now."""
-    if is_stopped_early(view):
-        return EARLY
     if view.is_held:
         return f"{view.phase}, held"
     more = ", ..." if len(view.awaits) > 1 else ""

@@ -8,7 +8,6 @@ import msgspec
 
 from swell.api import fields
 from swell.api.fields import InvalidField
-from swell.api.job_words import is_stopped_early
 from swell.api.submission import Number, deadline_in_s, fingerprint
 from swell.model.coding import encode
 from swell.model.errors import WrongPhase
@@ -25,7 +24,7 @@ UNDONE = (Phase.ENDED_EARLY, Phase.FAILED, Phase.CANCELLED, Phase.REJECTED)
 
 def is_undone(view: JobView) -> bool:
     """Whether the job may be submitted again: it has ended, and not with what it was for."""
-    return view.phase in UNDONE or is_stopped_early(view)
+    return view.phase in UNDONE
 
 
 class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,10 +20,8 @@ from msgspec import Meta
 from swell.api import fields
 from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
-from swell.api.halving_field import check_trial, halving_of
 from swell.api.times import is_relative, with_offset
 from swell.model.coding import encode
-from swell.model.halving import RungUnit
 from swell.model.job import (
     MOST_PRIORITY,
     MOST_WEIGHT,
@@ -353,15 +351,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "tag `NAME=VALUE` is a column in the table of a group.",
         ),
     ] = ()
-    halving: Annotated[
-        dict[str, Any] | None,
-        Meta(
-            description="Stop the job early if others of its group are better (successive halving): "
-            "`{first: 1, by: epochs, factor: 3}` compares them by `metric` after 1, 3, 9, ... epochs, and "
-            "the best third goes on. `by` may also be `steps`, or `reports` of the metric; its default is "
-            "`epochs`, and that of `factor` 3. A metric that is no loss needs `metric_goes`."
-        ),
-    ] = None
     webhook: Annotated[
         str | None,
         _option(
@@ -499,19 +488,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             fields.check_strict("or_soft", job_class)
         if self.elasticity is Elasticity.RESTART:
             self._check_restart()
-        halving = None if self.halving is None else halving_of(self.halving)
-        if halving is not None:
-            check_trial(
-                halving,
-                self.group,
-                self.elasticity,
-                self.metric,
-                is_goal_given=self.metric_goes is not None or self.until is not None,
-                end={RungUnit.STEPS: self.steps, RungUnit.EPOCHS: self.epochs}.get(halving.by),
-            )
         kinds = fields.kinds(self.kind)
         return JobSpec(
-            halving=halving,
             name=fields.job_name(self.name, entry),
             entry=entry,
             workdir=fields.folder("workdir", self.workdir),

@@ -1,4 +1,4 @@
-"""Sweeps: one job of a file that stands for many, one for each combination of parameters, or some drawn."""
+"""Sweeps: one job of a file that stands for many, one for each combination of parameters."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any
 
-from swell.api import fields, search_space
+from swell.api import fields
 from swell.api.fields import InvalidField, shown
-from swell.api.halving_field import WORD as HALVING
-from swell.api.search_space import WORD as SEARCH
-from swell.api.search_space import drawn, draws_of, range_of
 
 #: The key of a job file that makes a sweep of a job.
 WORD = "sweep"
-#: Of the tag that names the seed of a random search; no parameter can have this name.
-SEED_TAG = "search-seed"
 #: Jobs that one sweep may stand for.
 MOST_JOBS = 1000
 #: Where the value of a parameter is to stand.
@@ -30,32 +25,15 @@ def expanded(job: Any) -> list[Any]:
     """The jobs that one of a file stands for: itself, or those of its sweep, in the order of its values.
 
     `{NAME}` in a text of the job is the value of a parameter; a text that is nothing else keeps the value's
-    type. The jobs are a group, and have the parameters as tags. With `search` there is a job for each of so
-    many combinations that are drawn.
+    type. The jobs are a group, and have the parameters as tags.
 
     Raises:
         InvalidField: names the parameter, the rule and the remedy.
     """
-    if not isinstance(job, dict):
+    if not isinstance(job, dict) or WORD not in job:
         return [job]
-    if WORD not in job:
-        if SEARCH in job:
-            raise InvalidField(
-                SEARCH, "there is no sweep to draw from; give `sweep` with ranges or lists of values"
-            )
-        return [job]
-    plain = {key: value for key, value in job.items() if key not in (WORD, SEARCH)}
-    if SEARCH in job:
-        num, seed = draws_of(job[SEARCH], MOST_JOBS)
-        combinations = [_checked(one) for one in drawn(_space(job[WORD]), num, seed)]
-        plain = _seeded(plain, seed)
-    else:
-        combinations = list(_combinations(job[WORD]))
-    if len(combinations) == 1 and job.get(HALVING) is not None:
-        raise InvalidField(
-            HALVING,
-            "the sweep has one trial, and none to compare it with; give more values, or leave halving out",
-        )
+    plain = {key: value for key, value in job.items() if key != WORD}
+    combinations = list(_combinations(job[WORD]))
     if len(combinations) > MOST_JOBS:
         raise InvalidField(
             WORD, f"stands for {len(combinations)} jobs, more than {MOST_JOBS}; leave some values out"
@@ -71,12 +49,6 @@ def _combinations(sweep: Any) -> Iterator[Values]:
         yield from (_checked(values) for values in sweep)
     elif isinstance(sweep, dict) and sweep:
         for name, values in sweep.items():
-            if isinstance(values, dict):
-                range_of(name, values)
-                raise InvalidField(
-                    WORD,
-                    f"{name} is a range, of which values are drawn; give `search: {{draws: 20}}`",
-                )
             if not isinstance(values, list) or not values:
                 raise InvalidField(
                     WORD, f"{name} is {shown(values)}; give a list of its values, such as [0.1, 0.01]"
@@ -89,28 +61,6 @@ def _combinations(sweep: Any) -> Iterator[Values]:
             f"{shown(sweep)} is no sweep; give a list of values for each parameter (`lr: [0.1, 0.01]`), or a "
             "list of combinations (`- {lr: 0.1, width: 64}`)",
         )
-
-
-def _space(sweep: Any) -> dict[str, search_space.Range | list[Any]]:
-    if not isinstance(sweep, dict) or not sweep:
-        raise InvalidField(
-            WORD, "a random search draws each parameter by itself; give a range or a list of values for each"
-        )
-    for name, values in sweep.items():
-        if not isinstance(values, dict) and not (isinstance(values, list) and values):
-            raise InvalidField(
-                WORD,
-                f"{name} is {shown(values)}; give a range ({search_space.EXAMPLE}) or a list of its values",
-            )
-    return {
-        name: range_of(name, values) if isinstance(values, dict) else values for name, values in sweep.items()
-    }
-
-
-def _seeded(job: dict[str, Any], seed: int) -> dict[str, Any]:
-    """Add the seed as a tag, so that lists of the jobs can name it."""
-    tags = job.get("tags", [])
-    return {**job, "tags": [*tags, f"{SEED_TAG}={seed}"]} if isinstance(tags, list) else job
 
 
 def _checked(values: Mapping[Any, Any]) -> Values:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from swell.api import job_words
 from swell.api.named_job import choose
 from swell.api.resubmission import UNDONE
-from swell.api.sweep import SEED_TAG
 from swell.cli.finish import distance
 from swell.model.job import Phase
 
@@ -44,21 +43,16 @@ def members_of(client: Client, group: str) -> list[JobView]:
 
 
 def table(views: Sequence[JobView], now_s: float) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Headings and rows: a column for each parameter, that is for each tag `NAME=VALUE`, and each metric.
-
-    Trials that are compared at rungs have a column that tells the highest rung of each, and its rank there.
-    """
-    parameters = list(dict.fromkeys(name for view in views for name in _parameters(view)))
+    """Headings and rows: a column for each parameter, that is for each tag `NAME=VALUE`, and each metric."""
+    parameters = list(dict.fromkeys(name for view in views for name in tag_values(view)))
     metrics = list(dict.fromkeys(name for view in views for name in job_words.latest(view)))[:MOST_METRICS]
-    has_rungs = any(view.rung for view in views)
-    headings = ("JOB", "PHASE", "DONE", *(("RUNG",) if has_rungs else ()), *parameters, *metrics, "FINISH")
+    headings = ("JOB", "PHASE", "DONE", *parameters, *metrics, "FINISH")
     rows = [
         (
             view.id,
             job_words.phase(view),
             _done(view),
-            *((job_words.rung(view) or "-",) if has_rungs else ()),
-            *(_parameters(view).get(name, "-") for name in parameters),
+            *(tag_values(view).get(name, "-") for name in parameters),
             *(_number(job_words.latest(view).get(name)) for name in metrics),
             distance(view, now_s) or "-",
         )
@@ -69,26 +63,20 @@ def table(views: Sequence[JobView], now_s: float) -> tuple[tuple[str, ...], list
 
 def summary(group: str, views: Sequence[JobView]) -> str:
     """`6 jobs of lr-sweep: 2 running, 4 succeeded; best loss 0.12: lr-sweep-3 (lr=0.1)`"""
-    counts = Counter(job_words.EARLY if job_words.is_stopped_early(view) else view.phase for view in views)
-    phases = ", ".join(f"{counts[word]} {word}" for word in (*Phase, job_words.EARLY) if counts[word])
+    counts = Counter(view.phase for view in views)
+    phases = ", ".join(f"{counts[phase]} {phase}" for phase in Phase if counts[phase])
     text = f"{len(views)} {'job' if len(views) == 1 else 'jobs'} of {group}: {phases}"
-    if seeds := {seed for view in views if (seed := tag_values(view).get(SEED_TAG)) is not None}:
-        text += f"; drawn with seed {', '.join(sorted(seeds))}"
     values = [(value, view) for view in views if (value := _value(view)) is not None and value == value]
     if not values:
         return text
     rises = values[-1][1].metric_rises
     value, best = (max if rises else min)(values, key=lambda pair: pair[0])
-    words = ", ".join(f"{name}={word}" for name, word in _parameters(best).items())
+    words = ", ".join(f"{name}={word}" for name, word in tag_values(best).items())
     return f"{text}; best {best.metric} {value:.4g}: {best.id}{f' ({words})' if words else ''}"
 
 
 def _value(view: JobView) -> float | None:
     return job_words.latest(view).get(view.metric)
-
-
-def _parameters(view: JobView) -> dict[str, str]:
-    return {name: value for name, value in tag_values(view).items() if name != SEED_TAG}
 
 
 def tag_values(view: JobView) -> dict[str, str]:

@@ -12,7 +12,6 @@ from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
 if TYPE_CHECKING:
-    from swell.model.halving import Halving
     from swell.model.islands import Islands
     from swell.sim.conditions import Conditions
     from swell.sim.epoch_ends import EpochEnds
@@ -135,15 +134,6 @@ class ConditionOptions:
         ),
     ] = None
 
-    halving: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STEPS[:FACTOR]",
-            help="Take all jobs for trials of one search, stopped early by successive halving: compared by "
-            "their loss curves after STEPS, FACTOR (3) x STEPS, ... steps, and the best 1/FACTOR go on.",
-        ),
-    ] = None
-
     def conditions(self, seed: int, pool: Pool | None) -> Conditions:
         """Raises InvalidInput."""
         from swell.api.quotas import parse_quotas
@@ -179,24 +169,8 @@ class ConditionOptions:
             sharing=_sharing(self.cpu_shares, self.interference),
             report_s=None if self.report_every is None else seconds("report-every", self.report_every),
             quotas={tenant: quota for tenant, quota in quotas.items() if quota is not None},
-            halving=None if self.halving is None else _halving(self.halving),
             kinds=kinds,
         )
-
-
-def _halving(text: str) -> Halving:
-    from swell.api.fields import InvalidField
-    from swell.api.halving_field import halving_of
-
-    steps, colon, factor = text.partition(":")
-    try:
-        numbers = {"first": float(steps), "factor": float(factor) if colon else 3.0}
-    except ValueError as error:
-        raise InvalidInput(f"--halving is {text!r}; write STEPS or STEPS:FACTOR, such as 1000:3") from error
-    try:
-        return halving_of({"by": "steps", **numbers})
-    except InvalidField as error:
-        raise InvalidInput(f"--{error}") from error
 
 
 def _shape(text: str) -> tuple[int, int, int, Islands]:

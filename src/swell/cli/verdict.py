@@ -29,8 +29,6 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
         return _refusal(view)
     if view.phase == "failed":
         return _failure(view)
-    if job_words.is_stopped_early(view):
-        return f"{view.id}: {view.reason}"
     if view.phase == "ended-early":
         return f"{view.id}: {view.phase}: {view.reason}"
     if view.phase.is_end:

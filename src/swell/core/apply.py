@@ -22,7 +22,6 @@ from swell.core.feedback import (
     note_phase,
 )
 from swell.core.gang import NO_GANG
-from swell.core.halving import enter_bracket, note_evaluation, told_silence
 from swell.core.job_progress import JobProgress
 from swell.core.kind_search import KindChosen, KindSearch
 from swell.core.least_workers import learn_from_limit, learn_least
@@ -107,8 +106,6 @@ def _(event: JobSubmitted, state: HeadState) -> None:
     state.explain(record, "submitted", f"was submitted as {event.spec.job_class}{_continued(record)}")
     if event.spec.elasticity is Elasticity.RESTART:
         record.learn_length(None)
-    if event.spec.halving is not None:
-        enter_bracket(state, record, event.origin.continues or event.origin.retries)
     _note_set_aside(state, record)
     state.touch(record)
 
@@ -382,14 +379,8 @@ def _(event: PredecessorsSucceeded, state: HeadState, record: JobRecord) -> None
 
 
 def _note_set_aside(state: HeadState, record: JobRecord) -> None:
-    """A job without a gang that is set aside waits, whatever has just become of it.
-
-    One that was stopped early has no more to wait for.
-    """
+    """A job without a gang that is set aside waits, whatever has just become of it."""
     if not record.is_set_aside or record.phase is not Phase.QUEUED or record.is_profiling:
-        return
-    if record.trial.stopped:
-        state.end(record, Phase.SUCCEEDED, "stopped_early", record.trial.stopped)
         return
     code, text = "held", f"is held: `swell resume {record.id}` lets it go on"
     if not record.is_held:
@@ -497,7 +488,6 @@ def _(event: StepsReported, state: HeadState, record: JobRecord) -> None:
     record.usage.note(event.at_s, value, event.usage)
     if event.brings_steps:
         _note_progress(state, record, event)
-    note_evaluation(state, record, event)
 
 
 def _note_progress(state: HeadState, record: JobRecord, event: StepsReported) -> None:
@@ -670,7 +660,7 @@ def _(event: GangEnded, state: HeadState, record: JobRecord) -> None:
             record,
             Phase.SUCCEEDED,
             "succeeded",
-            f"{_success(record, event)}{late}{told_silence(record)}",
+            f"{_success(record, event)}{late}",
             event.at_s,
         )
     elif event.outcome is Outcome.ENDED_EARLY:

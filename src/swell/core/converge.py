@@ -111,7 +111,7 @@ class Converger:
                 self._stop(record)
             elif record.gang.is_broken:
                 self._heal(record)
-            elif record.is_to_leave:
+            elif record.is_held:
                 self._leave(record)
 
     def _leave(self, record: JobRecord) -> None:

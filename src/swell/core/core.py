@@ -97,7 +97,7 @@ class Core:
         state, known = self._state, other._state
         state.now_s, state.calendar = known.now_s, known.calendar
         state.is_draining, state.policy = known.is_draining, known.policy
-        state.quotas, state.brackets = known.quotas, known.brackets
+        state.quotas = known.quotas
         state.ends_s = dict(known.ends_s)
 
     def know_kinds(self, devices: Callable[[], dict[str, int]]) -> None:
@@ -540,8 +540,6 @@ class Core:
             return f"{change}: the platform is stopping"
         if record.is_held:
             return f"{change}: its owner holds it"
-        if record.trial.stopped:
-            return f"{change}: {record.trial.stopped}"
         if left := state.nodes_to_leave(record):
             return f"{change}, away from {', '.join(left)}, which gets no more work"
         if plan is None:
@@ -817,10 +815,6 @@ class Core:
     def unknown_gangs(self) -> dict[str, int]:
         """Gangs that the journal does not explain: job -> generation of the command to end."""
         return {gang.job_id: gang.generation for gang in self._state.unknown.gangs.values()}
-
-    def share_trials(self, other: Core) -> None:
-        """Compare trials with those of another core of the platform, as before the state was saved."""
-        self._state.brackets = other._state.brackets
 
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal."""

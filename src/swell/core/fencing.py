@@ -70,7 +70,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
         return record.is_cancelled
     if isinstance(event, HoldRequested | ResumeRequested):
         is_so = record.is_held if isinstance(event, HoldRequested) else not record.is_set_aside
-        return record.is_cancelled or bool(record.trial.stopped) or is_so
+        return record.is_cancelled or is_so
     if isinstance(event, PredecessorsSucceeded):
         return record.is_cancelled or not record.awaits
     if isinstance(event, ScriptDistributed):

@@ -607,7 +607,6 @@ class PlatformCore:
         self._cores = [self._made_core() for _ in saved]
         for place, (core, one) in enumerate(zip(self._cores, saved, strict=True)):
             core.load(one.head)
-            core.share_trials(self._cores[FIRST])
             if one.kind or len(saved) > 1:
                 core.be_of_kind(one.kind)
             self._nodes |= {name: KnownNode(place, devices) for name, devices in core.known_nodes.items()}

@@ -9,7 +9,6 @@ import msgspec
 from swell.checkpoint_interval import interval_s
 from swell.core.admission_state import Admission, AskedDeadline
 from swell.core.backoff import LONGEST_BACK_OFF_S, Backoff
-from swell.core.bracket import TrialState
 from swell.core.gang import NO_GANG, AnyGang, EndingGang, SteadyGang
 from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
@@ -82,7 +81,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     status: JobStatus = msgspec.field(default_factory=JobStatus)
     usage: JobUsage = msgspec.field(default_factory=JobUsage)
     share_changes: ShareChanges | None = None  #: that its story does not tell yet
-    trial: TrialState = msgspec.field(default_factory=TrialState)  #: of a job with `JobSpec.halving`
     search: KindSearch | None = None  #: of a job whose kind the head chooses
     is_leaving: bool = False  #: another kind of device is to have it, within this turn
 
@@ -206,13 +204,8 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     @property
     def is_set_aside(self) -> bool:
-        """It is to have no gang for now, as its owner asked, or no more, as other trials are better."""
-        return self.is_held or bool(self.awaits or self.trial.stopped)
-
-    @property
-    def is_to_leave(self) -> bool:
-        """A gang of it is to be saved, and to give up its devices."""
-        return self.is_held or bool(self.trial.stopped)
+        """It is to have no gang for now, as its owner asked."""
+        return self.is_held or bool(self.awaits)
 
     @property
     def is_plannable(self) -> bool:
@@ -384,9 +377,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             start_s=status.start_s,
             fetched_s=self.longest_fetches_s,
             finished_s=status.finished_s,
-            rung=self.trial.rung,
-            rung_rank=self.trial.rank,
-            rung_trials=self.trial.num_there,
             is_held=self.is_held and self.ended is None,
             awaits=self.awaits if self.ended is None else (),
             estimated_finish_s=status.estimated_finish_s

@@ -56,12 +56,11 @@ class Replan:
         self._is_any_news = False
         self._told: list[str] = []  #: jobs about which something else was said
         self._belief: tuple[JobProgress, float, float] | None = None  #: of the latest report, before it
-        self._trial: JobRecord | None = None  #: whose report is being heard, and that goes on so far
         self._unmeasured: JobRecord | None = None  #: whose report is being heard, and has no value so far
 
     def hear(self, event: HeadEvent) -> None:
         """An event that is not stale, before it is applied."""
-        self._belief = self._unmeasured = self._trial = None
+        self._belief = self._unmeasured = None
         if not isinstance(event, JobEvent):
             self._is_any_news = True
             return
@@ -78,7 +77,6 @@ class Replan:
 
     def _hear_steps(self, report: StepsReported, record: JobRecord) -> None:
         self._unmeasured = record if record.usage.value is None else None
-        self._trial = None if record.trial.stopped else record
         if report.brings_steps:
             progress = record.progress
             self._belief = (progress, progress.believed_steps(report.at_s), progress.rate_per_s)
@@ -86,7 +84,7 @@ class Replan:
 
     def note_devices(self) -> None:
         """Devices are, or are no more, held by a gang that the journal does not explain."""
-        self._belief = self._unmeasured = self._trial = None
+        self._belief = self._unmeasured = None
         self._is_any_news = True
 
     def compare(self) -> None:
@@ -94,8 +92,6 @@ class Replan:
 
         The first value of a job is what later ones are compared with where its learning counts.
         """
-        if self._trial is not None:
-            self._is_any_news |= bool(self._trial.trial.stopped)
         is_told = self._state.domain.is_told_learning(self._state.usable.is_crowded)
         if is_told and self._unmeasured is not None:
             self._is_any_news |= self._unmeasured.usage.value is not None

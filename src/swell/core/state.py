@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.core.bracket import Bracket, leave
 from swell.core.checked_estimates import is_worth_telling, told_check, told_doubt
 from swell.core.costs import ChangeCosts
 from swell.core.equal_values import EqualValues
@@ -62,7 +61,6 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     costs: ChangeCosts = msgspec.field(default_factory=ChangeCosts)
     tenants: Tenants = msgspec.field(default_factory=Tenants)
     quotas: dict[str, Quota] = {}  #: by name, of tenants that have one, whether they have jobs here or not
-    brackets: dict[str, Bracket] = {}  #: by group, of trials; all cores of a platform have the same one
     num_stale: int = 0  #: reports about a generation, or a job, that is no more
     wake_s: float | None = None
     is_draining: bool = False
@@ -184,8 +182,6 @@ class HeadState(KeptState, kw_only=True):
         """
         record.progress.advance(self.now_s, num_devices=0)
         record.end(phase)
-        if record.spec.halving is not None:
-            leave(self.brackets, record.spec.group, record.id)
         record.status.finished_s = self.now_s if at_s is None else min(at_s, self.now_s)
         record.resizes.end(record.status.finished_s)
         self.costs.tenure.add(record.tenure)

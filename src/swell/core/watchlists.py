@@ -44,7 +44,7 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
     is_untried = record.progress.total_steps is None and record.phase is Phase.QUEUED
     if is_untried and not record.is_profiling and not record.is_set_aside:
         kinds.append("new")
-    if record.gang.is_broken or record.is_cancelled or (record.is_to_leave and record.phase.holds_devices):
+    if record.gang.is_broken or record.is_cancelled or (record.is_held and record.phase.holds_devices):
         kinds.append("ailing")
     if record.is_pinned:
         kinds.append("pinned")

@@ -10,7 +10,6 @@ from enum import StrEnum
 
 import msgspec
 
-from swell.model.halving import MetricValue
 from swell.model.job import PLAIN, BetweenSteps, JobSpec, Origin, Profile, plain_members
 from swell.model.node import Node
 from swell.model.quota import Quota
@@ -154,9 +153,6 @@ class StepsReported(GangEvent, frozen=True, kw_only=True):
     noise_scale: float | None = None  #: samples; of a job whose batch is open: see `BatchProfile`
     save_s: float | None = None  #: mean that training stood still for one of its latest checkpoints
     usage: GangUsage | None = None  #: of the gang by now; None: it is not measured
-    evaluation: MetricValue | None = (
-        None  #: of a job that is a trial (`JobSpec.halving`), if there is a new one
-    )
     #: All values since the last report, by name. The store takes them: a journal has none, nor has the head.
     curves: dict[str, Tally] = {}
     #: Of the first report that this one stands for. Each later one of the same generation has a higher mark.

@@ -9,7 +9,6 @@ from typing import TypeVar
 import msgspec
 
 from swell.model.findings import JobFinding
-from swell.model.halving import Halving
 from swell.model.throughput import DividedState
 from swell.model.webhook import Webhook
 
@@ -205,7 +204,6 @@ class JobSpec(
     #: Names of findings of its trial run that its owner accepts: they do not limit it to its smallest size.
     accept_differences: tuple[str, ...] = ()
     hold_after_trial: bool = False  #: it is measured at as many sizes as can be, and then held
-    halving: Halving | None = None  #: it is a trial, compared with those of its group by `metric`
 
     @property
     def least_batch(self) -> int:

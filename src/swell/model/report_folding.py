@@ -39,7 +39,6 @@ def fold(older: StepsReported, newer: StepsReported) -> StepsReported:
         pause_s=sum(pauses) if pauses else None,
         save_s=older.save_s if newer.save_s is None else newer.save_s,
         usage=newer.usage or older.usage,
-        evaluation=newer.evaluation.after(older.evaluation) if newer.evaluation else older.evaluation,
         noise_scale=newer.noise_scale if newer.noise_scale is not None else older.noise_scale,
         curves=plus(older.curves, newer.curves),
         mark=older.mark or newer.mark,

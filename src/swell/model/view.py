@@ -139,9 +139,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     webhook: bool = False  #: an address that its owner has named is told of it
     findings: tuple[JobFinding, ...] = ()  #: ways in which its result depends on its sizes
     held_by: tuple[str, ...] = ()  #: names of those that limit it to its smallest number of workers
-    rung: int = 0  #: of a trial: the highest one that it has reached; 0: none
-    rung_rank: int = 0  #: among the trials that were there when it got there, from 1
-    rung_trials: int = 0  #: how many these were, itself included
 
     @property
     def least_workers(self) -> int:

@@ -11,7 +11,6 @@ import msgspec
 from swell import __version__
 from swell.model.errors import InvalidInput
 from swell.model.event import QuotasSet
-from swell.model.halving import Halving
 from swell.model.islands import Islands, islands_text
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
 from swell.model.kind import ANY
@@ -72,7 +71,6 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     sharing: CoreDivision = BY_WEIGHT  #: how they do
     report_s: float | None = None  #: between two reports of a job; None: as often as is needed
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
-    halving: Halving | None = None  #: all jobs are trials of one search; None: of none
     kinds: tuple[KindNodes, ...] = ()  #: owned nodes by kind of device, where kinds are named
 
     def __post_init__(self) -> None:
@@ -167,8 +165,6 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
         cost = change_cost(conditions.resize_cost, conditions.num_devices)
     except ValueError as error:
         raise InvalidInput(f"--resize-cost: {error}") from error
-    if conditions.halving is not None:
-        _check_trials(workload)
     kind = profiles.name
     nodes = _nodes(conditions, kind)
     _check_kinds(workload, conditions.kinds)
@@ -194,7 +190,6 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.seed,
             conditions.refused,
             conditions.epoch_ends,
-            conditions.halving,
             speeds_of(conditions.kinds),
         ),
         cost=cost,
@@ -227,18 +222,6 @@ def _check_kinds(workload: Workload, kinds: Sequence[KindNodes]) -> None:
                     f"job {job.id!r} of {workload.source} is for devices of kind {name!r}; --cluster has "
                     f"{', '.join(sorted(there))}: add the kind there, or change the column `kind`"
                 )
-
-
-def _check_trials(workload: Workload) -> None:
-    """Raises InvalidInput: nothing could be compared."""
-    if len(workload.jobs) < 2:
-        raise InvalidInput("--halving compares the jobs of a trace, and this one has a single job")
-    silent = sum(job.loss_curve is None for job in workload.jobs)
-    if silent:
-        raise InvalidInput(
-            f"--halving compares jobs by their losses, and {silent} of {len(workload.jobs)} jobs have none; "
-            "add the column loss_curve to the trace, or give --draw-losses"
-        )
 
 
 def _check_tenants(workload: Workload, quotas: Mapping[str, Quota]) -> None:
@@ -306,7 +289,6 @@ def truth_of(
         sharing=None if conditions.cores is None else conditions.sharing,
         report_s=conditions.report_s,
         quotas=conditions.quotas,
-        halving=conditions.halving,
         offline_bound=offline_bound,
         settings=dict(settings),
         version=__version__,

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 from swell.model.event import AnyEvent
-from swell.model.halving import MetricValue, RungUnit
 from swell.model.job import LOSS, BetweenSteps
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 from swell.model.usage import GangUsage
@@ -127,21 +126,6 @@ class Training:
             return {}
         value, metric = self.job.loss.reported(math.floor(self.steps + WHOLE)), self.job.spec.metric
         return {"loss": value} if metric == LOSS else {"metrics": {metric: value}}
-
-    def evaluation(self) -> MetricValue | None:
-        """What a report of a trial says of it; None for any other job, and for one that tells no loss."""
-        if self.job.loss is None or self.job.spec.halving is None:
-            return None
-        steps = math.floor(self.steps + WHOLE)
-        return MetricValue(steps=steps, value=self.job.loss.reported(steps))
-
-    def next_rung(self) -> float:
-        """Steps of the next rung of a trial; inf: it has none before its end."""
-        halving = self.job.spec.halving
-        if halving is None or halving.by is not RungUnit.STEPS:
-            return math.inf
-        place = next(place for place in halving.rungs() if math.ceil(place) > self.steps + WHOLE)
-        return math.inf if place >= self.end_step else float(math.ceil(place))
 
     def go_at(self, pace: CorePace, now_s: float) -> None:
         """Train from now on at the pace that its neighbours on shared cores leave it."""

@@ -41,7 +41,6 @@ from swell.sim.occurrence import (
     Leaves,
     LosesWorker,
     Occurrence,
-    ReachesRung,
     Reports,
     Resumes,
     Starts,
@@ -324,12 +323,6 @@ class SimGangs:
             self._report(training, now_s, step_s=1.0 / training.rate_per_s)
             self._expect_report(training, now_s)
 
-    def reached_rung(self, occurrence: ReachesRung, now_s: float) -> None:
-        training = self.training.get(occurrence.job_id)
-        if training is not None and training.end_mark == occurrence.mark and training.rate_per_s > 0.0:
-            self._report(training, now_s, step_s=1.0 / training.rate_per_s)
-            self._expect_rung(training)
-
     def left(self, occurrence: Leaves, now_s: float) -> None:
         training = self.training.get(occurrence.job_id)
         if training is None or training.generation != occurrence.generation or self._hangs(training):
@@ -562,19 +555,13 @@ class SimGangs:
         training.save_each(interval_s(fixed_s, mean_time_to_loss_s, timings.save_s), timings.save_s, now_s)
 
     def _expect_end(self, training: Training, now_s: float) -> None:
-        """Schedule the job's end, or the change of its speed that comes before it, and its next rung."""
-        self._expect_rung(training)
+        """Schedule the job's end, or the change of its speed that comes before it."""
         turn_s = training.turn_s()
         if math.isfinite(turn_s):
             self._agenda.put(max(turn_s, now_s), Turns(training.job.id, training.end_mark))
         else:
             exit_s = self._timings.exit_s + self._timings.exit_more_s * (training.num_workers - 1)
             self._agenda.put(max(training.end_s(), now_s) + exit_s, Ends(training.job.id, training.end_mark))
-
-    def _expect_rung(self, training: Training) -> None:
-        rung = training.next_rung()
-        if math.isfinite(rung) and training.rate_per_s > 0.0:
-            self._agenda.put(training.reach_s(rung), ReachesRung(training.job.id, training.end_mark))
 
     def _expect_first_step(self, training: Training, now_s: float) -> None:
         """Where cores are shared it is reported at once: later losses are compared with the one after it."""
@@ -597,8 +584,7 @@ class SimGangs:
     def _counts_steps(self, training: Training) -> bool:
         """Whether it reports at the end of a step, as live gangs do: that says how long steps take."""
         is_heard = math.isfinite(self._timings.report_s)
-        is_trial = training.job.spec.halving is not None
-        return is_heard or self._cores is not None or training.learnt is not None or is_trial
+        return is_heard or self._cores is not None or training.learnt is not None
 
     def _report(
         self, training: Training, now_s: float, step_s: float | None = None, pause_s: float | None = None
@@ -618,7 +604,6 @@ class SimGangs:
                 noise_scale=training.noise_scale(),
                 save_s=self._timings.save_s or None,
                 usage=training.usage,
-                evaluation=training.evaluation(),
                 **training.loss(),
             )
         )

@@ -11,7 +11,6 @@ import msgspec
 import numpy as np
 
 from swell.arrays import each
-from swell.model.halving import Halving
 from swell.model.job import (
     LOSS,
     MOST_BETWEEN_S,
@@ -36,8 +35,6 @@ from swell.sim.true_speed import TrueSpeed
 
 #: Of a job's draws: those of what it reports of its loss.
 NOISE = 1
-#: Name of the group of all jobs, where they are the trials of one search.
-SEARCH = "search"
 
 
 def jobs_of(
@@ -49,7 +46,6 @@ def jobs_of(
     seed: int = 0,
     after_refusal: AfterRefusal = AfterRefusal.END,
     epoch_ends: EpochEnds | None = None,
-    halving: Halving | None = None,
     kind_speeds: Mapping[str, float] = MappingProxyType({}),
 ) -> ItemSource[SimJob]:
     """What each user asks for, and what is true of each job. Jobs are made again each time.
@@ -60,7 +56,6 @@ def jobs_of(
         profile_error_share: the same for what a trial run measures, of the truth.
         after_refusal: what strict jobs ask for in case they are refused.
         epoch_ends: what follows epochs, of all jobs. A trial run measures it, or its first `MOST_BETWEEN_S`.
-        halving: all jobs are trials of one search; None: of none.
         kind_speeds: how fast each kind is, in the profiles' rates, where there are several; each job states
             them. One that names no kind may have any.
 
@@ -85,7 +80,7 @@ def jobs_of(
             profile = _misread(profile, profile_error_share, generator)
         if epoch_ends is not None:
             profile = msgspec.structs.replace(profile, between=_tried(epoch_ends, job))
-        spec = _spec(job, curve, batches, after_refusal, halving)
+        spec = _spec(job, curve, batches, after_refusal)
         if kind_speeds:
             spec = _with_kinds(spec, job.kinds, kind_speeds)
         truth = KindTruth(profile=profile, speed=speed, batches=batches)
@@ -148,7 +143,6 @@ def _spec(
     curve: ThroughputCurve,
     batches: BatchTruth | None,
     after_refusal: AfterRefusal,
-    halving: Halving | None,
 ) -> JobSpec:
     least, most = max(curve.min_workers, job.min_devices), curve.max_workers
     if not job.is_elastic:
@@ -174,8 +168,6 @@ def _spec(
         max_batch=None if batches is None else batches.most_batch,
         metric=job.metric or LOSS,
         metric_rises=_rises(job),
-        group="" if halving is None else SEARCH,
-        halving=halving,
     )
 
 

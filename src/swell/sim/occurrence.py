@@ -56,14 +56,6 @@ class Reports:
 
 
 @dataclass(frozen=True, slots=True)
-class ReachesRung:
-    """A trial reports the value by which it is compared, unless its speed has changed since."""
-
-    job_id: str
-    mark: int
-
-
-@dataclass(frozen=True, slots=True)
 class Leaves:
     """The checkpoint of a suspended gang is written."""
 
@@ -126,7 +118,6 @@ Occurrence = (
     | LosesWorker
     | Resumes
     | Reports
-    | ReachesRung
     | Leaves
     | Ends
     | Turns

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from swell.model.halving import Halving
 from swell.model.job import AfterRefusal
 from swell.model.quota import Quota
 from swell.sim.epoch_ends import EpochEnds
@@ -65,7 +64,6 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     report_s: float | None = None  #: between two reports of a job, if somebody chose it
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
     save_s: float = 0.0  #: that training stood still for a checkpoint
-    halving: Halving | None = None  #: all jobs were trials of one search; None: of none
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -113,8 +113,6 @@ def _faults(truth: Truth) -> str:
     if (sharing := truth.sharing) is not None:
         text += f", {truth.cores:g} cores a node by {sharing.cpu_shares}"
         text += f", interference {sharing.interference_share:g}" if sharing.interference_share else ""
-    if (halving := truth.halving) is not None:
-        text += f", trials compared at {halving.first:g} steps and every {halving.factor:g} times as many"
     text += f", reports every {span(truth.report_s)}" if truth.report_s else ""
     text += f", a checkpoint takes {span(truth.save_s)}" if truth.save_s else ""
     if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:

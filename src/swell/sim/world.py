@@ -45,7 +45,6 @@ from swell.sim.occurrence import (
     NodeMissed,
     NodeReturns,
     Occurrence,
-    ReachesRung,
     Reports,
     Resumes,
     Starts,
@@ -290,10 +289,6 @@ class SimulatedWorld:
     @_happen.register
     def _(self, occurrence: Resumes) -> None:
         self._gangs.resumed(occurrence, self.now_s)
-
-    @_happen.register
-    def _(self, occurrence: ReachesRung) -> None:
-        self._gangs.reached_rung(occurrence, self.now_s)
 
     @_happen.register
     def _(self, occurrence: Reports) -> None:

@@ -84,7 +84,6 @@ def _submission(submitted: JobSubmitted, now_s: float) -> Submission:
         tenant=spec.tenant or None,
         group=spec.group or None,
         tags=spec.tags,
-        halving=None if spec.halving is None else msgspec.structs.asdict(spec.halving),
         hold_after_trial=spec.hold_after_trial,
         stop_on_nan=spec.stop_on_nan,
         speed=",".join(f"{size}:{rate!r}" for size, rate in spec.speed.items()) or None,

@@ -33,7 +33,6 @@ class ComparedJob(msgspec.Struct, frozen=True, kw_only=True):
     job: JobRow
     parameters: dict[str, str]
     metrics: dict[str, str]  #: the latest value of each
-    rung: str  #: of a trial: the highest that it has reached, and its rank there
     length: str  #: from its first step to its end, or so far
 
 
@@ -79,7 +78,6 @@ class ComparePage:
         return {
             "jobs": jobs,
             "metrics": names,
-            "has_rungs": any(view.rung for view in views),
             "metric": chosen,
             "differing": differing,
             "same": same,
@@ -95,7 +93,6 @@ class ComparePage:
             job=job_row(view, now_s),
             parameters=hyperparameters(view),
             metrics={name: f"{value:.4g}" for name, value in job_words.latest(view).items()},
-            rung=job_words.rung(view),
             length=NOTHING if began_s is None else span(ended_s - began_s),
         )
 

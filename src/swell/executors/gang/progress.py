@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 
 from swell.model.event import StepsReported
-from swell.model.halving import MetricValue
-from swell.model.job import LOSS, BetweenSteps, JobSpec
+from swell.model.job import BetweenSteps
 from swell.model.report_folding import can_fold, fold
 from swell.tally import Tally
 from swell.wire.messages import EndedEpochs, Progress, Reported
@@ -100,24 +99,6 @@ def values_report(job_id: str, generation: int, steps: int, said: Reported, now_
         metrics={name: value_of(value) for name, value in said.values.items()},
         curves=sound(said.curves),
     )
-
-
-def evaluation_of(report: StepsReported, spec: JobSpec) -> MetricValue | None:
-    """The value in a report by which a trial is compared; None: it has none, or the job is no trial.
-
-    A curve tells after which step it was measured. A report that has only the value says after which step the
-    latest one of its own was made.
-    """
-    if spec.halving is None:
-        return None
-    tally = report.curves.get(spec.metric)
-    value = report.loss if spec.metric == LOSS else None
-    value = report.metrics.get(spec.metric, value)
-    if value is None:
-        return None
-    if tally is None:
-        return MetricValue(steps=report.steps, value=value)
-    return MetricValue(steps=tally.last_step, value=value, num_values=tally.num_values)
 
 
 def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-import msgspec
-
 from swell.executors.exit_status import HOST_LOST, OVER_MEMORY
 from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
@@ -20,7 +18,7 @@ from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
-from swell.executors.gang.progress import ReportNumbers, evaluation_of, sound
+from swell.executors.gang.progress import ReportNumbers, sound
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.restart_gang import RestartAim, RestartGang
 from swell.executors.gang.script_values import ScriptValues
@@ -323,8 +321,7 @@ class RestartController:
             mark=self._marks.next(self._replies.now_s, self.gang.replies.num_takeovers),
             is_again=again is not None and bool(curves),
         )
-        evaluation = evaluation_of(report, self._job.spec)
-        self._replies.report(msgspec.structs.replace(report, evaluation=evaluation))
+        self._replies.report(report)
         named = (
             metrics if loss is None else {LOSS: loss, **metrics}
         )  # how its loss comes about is its own affair

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang.drift import DRIFT
-from swell.executors.gang.progress import evaluation_of, steps_report, values_report
+from swell.executors.gang.progress import steps_report, values_report
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import StepsReported
 from swell.tally import tally_of
@@ -106,7 +106,6 @@ def _note(live: GangRuntime, report: StepsReported, odd_since: int | None = None
         curves=reporting.names.admitted(report.curves),
         mark=reporting.marks.next(now_s, live.gang.replies.num_takeovers),
     )
-    report = msgspec.structs.replace(report, evaluation=evaluation_of(report, live.job.spec))
     if told := reporting.names.take_refusal():
         live.replies.warn(told)
     for message in reporting.divergence.note(report.steps, report.loss, odd_since, report.metrics):

@@ -1,0 +1,78 @@
+"""The search of `docs/how-to/search-hyperparameters.md`: an Optuna study on a platform of real processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import optuna
+import pytest
+from tests.platform.program import PATIENCE_S, Program
+
+from swell.api.client import connect
+
+PAGE = Path(__file__).parents[2] / "docs/how-to/search-hyperparameters.md"
+#: In place of those of the page.
+NUM_TRIALS = 4
+#: Reports an accuracy that rises with each epoch, and is the higher the nearer the rate is to 0.01.
+TRAIN = """
+import math
+import sys
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+loader = DataLoader(TensorDataset(torch.ones(256, 2)), batch_size=64)
+run = train.elastic(model, optimizer, loader, epochs=9)
+for epoch in run.epochs():
+    for (x,) in run.batches():
+        optimizer.zero_grad()
+        loss = model(x).mean()
+        loss.backward()
+        run.step(loss)
+    run.report(accuracy=(epoch + 1) / 9 - abs(math.log10(float(sys.argv[2])) + 2) / 10)
+"""
+
+
+def search_program() -> str:
+    """The program of the page."""
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    (program,) = (block for block in blocks if "optuna" in block)
+    return program
+
+
+@pytest.mark.timeout(240)
+def test_a_study_prunes_trials_that_are_worse_and_finds_the_best(swell: Program, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    program = search_program()
+    assert "n_trials=9" in program
+    (tmp_path / "search.py").write_text(program.replace("n_trials=9", f"n_trials={NUM_TRIALS}"))
+    environ = {**os.environ, "SWELL_STATE": str(swell.state)}
+    done = subprocess.run(
+        [sys.executable, "search.py"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    study = optuna.load_study(study_name="lr", storage=f"sqlite:///{tmp_path}/study.db")
+    states = {trial.number: trial.state for trial in study.trials}
+    pruned = {number for number, state in states.items() if state == optuna.trial.TrialState.PRUNED}
+    complete = {number for number, state in states.items() if state == optuna.trial.TrialState.COMPLETE}
+    assert pruned and complete and len(pruned | complete) == NUM_TRIALS, states
+    best = study.best_trial
+    with connect(swell.state) as client:
+        phases = {
+            int(view.name.removeprefix("lr-")): client.wait(view.id, timeout_s=PATIENCE_S).phase
+            for view in client.jobs()
+            if view.group == "lr"
+        }
+    assert phases.keys() == states.keys()
+    for number, phase in phases.items():  # one may have been done before it was cancelled
+        assert phase == "succeeded" or (phase == "cancelled" and number in pruned), (number, phase)
+    assert f"best accuracy {best.value:.4g}: lr-{best.number}-" in swell.ok("jobs", "--group", "lr")
+    assert done.stdout.startswith(f"{best.number} ")
