@@ -374,7 +374,7 @@ def _check_name(name: str) -> None:
 
 
 def _is_text(name: str) -> bool:
-    """Whether its value is a text: a parameter of a policy such as `bftrainer.objective`."""
+    """Whether its value is a text: a parameter of a policy such as `unified.gains_by`."""
     if not _is_parameter(name):
         return False
     from swell.policies.registry import is_text

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache, partial
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
 import numpy as np
 from msgspec import Meta
@@ -17,7 +16,6 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.policy import Policy
 from swell.policies.unpromised import chosen_without_promises
-from swell.solvers.expression import Expression
 from swell.solvers.knapsack import Best, best_options
 
 #: T_fwd where a node ends sooner.
@@ -52,27 +50,6 @@ EfficiencyShare = Annotated[
 
 #: Of a value: what a job of the highest priority gains in it, so that it wins ties.
 TIE_SHARE = 1e-6
-#: What an objective may name, with its meaning.
-QUANTITIES = {
-    "throughput": "samples a second at the size",
-    "speedup": "speed over that of one worker",
-    "efficiency": "speed-up for each worker",
-    "workers": "workers of the size",
-    "devices": "devices of the size",
-    "nodes": "the same: nodes with several devices are counted in devices",
-    "weight": "weight of the job",
-    "priority": "priority of the job",
-    "remaining_s": "time that is left at the size",
-    "age_s": "time since the submission",
-}
-ObjectiveText = Annotated[
-    str,
-    Meta(
-        description="Objective as an expression, such as `weight * throughput / nodes`: numbers, + - * / ^, "
-        f"parentheses, min, max, sqrt, log, and {', '.join(QUANTITIES)}. A size at which it is not finite is "
-        "worth 0.",
-    ),
-]
 
 
 class BFTrainer(Policy):
@@ -82,7 +59,7 @@ class BFTrainer(Policy):
     any free ones, the constraint against migration holds for every vector of counts that the nodes allow.
     The placer keeps that constraint (`forbids_migration`). What is left is a multiple-choice knapsack, which
     is solved exactly in milliseconds. Jobs are taken first come, first served, up to `max_trainers` of them.
-    The metric of each job is multiplied by its weight, or is an expression over `QUANTITIES`.
+    The metric of each job is multiplied by its weight.
 
     References: Liu, Kettimuthu, Papka, Foster, "BFTrainer: Low-Cost Training of Neural Networks on Unfillable
         Supercomputer Nodes", 2021, section 3.
@@ -107,15 +84,6 @@ class BFTrainer(Policy):
     reclaim_share: ChangeShare = 0.0
     max_trainers: MaxTrainers = 1_000
     efficiency_share: EfficiencyShare = 0.0
-    objective: ObjectiveText = ""
-
-    def __post_init__(self) -> None:
-        """Raises ValueError: the objective is no expression, or there are two objectives."""
-        if not self.objective:
-            return
-        if self.efficiency_share:
-            raise ValueError("objective and efficiency_share are two objectives; leave one out")
-        _expression(self.objective)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         trainers = first_come(snapshot, self.max_trainers)
@@ -156,17 +124,16 @@ class BFTrainer(Policy):
         """(O,) worth of each option and (J,) of none; -inf where a job that is no trainer would have one."""
         options = snapshot.options
         value, nothing = np.empty(len(options.workers)), np.empty(snapshot.num_jobs)
-        metric = self._metric(snapshot)
         write = _write_corrected if self.is_corrected else _write_printed
         suited(write, snapshot.num_jobs)(
             options.starts,
             options.workers,
-            metric.of_option,
+            options.rate_per_s,
             snapshot.held_workers,
-            metric.of_held,
+            snapshot.held_rate_per_s,
             self.growth_s(snapshot),
             snapshot.shrink_cost_s,
-            metric.weight,
+            self._weights(snapshot),
             trainers,
             forward_s,
             value,
@@ -177,19 +144,6 @@ class BFTrainer(Policy):
     def growth_s(self, snapshot: Snapshot) -> FloatArray:
         """(J,) R_up (Eq. 13)."""
         return snapshot.growth_cost_s
-
-    def _metric(self, snapshot: Snapshot) -> _Metric:
-        """O_j(n) as given, or as `efficiency_share` says."""
-        options = snapshot.options
-        if not self.objective:
-            return _Metric(options.rate_per_s, snapshot.held_rate_per_s, self._weights(snapshot))
-        rows = np.arange(snapshot.num_jobs)
-        of = partial(_objective, _expression(self.objective), snapshot, one_worker_per_s(snapshot))
-        return _Metric(
-            of(options.rows, options.workers, options.rate_per_s),
-            of(rows, snapshot.held_workers, snapshot.held_rate_per_s),
-            np.ones(snapshot.num_jobs),
-        )
 
     def _weights(self, snapshot: Snapshot) -> FloatArray:
         """(J,) metric for each step a second (section 5.2.1): samples, speed-up, or between; weighted."""
@@ -210,12 +164,6 @@ def _preferring(snapshot: Snapshot, value: FloatArray) -> FloatArray:
     finite = np.where(np.isinf(value), 0.0, value)
     preferred: FloatArray = value + share[snapshot.options.rows] * np.abs(finite)
     return preferred
-
-
-class _Metric(NamedTuple):
-    of_option: FloatArray  #: (O,) O_j(n) over the weight
-    of_held: FloatArray  #: (J,) O_j(C_j) over the weight
-    weight: FloatArray  #: (J,)
 
 
 class CorrectedBFTrainer(BFTrainer):
@@ -247,40 +195,6 @@ def one_worker_per_s(snapshot: Snapshot) -> FloatArray:
     first = options.starts[:-1][has]
     one_per_s[has] = options.rate_per_s[first] / options.workers[first]
     return one_per_s
-
-
-@lru_cache(maxsize=8)
-def _expression(text: str) -> Expression:
-    return Expression(text, QUANTITIES)
-
-
-def _objective(
-    expression: Expression,
-    snapshot: Snapshot,
-    one_per_s: FloatArray,
-    rows: IntArray,
-    workers: IntArray,
-    rate_per_s: FloatArray,
-) -> FloatArray:
-    """(n,) the expression for jobs at these sizes; 0 without workers, and where it is not finite."""
-    speedup = rate_per_s / one_per_s[rows]
-    devices = workers * snapshot.devices_per_worker[rows]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        columns = {
-            "throughput": rate_per_s * snapshot.samples_per_step[rows],
-            "speedup": speedup,
-            "efficiency": speedup / workers,
-            "workers": workers,
-            "devices": devices,
-            "nodes": devices,
-            "weight": snapshot.weight[rows],
-            "priority": snapshot.priority[rows],
-            "remaining_s": snapshot.remaining_steps[rows] / rate_per_s,
-            "age_s": snapshot.now_s - snapshot.submitted_s[rows],
-        }
-    floats = {name: np.asarray(column, dtype=np.float64) for name, column in columns.items()}
-    value = np.broadcast_to(expression.value(floats), rows.shape)
-    return np.where((workers > 0) & np.isfinite(value), value, 0.0)
 
 
 def first_come(snapshot: Snapshot, max_trainers: int) -> BoolArray:
