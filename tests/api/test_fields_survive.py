@@ -1,4 +1,4 @@
-"""Every field of a submission is in the job that is made of it again: a clone, a retry, a continuation."""
+"""Every field of a submission is in the job that is made of it again: a retry, a continuation."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api.job_file import load
-from swell.api.page.cloned_job import job_file
 from swell.api.resubmission import Resubmission, continued, retried
 from swell.api.submission import FIELD_NAMES, Submission
 from swell.model.event import JobSubmitted
@@ -75,13 +73,6 @@ GIVEN: dict[str, dict[str, Any]] = {
     "accept_differences": {"accept_differences": ["weighted-mean"]},
     "on_drift": {"on_drift": "fail"},
 }
-#: A clone is for all who may see the job, so what may be secret is only spoken of, as are other jobs.
-SPOKEN_OF = {
-    "env": "values of environment variables are not shown",
-    "after": "it came after other jobs",
-    "webhook": "its webhook is not shown",
-    "on": "write it, and `on: finished, missed`,",
-}
 
 
 def spec_of(field: str) -> JobSpec:
@@ -91,17 +82,6 @@ def spec_of(field: str) -> JobSpec:
 
 def test_each_field_is_tried() -> None:
     assert GIVEN.keys() == {*FIELD_NAMES}
-
-
-@pytest.mark.parametrize("field", FIELD_NAMES)
-def test_a_clone_has_the_field(field: str) -> None:
-    spec = spec_of(field)
-    text = job_file(JobSubmitted(job_id="a-1", at_s=NOW_S, spec=spec), NOW_S)
-    if field in SPOKEN_OF:
-        assert SPOKEN_OF[field] in text and "s3cret" not in text and "t0ken" not in text
-    else:
-        (job,) = load(Path("/job.yaml"), text)
-        assert job.to_spec(NOW_S) == spec
 
 
 @pytest.mark.parametrize("again", [retried, continued])

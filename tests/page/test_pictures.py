@@ -186,7 +186,7 @@ def _compare(page: Page, drawn: Drawn) -> None:
 
 
 def _job(page: Page, drawn: Drawn, address: str) -> None:
-    """Its first lines and its curves, its files, and a clone of it."""
+    """Its first lines and its curves, and its files."""
     page.goto(address)
     page.wait_for_selector("figure canvas")
     page.get_by_role("link", name="Download the checkpoint").first.wait_for()
@@ -197,9 +197,6 @@ def _job(page: Page, drawn: Drawn, address: str) -> None:
     assert waiting.value.suggested_filename.endswith(".pt")
     drawn.take("page-files", "section[aria-labelledby=files-title]", "section[aria-labelledby=facts-title]")
     assert serious_faults(page) == []
-    page.get_by_role("link", name="Clone…").click()
-    page.wait_for_selector("#cloned")
-    drawn.take("page-clone", "#job", "#submit-job")
 
 
 def _refused(page: Page, drawn: Drawn, address: str) -> None:

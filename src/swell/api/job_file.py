@@ -86,11 +86,8 @@ class FileJob:
             raise _placed(error, self.path, self.line, self.field_lines) from error
 
 
-def load(path: Path, text: str | None = None) -> list[FileJob]:
+def load(path: Path) -> list[FileJob]:
     """Every job of a file.
-
-    Args:
-        text: what stands in it; None: it is read.
 
     Raises:
         InvalidJob: the file is not there, is no YAML, or holds something else than jobs; the text names
@@ -98,7 +95,7 @@ def load(path: Path, text: str | None = None) -> list[FileJob]:
     """
     path = path.expanduser().absolute()
     try:
-        node = yaml.compose(path.read_text("utf-8") if text is None else text, Loader=PlainLoader)
+        node = yaml.compose(path.read_text("utf-8"), Loader=PlainLoader)
     except OSError as error:
         raise InvalidJob(f"job file {path} cannot be read ({error.strerror}); correct the path") from error
     except UnicodeDecodeError as error:

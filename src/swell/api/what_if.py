@@ -98,7 +98,6 @@ class WhatIfQuery:
     #: (what names an open job, the deadline to ask for, as users write it)
     deadlines: tuple[tuple[str, str], ...] = ()
     submit: Path | None = None  #: a job file
-    text: str | None = None  #: of that file; None: it is read
     #: Of tenants, each in place of the one that it has; None: any number of devices.
     quotas: tuple[tuple[str, Quota | None], ...] = ()
 
@@ -364,7 +363,7 @@ def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes:
     for node in nodes:
         usable[node.kind] += len(node.devices)
         devices[node.kind] += len(node.devices)
-    jobs = load(wish.submit, wish.text)
+    jobs = load(wish.submit)
     loads = {kind.kind: kind.load(wish.drain, usable[kind.kind]) for kind in named}
     asked = (with_named_kinds(job.to_spec(scene.now_s + scene.calendar_offset_s), usable) for job in jobs)
     specs = [_with_chosen_kind(spec, loads) for spec in asked]

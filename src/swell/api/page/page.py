@@ -27,7 +27,6 @@ from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
 from swell.api.page.socket_owner import user_of
 from swell.api.page.usage_page import UsagePage
-from swell.api.page.what_if_page import WhatIfPage
 from swell.api.usage_accounting import UsageAccounting
 from swell.model.errors import Unavailable
 from swell.store.folder import StateFolder
@@ -55,7 +54,6 @@ class Page:
         self._port = _no_port if port is None else port
         self.usage = UsageAccounting(control, None if folder is None else StateFolder(folder).prices_file)
         self._views = (
-            WhatIfPage(control, base_values, folder),
             HistoryPage(control, base_values),
             UsagePage(self.usage, base_values),
             ComparePage(control, base_values),
@@ -129,7 +127,7 @@ FOR_EVER = "max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"
 
 #: Address and name of each view, in the order of the navigation.
-VIEWS = (("/", "Now"), ("/what-if", "What if"), ("/history", "History"), ("/usage", "Usage"))
+VIEWS = (("/", "Now"), ("/history", "History"), ("/usage", "Usage"))
 
 
 def base_values(request: Request) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import { clock, withOffset } from "/static/format.js";
 import { send } from "/static/events.js";
 
 // A word as a shell takes it for itself.
-export function quoted(word) {
+function quoted(word) {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`;
 }
 
