@@ -1,4 +1,4 @@
-"""Device hours over the API: who sees whose, with which prices, of which time."""
+"""Device hours over the API: who sees whose, of which time."""
 
 from __future__ import annotations
 
@@ -14,18 +14,12 @@ from tests.store.views import job_view
 from swell.api.access import Access
 from swell.api.access_log import AccessLog
 from swell.api.caller import Role
-from swell.api.errors import InvalidOption
-from swell.api.page.page import Page
-from swell.api.price_file import load_prices
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.user_list import UserList
 from swell.model.job import JobClass
 
 TOKEN = "t" * 40
-PRICES = (
-    "currency: EUR\nper_device_hour: {strict: 2.0, soft: 1.0, best_effort: 0.5}\nkind_factors: {a100: 3}\n"
-)
 HOUR_S = 3600.0
 
 
@@ -56,8 +50,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     folder.mkdir(mode=0o700)
     site, listener = Site(folder), bind()
     access = Access(site.users, AccessLog(folder, 1 << 20), requests_per_s=1e6)
-    page = Page(site.control, folder=folder)
-    server = ApiServer(create_app(site.control, TOKEN, page=page, access=access), listener)
+    server = ApiServer(create_app(site.control, TOKEN, access=access), listener)
     site.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     site.put("a", 1.0, user="ada", tenant="nlp", job_class=JobClass.STRICT, kind="a100")
     site.put("b", 2.0, user="bob", tenant="nlp", job_class=JobClass.SOFT, kind="cpu")
@@ -98,16 +91,6 @@ def test_hours_are_added_up_by_what_is_asked_for(
     assert dict(rows_of(site.ask(by=by), name, "device_hours")) == expected
 
 
-def test_prices_are_those_of_the_state_folder_whenever_it_changes(site: Site) -> None:
-    assert site.ask().json()["cost"] is None
-    (site.folder / "prices.yaml").write_text(PRICES)
-    told = site.ask(by="user").json()
-    assert (told["currency"], told["cost"]) == ("EUR", 2 * 2.0 * 3 + 4 * 1.0 + 0.5 * 0.5)
-    (site.folder / "prices.yaml").write_text("currency: EUR")
-    answer = site.ask()
-    assert answer.status_code == 503 and "prices.yaml has no prices" in answer.text
-
-
 def test_only_what_lies_within_the_time_counts(site: Site) -> None:
     begin_s = site.now_s - 10 * HOUR_S
     assert site.ask(since=begin_s + HOUR_S).json()["device_hours"] == 2.0
@@ -120,42 +103,3 @@ def test_a_time_that_ends_before_it_begins_and_an_unknown_list_are_refused(site:
     assert answer.status_code == 422 and "choose an earlier begin" in answer.text
     assert site.ask(by="rack").status_code == 422
     assert site.ask(since="soon").status_code == 422
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("currency: EUR", "per_device_hour"),
-        ("currency: EUR\nper_device_hour: {strict: 1, soft: 1}", "no price for class best_effort"),
-        (PRICES.replace("2.0", "-1"), "per_device_hour of strict is -1"),
-        (PRICES.replace("a100: 3", "a100: .nan"), "kind_factors of a100 is"),
-        (PRICES.replace("EUR", "''"), "currency has 1 to 10 characters"),
-        (PRICES + "extra: 1", "unknown field"),
-        ("{", "prices"),
-        ("[" * 100_000, "nested too deeply"),
-    ],
-)
-def test_a_file_without_prices_is_refused(tmp_path: Path, text: str, why: str) -> None:
-    file = tmp_path / "prices.yaml"
-    file.write_text(text)
-    with pytest.raises(InvalidOption, match=why):
-        load_prices(file)
-
-
-def test_the_page_shows_it_and_gives_csv(site: Site) -> None:
-    (site.folder / "prices.yaml").write_text(PRICES)
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    with httpx.Client(base_url=site.url, headers=headers, trust_env=False) as client:
-        shown = client.get("/usage", params={"by": "tenant"})
-        assert shown.status_code == 200 and "Cost (EUR)" in shown.text and ">nlp<" in shown.text
-        file = client.get("/usage.csv", params={"by": "kind"})
-        assert file.text.splitlines() == [
-            "kind,device_hours,cost,currency",
-            "cpu,4.5,4.25,EUR",
-            "a100,2.0,12.0,EUR",
-        ]
-        wrong = client.get("/usage", params={"by": "<b>"})
-        assert wrong.status_code == 422 and "<b>" not in wrong.text.partition("fault")[2].partition("</p>")[0]
-        assert client.get("/usage", params={"from": "soon"}).status_code == 422
-        assert client.get("/usage.csv", params={"from": "2030-01-02", "to": "2030-01-01"}).status_code == 422

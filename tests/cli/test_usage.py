@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.api.fake_control import FakeControl
@@ -11,8 +10,6 @@ from tests.cli.conftest import Run
 from tests.store.views import job_view
 
 from swell.model.job import JobClass
-
-PRICES = "currency: EUR\nper_device_hour: {strict: 2.0, soft: 1.0, best_effort: 0.5}\n"
 
 
 @pytest.fixture
@@ -29,7 +26,7 @@ def used(control: FakeControl) -> FakeControl:
     return control
 
 
-def test_hours_and_costs_are_shown_with_their_sum(here: Run, used: FakeControl, tmp_path: Path) -> None:
+def test_hours_are_shown_with_their_sum(here: Run, used: FakeControl) -> None:
     shown = here("usage").stdout.splitlines()
     assert [line.split() for line in shown] == [
         ["USER", "DEVICE", "HOURS"],
@@ -37,18 +34,15 @@ def test_hours_and_costs_are_shown_with_their_sum(here: Run, used: FakeControl, 
         ["owner", "2.000"],
         ["total", "6.000"],
     ]
-    (tmp_path / "prices.yaml").write_text(PRICES)
-    priced = here("usage", "--by", "job", "--prices", tmp_path / "prices.yaml").stdout.splitlines()
-    assert priced[1].split()[:2] == ["job-a", "job-a"] and priced[1].endswith("4.00 EUR")
-    assert priced[-1].split() == ["total", "6.000", "6.00", "EUR"]
+    by_job = here("usage", "--by", "job").stdout.splitlines()
+    assert by_job[1].split()[:2] == ["job-a", "job-a"] and by_job[1].endswith("4.000")
+    assert by_job[-1].split() == ["total", "6.000"]
 
 
-def test_programs_read_json_or_csv(here: Run, used: FakeControl, tmp_path: Path) -> None:
-    (tmp_path / "prices.yaml").write_text(PRICES)
+def test_programs_read_json_or_csv(here: Run, used: FakeControl) -> None:
     told = json.loads(here("usage", "--json", "--by", "class").stdout)
     assert told["device_hours"] == 6.0 and told["rows"][0]["job_class"] == "soft"
-    lines = here("usage", "--csv", "--prices", tmp_path / "prices.yaml").stdout.splitlines()
-    assert lines == ["user,device_hours,cost,currency", "ada,4.0,4.0,EUR", "owner,2.0,2.0,EUR"]
+    assert here("usage", "--csv").stdout.splitlines() == ["user,device_hours", "ada,4.0", "owner,2.0"]
 
 
 def test_of_a_time_without_jobs_it_says_so(here: Run, used: FakeControl) -> None:
@@ -64,19 +58,8 @@ def test_of_a_time_without_jobs_it_says_so(here: Run, used: FakeControl) -> None
         (("--since", "1h", "--until", "2h"), "choose an earlier begin"),
         (("--by", "rack"), "rack"),
         (("--csv", "--json"), "choose one of --json and --csv"),
-        (("--prices", "missing.yaml"), "--prices: there is no file missing.yaml"),
-        (("--prices", "wrong.yaml"), "wrong.yaml has no prices"),
     ],
 )
-def test_what_cannot_be_is_named(
-    here: Run,
-    used: FakeControl,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    words: tuple[str, ...],
-    why: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("wrong.yaml").write_text("currency: EUR")
+def test_what_cannot_be_is_named(here: Run, used: FakeControl, words: tuple[str, ...], why: str) -> None:
     done = here("usage", *words)
     assert done.returncode != 0 and why in done.stderr

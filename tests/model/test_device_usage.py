@@ -11,15 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
-from swell.model.device_usage import GroupBy, HeldTime, Payer, Prices, UsageEntry, report_of
+from swell.model.device_usage import GroupBy, HeldTime, UsageEntry, report_of
 from swell.model.job import JobClass
 from swell.model.outcome import device_s
-
-PRICES = Prices(
-    currency="EUR",
-    per_device_hour={JobClass.STRICT: 2.0, JobClass.SOFT: 1.0, JobClass.BEST_EFFORT: 0.5},
-    kind_factors={"a100": 3.0},
-)
 
 
 @st.composite
@@ -59,12 +53,9 @@ def test_every_list_has_the_same_total(
         UsageEntry(job.payer, f"j-{number}", job.name, job.device_s(since_s, until_s))
         for number, job in enumerate(jobs)
     ]
-    report = report_of(entries, by, since_s, until_s, PRICES)
+    report = report_of(entries, by, since_s, until_s)
     assert math.isclose(report.device_hours, sum(entry.device_s for entry in entries) / 3600.0, abs_tol=1e-9)
     assert math.isclose(report.device_hours, sum(row.device_hours for row in report.rows), abs_tol=1e-9)
-    expected = sum(entry.device_s / 3600.0 * PRICES.of(entry.payer) for entry in entries)
-    assert report.cost is not None and math.isclose(report.cost, expected, abs_tol=1e-9)
-    assert math.isclose(report.cost, sum(row.cost or 0.0 for row in report.rows), abs_tol=1e-9)
 
 
 def test_an_open_job_counts_until_now() -> None:
@@ -72,8 +63,3 @@ def test_an_open_job_counts_until_now() -> None:
     assert held.device_s(0.0, 400.0) == 100.0 + 4 * 100.0
     assert held.device_s(0.0, 50.0) == 0.0
     assert held.device_s(350.0, 400.0) == 200.0
-
-
-def test_a_price_is_that_of_the_class_times_the_factor_of_the_kind() -> None:
-    assert PRICES.of(Payer("ada", "", JobClass.SOFT, "a100")) == 3.0
-    assert PRICES.of(Payer("ada", "", JobClass.STRICT, "cpu")) == pytest.approx(2.0)

@@ -40,7 +40,7 @@ def opened_page(control: Control, folder: Path | None, access: Access | None = N
     """On a port of its own, until the context ends."""
     listener = bind()
     port = int(listener.getsockname()[1])
-    page = Page(control, port=lambda: port, folder=folder)
+    page = Page(control, port=lambda: port)
     server = ApiServer(create_app(control, TOKEN, page=page, access=access), listener)
     server.start()
     try:

@@ -44,7 +44,7 @@ def test_device_hours_of_all_tenants_are_those_that_gangs_held() -> None:
         job.phase is Phase.FAILED for job in outcome.jobs
     )
     for by in GroupBy:
-        report = report_of(entries, by, 0.0, outcome.end_s, None)
+        report = report_of(entries, by, 0.0, outcome.end_s)
         assert math.isclose(report.device_hours * 3600.0, held_s, rel_tol=1e-6)
     total_s = sum(job.device_s for job in outcome.jobs)
     assert math.isclose(held_s, total_s, rel_tol=1e-6)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.api.price_file import decode_prices
 from swell.api.user_list import decode_users
 from swell.api.webhook_file import decode_webhooks
 from swell.live.webhooks.signature import check_secret
@@ -24,7 +23,6 @@ CHECKS: dict[str, Callable[[bytes], object]] = {
     "users.json": decode_users,
     "options.json": decode_options,
     "webhooks.yaml": decode_webhooks,
-    "prices.yaml": decode_prices,
     "webhook-secret": check_secret,
 }
 

@@ -77,7 +77,7 @@ def serve(
         _metrics(platform, folder, metrics_port, metrics_address or HOST) as bound_metrics_port,
     ):
         intake, door = Intake(folder, options.settings.code), PageDoor(folder)
-        page = Page(platform, Sessions(door.secret), door.port, folder.path)
+        page = Page(platform, Sessions(door.secret), door.port)
         access = Access.of(folder, options.settings)
         app = create_app(platform, folder.ensure_token(), intake, page, access)
         names = [one.getsockname() for one in shared]

@@ -28,6 +28,7 @@ from swell.api.prometheus import PROMETHEUS_TEXT, Exposition
 from swell.api.promise_request import PromiseRequest
 from swell.api.resubmission import Resubmission, continued, retried
 from swell.api.submission import Submission, declared, origin_of, request_key
+from swell.api.usage_accounting import usage_report
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import InvalidJob, Unavailable
@@ -244,7 +245,7 @@ class Operations:
             return self._control.candidates(match)
         return self._control.jobs(parse_query(phase, since, limit), before)
 
-    @operation("GET", "/v1/usage", Role.VIEW, failures=(422, 503))
+    @operation("GET", "/v1/usage", Role.VIEW, failures=(422,))
     def usage(
         self,
         scope: Scope,
@@ -252,8 +253,8 @@ class Operations:
         since: UsedSince | None = None,
         until: UsedUntil | None = None,
     ) -> UsageReport:
-        """Device hours of jobs, and what they cost: of the caller's own jobs, to an operator of all."""
-        return self._page.usage.report(caller_of(scope), by, since, until)
+        """Device hours of jobs: of the caller's own ones, to an operator of all."""
+        return usage_report(self._control, caller_of(scope), by, since, until)
 
     @operation("GET", "/v1/counts", Role.VIEW)
     def counts(self) -> Mapping[Phase, int]:

@@ -90,7 +90,7 @@ class OperatorCalls:
     def usage(
         self, by: GroupBy = GroupBy.USER, since_s: float | None = None, until_s: float | None = None
     ) -> UsageReport:
-        """Device hours of your own jobs, to an operator of all, and what they cost if there are prices.
+        """Device hours of your own jobs, to an operator of all.
 
         Args:
             since_s: seconds since 1970; None: 30 days before the end.
@@ -98,7 +98,6 @@ class OperatorCalls:
 
         Raises:
             InvalidJob: the time begins after its end.
-            Unavailable: the platform's file of prices cannot be used.
         """
         query = {"by": str(by)}
         query |= {} if since_s is None else {"since": repr(since_s)}

@@ -41,9 +41,7 @@ SOURCES: Mapping[str, CommandSource] = {
     "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
     "jobs": CommandSource("jobs:list_jobs", "List jobs, open ones before ended ones."),
     "usage": CommandSource(
-        "usage:usage",
-        "Show how many device hours jobs used, and what they cost: of your own jobs or, to operators, of "
-        "all.",
+        "usage:usage", "Show how many device hours jobs used: of your own jobs or, to operators, of all."
     ),
     "top": CommandSource("top:top", "Show devices and open jobs, again and again until Ctrl-C."),
     "show": CommandSource(
@@ -110,7 +108,7 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "backup": CommandSource(
         "doctor:backup",
-        "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml, prices.yaml and "
+        "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and "
         "webhook-secret; the platform may be running.",
     ),
     "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),

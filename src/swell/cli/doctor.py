@@ -208,8 +208,8 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
     state: State = None,
 ) -> None:
-    """Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml, prices.yaml and
-    webhook-secret; the platform may be running.
+    """Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and webhook-secret;
+    the platform may be running.
 
     Checkpoints and logs are not included. The copy holds secrets, so only you can read it.
     """

@@ -1,4 +1,4 @@
-"""How long jobs had devices, added up for those who pay for them, and what that costs."""
+"""How long jobs had devices, added up for those who used them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GroupBy(StrEnum):
 
 
 class Payer(NamedTuple):
-    """All that the price of a device hour, and who pays it, depends on."""
+    """Whose a device hour is, of which class of job, on which kind of device."""
 
     user: str  #: empty: the owner of the platform
     tenant: str
@@ -98,18 +98,6 @@ class StoredTime(NamedTuple):
     pruned_ids: Collection[str]  #: of the jobs that were asked about
 
 
-class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a device hour costs: the price of the job's class, times the factor of the kind of device."""
-
-    currency: str
-    per_device_hour: dict[JobClass, float]
-    kind_factors: dict[str, float] = {}  #: of kinds whose factor is not 1
-
-    def of(self, payer: Payer) -> float:
-        """Price of a device hour."""
-        return self.per_device_hour[payer.job_class] * self.kind_factors.get(payer.kind, 1.0)
-
-
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     """Device hours of some jobs together. What the jobs of the row differ in is empty."""
 
@@ -120,19 +108,16 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""  #: id; empty: of several jobs, or of pruned ones
     name: str = ""  #: of the job
     device_hours: float
-    cost: float | None = None  #: in the currency of the prices; None: there are no prices
 
 
 class UsageReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Device hours within a time, and what they cost."""
+    """Device hours within a time."""
 
     since_s: float
     until_s: float
     by: GroupBy
     rows: tuple[UsageRow, ...]  #: the most device hours first
     device_hours: float  #: of all rows
-    cost: float | None = None
-    currency: str = ""
 
 
 class UsageEntry(NamedTuple):
@@ -144,27 +129,20 @@ class UsageEntry(NamedTuple):
     device_s: float
 
 
-def report_of(
-    entries: Iterable[UsageEntry], by: GroupBy, since_s: float, until_s: float, prices: Prices | None
-) -> UsageReport:
+def report_of(entries: Iterable[UsageEntry], by: GroupBy, since_s: float, until_s: float) -> UsageReport:
     """Add up device time by what `by` says; entries without device time are left out."""
-    amounts: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    amounts: dict[tuple[str, ...], list[float]] = {}
     for entry in entries:
         if entry.device_s > 0.0:
-            hours = entry.device_s / HOUR_S
-            cost = 0.0 if prices is None else hours * prices.of(entry.payer)
-            amounts.setdefault(_key(entry, by), []).append((hours, cost))
-    rows = [_row(key, parts, prices is not None) for key, parts in amounts.items()]
+            amounts.setdefault(_key(entry, by), []).append(entry.device_s / HOUR_S)
+    rows = [_row(key, hours) for key, hours in amounts.items()]
     rows.sort(key=lambda row: (-row.device_hours, row.user, row.tenant, row.job_class, row.kind, row.job))
-    every = [part for parts in amounts.values() for part in parts]
     return UsageReport(
         since_s=since_s,
         until_s=until_s,
         by=by,
         rows=tuple(rows),
-        device_hours=math.fsum(hours for hours, _ in every),
-        cost=None if prices is None else math.fsum(cost for _, cost in every),
-        currency="" if prices is None else prices.currency,
+        device_hours=math.fsum(part for hours in amounts.values() for part in hours),
     )
 
 
@@ -186,7 +164,7 @@ def _key(entry: UsageEntry, by: GroupBy) -> tuple[str, ...]:
             return user, tenant, str(job_class), kind, "", ""
 
 
-def _row(key: tuple[str, ...], parts: list[tuple[float, float]], has_prices: bool) -> UsageRow:
+def _row(key: tuple[str, ...], hours: list[float]) -> UsageRow:
     user, tenant, job_class, kind, job, name = key
     return UsageRow(
         user=user,
@@ -195,6 +173,5 @@ def _row(key: tuple[str, ...], parts: list[tuple[float, float]], has_prices: boo
         kind=kind,
         job=job,
         name=name,
-        device_hours=math.fsum(hours for hours, _ in parts),
-        cost=math.fsum(cost for _, cost in parts) if has_prices else None,
+        device_hours=math.fsum(hours),
     )

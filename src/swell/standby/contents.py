@@ -30,7 +30,7 @@ HEAD_FILES: dict[str, Callable[[bytes], object]] = {
     LEASES_FILE: parse_leases,
     KEY_FILE: parse_key,
 }
-SMALL_FILES = ("users.json", "options.json", "webhooks.yaml", "prices.yaml", "webhook-secret", *HEAD_FILES)
+SMALL_FILES = ("users.json", "options.json", "webhooks.yaml", "webhook-secret", *HEAD_FILES)
 CODE = "code"
 #: A folder that was changed later than so long ago may be changed again unseen: clocks of file systems tick
 #: slowly.

@@ -118,7 +118,6 @@ class StateFolder:
         self.metrics_token = self.path / "metrics-token"
         self.webhook_secret = self.path / "webhook-secret"
         self.webhooks_file = self.path / "webhooks.yaml"
-        self.prices_file = self.path / "prices.yaml"
         self.webhooks = self.path / "webhooks"
         self.endpoint = self.path / "endpoint.json"
         self.socket = self.path / "api.sock"
@@ -166,7 +165,6 @@ class StateFolder:
         ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent, self.users)}
         # Written before the first start:
         ours |= {
-            self.prices_file.name,
             self.webhooks_file.name,
             self.webhook_secret.name,
             self.standby_token.name,

@@ -120,7 +120,7 @@ pruned = sa.Table(
     sa.Column("at_s", sa.Float(53), nullable=False),
 )
 
-#: Device time of pruned jobs, by the hour and by what its price depends on.
+#: Device time of pruned jobs, by the hour and by whose it was.
 pruned_time = sa.Table(
     "pruned_time",
     metadata,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
@@ -26,10 +25,7 @@ from swell.api.page.now_page import now_page
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
 from swell.api.page.socket_owner import user_of
-from swell.api.page.usage_page import UsagePage
-from swell.api.usage_accounting import UsageAccounting
 from swell.model.errors import Unavailable
-from swell.store.folder import StateFolder
 from swell.web.static_files import static_file
 
 
@@ -37,7 +33,6 @@ class Page:
     """
     Args:
         port: of loopback HTTP, which it opens if need be; may raise Unavailable.
-        folder: state folder of the platform.
     """
 
     def __init__(
@@ -45,17 +40,14 @@ class Page:
         control: Control,
         sessions: Sessions | None = None,
         port: Callable[[], int] | None = None,
-        folder: Path | None = None,
     ) -> None:
         self.control = control
         self.sessions = Sessions(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.feed = PageFeed(control)
         self.job_streams = JobStreams(control)
         self._port = _no_port if port is None else port
-        self.usage = UsageAccounting(control, None if folder is None else StateFolder(folder).prices_file)
         self._views = (
             HistoryPage(control, base_values),
-            UsagePage(self.usage, base_values),
             ComparePage(control, base_values),
         )
 
@@ -127,7 +119,7 @@ FOR_EVER = "max-age=31536000, immutable"
 ASK_AGAIN = "no-cache"
 
 #: Address and name of each view, in the order of the navigation.
-VIEWS = (("/", "Now"), ("/history", "History"), ("/usage", "Usage"))
+VIEWS = (("/", "Now"), ("/history", "History"))
 
 
 def base_values(request: Request) -> dict[str, Any]:
