@@ -20,6 +20,7 @@ from swell.model.node import Node
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES
 from swell.throughput.belief import FittedBelief
+from swell_papers.variants import variant_policy
 
 FATES = ("turn", "take", "lend", "die")
 SHOWN = Shown(*FATES, "trial", "gang")
@@ -89,7 +90,7 @@ def test_jobs_on_borrowed_nodes_alone_all_succeed_however_often_these_are_taken(
 ) -> None:
     """A reclaim is no fault of a job; and a head that dies decides as its twin that does not."""
     world = DrivenWorld(seed)
-    head = Head(lambda: core_of(POLICIES[policy](), BestFitPlacer(), FittedBelief), world)
+    head = Head(lambda: core_of(variant_policy(policy), BestFitPlacer(), FittedBelief), world)
     for number in range(4):
         head.submit(f"job{number}", spec(60))
     for fate in fates:

@@ -13,13 +13,13 @@ from tests.examples import share_of_examples
 
 from swell.model.event import PriorityChanged
 from swell.model.job import JobSpec, Phase
-from swell.policies.registry import new_policy
 from swell.sim.injected_faults import NO_FAULTS
+from swell_papers.variants import variant_policy
 
 
 def head_of(policy: str, *jobs: JobSpec) -> Head:
     """One device, and jobs `a`, `b`, ...: the first one runs."""
-    head = Head(lambda: core_of(new_policy(policy)), DrivenWorld(0, NO_FAULTS))
+    head = Head(lambda: core_of(variant_policy(policy)), DrivenWorld(0, NO_FAULTS))
     head.world.join(node("n0", 1))
     for letter, job in zip("abc", jobs, strict=False):
         head.submit(letter, job)

@@ -11,7 +11,6 @@ from tests.core.head import FATES, Head
 from tests.examples import Shown, share_of_examples
 
 from swell.policies.saxena import Saxena
-from swell_papers.policies.saxena_aware import SaxenaAware
 
 SHOWN = Shown(*FATES, "trial", "gang")
 
@@ -19,7 +18,11 @@ SHOWN = Shown(*FATES, "trial", "gang")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
-    [Saxena(period_s=3.0), Saxena(period_s=3.0, drops=1, ended_share=0.0), SaxenaAware(period_s=5.0)],
+    [
+        Saxena(period_s=3.0),
+        Saxena(period_s=3.0, drops=1, ended_share=0.0),
+        Saxena(counts_changes=1, period_s=5.0),
+    ],
     ids=["queue", "drop", "aware"],
 )
 @SHOWN.wholly

@@ -48,7 +48,8 @@ def seen_of(job: JobSpec, monkeypatch: pytest.MonkeyPatch) -> Snapshot:
 
     monkeypatch.setattr(Planner, "plan", noted)
     head = Head(
-        lambda: core_of(new_policy("bftrainer_corrected"), None, FittedBelief), DrivenWorld(0, NO_FAULTS)
+        lambda: core_of(new_policy("bftrainer", {"corrected": 1}), None, FittedBelief),
+        DrivenWorld(0, NO_FAULTS),
     )
     head.world.join(node("n0", 2))
     head.submit("a", job)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+import msgspec
 from tests.decisions.jobs import Mix, crowd
 
 from swell.core.platform_core import PlatformCore
@@ -52,9 +53,11 @@ class Case:
     policy: str
     scenario: Callable[[], Scenario]
     max_turns: int  #: the run ends there
+    parameters: Mapping[str, float] = field(default_factory=dict)  #: of the policy
 
     def core(self) -> PlatformCore:
-        return new_core(self.policy, SETTINGS)
+        parameters = {f"{self.policy}.{name}": value for name, value in self.parameters.items()}
+        return new_core(self.policy, msgspec.structs.replace(SETTINGS, parameters=parameters))
 
     def world(self) -> SimulatedWorld:
         made = self.scenario()
@@ -196,39 +199,39 @@ SCENES: dict[str, tuple[Callable[[str, int], Scenario], int]] = {
     "crowded": (crowded, 60),
 }
 #: In the order in which their scenes were drawn.
-RECORDED = (
-    "elasticflow",
-    "elasticflow_paper",
-    "equal_share",
-    "fifo",
-    "edf",
-    "edf_largest",
-    "edf_admission",
-    "edf_admission_largest",
-    "edf_elastic",
-    "edf_elastic_unaware",
-    "srtf",
-    "tiresias",
-    "gandiva",
-    "themis",
-    "chronus",
-    "pollux",
-    "tiresias_pollux",
-    "hu",
-    "hu_end",
-    "hu_aware",
-    "hu_greedy",
-    "bftrainer",
-    "bftrainer_corrected",
-    "bftrainer_equal_share",
-    "saxena",
-    "saxena_aware",
-    "saxena_max_batch",
-    "saxena_min_batch",
-    "saxena_random_batch",
-    "flowcon",
-    "flowcon_fit",
-    "unified",
+RECORDED: tuple[tuple[str, Mapping[str, float]], ...] = (
+    ("elasticflow", {}),
+    ("elasticflow_paper", {}),
+    ("equal_share", {}),
+    ("fifo", {}),
+    ("edf", {}),
+    ("edf", {"largest": 1}),
+    ("edf_admission", {}),
+    ("edf_admission", {"largest": 1}),
+    ("edf", {"elastic": 1}),
+    ("edf", {"elastic": 1, "expects_costs": 0}),
+    ("srtf", {}),
+    ("tiresias", {}),
+    ("gandiva", {}),
+    ("themis", {}),
+    ("chronus", {}),
+    ("pollux", {}),
+    ("tiresias", {"as_in_pollux": 1}),
+    ("hu", {}),
+    ("hu", {"horizon_end": 1}),
+    ("hu", {"counts_changes": 1}),
+    ("hu_greedy", {}),
+    ("bftrainer", {}),
+    ("bftrainer", {"corrected": 1}),
+    ("bftrainer_equal_share", {}),
+    ("saxena", {}),
+    ("saxena", {"counts_changes": 1}),
+    ("saxena", {"fixed_batch": 1}),
+    ("saxena", {"fixed_batch": 2}),
+    ("saxena", {"fixed_batch": 3}),
+    ("flowcon", {}),
+    ("flowcon_fit", {}),
+    ("unified", {}),
 )
 LOADS = (0.1, 0.3, 0.6, 0.9, 1.2, 1.6, 2.5)
 #: Of the policy that decides by default.
@@ -237,9 +240,10 @@ SEEDS = 17
 
 def small() -> Iterator[Case]:
     """Those of `make test`."""
-    for place, policy in enumerate(RECORDED):
+    for place, (policy, parameters) in enumerate(RECORDED):
+        line = " ".join((policy, *(f"{name}={value}" for name, value in parameters.items())))
         for name, (scene, max_turns) in SCENES.items():
-            yield Case(f"{policy}/{name}", policy, partial(scene, policy, place), max_turns)
+            yield Case(f"{line}/{name}", policy, partial(scene, policy, place), max_turns, parameters)
     for seed in range(SEEDS):
         load = LOADS[seed % len(LOADS)]
         name = f"elasticflow/load {load:g}, seed {seed}"

@@ -20,7 +20,7 @@ from swell.policies.registry import POLICIES
 CASES = cases()
 RECORDED = read()
 #: Their loops over jobs have a compiled twin.
-COMPILED = ("elasticflow", "edf_elastic", "pollux")
+COMPILED = ("elasticflow", "edf elastic=1", "pollux")
 
 
 @pytest.mark.slow

@@ -13,18 +13,20 @@ pytest.importorskip("torch")
 # A corrected objective is still one: tests/core/test_liveness.py lets both end every job.
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "policy",
-    ["bftrainer", pytest.param("bftrainer_corrected", marks=pytest.mark.soak), "bftrainer_equal_share"],
+    "how",
+    ["bftrainer", pytest.param("bftrainer.corrected=1", marks=pytest.mark.soak), "bftrainer_equal_share"],
 )
 def test_jobs_get_all_devices_between_them_and_each_step_is_made_once(
-    policy: str, apart: Program, tmp_path: Path
+    how: str, apart: Program, tmp_path: Path
 ) -> None:
     """With room for one trainer the second waits; with room for both, equal shares are two devices each."""
     first_dir, second_dir = tmp_path / "first", tmp_path / "second"
     first_dir.mkdir()
     second_dir.mkdir()
-    is_equal = policy == "bftrainer_equal_share"
-    apart.up_with(policy, *(() if is_equal else (f"{policy}.max_trainers=1",)))
+    is_equal = how == "bftrainer_equal_share"
+    policy, sign, _ = how.partition(".")
+    told = [how] if sign else []
+    apart.up_with(policy, *told, *(() if is_equal else (f"{policy}.max_trainers=1",)))
     first = apart.submit(first_dir, "--epochs", ENDLESS)
     apart.await_training(first, 4, first_dir)
     second = apart.submit(second_dir, "--epochs", 8)

@@ -10,20 +10,21 @@ from tests.platform.program import ENDLESS, Program, read_diary
 pytest.importorskip("torch")
 
 
-OTHERS = ("hu_end", "hu_aware", "hu_greedy")
+OTHERS = ("hu.horizon_end=1", "hu.counts_changes=1", "hu_greedy")
 
 
 # The others decide at the same moments: tests/sim/test_hu_runs.py has runs of each.
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", ["hu", *(pytest.param(name, marks=pytest.mark.soak) for name in OTHERS)])
+@pytest.mark.parametrize("how", ["hu", *(pytest.param(name, marks=pytest.mark.soak) for name in OTHERS)])
 def test_a_job_in_the_queue_has_devices_at_the_next_decision(
-    policy: str, apart: Program, tmp_path: Path
+    how: str, apart: Program, tmp_path: Path
 ) -> None:
     """The first one shrinks inside its processes; every step is done once."""
     first_dir, second_dir = tmp_path / "first", tmp_path / "second"
     first_dir.mkdir()
     second_dir.mkdir()
-    apart.up_with(policy, f"{policy}.period_s=1")
+    policy, sign, _ = how.partition(".")
+    apart.up_with(policy, f"{policy}.period_s=1", *([how] if sign else []))
     first = apart.submit(first_dir, "--epochs", ENDLESS)
     apart.await_training(first, 4, first_dir)
     second = apart.submit(second_dir, "--epochs", 8)

@@ -15,7 +15,7 @@ from tests.policies.snapshots import best_effort, snapshot
 from swell.arrays import IntArray
 from swell.model.snapshot import NodeEnds, Snapshot
 from swell.policies import bftrainer
-from swell.policies.bftrainer import LEAST_FORWARD_S, BFTrainer, CorrectedBFTrainer
+from swell.policies.bftrainer import LEAST_FORWARD_S, BFTrainer
 from swell.solvers.knapsack import best_options
 from swell_papers.policies.bftrainer_equal_share import BFTrainerEqualShare
 
@@ -162,13 +162,13 @@ def test_starting_is_free_in_print_and_charged_when_corrected() -> None:
     waits = best_effort("waits", {size: 3.0 * rate for size, rate in LINEAR.items()}, 1e9, start_cost=18.0)
     view = snapshot([runs, waits], 4, sizes=SIZES)
     assert given_to(BFTrainer(t_fwd_s=10.0), view) == [0, 4]
-    assert given_to(CorrectedBFTrainer(t_fwd_s=10.0), view) == [4, 0]
-    assert given_to(CorrectedBFTrainer(t_fwd_s=60.0), view) == [0, 4]
+    assert given_to(BFTrainer(corrected=1, t_fwd_s=10.0), view) == [4, 0]
+    assert given_to(BFTrainer(corrected=1, t_fwd_s=60.0), view) == [0, 4]
 
 
 def test_a_job_starts_on_idle_nodes_however_short_the_forward_time_is() -> None:
     job = best_effort("a", LINEAR, 1e9, start_cost=18.0)
-    assert given_to(CorrectedBFTrainer(t_fwd_s=10.0), snapshot([job], 4, sizes=SIZES)) == [4]
+    assert given_to(BFTrainer(corrected=1, t_fwd_s=10.0), snapshot([job], 4, sizes=SIZES)) == [4]
 
 
 def test_equal_jobs_do_not_take_turns_for_what_a_measurement_is_out() -> None:
@@ -177,7 +177,7 @@ def test_equal_jobs_do_not_take_turns_for_what_a_measurement_is_out() -> None:
     waits = best_effort("waits", {4: 4.0}, 1e9, growth_cost=0.1, start_cost=1.5)
     view = snapshot([runs, waits], 4, sizes=SIZES)
     assert given_to(BFTrainer(t_fwd_s=15.0), view) == [0, 4]
-    assert given_to(CorrectedBFTrainer(t_fwd_s=15.0), view) == [4, 0]
+    assert given_to(BFTrainer(corrected=1, t_fwd_s=15.0), view) == [4, 0]
 
 
 def test_new_nodes_idle_while_they_are_prepared() -> None:
@@ -185,7 +185,7 @@ def test_new_nodes_idle_while_they_are_prepared() -> None:
     job = best_effort("a", LINEAR, 1e9, held=1, growth_cost=18.0)
     view = snapshot([job], 8, sizes=SIZES)
     assert given_to(BFTrainer(t_fwd_s=20.0), view) == [8]
-    assert given_to(CorrectedBFTrainer(t_fwd_s=20.0), view) == [1]
+    assert given_to(BFTrainer(corrected=1, t_fwd_s=20.0), view) == [1]
 
 
 def test_survivors_fewer_than_the_smallest_size_lose_nothing_by_a_change() -> None:

@@ -15,13 +15,12 @@ from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, Plan
 from swell.model.snapshot import Snapshot
 from swell.policies.bftrainer import BFTrainer
-from swell.scheduler import new_core
-from swell.settings import Settings
 from swell.sim.change_cost import change_cost
 from swell.sim.gangs import GangTimings
 from swell.sim.pool import IdleInterval, Pool
 from swell.sim.simulate import cluster
 from swell.sim.world import SimulatedWorld
+from swell_papers.variants import variant_core
 
 
 class Planned(NamedTuple):
@@ -80,7 +79,7 @@ def run(policy: str, seed: int, lent: Pool, owned: tuple[int, int] | None) -> No
     nodes = cluster(*owned, "gpu") if owned else ()
     timings = GangTimings(profiling_s=4.0, save_s=1.5, exit_s=0.5, report_s=45.0)
     world = SimulatedWorld(nodes, jobs, change_cost("changed", 16), timings, lent.changes())
-    core = new_core(policy, Settings(min_hold_s=10.0))
+    core = variant_core(policy, {"min_hold_s": 10.0})
     for _ in range(600):
         if not (batch := world.next_events()):
             return

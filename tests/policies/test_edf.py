@@ -29,11 +29,10 @@ from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
 from swell.solvers.filling import FreeProfile
 from swell.solvers.profile.plans import Plans, Takers
-from swell_papers.policies import edf_elastic
+from swell_papers.policies import edf
 from swell_papers.policies.chronus import Chronus
-from swell_papers.policies.edf import Edf, EdfLargest
-from swell_papers.policies.edf_admission import EdfAdmission, EdfAdmissionLargest
-from swell_papers.policies.edf_elastic import EdfElastic
+from swell_papers.policies.edf import Edf
+from swell_papers.policies.edf_admission import EdfAdmission
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 CONCAVE = {1: 1.0, 2: 1.5, 4: 2.0}
@@ -59,8 +58,8 @@ def test_the_earliest_deadline_takes_all_that_speeds_it_up() -> None:
 
 def test_the_published_rule_gives_the_largest_size_even_if_it_is_slower() -> None:
     jobs = [strict("a", PEAK_AT_2, 8, 10), strict("b", {1: 1.0, 4: 3.0}, 8, 20)]
-    assert EdfLargest().decide(snapshot(jobs, 8)).workers.tolist() == [4, 4]
-    assert EdfLargest().decide(snapshot(jobs, 3)).workers.tolist() == [2, 1]
+    assert Edf(largest=1).decide(snapshot(jobs, 8)).workers.tolist() == [4, 4]
+    assert Edf(largest=1).decide(snapshot(jobs, 3)).workers.tolist() == [2, 1]
 
 
 def test_an_earlier_deadline_takes_devices_from_whoever_runs() -> None:
@@ -82,7 +81,7 @@ def test_sub_linear_jobs_waste_devices_at_their_peak_and_elastic_sizes_do_not() 
     """ElasticFlow, section 3.2, Figure 3: two jobs of which EDF at full size makes one late."""
     jobs = [in_fine_steps(job) for job in (strict("a", CONCAVE, 6, 4), strict("b", CONCAVE, 6, 4.5))]
     assert kept(Edf(), jobs, 4) == {"a"}
-    assert kept(EdfElastic(), jobs, 4) == {"a", "b"}
+    assert kept(Edf(elastic=1), jobs, 4) == {"a", "b"}
 
 
 def test_only_both_halves_together_serve_a_mix_with_a_hopeless_job() -> None:
@@ -94,7 +93,7 @@ def test_only_both_halves_together_serve_a_mix_with_a_hopeless_job() -> None:
     ]
     jobs = [in_fine_steps(job) for job in jobs]
     assert kept(EdfAdmission(), jobs, 4) == {"a"}
-    assert len(kept(EdfElastic(), jobs, 4)) == 0
+    assert len(kept(Edf(elastic=1), jobs, 4)) == 0
     assert kept(ElasticFlow(), jobs, 4) == {"a", "b"}
 
 
@@ -114,17 +113,17 @@ def test_whom_edf_admits_it_serves_in_time(jobs: list[Job]) -> None:
 def test_with_the_largest_sizes_the_gate_refuses_whom_a_smaller_size_would_serve() -> None:
     jobs = [strict("a", PEAK_AT_2, 8, 8 / PEAK_AT_2[2])]
     assert not EdfAdmission().decide(snapshot(jobs, 8)).refusals
-    assert set(EdfAdmissionLargest().decide(snapshot(jobs, 8)).refusals) == {0}
+    assert set(EdfAdmission(largest=1).decide(snapshot(jobs, 8)).refusals) == {0}
 
 
-@pytest.mark.parametrize("policy", [EdfAdmission(), EdfAdmissionLargest(), Chronus()])
+@pytest.mark.parametrize("policy", [EdfAdmission(), EdfAdmission(largest=1), Chronus()])
 def test_every_gate_charges_the_start_of_a_newcomer(policy: Policy) -> None:
     job = strict("a", LINEAR, 8, 8.5, start_cost=1.0, requested=1)
     assert policy.decide(snapshot([job], 1)).refusals
     assert not policy.decide(snapshot([replace(job, deadline=9.0)], 1)).refusals
 
 
-@pytest.mark.parametrize("policy", [EdfAdmission(), EdfAdmissionLargest()])
+@pytest.mark.parametrize("policy", [EdfAdmission(), EdfAdmission(largest=1)])
 def test_a_gate_charges_what_a_newcomer_makes_others_pay(policy: Policy) -> None:
     """It stops one that runs, which has to start again; and another is resized twice."""
     comes = strict("comes", LINEAR, 8, 5)
@@ -153,7 +152,7 @@ def test_a_newcomer_whose_gang_starts_has_its_devices_once() -> None:
     assert refusal.earliest_deadline_s == NOW_S + 12.0
 
 
-@pytest.mark.parametrize("gate", [EdfAdmission(), EdfAdmissionLargest(), Chronus()])
+@pytest.mark.parametrize("gate", [EdfAdmission(), EdfAdmission(largest=1), Chronus()])
 def test_no_deadline_is_offered_where_each_would_break_a_promise(gate: Policy) -> None:
     """A job that starts has four devices, and the newcomer the other two, which a promise has from now on."""
     starts = best_effort("starts", CONCAVE, 57, held=4, changed=-0.5, most_start_cost=3.0)
@@ -241,7 +240,7 @@ def test_a_refused_job_gets_nothing_and_the_promised_ones_have_floors() -> None:
 
 def test_elastic_scaling_alone_refuses_nobody_and_serves_the_late_in_their_turn() -> None:
     jobs = [strict("late", LINEAR, 800, 10), strict("b", LINEAR, 16, 11)]
-    answer = EdfElastic().decide(snapshot(jobs, 8))
+    answer = Edf(elastic=1).decide(snapshot(jobs, 8))
     assert answer.refusals == {}
     assert answer.workers.tolist() == [8, 0]
 
@@ -253,10 +252,10 @@ def test_elastic_scaling_plans_no_more_of_a_queue_than_matters(view: Snapshot, n
     answers = []
     for num in (num_at_once, view.num_jobs + 1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(edf_elastic, "NUM_AT_ONCE", num)
+            patch.setattr(edf, "NUM_AT_ONCE", num)
             if num > view.num_jobs:
                 patch.setattr(FreeProfile, "num_free_now", sys.maxsize)
-            answers.append(EdfElastic().decide(view))
+            answers.append(Edf(elastic=1).decide(view))
     few, plain = answers
     assert few.option.tolist() == plain.option.tolist()
     assert few.floor.tolist() == plain.floor.tolist()
@@ -282,5 +281,5 @@ def test_a_queue_of_late_jobs_is_planned_as_far_as_devices_go(monkeypatch: pytes
     monkeypatch.setattr(FreeProfile, "fill", fill_noted)
     monkeypatch.setattr(compiled, "NUM_ROWS_WORTH_IT", 1000)  # so few plans are made in plain Python at once
     jobs = [strict(f"late-{number}", LINEAR, 80, -5.0, held=0) for number in range(200)]
-    EdfElastic().decide(snapshot(jobs, 8))
-    assert sum(planned) == edf_elastic.NUM_AT_ONCE
+    Edf(elastic=1).decide(snapshot(jobs, 8))
+    assert sum(planned) == edf.NUM_AT_ONCE

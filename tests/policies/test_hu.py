@@ -13,9 +13,9 @@ from tests.policies.snapshots import Job, best_effort, snapshot, snapshots
 from tests.solvers.horizons import SIZES, speed
 
 from swell.model.snapshot import Snapshot
-from swell.policies.hu import Hu, HuAware, HuEnd
+from swell.policies.hu import Hu
+from swell_papers.policies.edf import without_costs
 from swell_papers.policies.hu_greedy import HuGreedy
-from swell_papers.policies.unaware import without_costs
 
 #: Steps of a second on one worker: sizes are 1 to 16 (Figure 6).
 CURVE = dict(zip(SIZES.tolist(), speed(SIZES).tolist(), strict=True))
@@ -118,7 +118,7 @@ def test_what_is_done_early_counts_more_unless_only_the_end_does() -> None:
     jobs = [job("shortest", 6.0), job("short", 32.0), job("long", 120.0)]
     exact = {"max_plans": 10_000, "horizon_steps": 3}
     assert Asked(Hu(**exact), 8).at(0.0, jobs) == [2, 4, 2]
-    assert Asked(HuEnd(**exact), 8).at(0.0, jobs) == [2, 2, 4]
+    assert Asked(Hu(horizon_end=1, **exact), 8).at(0.0, jobs) == [2, 2, 4]
 
 
 def test_nodes_that_would_not_end_a_job_in_an_earlier_step_are_used_all_the_same() -> None:
@@ -169,7 +169,7 @@ def test_a_plan_says_how_far_it_may_be_from_the_best() -> None:
 
 
 def test_a_change_that_costs_more_than_it_brings_is_not_made() -> None:
-    asked = Asked(HuAware(), 8)
+    asked = Asked(Hu(counts_changes=1), 8)
     long = job("long", 1000.0)
     assert asked.at(0.0, [long]) == [8]
     other = job("other", 1000.0, submitted=1.0)
@@ -186,4 +186,4 @@ def test_a_change_that_costs_more_than_it_brings_is_not_made() -> None:
 @settings(deadline=None)
 def test_without_costs_it_decides_as_the_paper(view: Snapshot) -> None:
     free = without_costs(view)
-    assert HuAware().decide(free).workers.tolist() == Hu().decide(free).workers.tolist()
+    assert Hu(counts_changes=1).decide(free).workers.tolist() == Hu().decide(free).workers.tolist()

@@ -11,7 +11,7 @@ from tests.policies.snapshots import NOW_S, permuted, promised, snapshot, snapsh
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import useful_levels
 from swell.policies.obstacles import Obstacles, obstacles, refusal
-from swell.policies.registry import new_policy
+from swell_papers.variants import variant_policy
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0}
 
@@ -46,7 +46,7 @@ def test_promises_are_named_the_largest_first_with_what_they_need_and_what_a_res
 def test_a_gate_says_the_same_and_how_it_serves() -> None:
     view = snapshot([strict("a", LINEAR, 20, 10), promised("b", LINEAR, 30, 10)], 4)
     for policy in ("edf_admission", "edf_admission_largest"):
-        assert new_policy(policy).decide(view).refusals[0].text == (
+        assert variant_policy(policy).decide(view).refusals[0].text == (
             "its deadline in 10 s cannot be kept when jobs run in order of deadline: it needs 5 s of "
             "training with 4 workers, and 1 promise (b) needs 75% of all device time until then"
         )
@@ -102,7 +102,7 @@ def test_the_order_of_rows_does_not_matter(view: Snapshot, window_s: float) -> N
 @given(snapshots(), st.sampled_from(["elasticflow", "unified"]))
 def test_of_a_job_that_is_too_long_by_itself_nothing_is_said_of_promises(view: Snapshot, policy: str) -> None:
     """Only then is nothing said of promises."""
-    refusals = new_policy(policy).decide(view).refusals
+    refusals = variant_policy(policy).decide(view).refusals
     for row in refusals:
         levels, window_s = useful_levels(view), float(view.deadline_s[row]) - view.now_s
         if levels.num[row] and window_s > 0:

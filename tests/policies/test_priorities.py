@@ -29,6 +29,7 @@ from swell.model.snapshot import BEST_EFFORT, STRICT, Snapshot
 from swell.policies.elasticflow.elasticflow import ElasticFlow
 from swell.policies.policy import Policy
 from swell.policies.registry import POLICIES, new_policy
+from swell_papers.variants import VARIANTS, variant_policy
 
 fewer = settings(max_examples=share_of_examples(0.25))
 BFTRAINERS = ("bftrainer", "bftrainer_corrected")
@@ -54,7 +55,8 @@ def test_one_priority_for_all_is_none(policy: Policy, view: Snapshot, priority: 
     "policy",
     [
         *(make() for make in POLICIES.values()),
-        *(new_policy(name, {"max_trainers": num}) for name in BFTRAINERS for num in (1, 2)),
+        *map(variant_policy, VARIANTS),
+        *(variant_policy(name, {"max_trainers": num}) for name in BFTRAINERS for num in (1, 2)),
     ],
     ids=lambda policy: f"{policy.name}-{getattr(policy, 'max_trainers', '')}".rstrip("-"),
 )
@@ -76,7 +78,7 @@ def test_more_priority_never_means_less_and_nothing_that_decides_is_no_number(
 @pytest.mark.parametrize("name", BFTRAINERS)
 def test_of_more_jobs_than_may_train_the_one_with_the_highest_priority_does(name: str) -> None:
     jobs = [best_effort(one, LINEAR, 1000, priority=int(one == "b")) for one in "abc"]
-    answer = new_policy(name, {"max_trainers": 1}).decide(snapshot(jobs, 4))
+    answer = variant_policy(name, {"max_trainers": 1}).decide(snapshot(jobs, 4))
     assert answer.workers.tolist() == [0, 4, 0]
 
 

@@ -18,7 +18,6 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.saxena import Saxena, caveat, scaling_factors
 from swell.solvers.knapsack import Best
-from swell_papers.policies.saxena_aware import SaxenaAware
 
 #: Workers -> steps/s. With two workers slower than with one: Table II at 8 samples for each.
 LINEAR = {1: 1.0, 2: 2.0, 3: 3.0, 4: 4.0, 8: 8.0}
@@ -237,7 +236,7 @@ def test_a_pool_without_devices_makes_jobs_wait(num_jobs: int) -> None:
 
 def test_a_change_has_to_pay_within_the_horizon() -> None:
     """A third device brings 2.1 / 1.6 - 1 = 31 % more: for 600 s that is worth a pause of up to 143 s."""
-    aware = SaxenaAware(period_s=600.0, k_max=3)
+    aware = Saxena(counts_changes=1, period_s=600.0, k_max=3)
     for cost_s, size in ((0.0, 3), (140.0, 3), (145.0, 2), (10_000.0, 2)):
         jobs = [best_effort("runs", CONCAVE, 100, held=2, resize_cost=cost_s)]
         assert decided(jobs, 8, aware).workers.tolist() == [size]
@@ -247,11 +246,11 @@ def test_a_change_has_to_pay_within_the_horizon() -> None:
 def test_a_start_is_not_put_off_and_a_forced_change_is_to_the_best_size() -> None:
     runs = best_effort("runs", CONCAVE, 100, held=4, resize_cost=1e6)
     new = best_effort("new", {1: 1.0, 2: 1.0001}, 100, submitted=-1.0, start_cost=1e6)
-    assert decided([runs, new], 4, SaxenaAware()).workers.tolist() == [3, 1]
+    assert decided([runs, new], 4, Saxena(counts_changes=1)).workers.tolist() == [3, 1]
 
 
 @pytest.mark.slow
 @given(view=snapshots(opens_batches=True))
 def test_where_changes_are_free_it_decides_as_its_paper(view: Snapshot) -> None:
     free = replace(view, resize_cost_s=np.zeros(view.num_jobs))
-    assert SaxenaAware().decide(free).option.tolist() == Saxena().decide(free).option.tolist()
+    assert Saxena(counts_changes=1).decide(free).option.tolist() == Saxena().decide(free).option.tolist()

@@ -6,7 +6,7 @@ import numpy as np
 from tests.policies.fluid import follow
 from tests.policies.snapshots import NOW_S, best_effort, snapshot
 
-from swell_papers.policies.tiresias import PROMOTE_KNOB, THRESHOLDS_DEVICE_S, Tiresias, TiresiasPollux
+from swell_papers.policies.tiresias import PROMOTE_KNOB, THRESHOLDS_DEVICE_S, Tiresias
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 
@@ -82,8 +82,8 @@ def test_in_pollux_evaluation_an_earlier_job_stops_later_ones_of_its_queue() -> 
         best_effort("wide", LINEAR, 1e6, requested=4, submitted=-800.0),
         best_effort("narrow", LINEAR, 1e6, requested=2, held=2, submitted=-100.0, changed=-100.0),
     ]
-    assert TiresiasPollux().decide(snapshot(jobs, 6)).workers.tolist() == [4, 0, 2]
-    assert TiresiasPollux().decide(snapshot(jobs[1:], 4)).workers.tolist() == [4, 0]
+    assert Tiresias(as_in_pollux=1).decide(snapshot(jobs, 6)).workers.tolist() == [4, 0, 2]
+    assert Tiresias(as_in_pollux=1).decide(snapshot(jobs[1:], 4)).workers.tolist() == [4, 0]
     assert Tiresias().decide(snapshot(jobs[1:], 4)).workers.tolist() == [0, 2]
 
 
@@ -92,4 +92,4 @@ def test_in_pollux_evaluation_jobs_sink_after_16_device_hours_and_for_good() -> 
     for attained, given in ((sinks_at - 1.0, [4, 0]), (sinks_at, [0, 4])):
         old = best_effort("old", LINEAR, 1e6, requested=4, attained=attained, submitted=-1e7)
         new = best_effort("new", LINEAR, 1e6, requested=4, submitted=-1.0)
-        assert TiresiasPollux().decide(snapshot([old, new], 4)).workers.tolist() == given
+        assert Tiresias(as_in_pollux=1).decide(snapshot([old, new], 4)).workers.tolist() == given

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 from tests.policies.snapshots import snapshot, strict
 
-from swell_papers.policies.edf_elastic import EdfElastic
-from swell_papers.policies.unaware import EdfElasticUnaware, without_costs
+from swell_papers.policies.edf import Edf, without_costs
 
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 
@@ -14,5 +13,5 @@ def test_where_nothing_costs_it_decides_the_same() -> None:
         strict("b", LINEAR, 20, 7.0, start_cost=1.0),
     ]
     free = without_costs(snapshot(jobs, 8))
-    unaware, aware = EdfElasticUnaware().decide(snapshot(jobs, 8)), EdfElastic().decide(free)
+    unaware, aware = Edf(elastic=1, expects_costs=0).decide(snapshot(jobs, 8)), Edf(elastic=1).decide(free)
     assert unaware.workers.tolist() == aware.workers.tolist()

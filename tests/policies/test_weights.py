@@ -15,9 +15,11 @@ from tests.policies.test_laws import every_policy, same
 from swell.model.snapshot import BEST_EFFORT, Snapshot
 from swell.policies.policy import Policy
 from swell.policies.registry import POLICIES, new_policy
+from swell_papers.variants import variant_policy
 
 fewer = settings(max_examples=share_of_examples(0.25))
 WEIGHING = sorted(name for name, policy in POLICIES.items() if policy.weighs_jobs)
+WEIGHING += ["bftrainer_corrected", "edf_elastic", "hu_aware", "hu_end", "saxena_aware"]
 LINEAR = {1: 1.0, 2: 2.0, 4: 4.0, 8: 8.0}
 
 
@@ -39,7 +41,7 @@ def test_one_weight_for_all_is_none(policy: Policy, view: Snapshot, weight: floa
 @fewer
 @given(view=snapshots(opens_batches=True))
 def test_a_policy_that_does_not_say_so_weighs_nothing(policy: Policy, view: Snapshot) -> None:
-    if not policy.weighs_jobs:
+    if not (policy.weighs_jobs or getattr(policy, "elastic", False)):
         assert same(policy.decide(with_weights(view, 0.01, 1.0, 70.0)), policy.decide(view))
 
 
@@ -60,7 +62,7 @@ def test_of_two_jobs_that_are_alike_the_heavier_is_no_slower(
     weights = {"a": 1.0, "z": 1.0, heavier: weight}
     twins = [best_effort(one, rates, 20, start_cost=0.1, weight=weights[one]) for one in ("a", "z")]
     view = snapshot([*others, *twins], num_devices)
-    answer = new_policy(name).decide(view)
+    answer = variant_policy(name).decide(view)
     num = dict(zip(("a", "z"), answer.workers.tolist()[-2:], strict=True))
     (lighter,) = num.keys() - {heavier}
     if num[heavier] or not name.startswith(("saxena", "hu")) or heavier == "a":
@@ -71,9 +73,9 @@ def test_of_two_jobs_that_are_alike_the_heavier_is_no_slower(
 def test_a_heavy_job_takes_devices_of_light_ones(name: str) -> None:
     rates = {1: 1.0, 2: 1.9, 4: 3.4, 8: 5.0}
     jobs = [best_effort("light", rates, 1e5, held=2), best_effort("heavy", rates, 1e5, held=2, weight=30.0)]
-    assert new_policy(name).decide(snapshot(jobs, 4)).workers[1] > 2 if name.startswith("bft") else True
+    assert variant_policy(name).decide(snapshot(jobs, 4)).workers[1] > 2 if name.startswith("bft") else True
     fresh = [replace(job, held=0) for job in jobs]
-    light, heavy = new_policy(name).decide(snapshot(fresh, 5)).workers.tolist()
+    light, heavy = variant_policy(name).decide(snapshot(fresh, 5)).workers.tolist()
     assert heavy == 4 and light <= 1
 
 

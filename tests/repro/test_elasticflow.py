@@ -10,6 +10,7 @@ from swell.model.errors import InvalidInput
 from swell.policies.registry import POLICIES
 from swell_papers.elasticflow import PAPER, PRODUCTION
 from swell_papers.log_experiment import LogExperiment
+from swell_papers.variants import VARIANTS
 
 ON_LOGS = [experiment for experiment in PAPER.experiments if isinstance(experiment, LogExperiment)]
 
@@ -27,11 +28,11 @@ def test_policies_bars_and_measures_exist(experiment: LogExperiment) -> None:
         policies = [line.policy for line in case.lines]
         assert len(set(policies)) == len(policies)
         for line in case.lines:
-            assert line.policy in POLICIES
+            assert line.policy in {*POLICIES, *VARIANTS}
             assert set(line.paper) <= known
     places = {(line.policy, case.name) for case in experiment.cases for line in case.lines}
     assert {(bar.policy, case) for bar in experiment.bars for case in bar.cases} <= places
-    assert set(experiment.why) <= set(POLICIES)
+    assert set(experiment.why) <= {*POLICIES, *VARIANTS}
 
 
 @pytest.mark.parametrize("experiment", ON_LOGS, ids=lambda experiment: experiment.name)

@@ -12,8 +12,6 @@ from tests.examples import pick, share_of_examples
 from swell.model.job import Phase
 from swell.model.quota import Quota
 from swell.policies.registry import POLICIES, keeps_quotas
-from swell.scheduler import new_core
-from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.injected_faults import FaultRates
 from swell.sim.outcome import SimOutcome
@@ -23,11 +21,13 @@ from swell.sim.simulate import simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.rules import FillRules
+from swell_papers.variants import VARIANTS, variant_core, variant_policy
 
 #: Batches that the profiles know of each model.
 BATCHES = {"alexnet": 32, "resnet50": 32, "vgg11_bn": 128, "alexnet-food101": 128}
 #: They choose a batch for each job once; it may need more workers than nodes or a quota leave it in the end.
 ONE_BATCH = ("saxena_max_batch", "saxena_random_batch")
+LINES = sorted({*POLICIES, *VARIANTS})
 #: Ten times less and more than these.
 STEPS, APART_S = 4_000, 60.0
 
@@ -98,16 +98,16 @@ def conditions(draw: st.DrawFn, tenants: frozenset[str]) -> Conditions:
 def run(policy: str, trace: tuple[TraceJob, ...], met: Conditions) -> SimOutcome:
     profiles = load("saxena")
     workload = fill(Trace(jobs=trace, format="plain", source="drawn"), profiles, FillRules())
-    return simulate(new_core(policy, make_settings(SETTINGS)), set_up(workload, profiles, met))
+    return simulate(variant_core(policy, SETTINGS), set_up(workload, profiles, met))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", LINES)
 @settings(max_examples=share_of_examples(0.1))
 @given(st.data())
 def test_each_job_ends_or_is_refused_with_a_reason(policy: str, data: st.DataObject) -> None:
     trace = data.draw(jobs())
-    limited = frozenset(one.tenant for one in trace if one.tenant and keeps_quotas(POLICIES[policy]))
+    limited = frozenset(one.tenant for one in trace if one.tenant and keeps_quotas(variant_policy(policy)))
     met = data.draw(conditions(limited))
     most = {name: quota.devices or math.inf for name, quota in met.quotas.items()}
     num_owned = met.nodes * met.devices_per_node  # lent ones leave in the end
@@ -123,7 +123,7 @@ def test_each_job_ends_or_is_refused_with_a_reason(policy: str, data: st.DataObj
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", sorted(POLICIES))
+@pytest.mark.parametrize("policy", LINES)
 @settings(max_examples=share_of_examples(0.05))
 @given(st.data())
 def test_no_job_has_fewer_devices_than_its_state_needs(policy: str, data: st.DataObject) -> None:

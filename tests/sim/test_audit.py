@@ -98,7 +98,7 @@ def told(folder: Path) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", [POLICY, "gandiva", "edf_elastic"])
+@pytest.mark.parametrize("policy", [POLICY, "gandiva", "edf"])
 @pytest.mark.parametrize(
     "conditions", [PLAIN, EPOCHS, ROUGH, CROWDED], ids=["plain", "epochs", "rough", "crowded"]
 )

@@ -18,7 +18,7 @@ from swell.model.job import Phase
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
-from swell.policies.hu import Hu, HuAware, HuEnd
+from swell.policies.hu import Hu
 from swell.policies.policy import Policy
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
@@ -27,8 +27,8 @@ from swell.sim.profiles.law import hu
 from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
 from swell_papers.hu_workload import Disturbed, workload
+from swell_papers.policies.edf import without_costs
 from swell_papers.policies.hu_greedy import HuGreedy
-from swell_papers.policies.unaware import without_costs
 
 #: The first jobs of the log.
 NUM_JOBS, NUM_NODES = 20, 12
@@ -48,8 +48,8 @@ def run(policy: Policy, disturbed: Disturbed | None = None, cost: str = "none") 
         return simulate(core, set_up(jobs, hu(), conditions))
 
 
-def quick(kind: type[HuT]) -> HuT:
-    return kind(horizon_steps=HORIZON_STEPS, max_plans=MAX_PLANS)
+def quick(kind: type[HuT], **parameters: int) -> HuT:
+    return kind(horizon_steps=HORIZON_STEPS, max_plans=MAX_PLANS, **parameters)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def plain() -> SimOutcome:
     return run(quick(Hu))
 
 
-class FreeHuAware(HuAware):
+class FreeHu(Hu):
     """Is told that changes cost nothing."""
 
     name = "hu"
@@ -70,14 +70,14 @@ class FreeHuAware(HuAware):
 
 @pytest.mark.slow
 def test_with_costs_of_zero_the_aware_variant_decides_as_the_paper_in_every_turn(plain: SimOutcome) -> None:
-    aware = run(quick(FreeHuAware))
+    aware = run(quick(FreeHu, counts_changes=1))
     assert [job.sizes for job in aware.jobs] == [job.sizes for job in plain.jobs]
     assert aware.num_events == plain.num_events
 
 
 @pytest.mark.slow
 def test_where_changes_cost_time_the_aware_variant_makes_fewer_and_jobs_end_sooner() -> None:
-    plain, aware = run(quick(Hu), cost="60"), run(quick(HuAware), cost="60")
+    plain, aware = run(quick(Hu), cost="60"), run(quick(Hu, counts_changes=1), cost="60")
     assert num_resizes(aware) < num_resizes(plain)
     assert mean_jct_s(aware) < mean_jct_s(plain)
 
@@ -90,7 +90,9 @@ def mean_jct_s(outcome: SimOutcome) -> float:
     return float(np.mean([job.jct_s for job in outcome.jobs if job.jct_s is not None]))
 
 
-@pytest.mark.parametrize("policy", [quick(Hu), quick(HuEnd), HuGreedy()], ids=lambda policy: policy.name)
+@pytest.mark.parametrize(
+    "policy", [quick(Hu), quick(Hu, horizon_end=1), HuGreedy()], ids=lambda policy: policy.name
+)
 def test_all_jobs_end_although_what_users_state_is_wrong(policy: Policy) -> None:
     """Sections 5.4 and 5.5: errors of estimates, bugs, jobs that are given up, and a delay of 15 s."""
     disturbed = Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1)

@@ -10,14 +10,13 @@ from swell.core.costs import ChangeCosts
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import Phase
-from swell.scheduler import new_core
-from swell.settings import make_settings
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.saxena import saxena
 from swell.sim.simulate import simulate
 from swell_papers.saxena_workload import Pattern, workload
+from swell_papers.variants import variant_core
 
 BURSTY = Pattern(name="bursty", minutes=120.0, high=1.5, low=0.2, phase_minutes=30.0)
 
@@ -36,8 +35,7 @@ def run(
     """
     jobs = workload(BURSTY, 8, (0, 1, 2, 3), seed)
     scenario = set_up(jobs, saxena(), Conditions(nodes=4, devices_per_node=2, resize_cost=cost))
-    set_to = {f"{policy}.{name}": value for name, value in parameters.items()}
-    core = new_core(policy, make_settings({"min_hold_s": 0.0, "report_plan_s": 60.0, **set_to}))
+    core = variant_core(policy, {"min_hold_s": 0.0, "report_plan_s": 60.0}, parameters)
     if told is not None:
         core._cores[0]._state.costs = ChangeCosts(pause_s=0.0)
         handle = core.handle

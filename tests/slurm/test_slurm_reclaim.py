@@ -26,10 +26,11 @@ MINUTES, SEED = float(os.environ.get("MINUTES", "10")), int(os.environ.get("SEED
 #: Means of how long a node is left idle, and others have it, beyond the least.
 IDLE_S, BUSY_S = 120.0, 120.0
 LEAST_S = 20.0
-POLICY = "bftrainer_corrected"
+POLICY, CORRECTED = "bftrainer", ("--set", "bftrainer.corrected=1")
 UP = (
     "up", "--engine", "slurm", "--partition", "scav", "--borrow", "--exclusive", "--max-nodes", "4",
-    "--slice-devices", "paced:2@640", "--slice-cpus", "2", "--listen", "127.0.0.1:0", "--policy", POLICY,
+    "--slice-devices", "paced:2@640", "--slice-cpus", "2", "--listen", "127.0.0.1:0",
+    "--policy", POLICY, *CORRECTED,
 )  # fmt: skip
 NUM_JOBS = 2
 TRAINERS = "submit_s,id,num_devices,num_steps,global_batch\n0,a,1,1000000000,64\n0,b,1,1000000000,64\n"
@@ -91,7 +92,7 @@ def test_idle_nodes_are_used_as_a_simulation_says(
 
     pool, trainers, out = program.state / "slurm" / "pool.csv", tmp_path / "jobs.csv", tmp_path / "out.json"
     trainers.write_text(TRAINERS)
-    words = ("--profiles", "law:1", "--deadlines", "none", "--pool", pool, "--policy", POLICY)
+    words = ("--profiles", "law:1", "--deadlines", "none", "--pool", pool, "--policy", POLICY, *CORRECTED)
     done = program("simulate", trainers, *words, "--json", out, within_s=600.0)
     assert done.returncode == 0, done
     simulated = json.loads(out.read_text())[0]["metrics"]["device_utilization"]

@@ -11,7 +11,6 @@ from types import MappingProxyType
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.policies.registry import new_policy
 from swell.sim.pool import HOUR_S, Pool
 from swell_papers.bftrainer_experiment import figure
 from swell_papers.bftrainer_inputs import DIVERSE, read_log, read_some_names, read_trainers
@@ -30,6 +29,7 @@ from swell_papers.bftrainer_runs import (
 from swell_papers.bftrainer_simulated import SimulatedImages, simulated
 from swell_papers.experiment import Context
 from swell_papers.findings import Cell, Missed, Part, Table, table
+from swell_papers.variants import variant_policy
 
 #: An open replayer's own figures on its first 150 nodes from its event 1,000 on.
 SPAN_S = 48.58 * HOUR_S
@@ -117,7 +117,7 @@ def replayed(
     return replay(
         pool if seed is None else _renamed(pool, seed),
         read_trainers(context.data, DIVERSE),
-        new_policy(policy, {**_parameters(policy, forward_s), **more}),
+        variant_policy(policy, {**_parameters(policy, forward_s), **more}),
         accounting,
         USUAL_TRAINERS,
         FROM_S,

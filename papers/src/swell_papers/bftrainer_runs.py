@@ -11,12 +11,12 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.compiled import compile_always
-from swell.policies.registry import new_policy
 from swell.sim.pool import HOUR_S, IdleInterval, Pool
 from swell.solvers.knapsack import best_options
 from swell_papers.bftrainer_inputs import DIVERSE, HPO, Trainer, of_model, read_log, read_trainers
 from swell_papers.bftrainer_replay import PRINTED, STRICT, Accounting, Replayed, replay
 from swell_papers.experiment import Context
+from swell_papers.variants import variant_policy
 
 #: The first trainer is submitted then, in seconds of the log, and the log ends.
 FROM_S, UNTIL_S = 72_743.0, 691_186.0
@@ -112,7 +112,7 @@ def _replay(pool: Pool, trainers: Sequence[Trainer], setting: Setting, accountin
             "reclaim_share": setting.reclaim_share,
             "efficiency_share": setting.objective,
         }
-    policy = new_policy(setting.policy, parameters)
+    policy = variant_policy(setting.policy, parameters)
     return replay(pool, trainers, policy, accounting, setting.max_trainers, FROM_S, setting.until_s)
 
 

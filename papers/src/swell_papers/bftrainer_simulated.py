@@ -10,8 +10,6 @@ import msgspec
 
 from swell.core.platform_core import PlatformCore
 from swell.model.job import EndCondition, JobSpec, Phase, Profile
-from swell.scheduler import new_core
-from swell.settings import make_settings
 from swell.sim.change_cost import Constant, UpAndDown
 from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.conditions import REPORT_S
@@ -23,6 +21,7 @@ from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.true_speed import TrueSpeed
 from swell_papers.bftrainer_inputs import Trainer
+from swell_papers.variants import variant_core
 
 #: Images of a step: 64 for each of a node's six GPUs, on 64 nodes. It only says how work is cut into steps.
 BATCH = 64 * 6 * 64
@@ -56,8 +55,7 @@ def simulated(
         checkpoint_interval_s: None: the platform chooses it for each gang.
         save_s: that training stands still for a checkpoint.
     """
-    settings = make_settings({f"{policy}.{name}": value for name, value in parameters.items()})
-    core = new_core(policy, settings)
+    core = variant_core(policy, {}, parameters)
     jobs = [_job(trainer, from_s) for trainer in trainers if trainer.submit_s < until_s]
     scenario = Scenario(
         nodes=(),

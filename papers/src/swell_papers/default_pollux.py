@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from swell.model.errors import InvalidInput
-from swell.scheduler import new_core
-from swell.sim.conditions import Conditions, set_up
+from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
@@ -24,7 +23,7 @@ from swell_papers.default_bars import UNIFIED, DefaultBar, beside_paper, told_ba
 from swell_papers.default_experiment import DefaultExperiment
 from swell_papers.experiment import Context
 from swell_papers.findings import Cell, Missed, Part, chart, panel, table
-from swell_papers.log_cases import head_settings
+from swell_papers.variants import variant_core
 
 PROFILES, WORKLOADS = "pollux/profiles", "pollux/workloads/workload-{}.csv"
 #: Workloads that were looked at while the policy was written, and those that were only judged.
@@ -109,7 +108,7 @@ def completion(context: Context, number: int, cluster: tuple[int, int], policy: 
     nodes, devices = cluster
     conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=context.seed)
     scenario = set_up(_workload(context.data, number, context.seed), profiles, conditions)
-    metrics = metrics_of(simulate(new_core(policy, head_settings()), scenario, with_offers=False))
+    metrics = metrics_of(simulate(variant_core(policy, SETTINGS), scenario, with_offers=False))
     mean_s, p99_s = metrics.avg_jct_s, metrics.p99_jct_s
     if mean_s is None or p99_s is None:
         raise InvalidInput(f"no job of {_of(number, cluster)} ends under {policy}: nothing to compare")

@@ -19,13 +19,13 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.policy import Policy
-from swell.policies.registry import new_policy
 from swell.settings import make_settings
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.profiles.law import hu
 from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
 from swell_papers.hu_workload import MINUTE_S, Assumed, Disturbed, workload
+from swell_papers.variants import variant_policy
 
 #: The policy that the paper compares with.
 GREEDY = "hu_greedy"
@@ -101,7 +101,7 @@ def measured(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
     """Nodes are devices here: a worker of a job is a node of eight GPUs there."""
     jobs = workload(seed, is_all=case.is_all, disturbed=case.disturbed, assumed=case.assumed)
     conditions = Conditions(nodes=case.nodes, devices_per_node=1, resize_cost=case.resize_cost, seed=seed)
-    timed = Timed(new_policy(allocator.policy, dict(allocator.parameters)))
+    timed = Timed(variant_policy(allocator.policy, dict(allocator.parameters)))
     planner = Planner(cast(Decides, timed), BestFitPlacer())
     core = PlatformCore(lambda: Core(planner, FittedBelief(), make_settings(SETTINGS).core))
     outcome = simulate(core, set_up(jobs, hu(), conditions), with_offers=False)

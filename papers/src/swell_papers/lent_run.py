@@ -33,7 +33,7 @@ WINDOW = Window(
     least_changes=2,
 )
 #: It charges starts. As printed, equal jobs take turns wherever one seems a percent faster, as chance has it.
-POLICY = "bftrainer_corrected"
+POLICY = "bftrainer"
 #: A host that is silent is given up after seven seconds. A job that has lost all its workers goes back five.
 #: Several machines import torch at the same time on the cores of one.
 SETTINGS: dict[str, float] = {
@@ -41,6 +41,7 @@ SETTINGS: dict[str, float] = {
     "lease_margin_s": 2.0,
     "checkpoint_interval_s": 5.0,
     "ready_s": 300.0,
+    f"{POLICY}.corrected": 1.0,
     f"{POLICY}.t_fwd_s": 15.0,
     f"{POLICY}.max_trainers": 4.0,
 }

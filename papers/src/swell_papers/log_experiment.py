@@ -12,8 +12,7 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.model.errors import InvalidInput
 from swell.model.job import Phase
-from swell.scheduler import new_core
-from swell.sim.conditions import set_up
+from swell.sim.conditions import SETTINGS, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.outcome import SimOutcome, Usage
 from swell.sim.profiles.load import load
@@ -33,11 +32,11 @@ from swell_papers.log_cases import (
     LogComparison,
     Simulated,
     conditions,
-    head_settings,
 )
 from swell_papers.log_findings import findings_of
 from swell_papers.measures import HOUR_S, Measure
 from swell_papers.published import Run, read_run
+from swell_papers.variants import variant_core
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +84,7 @@ def _run(
     experiment: LogComparison, label: str, policy: str, scenario: Scenario, context: Context
 ) -> Simulated:
     with context.watch(f"{experiment.name} {label}", len(scenario.jobs)) as advance:
-        outcome = simulate(new_core(policy, head_settings()), scenario, advance, with_offers=False)
+        outcome = simulate(variant_core(policy, SETTINGS), scenario, advance, with_offers=False)
     metrics = metrics_of(outcome)
     return Simulated(
         metrics=metrics,

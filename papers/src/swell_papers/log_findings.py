@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from swell.arrays import IntArray
-from swell.policies.registry import new_policy
 from swell.sim.conditions import truth_of
 from swell.sim.traces.workload import Workload
 from swell_papers.experiment import Context
@@ -27,6 +26,7 @@ from swell_papers.log_ratios import OURS, ratios
 from swell_papers.measures import Measure, with_deadline
 from swell_papers.program_version import program_version
 from swell_papers.published import in_time
+from swell_papers.variants import variant_policy
 
 #: Differences to the published simulator that want an explanation, in points.
 POINTS = 3.0
@@ -320,7 +320,7 @@ def _broken(results: Iterable[CaseResult]) -> Iterable[str]:
     for result in results:
         policy = result.line.policy
         for cost, run in result.runs.items():
-            if run.late and new_policy(policy).makes_promises:
+            if run.late and variant_policy(policy).makes_promises:
                 late_s, resizes = zip(*run.late, strict=True)
                 yield (
                     f"{policy} broke promises on {result.case.name}, resize cost {cost}: {len(late_s)}, late "

@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 
 from swell.model.job import AfterRefusal, JobClass, Phase
-from swell.scheduler import new_core
-from swell.sim.conditions import Conditions, set_up
+from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.outcome import JobOutcome
 from swell.sim.pool import HOUR_S
 from swell.sim.simulate import simulate
@@ -22,7 +21,7 @@ from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
 from swell_papers.bftrainer_checkpoints import DRAWN_AWAY_S, drawn_pool
 from swell_papers.default_pollux import JUDGED, WORKLOADS, pollux_profiles
-from swell_papers.log_cases import head_settings
+from swell_papers.variants import variant_core
 
 #: Workloads that jobs are drawn from: those that were not looked at while the policy was written.
 DRAWN_FROM = JUDGED
@@ -64,7 +63,7 @@ def run_queue(data: Path, label: str, load: float, seed: int) -> QueueCounts:
     pool = drawn_pool(STAY_S, seed, BORROWED_NODES, BORROWED_DEVICES, LENT_S)
     conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool, refused=refused)
     scenario = set_up(workload, pollux_profiles(data), conditions)
-    outcome = simulate(new_core(policy, head_settings()), scenario, with_offers=False)
+    outcome = simulate(variant_core(policy, SETTINGS), scenario, with_offers=False)
     return counted(list(workload.jobs), list(outcome.jobs))
 
 

@@ -13,16 +13,15 @@ import msgspec
 
 from swell.core.platform_core import PlatformCore
 from swell.model.job import AfterRefusal
-from swell.scheduler import new_core
-from swell.sim.conditions import Conditions, set_up
+from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.traces.workload import Workload
-from swell_papers.log_cases import head_settings
 from swell_papers.program_digest import digest_of, program_digest
 from swell_papers.promise_inputs import PromiseInput
+from swell_papers.variants import variant_core
 
 T = TypeVar("T")
 
@@ -114,7 +113,7 @@ def _outcome(policy: str, scenario: Scenario, limit_s: float) -> CellOutcome:
             raise _TooSlow
 
     try:
-        run = simulate(new_core(policy, head_settings()), scenario, listen=watch, with_offers=False)
+        run = simulate(variant_core(policy, SETTINGS), scenario, listen=watch, with_offers=False)
     except _TooSlow:
         return CellOutcome(met=None, num_jobs=len(scenario.jobs), cpu_s=limit_s)
     metrics = metrics_of(run)

@@ -10,8 +10,6 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.job import Phase
-from swell.scheduler import new_core
-from swell.settings import make_settings
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome
@@ -19,6 +17,7 @@ from swell.sim.profiles.saxena import DEVICES_PER_NODE, ScalingModel, saxena
 from swell.sim.simulate import simulate
 from swell_papers.experiment import Context
 from swell_papers.saxena_workload import MINUTE_S, Pattern, workload
+from swell_papers.variants import variant_core
 
 #: What the paper's simulator charges for a change.
 FREE = "none"
@@ -120,7 +119,7 @@ def run_once(case: SaxenaCase, line: SaxenaLine, seed: int, model: ScalingModel 
     """One simulation; the same arguments lead to the same run, and several figures ask for it."""
     drops = {} if line.drops is None else {"drops": float(line.drops)}
     told = {**drops, **line.parameters}
-    parameters = tuple(sorted((f"{line.policy}.{name}", value) for name, value in told.items()))
+    parameters = tuple(sorted(told.items()))
     arrivals = (case.pattern, case.num_devices, case.categories, seed, case.minutes)
     return _simulated(arrivals, line.policy, parameters, line.resize_cost, model)
 
@@ -135,7 +134,7 @@ def _simulated(
 ) -> SaxenaRun:
     nodes = arrivals[1] // DEVICES_PER_NODE
     conditions = Conditions(nodes=nodes, devices_per_node=DEVICES_PER_NODE, resize_cost=resize_cost)
-    core = new_core(policy, make_settings({**SETTINGS, **dict(parameters)}))
+    core = variant_core(policy, SETTINGS, dict(parameters))
     scenario = set_up(workload(*arrivals), saxena(model), conditions)
     return _kept(simulate(core, scenario, with_offers=False))
 

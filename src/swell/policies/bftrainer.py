@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
@@ -46,6 +46,10 @@ EfficiencyShare = Annotated[
         "weigh the two.",
     ),
 ]
+Corrected = Annotated[
+    int,
+    Meta(ge=0, le=1, description="1: a change costs the work that is not done at the new size then."),
+]
 
 
 #: Of a value: what a job of the highest priority gains in it, so that it wins ties.
@@ -63,14 +67,19 @@ class BFTrainer(Policy):
 
     References: Liu, Kettimuthu, Papka, Foster, "BFTrainer: Low-Cost Training of Neural Networks on Unfillable
         Supercomputer Nodes", 2021, section 3.
-    Deviates: all sizes count, where the paper interpolates between some (Eqs. 11 and 12). A size of 0
-        is allowed, which Eq. 11 as printed forbids. Equation 14 sums the costs over jobs where each has its
-        own (Eq. 13). Equation 10 needs M >= 2 |N|, and not M > |N|, which forbids every change by more than
-        half of the nodes; counts need no M. The limit on solving is work, not time; where it is reached the
-        better one of the present map and the best so far is kept, as in section 3.6. Nodes of several devices
-        are counted in devices. Restart jobs count their work in seconds on one worker. Costs are those that
-        a profile names, until growths and shrinks of the job have been measured. T_fwd does not reach beyond
-        the next known end of a node.
+    Deviates: all sizes count, where the paper interpolates between some (Eqs. 11 and 12). A size of 0 is
+        allowed, which Eq. 11 as printed forbids. Equation 14 sums the costs over jobs where each has its own
+        (Eq. 13). Equation 10 needs M >= 2 |N|, and not M > |N|, which forbids every change by more than half
+        of the nodes; counts need no M. The limit on solving is work, not time; where it is reached the better
+        one of the present map and the best so far is kept, as in section 3.6. Nodes of several devices are
+        counted in devices. Restart jobs count their work in seconds on one worker. Costs are those that a
+        profile names, until growths and shrinks of the job have been measured. T_fwd does not reach beyond
+        the next known end of a node. Equation 16 charges the speed *before* the change, so that starting a
+        waiting job is free and the new nodes' idle time is not counted. With `corrected` nothing is done at
+        the new size while the job changes: V(n) = (T_fwd - R(n)) O(n) for n other than the present size, R_up
+        of a start is the time from a launch to the first step, for processes that start take longer than a
+        live gang that takes in others, and no change pays that takes longer than T_fwd. A start on nodes that
+        nothing else is made of pays all the same: a waiting job has nothing to lose.
     """
 
     name = "bftrainer"
@@ -78,12 +87,12 @@ class BFTrainer(Policy):
     weighs_changes = True
     forbids_migration = True
     weighs_jobs = True
-    is_corrected: ClassVar[bool] = False
 
     t_fwd_s: ForwardTime = 120.0
     reclaim_share: ChangeShare = 0.0
     max_trainers: MaxTrainers = 1_000
     efficiency_share: EfficiencyShare = 0.0
+    corrected: Corrected = 0
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         trainers = first_come(snapshot, self.max_trainers)
@@ -124,7 +133,7 @@ class BFTrainer(Policy):
         """(O,) worth of each option and (J,) of none; -inf where a job that is no trainer would have one."""
         options = snapshot.options
         value, nothing = np.empty(len(options.workers)), np.empty(snapshot.num_jobs)
-        write = _write_corrected if self.is_corrected else _write_printed
+        write = _write_corrected if self.corrected else _write_printed
         suited(write, snapshot.num_jobs)(
             options.starts,
             options.workers,
@@ -142,8 +151,12 @@ class BFTrainer(Policy):
         return value, nothing
 
     def growth_s(self, snapshot: Snapshot) -> FloatArray:
-        """(J,) R_up (Eq. 13)."""
-        return snapshot.growth_cost_s
+        """(J,) R_up (Eq. 13); corrected: of a start where the job has no workers."""
+        if not self.corrected:
+            return snapshot.growth_cost_s
+        is_start = snapshot.held_workers == 0
+        cost_s: FloatArray = np.where(is_start, snapshot.start_cost_s, snapshot.growth_cost_s)
+        return cost_s
 
     def _weights(self, snapshot: Snapshot) -> FloatArray:
         """(J,) metric for each step a second (section 5.2.1): samples, speed-up, or between; weighted."""
@@ -164,27 +177,6 @@ def _preferring(snapshot: Snapshot, value: FloatArray) -> FloatArray:
     finite = np.where(np.isinf(value), 0.0, value)
     preferred: FloatArray = value + share[snapshot.options.rows] * np.abs(finite)
     return preferred
-
-
-class CorrectedBFTrainer(BFTrainer):
-    """The same, with what a change really costs: nothing is done at the new size while the job changes.
-
-    References: as `bftrainer`.
-    Deviates: equation 16 charges the speed *before* the change, so that starting a waiting job is free and
-        the new nodes' idle time is not counted. Here V(n) = (T_fwd - R(n)) O(n) for n other than the present
-        size. R_up of a start is the time from a launch to the first step: processes that start take longer
-        than a live gang that takes in others. No change pays that takes longer than T_fwd. A start on nodes
-        that nothing else is made of pays all the same: a waiting job has nothing to lose.
-    """
-
-    name = "bftrainer_corrected"
-    is_corrected = True
-
-    def growth_s(self, snapshot: Snapshot) -> FloatArray:
-        """(J,) R_up of a growth, or of a start where the job has no workers."""
-        is_start = snapshot.held_workers == 0
-        cost_s: FloatArray = np.where(is_start, snapshot.start_cost_s, snapshot.growth_cost_s)
-        return cost_s
 
 
 def one_worker_per_s(snapshot: Snapshot) -> FloatArray:

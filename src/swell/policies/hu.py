@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from msgspec import Meta
@@ -62,6 +62,18 @@ OverdueShare = Annotated[
     ),
 ]
 
+HorizonEnd = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=1,
+        description="1: only what is done by the end of the last step counts; 0: by the end of each step.",
+    ),
+]
+CountsChanges = Annotated[
+    int, Meta(ge=0, le=1, description="1: the first step is shortened by what the change to it costs.")
+]
+
 #: A job of which no more than this share of what is done remains may have more left than was stated.
 OVERDUE_SHARE = 1e-3
 #: Weight of what is done before the end of the horizon where only that counts: it breaks ties.
@@ -86,25 +98,23 @@ class Hu(Policy):
     References: Hu et al., "An Optimal Resource Allocator of Elastic Training for Deep Learning Jobs on
         Cloud", 2021, sections 2 and 4, and 5.1 for the times between decisions.
     Deviates: formula (1) as printed sums what is served so far, so that progress in the first step counts T
-        times; the text speaks of the total at the end, which is `hu_end`. A job may have no workers, where
-        constraints (9), (10) and (15) as printed have no answer if there are more minimums than nodes: the
-        first to arrive have theirs, or none must (`may_wait`).
+        times; the text (section 4.2) speaks of the total at the end, which is `horizon_end`: what is done by
+        the end of each earlier step then has a thousandth of the weight, for the text does not say what to do
+        first. A job may have no workers, where constraints (9), (10) and (15) as printed have no answer if
+        there are more minimums than nodes: the first to arrive have theirs, or none must (`may_wait`).
         Constraint (11) holds, which section 4.3 drops: after its end a job has no workers. The speed is what
         is believed of each job, which is n 0.8^log2(n) where that is true. The model is not given to a
         general solver, but to `best_plans`: its answer is the proven optimum where few enough plans can be in
         it (`max_plans`), else it has a proven gap. A job that goes on beyond its stated work can be taken to
         have a share of it left (`overdue_share`); the paper does not say what it has. When nodes are lost it
-        decides before the period is over. Workers that the plan leaves idle are used all the same, where
-        speeds grow most.
+        decides before the period is over. The model knows no costs of changes; with `counts_changes` a plan
+        changes only what pays. Workers that the plan leaves idle are used all the same, where speeds grow
+        most.
     """
 
     name = "hu"
     weighs_jobs = True
     weighs_changes = True  # the period keeps gangs from thrashing
-    #: What is done by the end of each step counts; otherwise only what is done by the end of the last one.
-    counts_each_step: ClassVar[bool] = True
-    #: The first step is shortened by what the change to it costs.
-    counts_changes: ClassVar[bool] = False
 
     period_s: Period = 300.0  # section 5.1: f
     horizon_steps: HorizonSteps = 5
@@ -112,6 +122,8 @@ class Hu(Policy):
     most_workers: MostWorkers = 16
     may_wait: MayWait = 0
     overdue_share: OverdueShare = 0.0
+    horizon_end: HorizonEnd = 0
+    counts_changes: CountsChanges = 0
     max_prices: MaxPrices = MAX_PRICES
     max_plans: MaxPlans = 800
 
@@ -145,7 +157,7 @@ class Hu(Policy):
         starts = np.concatenate([[0], np.cumsum(num)])
         at = np.arange(starts[-1]) + np.repeat(options.starts[:-1][order] - starts[:-1], num)
         weights = np.ones(self.horizon_steps)
-        if not self.counts_each_step:
+        if self.horizon_end:
             weights[:-1] = TIE_WEIGHT
         problem = HorizonProblem(
             starts=starts,
@@ -210,29 +222,6 @@ class Hu(Policy):
         first: FloatArray = held_rate * wait_s * per_step[rows] + later * (new_s / self.period_s)
         lost: FloatArray = -snapshot.held_rate_per_s * snapshot.start_cost_s * per_step
         return first, lost
-
-
-class HuEnd(Hu):
-    """The same, but only what is done by the end of the horizon counts, as the paper's text has it.
-
-    References: as `hu`; section 4.2, "a job's training progress is defined as its total served demand".
-    Deviates: that alone does not say what to do first. What is done by the end of each earlier step has a
-        thousandth of the weight.
-    """
-
-    name = "hu_end"
-    counts_each_step = False
-
-
-class HuAware(Hu):
-    """The same, and a plan counts what the change to its first step costs: it changes only what pays.
-
-    References: as `hu`.
-    Deviates: the paper's model knows no costs of changes. Where they are zero, so are the differences.
-    """
-
-    name = "hu_aware"
-    counts_changes = True
 
 
 def _use_up(snapshot: Snapshot, options: Options, workers: IntArray, gain: FloatArray) -> None:

@@ -111,30 +111,18 @@ _CLASSES: tuple[type[Policy], ...] = (
 )
 #: What the papers compare with is in a package of its own.
 IN_SWELL_PAPERS = (
-    "bftrainer_corrected",
     "bftrainer_equal_share",
     "chronus",
     "edf",
     "edf_admission",
-    "edf_admission_largest",
-    "edf_elastic",
-    "edf_elastic_unaware",
-    "edf_largest",
     "elasticflow_paper",
     "flowcon_fit",
     "gandiva",
-    "hu_aware",
-    "hu_end",
     "hu_greedy",
     "pollux",
-    "saxena_aware",
-    "saxena_max_batch",
-    "saxena_min_batch",
-    "saxena_random_batch",
     "srtf",
     "themis",
     "tiresias",
-    "tiresias_pollux",
 )
 #: With those of installed packages.
 POLICIES = Registry(Policy, "swell.policies", _CLASSES, dict.fromkeys(IN_SWELL_PAPERS, "swell-papers"))

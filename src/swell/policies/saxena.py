@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.model.options import NO_OPTION, Domain, Sizes
+from swell.model.options import NO_OPTION, Domain, FixedBatch, Sizes
 from swell.model.plan import Allocation, Refusal
 from swell.model.snapshot import Snapshot
 from swell.policies.levels import all_levels
@@ -43,6 +43,27 @@ WeighsEfficiency = Annotated[
         "that the measured noise of gradients gives each batch; 0: by throughput.",
     ),
 ]
+FixedBatches = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=3,
+        description="1, 2, 3, as the paper compares with: each job has its largest, its smallest or a drawn "
+        "batch at every size; 0: the best of each size.",
+    ),
+]
+CountsChanges = Annotated[
+    int,
+    Meta(
+        ge=0, le=1, description="1: another size counts less by the share of time that changing to it takes."
+    ),
+]
+
+#: By `fixed_batch`.
+FIXED = (None, FixedBatch.LARGEST, FixedBatch.SMALLEST, FixedBatch.DRAWN)
+#: A change that takes longer than the horizon leaves so little that a job makes it only if it has to, and
+#: then to the size that is best.
+MOST_LOST_SHARE = 0.999
 
 
 class Saxena(Policy):
@@ -61,10 +82,15 @@ class Saxena(Policy):
         the autoscaler (Figure 4, line 18) is one addition, because a set of jobs is feasible if their
         smallest sizes fit. The loop of Figure 4 skips the job behind each one that it admits; here it tries
         every job. After a job that does not fit, the text stops and the figure goes on: here jobs that queue
-        wait behind it, so that no wide job waits for ever, and where jobs are dropped the others are tried.
-        A job whose smallest size is above `k_max` may have that size. A change of the number of devices is
-        a reason to decide, too, and on an idle cluster an arrival does not wait for the period. A job that
-        has run, or was promised its deadline by another policy, is not dropped.
+        wait behind it, so that no wide job waits for ever, and where jobs are dropped the others are tried. A
+        job whose smallest size is above `k_max` may have that size. A change of the number of devices is a
+        reason to decide, too, and on an idle cluster an arrival does not wait for the period. A job that has
+        run, or was promised its deadline by another policy, is not dropped. The paper keeps gangs from
+        thrashing by its period alone. With `counts_changes` a running job's factor at another size counts for
+        the horizon less the pause of the change, V(k) = (horizon - pause) T(k) (after BFTrainer, equation
+        16); the horizon is the period, or the time for which workers have been kept so far where that is
+        shorter. A drawn batch (sections IV-A and IV-B) is a function of the job's id, so that a journal leads
+        to the same decisions again.
     """
 
     name = "saxena"
@@ -77,11 +103,14 @@ class Saxena(Policy):
     drops: Drops = 0
     ended_share: EndedShare = 0.05  # section V-B
     weighs_efficiency: WeighsEfficiency = 0
+    fixed_batch: FixedBatches = 0
+    counts_changes: CountsChanges = 0
 
     @property
     def offered(self) -> Domain:
         """See `Policy.offered`."""
-        return replace(self.domain, weighs_efficiency=bool(self.weighs_efficiency))
+        weighs, fixed = bool(self.weighs_efficiency), FIXED[self.fixed_batch]
+        return replace(self.domain, weighs_efficiency=weighs, fixed_batch=fixed)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         last = Decided.of(snapshot)
@@ -106,7 +135,18 @@ class Saxena(Policy):
 
     def _value(self, snapshot: Snapshot) -> FloatArray:
         """(O,) what is to be the most in sum: equation (1)."""
-        return scaling_factors(self._weighed(snapshot))
+        factor = scaling_factors(self._weighed(snapshot))
+        return factor * self._kept_share(snapshot) if self.counts_changes else factor
+
+    def _kept_share(self, snapshot: Snapshot) -> FloatArray:
+        """(O,) share of the horizon in which a job trains at a size, after the pause of changing to it."""
+        options = snapshot.options
+        held = snapshot.held_workers[options.rows]
+        horizon_s = np.minimum(snapshot.expected_hold_s, self.period_s)
+        lost_share = np.minimum(snapshot.resize_cost_s / np.maximum(horizon_s, 1e-9), MOST_LOST_SHARE)
+        is_change = (held > 0) & (options.workers != held)
+        kept: FloatArray = np.where(is_change, 1.0 - lost_share[options.rows], 1.0)
+        return kept
 
     def _weighed(self, snapshot: Snapshot) -> Snapshot:
         return snapshot.in_goodput() if self.weighs_efficiency else snapshot

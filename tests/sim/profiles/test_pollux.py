@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swell.scheduler import new_core
-from swell.settings import Settings
 from swell.sim.conditions import Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.profiles.errors import ProfileError, UnknownProfile
@@ -19,6 +17,7 @@ from swell.sim.simulate import simulate
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
+from swell_papers.variants import variant_core
 
 DATA = Path(os.environ.get("SWELL_DATA") or Path(__file__).parents[4] / "shared" / "data") / "pollux"
 
@@ -170,7 +169,7 @@ def test_average_completion_is_the_published_one(policy: str, published_s: float
     profiles = load(str(DATA / "profiles"))
     workload = fill(read(DATA / "workloads" / "workload-6.csv"), profiles, FillRules(deadlines="none"))
     conditions = Conditions(nodes=16, devices_per_node=4, resize_cost="30")
-    settings = Settings(min_hold_s=60.0, report_plan_s=60.0)
-    outcome = simulate(new_core(policy, settings), set_up(workload, profiles, conditions))
+    settings = {"min_hold_s": 60.0, "report_plan_s": 60.0}
+    outcome = simulate(variant_core(policy, settings), set_up(workload, profiles, conditions))
     assert metrics_of(outcome).completed == 160
     assert metrics_of(outcome).avg_jct_s == pytest.approx(published_s, rel=0.05)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swell.cli.simulate import policy_names
 from swell_papers.cli import repro_fidelity, repro_margins, repro_promises
 from swell_papers.cli.evaluation import Evaluation, Html, Seed
+from swell_papers.variants import variant_names
 
 if TYPE_CHECKING:
     from swell_papers.experiment import Paper, Records
@@ -314,7 +314,7 @@ def _play(paper: Paper, figures: list[str] | None, evaluation: Evaluation, **giv
 
 
 def _named(policy: str | None) -> frozenset[str] | None:
-    return frozenset(policy_names(policy)) if policy else None
+    return frozenset(variant_names(policy)) if policy else None
 
 
 def _records(state: Path | None) -> Records | None:

@@ -9,8 +9,8 @@ import typer
 
 from swell.cli.destinations import writing
 from swell.cli.output import note
-from swell.cli.simulate import policy_names
 from swell_papers.cli.evaluation import Evaluation, Html
+from swell_papers.variants import variant_names
 
 if TYPE_CHECKING:
     from swell_papers.live_run import LiveRun
@@ -47,7 +47,7 @@ def fidelity(
     from swell_papers.fidelity_findings import PAPER, findings_of
     from swell_papers.live_run import LiveRun
 
-    names = policy_names(policy)
+    names = variant_names(policy)
     evaluation = Evaluation(invoked, out, html=html)
     evaluation.check()
     runs = [

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from swell.cli.destinations import writing
-from swell.cli.simulate import policy_names
 from swell_papers.cli.evaluation import Evaluation, Html, Seed
+from swell_papers.variants import variant_names
 
 Data = Annotated[Path, typer.Option(metavar="FOLDER", help="Public inputs. An error names missing inputs.")]
 Out = Annotated[
@@ -61,7 +61,7 @@ def promises(
         watch=progress_bar,
     )
     with writing("--out", out):
-        compared = runs.compare(inputs, policy_names(policy) if policy else COMPARED)
+        compared = runs.compare(inputs, variant_names(policy) if policy else COMPARED)
     findings = findings_of(compared, seed)
     evaluation.tell(findings)
     evaluation.end(PAPER, [findings], not findings.missed)
