@@ -15,7 +15,7 @@ import msgspec
 
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError, only_kind, parse_devices
-from swell.executors.local.limits.detection import check_resource, check_sharing
+from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.remote.host_address import parse_address
@@ -35,11 +35,9 @@ from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.live.webhooks.signature import key_of
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.quota import NO_QUOTAS, Quotas
-from swell.model.resource import Resource
 from swell.model.view import JobView
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
-from swell.policies.registry import new_policy
 from swell.scheduler import new_core
 from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
@@ -77,8 +75,6 @@ def open_platform(
     """
     check_sharing(options.sharing)
     nodes = parse_devices(options.devices, options.sharing.cores, options.rack)
-    if nodes:  # other machines tell for themselves
-        check_resource(_shared_resource(options), options.sharing)
     only_kind(nodes)
     if not nodes and not options.hosts_may_join:
         raise DeviceError(
@@ -175,11 +171,6 @@ def _note(folder: StateFolder, why: str) -> None:
         folder.write_notice(why)
     except StateUnwritable as error:
         log.warning("no notice of it is left: %s", error)
-
-
-def _shared_resource(options: PlatformOptions) -> Resource:
-    """What the policy divides. Raises UnknownPolicy."""
-    return new_policy(options.policy, options.settings.parameters_of(options.policy)).shared_resource
 
 
 def _acquire(lock: StateLock, folder: StateFolder) -> None:

@@ -249,10 +249,6 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         (("log.csv", "--cluster", "1x8", "--cores", "0"), "--cores is 0; a node has more than 0 cores"),
         (("log.csv", "--cluster", "1x8", "--cores", "nan"), "--cores is nan; a node has more than 0 cores"),
         (
-            ("log.csv", "--cluster", "1x8", "--policy", "flowcon", "--set", "flowcon.resource=memory"),
-            "flowcon.resource=memory: simulated jobs use CPU time alone; choose flowcon.resource=cpu",
-        ),
-        (
             ("log.csv", "--cluster", "1x8", "--cores", "2", "--cpu-shares", "nice"),
             "--cpu-shares is 'nice'; choose one of weight, quota",
         ),

@@ -373,8 +373,6 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--cores", "inf"), ("--cores inf: name a number of cores, or 0 for all of them",)),
         (("--cores", "nan"), ("--cores nan: name a number",)),
         (("--cpu-shares", "half"), ("--cpu-shares half: choose from weight, quota, off",)),
-        (("--disk-rate", "many"), ("--disk-rate many: 'many' is not an amount of data",)),
-        (("--set", "flowcon.resource=disk"), ("flowcon.resource=disk may not be",)),
         (("--rack", "a rack"), ("a rack cannot be called 'a rack'", "choose one with --rack")),
         (("--metrics-address", EVERYWHERE), ("--metrics-address goes with --metrics-port PORT",)),
         (("--metrics-port", "0", "--metrics-address", "here"), ("here is no IP address", EVERYWHERE)),

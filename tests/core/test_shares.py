@@ -24,7 +24,6 @@ from swell.model.event import Event, GangStarted, Woke
 from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
-from swell.model.resource import Resource
 from swell.model.snapshot import Snapshot
 from swell.model.target import Configuration
 from swell.model.usage import GangUsage, total_usage
@@ -310,7 +309,7 @@ def test_usage_adds_up_whatever_is_not_told(some: list[GangUsage], others: list[
     assert (together.sent_bytes is not None) == is_told
 
 
-def test_what_all_gangs_moved_is_shown_and_told_to_the_policy(bench: Bench, policy: Sharing) -> None:
+def test_what_all_gangs_moved_is_shown(bench: Bench) -> None:
     generation = bench.run("a")
     first = GangUsage(
         cpu_s=3.0, memory_bytes=100, read_bytes=5, written_bytes=1, received_bytes=20, sent_bytes=10
@@ -321,31 +320,8 @@ def test_what_all_gangs_moved_is_shown_and_told_to_the_policy(bench: Bench, poli
     bench.reported(launch.generation, 10, loss=2.0, usage=GangUsage(cpu_s=1.0, read_bytes=7, sent_bytes=1))
     view = bench.job("a")
     assert (view.read_bytes, view.written_bytes, view.received_bytes, view.sent_bytes) == (12, 1, 20, 11)
-    share(bench, policy, b=1.0)
-    learning, row = policy.told_of("a")
-    assert learning.used(Resource.BLOCK_IO)[row] == 13 and learning.used(Resource.NETWORK)[row] == 31
-
-
-@given(st.lists(st.tuples(st.floats(0.1, 10.0), st.integers(1, 10**6)), min_size=2, max_size=6))
-def test_memory_is_summed_over_time(readings: list[tuple[float, int]]) -> None:
-    """Its mean between two readings is one of them or between."""
-    usage, now_s = JobUsage(), 0.0
-    for after_s, resident in readings:
-        now_s += after_s
-        usage.note(now_s, None, GangUsage(cpu_s=now_s, memory_bytes=resident))
-    over_s = now_s - readings[0][0]
-    sizes = [one for _, one in readings]
-    mean_bytes = (usage.used(Resource.MEMORY) or 0.0) / over_s
-    assert min(sizes) <= mean_bytes * (1 + 1e-9) and mean_bytes <= max(sizes) * (1 + 1e-9)
-
-
-def test_what_was_not_measured_is_not_told() -> None:
-    assert [JobUsage().used(resource) for resource in Resource] == [None] * 4
 
 
 def test_usage_of_an_earlier_version_is_read() -> None:
-    """It had no network counters, and 0 where a machine told nothing."""
-    old = msgspec.json.decode(b'{"cpu_s":3.0,"memory_bytes":7,"read_bytes":5}', type=GangUsage)
-    assert old.block_io_bytes == 5 and old.network_bytes is None
     record = msgspec.json.decode(b'{"latest":{"cpu_s":3.0},"before_cpu_s":2.0}', type=JobUsage)
     assert record.cpu_s == 5.0

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.executors.local.limits.allocation import available_bytes, available_cores, cpu_limit
-from swell.executors.local.limits.resource_shares import memory_share_bytes
 from swell.wire.group_files import GroupFiles
 
 V1, V2 = "v1", "v2"
@@ -94,8 +93,3 @@ def test_without_groups_or_limits_it_is_the_machine_s(tmp_path: Path) -> None:
     for files in (GroupFiles(tmp_path / "none"), machine(tmp_path / "root", V2, {})):
         assert available_bytes(files) == MACHINE_BYTES
         assert available_cores(files) == len(os.sched_getaffinity(0))
-
-
-def test_shares_of_memory_are_of_what_this_process_may_use() -> None:
-    page_bytes = os.sysconf("SC_PAGE_SIZE")
-    assert memory_share_bytes(1.0) == available_bytes() // page_bytes * page_bytes

@@ -50,7 +50,6 @@ from swell.model.event import (
     StepsReported,
     WorkersLost,
 )
-from swell.model.resource import Resource
 from swell.model.share_mode import ShareMode
 from swell.model.target import Configuration, Target
 from swell.model.usage import GangUsage
@@ -77,7 +76,6 @@ class FakeGroup:
 
     broken: set[str]
     share: float | None = None
-    resource: Resource = Resource.CPU
     memory_bytes: int | None = None
     pids: set[int] = field(default_factory=set)
     num_reads: int = 0
@@ -89,9 +87,9 @@ class FakeGroup:
         if what in self.broken:
             raise PermissionError(13, "Permission denied", f"groups/{what}")
 
-    def set_share(self, share: float, resource: Resource = Resource.CPU) -> None:
+    def set_share(self, share: float) -> None:
         self._do("share")
-        self.share, self.resource = share, resource
+        self.share = share
 
     def limit_memory(self, num_bytes: int) -> None:
         self._do("memory")

@@ -59,9 +59,6 @@ class Job:
     value_at: float = np.nan
     rises: bool = False
     cpu: float = np.nan  #: seconds that it has used
-    memory: float = np.nan  #: byte-seconds
-    block_io: float = np.nan  #: bytes, as is the next
-    network: float = np.nan
     share: float = np.nan
 
     @property
@@ -101,9 +98,6 @@ class MoreOfJob(TypedDict, total=False):
     value_at: float
     rises: bool
     cpu: float
-    memory: float
-    block_io: float
-    network: float
     share: float
 
 
@@ -213,9 +207,6 @@ def snapshot(
             rises=column([job.rises for job in jobs], bool),
             value_s=column([now_s + job.value_at for job in jobs], float),
             cpu_s=column([job.cpu for job in jobs], float),
-            memory_byte_s=column([job.memory for job in jobs], float),
-            block_io_bytes=column([job.block_io for job in jobs], float),
-            network_bytes=column([job.network for job in jobs], float),
             share=column([job.share for job in jobs], float),
             cores=column([cores if job.held and job.node >= 0 else np.nan for job in jobs], float),
             num_whole=column([num_devices if num_whole is None else num_whole], np.int64),
@@ -333,7 +324,6 @@ def some_jobs(draw: st.DrawFn, most: int = 7, *, curves: Sequence[Mapping[int, f
                 value=draw(pick(np.nan, -1e308, 0.0, 1e-3, 1.0, 1.0, 2.5, 1e308)),
                 value_at=draw(pick(np.nan, 0.0, -1.0)),
                 cpu=draw(pick(np.nan, 0.0, 1.0, 2.0, 40.0)),
-                network=draw(pick(np.nan, 0.0, 1e3, 1e9)),
                 share=draw(pick(np.nan, 0.1, 1.0)),
             )
         )

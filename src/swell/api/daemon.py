@@ -220,8 +220,6 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         settings=options.settings.changed,
         cores=options.sharing.cores,
         cpu_shares=options.sharing.mode.value,
-        disk_rate=str(options.sharing.disk_rate or ""),
-        network_rate=str(options.sharing.network_rate or ""),
         containers=options.containers.value,
         rack=options.rack,
         listen=options.listen,

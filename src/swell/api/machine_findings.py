@@ -110,9 +110,6 @@ def _shares(shares: ShareFacts) -> Iterator[Finding]:
             text = f"by {offer.name}" if offer.name == shares.used else f"{offer.name}, offered"
         note = f" ({offer.note})" if offer.note and offer.is_offered else ""
         yield ok(ABOUT_SHARES, text + note, offer.remedy)
-    for offer in shares.resources if shares.mode is not ShareMode.OFF else ():
-        text = f"not offered: {offer.why_not}" if offer.why_not else f"offered (--cpu-shares {shares.mode})"
-        yield ok(f"{offer.name} shares", text)
 
 
 def _engines(facts: MachineFacts) -> Iterator[Finding]:

@@ -71,22 +71,6 @@ class HostOptions:
             "limit) or off.",
         ),
     ] = "weight"
-    disk_rate: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE",
-            help="Bytes that all jobs of this machine may read, and write, in a second, such as 100MB: of "
-            "that a quota of block I/O is a part (flowcon.resource). Default: not known.",
-        ),
-    ] = ""
-    network_rate: Annotated[
-        str,
-        typer.Option(
-            metavar="SIZE",
-            help="Bytes that all containers of this machine may send in a second, likewise for the network. "
-            "Default: not known.",
-        ),
-    ] = ""
     advertise: Annotated[
         str | None,
         typer.Option(
@@ -121,23 +105,12 @@ class HostOptions:
         except ValueError as error:
             modes = ", ".join(ShareMode)
             raise InvalidOption(f"--cpu-shares {self.cpu_shares}: choose from {modes}") from error
-        rates = [_rate("--disk-rate", self.disk_rate), _rate("--network-rate", self.network_rate)]
-        yield from CoreSharing(self.cores or None, mode, *rates).words
+        yield from CoreSharing(self.cores or None, mode).words
         yield from ("--grace", f"{seconds('grace', self.grace):g}")
         for name in ("join", "token_file", "devices", "advertise", "kind", "name", "rack"):
             if (value := getattr(self, name)) is not None:
                 yield from (f"--{name.replace('_', '-')}", str(value))
         yield from ["--borrowed"] if self.borrowed else []
-
-
-def _rate(option: str, text: str) -> int:
-    """Bytes a second. Raises InvalidOption."""
-    from swell.model.sizes import parse_bytes
-
-    try:
-        return parse_bytes(text) if text else 0
-    except ValueError as error:
-        raise InvalidOption(f"{option} {text}: {error}, as bytes in a second") from error
 
 
 Leave = Annotated[

@@ -22,7 +22,6 @@ from swell.executors.local.engine import LocalEngine
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
 from swell.model.share_mode import ShareMode
-from swell.model.sizes import parse_bytes
 from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
@@ -65,9 +64,8 @@ class ChosenOptions:
         cores = self.options.cores
         if cores is not None and not math.isfinite(cores):
             raise InvalidOption(f"--cores {cores:g}: name a number of cores, or 0 for all of them")
-        rates = [_rate(name, getattr(self.options, name)) for name in ("disk_rate", "network_rate")]
         try:
-            return CoreSharing(cores, ShareMode(self.options.cpu_shares), *rates)
+            return CoreSharing(cores, ShareMode(self.options.cpu_shares))
         except ValueError as error:
             modes = ", ".join(ShareMode)
             raise InvalidOption(f"--cpu-shares {self.options.cpu_shares}: choose from {modes}") from error
@@ -223,14 +221,6 @@ def _words(options: LastOptions, names: Iterable[str]) -> Iterator[tuple[str, ..
         else:
             values = (value or ("",)) if isinstance(value, tuple) else (value,)
             yield from ((_option(name), one) for one in values)
-
-
-def _rate(name: str, text: str) -> int:
-    """Bytes a second. Raises InvalidOption."""
-    try:
-        return parse_bytes(text) if text else 0
-    except ValueError as error:
-        raise InvalidOption(f"{_option(name)} {text}: {error}, as bytes in a second") from error
 
 
 def _chosen(settings: Sequence[str]) -> dict[str, int | float | str]:

@@ -111,17 +111,10 @@ def simulate(
 
 def _note_undivided(names: Sequence[str], conditions: Conditions, settings: Settings) -> None:
     """A note and no error: jobs run, as they would first come, first served."""
-    from swell.model.resource import Resource
-    from swell.policies.registry import POLICIES, new_policy
+    from swell.policies.registry import POLICIES
 
     if told := settings.without_effect(*names):
         warn(told)
-    for name in names:
-        resource = new_policy(name, settings.parameters_of(name)).shared_resource
-        if resource is not Resource.CPU:
-            raise InvalidInput(
-                f"{name}.resource={resource}: simulated jobs use CPU time alone; choose {name}.resource=cpu"
-            )
     dividing = [name for name in names if POLICIES[name].domain.shares_cores]
     if dividing and conditions.cores is None:
         warn(

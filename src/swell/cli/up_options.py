@@ -88,23 +88,6 @@ class UpOptions:
             "limit) or off. Default: previous value, else weight.",
         ),
     ] = None
-    disk_rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Bytes that all jobs of this machine may read, and write, in a second, such as 100MB: of "
-            "that a quota of block I/O is a part (flowcon.resource). Default: previous value, else not "
-            "known; '': not known.",
-        ),
-    ] = None
-    network_rate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Bytes that all containers of this machine may send in a second, likewise for the network. "
-            "Default: previous value, else not known; '': not known.",
-        ),
-    ] = None
     containers: Annotated[
         str | None,
         typer.Option(

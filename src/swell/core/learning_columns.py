@@ -11,7 +11,6 @@ from swell.arrays import FloatArray, read_only
 from swell.core.record import JobRecord
 from swell.model.cluster import Cluster
 from swell.model.learning import Learning
-from swell.model.resource import Resource
 
 
 def learning_of(records: Sequence[JobRecord], cluster: Cluster) -> Learning:
@@ -26,18 +25,11 @@ def learning_of(records: Sequence[JobRecord], cluster: Cluster) -> Learning:
         value=_column([_lowered(record) for record in records]),
         rises=read_only(np.array([record.spec.metric_rises for record in records], dtype=bool)),
         value_s=_column([record.usage.value_s for record in records]),
-        cpu_s=_used(records, Resource.CPU),
-        memory_byte_s=_used(records, Resource.MEMORY),
-        block_io_bytes=_used(records, Resource.BLOCK_IO),
-        network_bytes=_used(records, Resource.NETWORK),
+        cpu_s=_column([record.usage.cpu_s for record in records]),
         share=_column(shares),
         cores=_column([cores.get(node) for node in nodes]),
         num_whole=read_only(np.array([node.num_whole for node in cluster.nodes], dtype=np.int64)),
     )
-
-
-def _used(records: Sequence[JobRecord], resource: Resource) -> FloatArray:
-    return _column([record.usage.used(resource) for record in records])
 
 
 def _node(record: JobRecord, node_of: Mapping[str, int]) -> int:

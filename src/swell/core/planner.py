@@ -20,7 +20,6 @@ from swell.core.reasons import PlanAccount
 from swell.core.within_quotas import is_beyond_quota
 from swell.model.cluster import Cluster
 from swell.model.plan import Allocation, JobPlan, Moves, Placement, Plan
-from swell.model.resource import Resource
 from swell.model.snapshot import Snapshot
 from swell.model.target import PLAIN_CONFIGURATION, Configuration, Target
 
@@ -192,17 +191,15 @@ def _configurations(
     is_option = (workers > 0) & (options.workers_of(option) == workers)
     chosen = {row: options.configuration(int(option[row])) for row in is_option.nonzero()[0].tolist()}
     if share is not None:
-        chosen = {
-            row: _with_share(one, float(share[row]), allocation.resource) for row, one in chosen.items()
-        }
+        chosen = {row: _with_share(one, float(share[row])) for row, one in chosen.items()}
     now = {row: configured.get(snapshot.job_ids[row], PLAIN_CONFIGURATION) for row in chosen}
     return {row: one for row, one in chosen.items() if one != now[row]}
 
 
-def _with_share(configuration: Configuration, share: float, resource: Resource) -> Configuration:
+def _with_share(configuration: Configuration, share: float) -> Configuration:
     if math.isnan(share):
         return configuration
-    return msgspec.structs.replace(configuration, share=share, resource=resource)
+    return msgspec.structs.replace(configuration, share=share)
 
 
 def _changes(

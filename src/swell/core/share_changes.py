@@ -1,11 +1,10 @@
-"""Changes of a gang's share of a resource: many in a row are one line of its job's story."""
+"""Changes of a gang's CPU share: many in a row are one line of its job's story."""
 
 from __future__ import annotations
 
 import msgspec
 
 from swell.model.lengths import span
-from swell.model.resource import Resource
 from swell.model.target import Configuration
 from swell.model.view import Story
 
@@ -20,7 +19,6 @@ class ShareChanges(msgspec.Struct, frozen=True, kw_only=True):
     latest: float
     least: float  #: after any of them, as is the next
     most: float
-    resource: Resource = Resource.CPU
 
     @classmethod
     def begin(cls, at_s: float, before: float, now: Configuration) -> ShareChanges:
@@ -34,7 +32,6 @@ class ShareChanges(msgspec.Struct, frozen=True, kw_only=True):
             latest=share,
             least=share,
             most=share,
-            resource=now.resource,
         )
 
     def then(self, at_s: float, share: float) -> ShareChanges:
@@ -51,7 +48,7 @@ class ShareChanges(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def story(self) -> Story:
         """The line, at the time of the latest change."""
-        text = f"its {self.resource.noun} share went from {_told(self.before)} to {_told(self.latest)}"
+        text = f"its CPU share went from {_told(self.before)} to {_told(self.latest)}"
         if self.num > 1:
             text += f" in {self.num} changes within {span(self.until_s - self.since_s)}"
             text += f", between {_told(self.least)} and {_told(self.most)}"

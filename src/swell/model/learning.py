@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 from swell.arrays import BoolArray, FloatArray, IntArray
-from swell.model.resource import Resource
 
 #: Columns by node, not by job.
 OF_NODES = frozenset({"node_names", "num_whole"})
@@ -22,23 +21,10 @@ class Learning:
     rises: BoolArray  #: (J,) as the job says, learning raises the value that it reports
     value_s: FloatArray  #: (J,) when that was reported; NaN: never
     cpu_s: FloatArray  #: (J,) CPU time that the job has used so far; NaN: not measured
-    #: (J,) memory over time that it has used so far, in byte-seconds; NaN: not measured, as in the next two
-    memory_byte_s: FloatArray
-    block_io_bytes: FloatArray  #: (J,) read and written so far
-    network_bytes: FloatArray  #: (J,) received and sent so far
     share: FloatArray  #: (J,) that its gang has, or is about to have; NaN: none
     cores: FloatArray  #: (J,) of its node; NaN: not known, or no node
     #: (N,) devices of each node that can be in use while each worker has a core of its own
     num_whole: IntArray
-
-    def used(self, resource: Resource) -> FloatArray:
-        """(J,) so much of a resource that a rate of it is its use; NaN: not measured."""
-        return {
-            Resource.CPU: self.cpu_s,
-            Resource.MEMORY: self.memory_byte_s,
-            Resource.BLOCK_IO: self.block_io_bytes,
-            Resource.NETWORK: self.network_bytes,
-        }[resource]
 
     def of_rows(self, rows: IntArray) -> Learning:
         """Return the columns of these (n,) jobs alone, in this order."""

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 from swell.arrays import FloatArray, IntArray
 from swell.model.lengths import span
 from swell.model.options import Options
-from swell.model.resource import Resource
 from swell.model.snapshot import Memory
 from swell.model.target import Target
 
@@ -106,7 +105,6 @@ class Allocation:
     account: Account  #: reasons and estimates
     #: (J,) CPU share of each job's gang, in (0, 1]; NaN: none. None: this policy divides no cores.
     share: FloatArray | None = None
-    resource: Resource = Resource.CPU  #: what the shares are of, where it is not the cores
     is_sated: bool = False  #: no job could make use of more devices than it gets
     memory: Memory = field(default_factory=dict)  #: given back with the next snapshot, after a restart too
     #: Works out what follows if these rows (n,) move. None: all may, and nothing follows.

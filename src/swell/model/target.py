@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE
 
 
@@ -14,7 +13,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     global_batch: int | None = None  #: samples of a step; None: the job's own batch
     #: Of the cores of its node, relative to what its neighbours have: in (0, 1]; None: they are not divided.
     share: float | None = None
-    resource: Resource = Resource.CPU  #: what the share is of, where it is not the cores
 
     @property
     def weight(self) -> float:
@@ -24,11 +22,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def told(self, own_batch: int) -> str:
         """Text for users; `own_batch` is the batch that the job was submitted with."""
         batch = f"{self.global_batch or own_batch} samples in a step"
-        return (
-            batch
-            if self.share is None
-            else f"{batch} and a {self.resource.noun} share of {100 * self.share:.3g} %"
-        )
+        return batch if self.share is None else f"{batch} and a CPU share of {100 * self.share:.3g} %"
 
     def trains_as(self, other: Configuration) -> bool:
         """Whether workers train the same way, so that they need not be told of a change between the two."""

@@ -26,16 +26,6 @@ class GangUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """What stays used once the processes have ended."""
         return msgspec.structs.replace(self, memory_bytes=0)
 
-    @property
-    def block_io_bytes(self) -> int | None:
-        """Read and written."""
-        return _sum([self.read_bytes, self.written_bytes])
-
-    @property
-    def network_bytes(self) -> int | None:
-        """Received and sent: what passes between two workers of the gang counts twice."""
-        return _sum([self.received_bytes, self.sent_bytes])
-
 
 NO_USAGE = GangUsage(cpu_s=0.0)
 

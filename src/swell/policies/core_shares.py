@@ -12,7 +12,6 @@ import numpy as np
 from swell.arrays import FloatArray, IntArray
 from swell.model.learning import Learning
 from swell.model.plan import Account, Allocation, Reason
-from swell.model.resource import Resource
 from swell.model.snapshot import Memory, Snapshot
 from swell.policies.levels import Levels
 from swell.policies.order import by_arrival
@@ -97,9 +96,8 @@ def divided(
     why_share: Callable[[int], str],
     wake_s: float,
     memory: Memory,
-    resource: Resource = Resource.CPU,
 ) -> Allocation:
-    """The answer; jobs that run and are none of the `sharers`, by row, have share 1 of the resource.
+    """The answer; jobs that run and are none of the `sharers`, by row, have share 1.
 
     `wake_s` is moved forward if a gang is launched: from then on it has neighbours.
     """
@@ -110,7 +108,7 @@ def divided(
     codes |= {row: "flat" for row, sharer in sharers.items() if sharer.is_told_flat and row not in codes}
 
     def why(row: int) -> str:
-        return f"{resource.noun} share {100 * share[row]:.3g} %: {why_share(row)}"
+        return f"CPU share {100 * share[row]:.3g} %: {why_share(row)}"
 
     ends_s = equal_ends(snapshot, slots)
     plain = without_promises(snapshot, slots.levels, slots.level, slots.order, why, slots.why_waits, ends_s)
@@ -118,7 +116,6 @@ def divided(
     return replace(
         plain,
         share=share,
-        resource=resource,
         account=_SharesAccount(plain.account, codes),
         wake_s=min(wake_s, snapshot.now_s + LAUNCHED_S) if is_news else wake_s,
         memory={**memory, "launched": slots.launched},
@@ -181,13 +178,10 @@ def why_flat(learning: Learning, row: int) -> str:
     return f"its metric has not improved since it is measured, where it is to go {way}"
 
 
-def why_blind(learning: Learning, row: int, resource: Resource = Resource.CPU) -> str:
+def why_blind(learning: Learning, row: int) -> str:
     """Text for a job whose progress cannot be measured, for lack of a usable metric value or of usage."""
     if np.isnan(learning.value_s[row]):
         return "it has never reported its metric"
     if np.isnan(learning.value[row]):
         return "its metric is not a finite number"
-    if resource is Resource.CPU:
-        return "its CPU time is not measured"
-    is_measured = not np.isnan(learning.used(resource)[row])
-    return f"it uses no {resource.noun}" if is_measured else f"its {resource.noun} is not measured"
+    return "its CPU time is not measured"

@@ -11,7 +11,6 @@ from msgspec import Meta
 from swell.model.learning import Learning
 from swell.model.options import Domain
 from swell.model.plan import Allocation
-from swell.model.resource import Resource
 from swell.model.snapshot import Snapshot
 from swell.policies.core_shares import FLAT_RUNS, divided, equal_part, first_come, why_blind, why_flat
 from swell.policies.policy import Policy
@@ -22,9 +21,6 @@ NEW, WATCHING, COMPLETING = "new", "watching", "completing"
 SHARE_DIGITS = 3
 #: Less CPU time than this since the last measurement is none: the job has not reported.
 LEAST_CPU_S = 1e-6
-#: A job that used less of a resource within an interval has not used it: what reports and pages cost alone
-#: would be a tiny use, and an efficiency that it never has again. In bytes; of memory in byte-seconds.
-LEAST_USED = {Resource.MEMORY: 1.0, Resource.BLOCK_IO: 65536.0, Resource.NETWORK: 65536.0}
 #: After so many runs of Algorithm 1 without a number a job counts as one that does not report.
 BLIND_MISSES = 2
 
@@ -35,14 +31,6 @@ Alpha = Annotated[
     ),
 ]
 Beta = Annotated[float, Meta(ge=1, le=1000, description="No share is below 1 / (beta x jobs of the node).")]
-Divided = Annotated[
-    str,
-    Meta(
-        pattern=f"^({'|'.join(Resource)})$",
-        description="Resource that is divided, and of which growth efficiency is: cpu, memory, block_io or "
-        "network.",
-    ),
-]
 Interval = Annotated[
     float, Meta(ge=0.1, le=86400, description="Seconds between two measurements, before any back-off.")
 ]
@@ -57,7 +45,6 @@ class Container(msgspec.Struct, omit_defaults=True):
     value: float | None = None  #: E
     told_s: float | None = None  #: when that was reported
     cpu_s: float = 0.0
-    used: float = 0.0  #: of the resource that is divided
     growth: float | None = None  #: G by Eq. 2; None: not measured yet
     best: float = 0.0  #: highest G so far
     misses: int = 0  #: runs of Algorithm 1 in a row in which there was nothing to measure
@@ -91,8 +78,6 @@ class Worker(msgspec.Struct, omit_defaults=True):
 class FlowCon(Policy):
     """Shares by growth efficiency: the fall of the loss for each CPU second, measured once an interval.
 
-    Or for each unit of another resource: a byte that is moved, or held for a second.
-
     Jobs have the workers that they asked for, first come, first served. Each node divides its cores for
     itself.
 
@@ -101,10 +86,9 @@ class FlowCon(Policy):
     Deviates: where the printed algorithms are open or wrong.
         Eq. 1: only a fall is progress; in print, with |E(t) - E(t-1)|, a loss that rises grows.
         Eq. 2: G has the unit of the loss. It is compared and divided as a part of the job's own best G, so
-        alpha is a percentage, and neither the scale of a loss nor the unit of a resource matters. In print
-        shares of all resources follow one G, and which is open. Here one resource is divided, `resource`,
-        and G is of that one. A job that uses less than 64 KiB of block I/O or network within an interval has
-        no G for them, and the mean share of the others.
+        alpha is a percentage, and the scale of a loss does not matter. In print shares of all resources
+        follow one G, and which is open. Here CPU time is divided, and G is of that. Memory, block I/O and
+        network are measured and not limited.
         Line 3: a job that has not reported since the last run is not measured, and keeps its list. A new
         one has no G: it stays in NL with share 1 and counts as one at its best. Its first value is what the
         next is compared with, whenever it comes. A job without a metric, or with NaN, is in no list and has
@@ -127,17 +111,10 @@ class FlowCon(Policy):
     alpha: Alpha = 0.05
     beta: Beta = 2.0
     interval_s: Interval = 20.0
-    resource: Divided = Resource.CPU.value
-
-    @property
-    def shared_resource(self) -> Resource:
-        return Resource(self.resource)
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         slots = first_come(snapshot)
-        is_same = snapshot.memory.get("resource", Resource.CPU) == self.resource
-        kept = snapshot.memory.get("workers", {}) if is_same else {}  # a G of another one is no measure
-        before = msgspec.convert(kept, dict[str, Worker])
+        before = msgspec.convert(snapshot.memory.get("workers", {}), dict[str, Worker])
         workers: dict[str, Worker] = {}
         containers: dict[int, Container] = {}
         for node, rows in slots.nodes.items():
@@ -148,10 +125,9 @@ class FlowCon(Policy):
             snapshot,
             slots,
             containers,
-            lambda row: _why(slots.learning, row, containers.get(row), self.shared_resource),
+            lambda row: _why(slots.learning, row, containers.get(row)),
             min((worker.due_s for worker in workers.values()), default=math.inf),
-            {"workers": msgspec.to_builtins(workers), "resource": self.resource},
-            self.shared_resource,
+            {"workers": msgspec.to_builtins(workers)},
         )
 
     def _listen(self, worker: Worker, snapshot: Snapshot, learning: Learning, ids: dict[str, int]) -> Worker:
@@ -164,15 +140,15 @@ class FlowCon(Policy):
         due_s = min(due_s, now_s + interval_s) if is_changed else due_s
         if now_s < due_s:
             for job_id, row in ids.items():
-                if members[job_id].value is None and _is_measured(learning, row, self.shared_resource):
-                    _measure(members[job_id], now_s, learning, row, self.shared_resource)
+                if members[job_id].value is None and _is_measured(learning, row):
+                    _measure(members[job_id], now_s, learning, row)
             if is_changed:  # lines 9, 17
                 self._divide(members)
             return Worker(members, interval_s, due_s)
         for job_id, row in ids.items():
             if snapshot.idle_s[row] > 0.0:
                 continue
-            if _measure(members[job_id], now_s, learning, row, self.shared_resource):
+            if _measure(members[job_id], now_s, learning, row):
                 self._classify(members[job_id])
         is_over = self._divide(members)
         interval_s = 2.0 * interval_s if is_over and not is_changed else self.interval_s  # line 17
@@ -211,37 +187,30 @@ class FlowCon(Policy):
         return False
 
 
-def _is_measured(learning: Learning, row: int, resource: Resource) -> bool:
-    used = (learning.value[row], learning.cpu_s[row], learning.used(resource)[row])
-    return not any(map(math.isnan, used))
+def _is_measured(learning: Learning, row: int) -> bool:
+    return not (math.isnan(learning.value[row]) or math.isnan(learning.cpu_s[row]))
 
 
-def _measure(container: Container, now_s: float, learning: Learning, row: int, resource: Resource) -> bool:
+def _measure(container: Container, now_s: float, learning: Learning, row: int) -> bool:
     """Algorithm 1, line 3: whether there is a new G."""
     value, cpu_s = float(learning.value[row]), float(learning.cpu_s[row])
-    total = float(learning.used(resource)[row])
-    if not _is_measured(learning, row, resource):
+    if not _is_measured(learning, row):
         container.value, container.growth = None, None
         container.misses += 1
         return False
     before, elapsed_s, used_s = container.value, now_s - container.at_s, cpu_s - container.cpu_s
-    used = total - container.used
     told_s = float(learning.value_s[row])
     has_told = told_s != container.told_s and elapsed_s > 0.0 and not 0.0 <= used_s < LEAST_CPU_S
     if before is not None and not has_told:
-        container.misses = 0 if resource is Resource.CPU else container.misses
+        container.misses = 0
         return False
-    container.at_s, container.value, container.cpu_s, container.used = now_s, value, cpu_s, total
+    container.at_s, container.value, container.cpu_s = now_s, value, cpu_s
     container.told_s = None if math.isnan(told_s) else told_s
-    if before is not None and 0.0 <= used < LEAST_USED.get(resource, 0.0):
-        container.growth = None
-        container.misses += 1  # it learns, and not by what is divided
-        return False
     container.misses = 0
-    if before is None or used < 0.0:
+    if before is None or used_s < 0.0:
         return False
     progress_per_s = max(before - value, 0.0) / elapsed_s  # Eq. 1
-    growth = progress_per_s / (used / elapsed_s)  # Eq. 2, average use of the resource
+    growth = progress_per_s / (used_s / elapsed_s)  # Eq. 2, average use of CPU time
     if not math.isfinite(growth):
         return False
     container.growth, container.best = growth, max(container.best, growth)
@@ -249,11 +218,11 @@ def _measure(container: Container, now_s: float, learning: Learning, row: int, r
     return True
 
 
-def _why(learning: Learning, row: int, container: Container | None, resource: Resource) -> str:
+def _why(learning: Learning, row: int, container: Container | None) -> str:
     if container is None:
         return "no job is known to share its cores yet"
     if container.is_blind:
-        return f"an equal part, for {why_blind(learning, row, resource)}"
+        return f"an equal part, for {why_blind(learning, row)}"
     if container.growth is None:
         return "it is new and not measured yet"
     if container.best == 0.0:

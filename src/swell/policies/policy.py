@@ -9,7 +9,6 @@ import msgspec
 
 from swell.model.options import Domain
 from swell.model.plan import Allocation
-from swell.model.resource import Resource
 from swell.model.snapshot import Snapshot
 from swell.plugins import Registered
 
@@ -48,11 +47,6 @@ class Policy(Registered, kw_only=True):
     weighs_jobs: ClassVar[bool] = False
 
     period_s: Period = math.inf
-
-    @property
-    def shared_resource(self) -> Resource:
-        """What the shares of its allocations are of, if it gives any."""
-        return Resource.CPU
 
     @property
     def offered(self) -> Domain:

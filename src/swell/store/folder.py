@@ -89,8 +89,6 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     settings: dict[str, int | float | str] = {}  #: those that are not as by default
     cores: float | None = None  #: that workers share; None: all
     cpu_shares: str = "weight"  #: what a share means
-    disk_rate: str = ""  #: that all workers of the machine have together; empty: not known
-    network_rate: str = ""  #: likewise
     rack: str = ""  #: in which the machine stands; empty: none was named
     containers: str = "auto"  #: which program runs them
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can

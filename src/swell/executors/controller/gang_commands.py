@@ -117,7 +117,6 @@ class GangCommands:
             job_id=command.job_id,
             spec=spec,
             share=command.target.configuration.share,
-            resource=command.target.configuration.resource,
             is_joining=is_joining,
         )
         self._hosts.tell_all(preparation.opening, order)
@@ -252,4 +251,4 @@ def _needs_share(run: DirectedRun, command: Reconfigure) -> bool:
     """
     is_of_same_devices = set(command.target.devices) == set(run.director.devices)
     wanted, known = command.target.configuration, run.gang.known_configuration
-    return is_of_same_devices and (wanted.weight, wanted.resource) != (known.weight, known.resource)
+    return is_of_same_devices and wanted.weight != known.weight

@@ -269,7 +269,7 @@ def cannot_change(command: Reconfigure, why: str) -> ResizeFailed:
 def not_shared(command: Reconfigure, why: str) -> ResizeFailed:
     """The answer, where a share that is needed cannot be had."""
     wanted = command.target.configuration
-    what = f"its {wanted.resource.noun} share cannot become {100 * wanted.weight:.3g} %"
+    what = f"its CPU share cannot become {100 * wanted.weight:.3g} %"
     return change_failed(command, f"{what}: {why}")
 
 

@@ -48,7 +48,6 @@ from swell.executors.hosts.host_message import HostMessage as HostMessage
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.node import Node
-from swell.model.resource import Resource
 from swell.model.target import Configuration
 from swell.model.usage import GangUsage
 from swell.wire.messages import Alive, FromAgent, FromWorker
@@ -63,7 +62,6 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
     spec: JobSpec
     is_trial: bool = False  #: no cores are divided for it
     share: float | None = None  #: None: none was chosen
-    resource: Resource = Resource.CPU  #: that the share is of
     is_joining: bool = False  #: its gang hands the state over from other hosts: no checkpoint is needed
     seal: str = ""  #: given back in `RunKept`; empty: the host is the controller's own
 
@@ -102,12 +100,11 @@ class FindRunPort(HostMessage, frozen=True, kw_only=True):
 
 
 class SetShare(HostMessage, frozen=True, kw_only=True):
-    """Set the share of a resource of the host that the run's processes have. Answered by `ShareSet`."""
+    """Set the share of the host's cores that the run's processes have. Answered by `ShareSet`."""
 
     run: str
     generation: int  #: of the command that this belongs to
     share: float
-    resource: Resource = Resource.CPU
     is_needed: bool = True  #: where it fails the former one stays; else it is tried again until it works
 
     @classmethod
@@ -117,7 +114,6 @@ class SetShare(HostMessage, frozen=True, kw_only=True):
             run=run,
             generation=generation,
             share=wanted.weight,
-            resource=wanted.resource,
             is_needed=is_needed,
         )
 

@@ -41,7 +41,6 @@ class ShareFacts(msgspec.Struct, frozen=True, kw_only=True):
     mode: ShareMode
     used: str  #: name of a limiter; empty: none
     offers: tuple[LimiterOffer, ...]
-    resources: tuple[LimiterOffer, ...] = ()  #: what else than cores a policy may divide
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):

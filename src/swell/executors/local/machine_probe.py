@@ -22,7 +22,7 @@ import pynvml
 from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.executors.local.gpu_probe import look_at_gpus
-from swell.executors.local.limits.detection import limiter_in_use, limiter_offers, resource_offers
+from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
 from swell.executors.local.limits.niceness import NiceProcesses
 from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
 from swell.model.share_mode import ShareMode
@@ -155,7 +155,7 @@ def _shares(state_dir: Path, mode: ShareMode, pid: int | None) -> ShareFacts:
         used = ""
     elif pid is not None:
         used = limiter_in_use(state_dir, pid) or NiceProcesses.name
-    return ShareFacts(mode=mode, used=used, offers=offers, resources=resource_offers(mode))
+    return ShareFacts(mode=mode, used=used, offers=offers)
 
 
 def _namespaces() -> dict[str, int]:

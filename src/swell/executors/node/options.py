@@ -137,8 +137,6 @@ def read_options(words: Sequence[str]) -> NodeOptions:
     parser.add_argument("--rack", default="", help="in which the machine stands")
     parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
     parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
-    parser.add_argument("--disk-rate", type=int, default=0, help="bytes a second; 0: not known")
-    parser.add_argument("--network-rate", type=int, default=0, help="bytes a second; 0: not known")
     parser.add_argument("--advertise", default="", help="address for workers of other hosts")
     parser.add_argument(
         "--grace", type=float, default=0.0, help="seconds from SIGTERM until it has to be gone"
@@ -161,7 +159,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         devices=arguments.devices,
         kind=check_kind(arguments.kind) if arguments.kind else "",
         rack=check_rack(arguments.rack) if arguments.rack else "",
-        sharing=CoreSharing(arguments.cores or None, mode, arguments.disk_rate, arguments.network_rate),
+        sharing=CoreSharing(arguments.cores or None, mode),
         advertise=check_address(arguments.advertise or address_towards(heads[0])),
         is_borrowed=arguments.borrowed,
         grace_s=arguments.grace,

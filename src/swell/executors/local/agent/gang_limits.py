@@ -14,7 +14,6 @@ from enum import Enum, auto
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.local.limits.allocation import KillsForMemory
 from swell.executors.local.limits.limiter import GangGroup, Limiter
-from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE
 from swell.model.sizes import format_bytes
 from swell.model.usage import GangUsage
@@ -49,7 +48,6 @@ class LimitedGang:
     memory_bytes: int | None
     is_contained: bool
     owed: float | None = None  #: the share that it should have, and that could not be set so far
-    resource: Resource = Resource.CPU  #: that its share is of
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     kept_s: float = float("-inf")
     num_killed: int = 0  #: by the kernel, for their memory, and told of
@@ -83,18 +81,15 @@ class GangLimits:
         share: float | None,
         memory_bytes: int | None,
         group: GangGroup | None = None,
-        resource: Resource = Resource.CPU,
     ) -> None:
         """Before its first worker is started.
 
         Args:
             share: None: none was chosen.
             group: that of its container, if it has one.
-            resource: that the share is of.
         """
         is_contained = group is not None
         gang = LimitedGang(job_id, group or self._limiter.group(job_id), memory_bytes, is_contained)
-        gang.resource = resource
         self._gangs[job_id] = gang
         if gang.memory_bytes is not None:
             self._limit_memory(gang, gang.memory_bytes)
@@ -102,16 +97,16 @@ class GangLimits:
         if share is not None:
             self._tell_lack(gang)
 
-    def set_share(self, job_id: str, share: float, is_needed: bool, resource: Resource = Resource.CPU) -> str:
+    def set_share(self, job_id: str, share: float, is_needed: bool) -> str:
         """Why it cannot be had, where it is needed; else empty. What is not needed is tried again."""
         gang = self._gangs.get(job_id)
         if gang is None:
             return ""
         self._tell_lack(gang)
-        owed, before, gang.resource = gang.owed, gang.resource, resource
+        owed = gang.owed
         if self._set_share(gang, share) or not is_needed:
             return ""
-        gang.owed, gang.resource = owed, before  # the head will ask again
+        gang.owed = owed  # the head will ask again
         return gang.troubles[Doing.SHARE]
 
     def _tell_lack(self, gang: LimitedGang) -> None:
@@ -210,7 +205,7 @@ class GangLimits:
         self._try(gang, Doing.MEMORY, lambda: gang.group.limit_memory(num_bytes))
 
     def _set_share(self, gang: LimitedGang, share: float) -> bool:
-        is_done = self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share, gang.resource))
+        is_done = self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share))
         gang.owed = None if is_done else share
         return is_done
 
@@ -221,7 +216,7 @@ class GangLimits:
         try:
             work()
         except OSError as error:
-            gang.troubles[doing] = _told(doing, error, gang.resource)
+            gang.troubles[doing] = _told(doing, error)
         else:
             gang.troubles.pop(doing, None)
         now = gang.standing(about)
@@ -231,9 +226,9 @@ class GangLimits:
         return doing not in gang.troubles
 
 
-def _told(doing: Doing, error: OSError, resource: Resource) -> str:
+def _told(doing: Doing, error: OSError) -> str:
     text = error.strerror or str(error)
     where = f" ({error.filename})" if error.filename else ""
-    what = f"its {resource.noun} share is not what it should be"
+    what = "its CPU share is not what it should be"
     what = "its memory is not limited" if doing is Doing.MEMORY else what
     return f"{what}: {text}{where}"

@@ -231,7 +231,7 @@ class LocalHost:
             case messages.FindRunPort():
                 self._find_port(run)
             case messages.SetShare(generation=generation, is_needed=is_needed):
-                why_not = self._limits.set_share(run.key, message.share, is_needed, message.resource)
+                why_not = self._limits.set_share(run.key, message.share, is_needed)
                 self._answer(messages.ShareSet(run=run.key, generation=generation, why_not=why_not))
             case messages.ReadUsage():
                 usage = self._limits.read(run.key, self._clock.now_s())
@@ -275,7 +275,7 @@ class LocalHost:
         self._runs[run.key] = run
         if not order.is_trial:
             group = self._containers.group(run.key) if run.spec.image else None
-            self._limits.launch(run.key, order.share, order.spec.memory_bytes, group, order.resource)
+            self._limits.launch(run.key, order.share, order.spec.memory_bytes, group)
         opened = messages.RunOpened(
             run=run.key,
             first_worker=place.first_worker,

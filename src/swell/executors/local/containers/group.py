@@ -8,36 +8,20 @@ from collections.abc import Callable, Coroutine, Iterable
 
 from swell.executors.local.containers.engine import ContainerEngine
 from swell.executors.local.containers.meter import ContainerMeter
-from swell.executors.local.containers.network_limit import limit_network
 from swell.executors.local.limits.allocation import cpu_limit
-from swell.executors.local.limits.cgroup_v1 import LEAST_DISK_WEIGHT, weight
+from swell.executors.local.limits.cgroup_v1 import weight
 from swell.executors.local.limits.cores import LEAST_CORES
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.local.limits.resource_shares import (
-    memory_share_bytes,
-    share_rate,
-    why_no_rate,
-    why_no_share,
-)
-from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE, ShareMode
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
-from swell.wire.group_files import GroupFiles
 
 #: Runs something beside the agent's loop.
 Spawner = Callable[[Coroutine[None, None, None]], object]
 
 
-def share_words(share: float, sharing: CoreSharing, resource: Resource = Resource.CPU) -> tuple[str, ...]:
+def share_words(share: float, sharing: CoreSharing) -> tuple[str, ...]:
     """Options of `run` and of `update` for a share in (0, 1]; empty: there are none."""
     if sharing.mode is ShareMode.OFF:
-        return ()
-    if resource is not Resource.CPU:
-        is_weight = sharing.mode is ShareMode.WEIGHT
-        if resource is Resource.MEMORY and is_weight:
-            return "--memory-reservation", str(memory_share_bytes(share))
-        if resource is Resource.BLOCK_IO and is_weight:
-            return "--blkio-weight", str(max(LEAST_DISK_WEIGHT, round(share * 100)))
         return ()
     if sharing.mode is ShareMode.WEIGHT:
         return "--cpu-shares", str(weight(share))
@@ -62,8 +46,7 @@ class ContainerGroup:
     def __init__(self, sharing: CoreSharing, spawn: Spawner) -> None:
         self._sharing = sharing
         self._spawn = spawn
-        self._share, self._resource = FULL_SHARE, Resource.CPU
-        self._told: tuple[float, Resource] = (FULL_SHARE, Resource.CPU)
+        self._share = self._told = FULL_SHARE
         self._memory_bytes: int | None = None
         self._place: tuple[ContainerEngine, str] | None = None
         self._is_telling = False
@@ -73,8 +56,8 @@ class ContainerGroup:
     # ------------------------------------------------------------ containers
     def begin(self) -> tuple[str, ...]:
         """Options of `run` for the next container, in which they are in force from the beginning."""
-        shares, self._trouble = share_words(self._share, self._sharing, self._resource), ""
-        self._told = self._wanted if shares else (FULL_SHARE, Resource.CPU)
+        shares, self._trouble = share_words(self._share, self._sharing), ""
+        self._told = self._share if shares else FULL_SHARE
         memory = () if self._memory_bytes is None else (str(self._memory_bytes),) * 2
         limits = ("--memory", memory[0], "--memory-swap", memory[1]) if memory else ()
         return (*_core_words(), *shares, *limits)
@@ -86,13 +69,9 @@ class ContainerGroup:
         self._tell()
 
     # ------------------------------------------------------------ limits
-    @property
-    def _wanted(self) -> tuple[float, Resource]:
-        return self._share, self._resource
-
-    def set_share(self, share: float, resource: Resource = Resource.CPU) -> None:
-        self._share, self._resource = share, resource
-        if self._wanted == self._told:
+    def set_share(self, share: float) -> None:
+        self._share = share
+        if self._share == self._told:
             self._trouble = ""
         self._tell()
 
@@ -108,36 +87,26 @@ class ContainerGroup:
             raise OSError(self._trouble)
 
     def _tell(self) -> None:
-        if self._place is not None and self._told != self._wanted and not self._is_telling:
+        if self._place is not None and self._told != self._share and not self._is_telling:
             self._is_telling = True
             self._spawn(self._update(*self._place))
 
     async def _update(self, engine: ContainerEngine, name: str) -> None:
         try:
-            while self._place == (engine, name) and self._told != self._wanted:
-                wanted, before = self._wanted, self._told
-                if before[1] is not wanted[1]:
-                    await asyncio.to_thread(self._set, engine, name, FULL_SHARE, before[1])
-                self._trouble = await asyncio.to_thread(self._set, engine, name, *wanted)
+            while self._place == (engine, name) and self._told != self._share:
+                wanted = self._share
+                self._trouble = await asyncio.to_thread(self._set, engine, name, wanted)
                 if self._trouble:
                     return
                 self._told = wanted
         finally:
             self._is_telling = False
 
-    def _set(self, engine: ContainerEngine, name: str, share: float, resource: Resource) -> str:
+    def _set(self, engine: ContainerEngine, name: str, share: float) -> str:
         """Why that share cannot be had; empty: it is in force. Waits: it is for threads."""
-        mode, meter = self._sharing.mode, self._meters[-1]
-        if mode is ShareMode.OFF:
+        words = share_words(share, self._sharing)
+        if not words:
             return ""
-        why_not = why_no_share(resource, mode, meter.is_version_1, GroupFiles())
-        if why_not := why_not or why_no_rate(resource, self._sharing):
-            return why_not
-        if resource is Resource.NETWORK:
-            return limit_network(meter.pid, share_rate(share, self._sharing.network_rate))
-        words = share_words(share, self._sharing, resource)
-        if not words:  # the engines have no option for it
-            return meter.set_share(share, resource)
         answer = engine.update(name, words)
         return "" if answer.is_good else f"{engine.name} update: {answer.error}"
 

@@ -11,7 +11,6 @@ from swell.executors.local.limits import cgroup_v1
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.model.resource import Resource
 from swell.model.usage import NO_USAGE, GangUsage
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import UNIFIED, group_places
@@ -37,22 +36,6 @@ class ContainerMeter:
         self._has_memory = UNIFIED in places or cgroup_v1.MEMORY in places
         self._usage = NO_USAGE
         self._num_killed = 0
-
-    @property
-    def is_version_1(self) -> bool:
-        """Whether its control groups are."""
-        return isinstance(self._version, CgroupV1)
-
-    def set_share(self, share: float, resource: Resource) -> str:
-        """Set a share for which the engines have no option; returns why it cannot be had."""
-        if self._version is None:
-            return "its control groups are not known"
-        try:
-            for path, text in self._version.share_settings(ITSELF, share, resource):
-                self._files.write(path, text)
-        except OSError as error:
-            return f"{error.strerror or error} {error.filename or ''}".strip()
-        return ""
 
     def usage(self) -> GangUsage:
         """Since it was started, the import of what its workers need included."""

@@ -8,16 +8,7 @@ from pathlib import Path
 from swell.executors.local.limits.cores import PERIOD_US, is_part, quota_us
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.limits.process_usage import resident_bytes
-from swell.executors.local.limits.resource_shares import (
-    NO_NETWORK,
-    memory_share_bytes,
-    numbers_of_disks,
-    share_rate,
-    why_no_rate,
-    why_no_share,
-)
-from swell.model.resource import Resource
-from swell.model.share_mode import FULL_SHARE, ShareMode
+from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 from swell.wire.group_files import GroupFiles, numbers
 from swell.wire.group_places import GroupPlace
@@ -25,8 +16,6 @@ from swell.wire.group_places import GroupPlace
 #: `cpu.shares` of a group for which none was chosen, and the least that the kernel takes.
 FULL_WEIGHT, LEAST_WEIGHT = 1024, 2
 CPU, ACCOUNTS, MEMORY, DISKS = "cpu", "cpuacct", "memory", "blkio"
-#: Of block devices; the second one is that of older kernels, which take no less than 10.
-WEIGHT_FILES, LEAST_DISK_WEIGHT = ("blkio.bfq.weight", "blkio.weight"), 10
 #: Without these nothing can be divided, or nothing measured.
 NEEDED = (CPU, ACCOUNTS)
 
@@ -78,48 +67,11 @@ class CgroupV1:
         return self._tops[name]
 
     # ------------------------------------------------------------ limits
-    def share_settings(self, group: str, share: float, resource: Resource) -> list[tuple[Path, str]]:
-        if why_not := why_no_share(resource, self._sharing.mode, True, self.files):
-            raise OSError(why_not)
-        match resource:
-            case Resource.MEMORY:
-                return self._soft_limit(group, str(memory_share_bytes(share)))
-            case Resource.BLOCK_IO:
-                return self._disk_settings(group, share)
-            case Resource.NETWORK:
-                raise OSError(NO_NETWORK)
+    def share_settings(self, group: str, share: float) -> list[tuple[Path, str]]:
         folder = self._tops[CPU] / group
         if self._sharing.mode is ShareMode.QUOTA:
             return self._quota_settings(folder, share)
         return [(folder / "cpu.shares", str(weight(share)))]
-
-    def _disk_settings(self, group: str, share: float) -> list[tuple[Path, str]]:
-        if self._sharing.mode is not ShareMode.QUOTA:
-            folder = self._top(DISKS) / group
-            names = [name for name in WEIGHT_FILES if (folder / name).exists()]
-            return [(folder / name, str(max(LEAST_DISK_WEIGHT, round(share * 100)))) for name in names]
-        if why_not := why_no_rate(Resource.BLOCK_IO, self._sharing):
-            raise OSError(why_not)
-        return self._throttle(group, share_rate(share, self._sharing.disk_rate))
-
-    def _throttle(self, group: str, rate: int) -> list[tuple[Path, str]]:
-        folder = self._top(DISKS) / group
-        return [
-            (folder / f"blkio.throttle.{what}_bps_device", f"{number} {rate}")
-            for what in ("read", "write")
-            for number in numbers_of_disks(self.files)
-        ]
-
-    def _soft_limit(self, group: str, text: str) -> list[tuple[Path, str]]:
-        return [(self._top(MEMORY) / group / "memory.soft_limit_in_bytes", text)]
-
-    def free_settings(self, group: str, resource: Resource) -> list[tuple[Path, str]]:
-        match resource:
-            case Resource.MEMORY:
-                return self._soft_limit(group, "-1")
-            case Resource.BLOCK_IO if self._sharing.mode is ShareMode.QUOTA:
-                return self._throttle(group, 0)
-        return self.share_settings(group, FULL_SHARE, resource)
 
     def _quota_settings(self, folder: Path, share: float) -> list[tuple[Path, str]]:
         quota = quota_us(share, self._sharing.cores)

@@ -12,16 +12,7 @@ from pathlib import Path
 
 from swell.executors.local.limits.cores import PERIOD_US, is_part, quota_us
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.local.limits.resource_shares import (
-    NO_NETWORK,
-    memory_share_bytes,
-    numbers_of_disks,
-    share_rate,
-    why_no_rate,
-    why_no_share,
-)
-from swell.model.resource import Resource
-from swell.model.share_mode import FULL_SHARE, ShareMode
+from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 from swell.wire.group_files import GroupFiles, numbers
 
@@ -97,52 +88,11 @@ class CgroupV2:
     def folders(self, group: str, has_memory: bool) -> tuple[Path, ...]:
         return (self._top / group,)
 
-    def share_settings(self, group: str, share: float, resource: Resource) -> list[tuple[Path, str]]:
-        if why_not := why_no_share(resource, self._sharing.mode, False, self.files):
-            raise OSError(why_not)
+    def share_settings(self, group: str, share: float) -> list[tuple[Path, str]]:
         folder = self._top / group
-        match resource:
-            case Resource.MEMORY:
-                return [(self._handed(folder, self._memory_file), str(memory_share_bytes(share)))]
-            case Resource.BLOCK_IO:
-                return self._disk_settings(folder, share)
-            case Resource.NETWORK:
-                raise OSError(NO_NETWORK)
         if self._sharing.mode is ShareMode.QUOTA:
             return [(folder / "cpu.max", _cpu_max(share, self._sharing))]
         return [(folder / "cpu.weight", str(weight(share)))]
-
-    @property
-    def _memory_file(self) -> str:
-        """Quota: above it a job is slowed down. Weight: below it its memory is the last to be taken."""
-        return "memory.high" if self._sharing.mode is ShareMode.QUOTA else "memory.low"
-
-    def _handed(self, folder: Path, name: str) -> Path:
-        """Raises OSError: the controller of that file is not delegated."""
-        if not (folder / name).exists():
-            raise OSError(f"the controller {name.partition('.')[0]} is not delegated to {self._top}")
-        return folder / name
-
-    def _disk_settings(self, folder: Path, share: float) -> list[tuple[Path, str]]:
-        if self._sharing.mode is not ShareMode.QUOTA:
-            name = "io.bfq.weight" if (folder / "io.bfq.weight").exists() else "io.weight"
-            return [(self._handed(folder, name), f"default {max(1, round(share * FULL_WEIGHT))}")]
-        if why_not := why_no_rate(Resource.BLOCK_IO, self._sharing):
-            raise OSError(why_not)
-        return self._throttle(folder, str(share_rate(share, self._sharing.disk_rate)))
-
-    def _throttle(self, folder: Path, rate: str) -> list[tuple[Path, str]]:
-        path = self._handed(folder, "io.max")
-        return [(path, f"{number} rbps={rate} wbps={rate}") for number in numbers_of_disks(self.files)]
-
-    def free_settings(self, group: str, resource: Resource) -> list[tuple[Path, str]]:
-        match resource:
-            case Resource.MEMORY:
-                none = "max" if self._sharing.mode is ShareMode.QUOTA else "0"
-                return [(self._handed(self._top / group, self._memory_file), none)]
-            case Resource.BLOCK_IO if self._sharing.mode is ShareMode.QUOTA:
-                return self._throttle(self._top / group, "max")
-        return self.share_settings(group, FULL_SHARE, resource)
 
     def memory_settings(self, group: str, num_bytes: int) -> list[tuple[Path, str]]:
         folder = self._top / group

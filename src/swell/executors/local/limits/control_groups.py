@@ -19,7 +19,6 @@ import msgspec
 from swell.executors.local.limits.network_usage import ConnectionTable, NetworkUsage
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
-from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 from swell.wire.group_files import GroupFiles
@@ -58,14 +57,8 @@ class GroupVersion(Protocol):
         The group is gone when the first of them is.
         """
 
-    def share_settings(self, group: str, share: float, resource: Resource) -> list[tuple[Path, str]]:
-        """What to write where; the first failure means that the share is not in force.
-
-        Raises OSError, with what to do: this machine gives no shares of that resource.
-        """
-
-    def free_settings(self, group: str, resource: Resource) -> list[tuple[Path, str]]:
-        """What ends the share of a resource. Raises OSError."""
+    def share_settings(self, group: str, share: float) -> list[tuple[Path, str]]:
+        """What to write where; the first failure means that the share is not in force."""
 
     def memory_settings(self, group: str, num_bytes: int) -> list[tuple[Path, str]]:
         """Likewise. A file that there is not on every kernel may be missing."""
@@ -134,7 +127,7 @@ class ControlGroup:
         self._version = version
         self._platform = platform
         self._group = group
-        self._share, self._resource = FULL_SHARE, Resource.CPU
+        self._share = FULL_SHARE
         self._memory_bytes: int | None = None
         self._made: set[Path] = set()  #: folders that are there, as far as is known
         self._network = network
@@ -152,20 +145,13 @@ class ControlGroup:
     @property
     def _has_memory(self) -> bool:
         """Whether it needs a group of the memory controller."""
-        return self._memory_bytes is not None or self._resource is Resource.MEMORY
+        return self._memory_bytes is not None
 
     # ------------------------------------------------------------ limits
-    def set_share(self, share: float, resource: Resource = Resource.CPU) -> None:
-        before, self._resource = self._resource, resource  # it may need another folder
-        try:
-            self._ensure()
-            self._write(self._version.share_settings(self._group, share, resource))
-        except OSError:
-            self._resource = before
-            raise
+    def set_share(self, share: float) -> None:
+        self._ensure()
+        self._write(self._version.share_settings(self._group, share))
         self._share = share
-        if before is not resource:
-            self._write(self._version.free_settings(self._group, before))
 
     def limit_memory(self, num_bytes: int) -> None:
         self._memory_bytes = num_bytes
@@ -235,8 +221,7 @@ class ControlGroup:
         self._made.update(missing)
         if self._memory_bytes is not None:
             self._write_memory(self._memory_bytes)
-        if self._share != FULL_SHARE or self._resource is Resource.CPU:
-            self._write(self._version.share_settings(self._group, self._share, self._resource))
+        self._write(self._version.share_settings(self._group, self._share))
 
     def _make(self, folders: Iterable[Path]) -> None:
         for folder in folders:

@@ -16,8 +16,6 @@ from swell.executors.local.limits.control_groups import ControlGroups, platform_
 from swell.executors.local.limits.cores import LEAST_CORES, is_part
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
 from swell.executors.local.limits.niceness import MeasuredProcesses, NiceProcesses
-from swell.executors.local.limits.resource_shares import why_no_rate, why_no_share
-from swell.model.resource import Resource
 from swell.model.share_mode import ShareMode
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import UNIFIED, GroupPlace, group_places
@@ -76,35 +74,6 @@ def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None
             what, otherwise = (f"--cores {sharing.cores:g}", "name a whole number")
         why = "; ".join(f"{offer.name}: {offer.why_not}" for offer in groups)
         raise LimitError(f"{what} needs control groups, and this machine offers none ({why}); {otherwise}")
-
-
-def resource_offers(mode: ShareMode, files: GroupFiles | None = None) -> tuple[LimiterOffer, ...]:
-    """Whether a policy may divide memory, block I/O or network here (`flowcon.resource`), in this way."""
-    files = files or GroupFiles()
-    others = (one for one in Resource if one is not Resource.CPU)
-    return tuple(LimiterOffer(name=one.noun, why_not=_why_no_share(one, mode, files)) for one in others)
-
-
-def _why_no_share(resource: Resource, mode: ShareMode, files: GroupFiles) -> str:
-    places = group_places(files)
-    is_version_2, is_version_1 = _offer_of_v2(files, places).is_offered, False
-    if resource is not Resource.NETWORK and not is_version_2:
-        is_version_1 = _offer_of_v1(files, places).is_offered
-        controller = cgroup_v1.MEMORY if resource is Resource.MEMORY else cgroup_v1.DISKS
-        if not is_version_1:
-            return "it needs control groups, and this machine offers none"
-        if controller not in _writable(files, places):
-            return f"the controller {controller} of cgroup v1 is not there, or not writable"
-    return why_no_share(resource, mode, is_version_1, files)
-
-
-def check_resource(resource: Resource, sharing: CoreSharing, files: GroupFiles | None = None) -> None:
-    """Raises LimitError: a policy is to divide a resource that this machine cannot, or not in this way."""
-    if resource is Resource.CPU or sharing.mode is ShareMode.OFF:
-        return
-    why_not = _why_no_share(resource, sharing.mode, files or GroupFiles())
-    if why_not := why_not or why_no_rate(resource, sharing):
-        raise LimitError(f"the policy divides {resource.noun}: {why_not}; or let it divide the cores")
 
 
 def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None = None) -> Limiter:

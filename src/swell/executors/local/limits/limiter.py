@@ -6,35 +6,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from swell.model.resource import Resource
 from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 
 
 @dataclass(frozen=True, slots=True)
 class CoreSharing:
-    """How the gangs of this machine share its cores, and what else a policy divides."""
+    """How the gangs of this machine share its cores."""
 
     cores: float | None = None  #: that all of them have together; None: all that the agent may use
     mode: ShareMode = ShareMode.WEIGHT
-    disk_rate: int = 0  #: bytes that all of them may read, and write, in a second; 0: not known
-    network_rate: int = 0  #: bytes that all of them may send in a second; 0: not known
 
     @property
     def words(self) -> tuple[str, ...]:
         """Options of `swell up` that ask for this sharing."""
         cores = repr(self.cores or 0.0).removesuffix(".0")
-        rates = ("--disk-rate", str(self.disk_rate), "--network-rate", str(self.network_rate))
-        return "--cores", cores, "--cpu-shares", self.mode.value, *rates
+        return "--cores", cores, "--cpu-shares", self.mode.value
 
     def unlike(self, other: CoreSharing) -> tuple[str, ...]:
         """Those of these options that the other ones differ in."""
         pairs = zip(self.words[::2], self.words[1::2], other.words[1::2], strict=True)
         return tuple(word for option, ours, theirs in pairs if ours != theirs for word in (option, ours))
-
-    def rate_of(self, resource: Resource) -> int:
-        """Bytes a second of a resource that has a rate; 0: not known."""
-        return {Resource.BLOCK_IO: self.disk_rate, Resource.NETWORK: self.network_rate}.get(resource, 0)
 
 
 class LimitError(ValueError):
@@ -48,10 +40,10 @@ class GangGroup(Protocol):
     def entries(self) -> tuple[str, ...]:
         """Files to which a process writes `0` to enter by itself; none: it has to be added."""
 
-    def set_share(self, share: float, resource: Resource = Resource.CPU) -> None:
-        """Set the gang's share of a resource, in (0, 1], at once for all its processes.
+    def set_share(self, share: float) -> None:
+        """Set the gang's CPU share, in (0, 1], at once for all its processes.
 
-        A share of another resource that it had before is no more. If that fails, the former share stays.
+        If that fails, the former share stays.
         """
 
     def limit_memory(self, num_bytes: int) -> None:

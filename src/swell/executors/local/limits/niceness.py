@@ -10,7 +10,6 @@ import msgspec
 
 from swell.executors.local.limits.network_usage import ConnectionTable, NetworkUsage
 from swell.executors.local.limits.process_usage import ProcessUsage, started_by
-from swell.model.resource import Resource
 from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import GangUsage
 
@@ -67,12 +66,8 @@ class NiceGroup:
         self._pids: set[int] = set()
         self._usage = ProcessUsage()
 
-    def set_share(self, share: float, resource: Resource = Resource.CPU) -> None:
-        """Raises OSError: niceness is about CPU time alone; or the share would rise, which this user may not
-        let it. Then nothing has changed.
-        """
-        if resource is not Resource.CPU:
-            raise OSError(f"without control groups there are no shares of {resource.noun}")
+    def set_share(self, share: float) -> None:
+        """Raises OSError: the share would rise, which this user may not let it. Nothing has changed then."""
         for pid in self._pids:
             self._apply(pid, share)
         self._share = share
