@@ -166,7 +166,8 @@ def elastic(
     host = _find_host(model, seed, max_local_batch, checkpoints, shard is not None)
     _use_device(model, stepped, host)
     course, own_batch = _course(loader, host, shards, deterministic, _least_samples(model))
-    known_steps = host.total_steps(_own_steps(steps, epochs, course))
+    own_steps, shown = _own_steps(steps, epochs, course), None
+    known_steps = host.total_steps(own_steps)
     end_epoch = host.end_epoch(epochs) if isinstance(course, StreamSchedule) else None
     total_steps = course.total_steps = known_steps if end_epoch is None else UNBOUNDED
     rate = None
@@ -182,6 +183,7 @@ def elastic(
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     if isinstance(host, Profiling):
         host.compare_lengths(epochs, steps, train_state.schedulers())
+        known_steps, shown = host.known_steps(own_steps), host.shown_counts()
     task = Task(
         train_state,
         _gradients(model, host, _parts_interval(course, noise), deterministic, own_shard),
@@ -193,6 +195,7 @@ def elastic(
         is_sum=loss_reduction == "sum",
         is_mirrored=mirrors,
         known_steps=known_steps,
+        shown=shown,
     )
     kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
     run = kind(host, task, _feed(loader, host, course), clip_grad_norm, host.stops_on_nan(stop_on_nan))

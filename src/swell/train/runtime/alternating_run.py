@@ -117,7 +117,7 @@ class AlternatingRun(Run):
 
     def _passes(self) -> Iterator[Any]:
         opened = self._feed.open(
-            self.updates, self._host.share, self._task.course.loading_end, self._host.edition
+            self._task.state.updates, self._host.share, self._task.course.loading_end, self._host.edition
         )
         if opened is None:
             self._task.state.end_epoch()
@@ -173,7 +173,7 @@ class AlternatingRun(Run):
         self._task.course.finish_step(self._share)
         self._task.state.finish_batch(turns[0].loss if turns[0].has_weight else None)
         self._is_updating, self._share = False, None
-        self._seed(Purpose.BETWEEN, self.updates)
+        self._seed(Purpose.BETWEEN, self._task.state.updates)
         self._host.finish_step(turns[-1])
 
     def _apply(self, optimizer: torch.optim.Optimizer, tally: StepTotals) -> None:
@@ -203,7 +203,7 @@ class AlternatingRun(Run):
     def _number_of(self, optimizer: torch.optim.Optimizer) -> int:
         """A small number that tells the step: workers that sum different ones find it."""
         place = next(place for place, known in enumerate(self._optimizers) if known is optimizer)
-        return 1 + place % 16 + 16 * (len(self._turns) % 8) + 128 * (self.updates % 8)
+        return 1 + place % 16 + 16 * (len(self._turns) % 8) + 128 * (self._task.state.updates % 8)
 
     def _take_others(self, optimizer: torch.optim.Optimizer) -> list[tuple[torch.Tensor, torch.Tensor]]:
         """Take the gradients of all parameters that this optimizer does not hold, to be put back."""

@@ -65,6 +65,7 @@ class GroupProfiling(Profiling):
             self._shards.settle(cards, [FailureDomains()] * len(cards))
 
     def reach_boundary(self) -> None:
+        self._shown.begin_step(is_again=False)
         self._meter.begin_step()
 
     def share(self, step: int) -> Share:
@@ -91,6 +92,7 @@ class GroupProfiling(Profiling):
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.end_step()
+        self._shown.steps += 1
         self._timed.append(self._meter.step_s)
         if len(self._timed) >= self._num_steps:
             self._tell()

@@ -14,6 +14,7 @@ from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
 from swell.train.runtime.not_finite import LossNotFinite
+from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.state.train_state import TrainState
 from swell.wire.messages import OnDrift
 
@@ -32,6 +33,7 @@ class Task:
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
     is_mirrored: bool = False  #: each part of a divided state lies at two workers
     known_steps: int = UNBOUNDED  #: until the end, as far as is known before it
+    shown: ShownCounts | None = None  #: what the script is told of steps that are tried; None: they count
 
     @property
     def num_holders(self) -> int:

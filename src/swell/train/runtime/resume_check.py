@@ -311,7 +311,7 @@ class _ResumeCheck:
         terms = self._host.terms
         course, size = terms.course, terms.size
         if not isinstance(course, SampleSchedule):
-            return self._task
+            return replace(self._task, shown=None)
         short = replace(course, place=Place())
         if course.sampler is None:  # else it says how long an epoch is, and perhaps what a batch is
             most = (HALF_WAY - 1) * size if self._has_epoch_ends else course.num_samples
@@ -319,7 +319,7 @@ class _ResumeCheck:
             short = replace(short, num_samples=num_samples, global_batch=size, num_shards=num_shards)
         short.total_steps = self._task.total_steps
         self._task.state.course = short
-        return replace(self._task, course=short)
+        return replace(self._task, course=short, shown=None)
 
 
 def _fork() -> int:

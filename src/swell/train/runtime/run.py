@@ -86,14 +86,14 @@ class Run:
         self._watch = OptimizerWatch(task.state)
         self._hook = register_optimizer_step_pre_hook(self._check_stepper)
         host.enter(task)
-        self._seed(Purpose.BETWEEN, self.updates)
+        self._seed(Purpose.BETWEEN, self._task.state.updates)
 
     def rehearse(self, host: Host, task: Task) -> None:
         """Go on in other surroundings, from the state of `task`: in a process that was forked for a trial."""
         self._host, self._task = host, task
         if isinstance(self._feed, Feed):
             self._feed.load_in_process()
-        self._seed(Purpose.BETWEEN, self.updates)
+        self._seed(Purpose.BETWEEN, self._task.state.updates)
 
     @property
     def rank(self) -> int:
@@ -111,7 +111,7 @@ class Run:
     @property
     def global_batch(self) -> int:
         """Samples of the coming optimizer step, on all workers together."""
-        return self._task.course.batch
+        return (self._task.shown or self._task.course).batch
 
     @property
     def own_batch(self) -> int:
@@ -122,7 +122,7 @@ class Run:
     def rate_factor(self) -> float:
         """Factor on the learning rates in the coming step; see elastic(rate_rule=...)."""
         state = self._task.state
-        return 1.0 if state.rate is None else state.rate.factor_at(self.global_batch)
+        return 1.0 if state.rate is None else state.rate.factor_at(self._task.course.batch)
 
     @property
     def device(self) -> torch.device:
@@ -134,17 +134,17 @@ class Run:
 
         Of the job's own batch: a step of twice that batch counts as two, and of half of it every second.
         """
-        return self._task.state.steps
+        return (self._task.shown or self._task.state).steps
 
     @property
     def updates(self) -> int:
         """Optimizer steps finished since the job began, whatever their batch: `steps` if it never changed."""
-        return self._task.state.updates
+        return (self._task.shown or self._task.state).updates
 
     @property
     def samples(self) -> int:
         """Samples trained on since the job began."""
-        return self._task.course.samples
+        return (self._task.shown or self._task.course).samples
 
     @property
     def total_steps(self) -> int | None:
@@ -181,7 +181,8 @@ class Run:
         It has not where more passes of the step are to come, or where the step will come again because a
         worker was lost. Ask before you do what belongs to a step, such as an average of weights.
         """
-        return self._has_stepped
+        shown = self._task.shown
+        return self._has_stepped or (shown is not None and shown.is_tried)
 
     @property
     def is_step_lost(self) -> bool:
@@ -206,23 +207,24 @@ class Run:
 
     def should_stop(self) -> bool:
         """True once the end condition is met."""
-        end_epoch = self._task.end_epoch
-        is_past = end_epoch is not None and self.epoch >= end_epoch
-        return self._is_stopped or self.steps >= self._task.total_steps or is_past
+        task = self._task
+        is_past = task.end_epoch is not None and task.course.epoch >= task.end_epoch
+        return self._is_stopped or task.state.steps >= task.total_steps or is_past
 
     def epochs(self) -> Iterator[int]:
         """The epochs that are still to do, from the one under way."""
         self._task.state.begin_epochs(sys._getframe(1))
         self._goes_through_epochs = True
         while not self.should_stop():
-            updates, epoch = self.updates, self.epoch
+            updates, epoch, self._has_trained = self._task.state.updates, self.epoch, False
             try:
                 yield epoch
             except GeneratorExit:
                 self._left_at = where_calls_stand(sys._getframe(1))
                 raise
             self._check_left()
-            if (self.updates, self.epoch) == (updates, epoch) and not self._is_stopped:
+            has_moved = (self._task.state.updates, self.epoch) != (updates, epoch)
+            if not (has_moved or self._has_trained or self._is_stopped):  # a step that is lost comes again
                 raise LoopError(
                     "an epoch went by without a step; inside `for epoch in run.epochs():` go through "
                     "`for batch in run.batches():` and call run.step(loss) for each batch"
@@ -365,7 +367,7 @@ class Run:
     def _passes(self) -> Iterator[Any]:
         """The batches of a step that are this worker's; none if the epoch of a stream is over."""
         task, host = self._task, self._host
-        opened = self._feed.open(self.updates, host.share, task.course.loading_end, host.edition)
+        opened = self._feed.open(task.state.updates, host.share, task.course.loading_end, host.edition)
         if opened is None:
             task.state.end_epoch()
             return
@@ -446,7 +448,7 @@ class Run:
         self._task.state.finish_step(loss, clips, parts)
         self._calls.open()
         self._is_updating, self._has_stepped, self._share = False, True, None
-        self._seed(Purpose.BETWEEN, self.updates)
+        self._seed(Purpose.BETWEEN, self._task.state.updates)
         self._host.finish_step(tally)
 
     def _clips(self) -> list[Callable[[], object]]:

@@ -22,7 +22,9 @@ from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
+from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
+from swell.train.state.optimizer_set import OptimizerSet
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding, not_compared
 from swell.wire.job_lengths import JobLength, differences
@@ -41,6 +43,8 @@ NUM_ALIKE, ALIKE_SHARE = 3, 0.02
 LONG_STEP_S = 2.0
 #: if there are as many as this.
 LEAST_SIZES = 3
+#: Steps of a trial run, which ends by itself.
+NO_END = 2**31
 #: Samples of a step at most, where nothing is to be measured.
 MOST_TRIED = 16
 
@@ -117,6 +121,17 @@ class Profiling:
             return max(1, round(welcome.epochs * per_epoch))
         return welcome.total_steps or self._own_steps
 
+    def shown_counts(self) -> ShownCounts:
+        """What the script is told of the steps that it makes here."""
+        per_epoch, total = self._true_course.steps_per_epoch, self._job_steps
+        most = min(per_epoch or UNBOUNDED, total or UNBOUNDED) - 1
+        self._shown = ShownCounts(self._true_course.global_batch, max(1, most))
+        return self._shown
+
+    def known_steps(self, own: int | None) -> int:
+        """What `run.total_steps` is in the job. `own`: of the script, as in `total_steps`."""
+        return self._job_steps or (UNBOUNDED if own == UNBOUNDED else NO_END)
+
     def compare_lengths(self, epochs: int | None, steps: int | None, schedulers: list[Any]) -> None:
         """Find where the job's batch and end are not those that the script takes them for.
 
@@ -165,7 +180,7 @@ class Profiling:
             self._own_steps = own
             if per_epoch is not None and adapted and own % adapted == 0:
                 self._own_steps = own // adapted * per_epoch
-        return 2**31
+        return NO_END
 
     def end_epoch(self, own: int | None) -> int | None:
         return None
@@ -213,15 +228,29 @@ class Profiling:
         if not self._sizes and not self._is_comparing:
             self._finish_trial()
 
+    def _end_epoch_or_finish(self) -> None:
+        """Have the script do what follows an epoch, if the job does that and it harms nothing."""
+        if not (self.has_epoch_ends and self._may_go_on):
+            self._finish_trial()
+        self._link.send(self._profiled(goes_on=True))
+        self._watch_reads()
+        self._task.course.end_epoch()
+        self._shown.steps = self._true_course.steps_per_epoch or self._shown.steps
+        self._left_s = time.monotonic()
+
     def reach_boundary(self) -> None:
         self._num_begun += 1
+        self._shown.begin_step(is_again=self._is_comparing)
         if self._is_comparing:
             self._is_comparing = self._comparison.begin_probe()
-            if self._is_comparing:
+            if not self._is_comparing and not self._sizes:
+                self._end_epoch_or_finish()
+            if self._is_comparing or not self._sizes:
                 return
-            self._finish_if_done()
         if self._left_s is not None:
             self.findings += self.look_at_end()
+            if (sampler := getattr(self._true_course, "sampler", None)) is not None:
+                sampler.order(1)  # raises where the epoch that begins has another length
             self._finish_trial()
         if (shard := self._task.state.shard) is not None:
             shard.hold_share(self.least_workers, self._task.num_holders)
@@ -263,6 +292,9 @@ class Profiling:
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         if self._is_comparing:
             self._comparison.note(share, loss)
+            self._shown.is_tried = True
+            if not isinstance(self._task.state.optimizer, OptimizerSet):  # else it counts with its last one
+                self._shown.steps += 1
             return None
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
@@ -273,6 +305,7 @@ class Profiling:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.end_step()
+        self._shown.steps += 1
         self._timed.append(self._meter.step_s)
         if self._reads is not None and len(self._timed) == NUM_WARM_UPS:
             self._reads.close()
@@ -281,13 +314,8 @@ class Profiling:
         self._note_size()
         if goes_on(self._sizes, self._compute_s):
             self._size_index += 1
-        elif self.has_epoch_ends and self._may_go_on:
-            self._link.send(self._profiled(goes_on=True))
-            self._watch_reads()
-            self._task.course.end_epoch()
-            self._left_s = time.monotonic()
         else:
-            self._finish_trial()
+            self._end_epoch_or_finish()
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         return not_finite(float(loss), self._task.state, None, None)
