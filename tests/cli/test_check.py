@@ -150,6 +150,27 @@ def test_what_breaks_the_rules_of_the_loop_is_told_first(check: Run, name: str) 
     assert re.search(rf"\({name}\.py:\d+\)\n$", done.stderr), done.stderr
 
 
+def test_a_loop_that_is_left_is_to_be_changed(check: Run) -> None:
+    done = check(REFUSED / "left_by_break.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "left_by_break.py is to be changed: the loop over run.batches() of epoch 0" in done.stderr
+
+
+@pytest.mark.slow
+def test_what_a_trial_run_refuses_after_an_epoch_is_refused(tmp_path: Path) -> None:
+    done = run_swell("check", "--devices", "cpu", REFUSED / "growing_dataset.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "growing_dataset.py is to be changed: the loader's dataset has 36 samples now" in done.stderr
+
+
+@pytest.mark.slow
+def test_what_follows_an_epoch_is_not_waited_for_any_longer_than_in_a_trial_run(tmp_path: Path) -> None:
+    script = tmp_path / "evaluates.py"
+    text = (REFUSED / "growing_dataset.py").read_text()
+    script.write_text(text.replace("    data.num += 12", "    import time; time.sleep(600)"))
+    assert run_swell("check", "--devices", "cpu", script).returncode == 0
+
+
 def test_a_loop_that_accumulates_batches_is_told_its_own_batch(check: Run) -> None:
     done = check(IDIOMS, "--", "accumulates")
     assert "called once for 4 batches of 24 samples" in done.stderr

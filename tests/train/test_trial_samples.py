@@ -95,3 +95,26 @@ def test_a_trial_run_gives_a_batch_norm_the_samples_that_it_needs(
     agent.start(0, Path(__file__).parent / "scripts" / "normed.py")
     assert agent.exit_status(0) == 0, agent.logs()
     assert agent.all_said(messages.Profiled)[0][1].compute_s.keys() == {4, 1}
+
+
+def test_a_sampler_that_gives_more_in_the_second_epoch_is_refused(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    script = tmp_path / "samples.py"
+    growing = SCRIPT.replace(
+        "options = {",
+        """
+class Growing(Sampler):
+    epoch = 0
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+    def __iter__(self):
+        return iter(range(40 + 20 * self.epoch))
+
+options = {"growing": lambda: {"sampler": Growing()},""",
+    )
+    script.write_text(growing)
+    agent = start_agent(mode="profile", global_batch=10, total_steps=None, local_batches=(10,))
+    agent.start(0, script, "growing")
+    assert agent.exit_status(0) == 1
+    assert "gives 60 samples in epoch 1 and 40 in others" in agent.all_said(messages.Failed)[0][1].message

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 HELD = 1
 
 #: The end of a traceback in which an error of Swell's own is told.
-_REFUSAL = re.compile(r"^swell\.train\.[\w.]+Error: ", re.MULTILINE)
+_REFUSAL = re.compile(r"^swell\.train\.[\w.]+: ", re.MULTILINE)
 
 
 def check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
@@ -19,6 +20,7 @@ import msgspec
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.script_sources import may_use_swell
 from swell.executors.local.zygote.mirror import mirrored
+from swell.model.job import MOST_BETWEEN_S
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding
 from swell.wire.lines import LineBuffer
@@ -56,7 +58,7 @@ def check_script(
     python: str = "",
     tell: Callable[[str], object] = lambda text: None,
 ) -> ScriptChecked:
-    """Run a script up to its first steps, compare one worker with two, and end it.
+    """Run a script up to its first steps, compare one worker with two, and end it after an epoch's end.
 
     It runs in a mirror of the current folder, so that what it writes is gone afterwards.
 
@@ -130,13 +132,18 @@ def _heard(
     welcome: messages.Welcome,
     tell: Callable[[str], object],
 ) -> Iterator[messages.FromWorker]:
-    """What the script's process says, until it ends. Raises _NotReached."""
+    """What the script's process says, until it ends, or takes long for what follows an epoch.
+
+    Raises _NotReached.
+    """
     line = _accept(listener, process)
     if line is None:
         return
     with closing(line):
-        buffer, patience = LineBuffer(), _Patience(tell)
+        buffer, patience, end_s = LineBuffer(), _Patience(tell), math.inf
         while (chunk := _received(line)) != b"":
+            if time.monotonic() >= end_s:
+                return
             patience.check()
             buffer.feed(chunk or b"")
             for text in buffer.lines():
@@ -147,6 +154,8 @@ def _heard(
                     if message.token != token:
                         return
                     line.sendall(msgspec.json.encode(welcome) + b"\n")
+                if isinstance(message, messages.Profiled) and message.goes_on:
+                    end_s = time.monotonic() + MOST_BETWEEN_S
                 yield message
     process.wait()
 
@@ -200,10 +209,13 @@ def _received(line: socket.socket) -> bytes | None:
 
 def _judge(said: Iterator[messages.FromWorker]) -> ScriptChecked | None:
     """What the messages come to; None: none of them tells."""
+    found = None
     for message in said:
         match message:
             case messages.Profiled():
-                return ScriptChecked(findings=tuple(message.findings))
+                found = ScriptChecked(findings=tuple(message.findings))
+                if not message.goes_on:
+                    break
             case messages.NotCompared():
                 return ScriptChecked(findings=(message.finding,))
             case messages.Failed():
@@ -212,4 +224,4 @@ def _judge(said: Iterator[messages.FromWorker]) -> ScriptChecked | None:
                 return ScriptChecked(failure=f"memory ran out: {message.message}")
             case _:
                 continue
-    return None
+    return found
