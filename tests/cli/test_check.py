@@ -33,6 +33,7 @@ IDIOMS = Path(__file__).parents[1] / "train" / "scripts" / "idioms.py"
 REFUSED = Path(__file__).parents[1] / "scripts" / "refused"
 TOKENS = JobFinding(name="weighted-mean", text="the loss is a mean over tokens", place="/train.py:7")
 DROPOUT = JobFinding(name="random-draws", text="dropout is drawn by worker", holds=False)
+UNTRIED = JobFinding(name="not-resumed", text="going on was not tried", holds=False)
 
 
 class ForkedScript:
@@ -189,7 +190,7 @@ def held(control: FakeControl) -> Iterator[JobView]:
         name="lm",
         phase=Phase.RUNNING,
         finished_s=None,
-        findings=(TOKENS, DROPOUT),
+        findings=(TOKENS, DROPOUT, UNTRIED),
         held_by=("weighted-mean",),
     )
     control.put(view)
@@ -200,6 +201,7 @@ def test_show_keeps_what_the_trial_run_found(held: JobView, here: Run) -> None:
     shown = here("show", held.id).stdout
     assert "limited to 1 worker, weighted-mean at /train.py:7: the loss is a mean over tokens" in shown
     assert "known difference, random-draws: dropout is drawn by worker" in shown
+    assert "not checked, not-resumed: going on was not tried" in shown
 
 
 def test_the_owner_accepts_what_holds_a_job(held: JobView, here: Run) -> None:
@@ -239,5 +241,6 @@ def test_a_job_that_is_submitted_again_keeps_what_its_owner_has_accepted(
 
 def test_the_page_shows_what_the_trial_run_found(held: JobView) -> None:
     row = job_row(held, 0.0)
-    [limit], [known] = row.warnings, row.known
+    [limit], [known, unchecked] = row.warnings, row.known
     assert limit.startswith("limited to 1 worker, weighted-mean") and known.startswith("known difference")
+    assert unchecked.startswith("not checked, not-resumed")

@@ -16,6 +16,7 @@ from swell.model.job import LOSS, JobClass, Phase
 from swell.model.lengths import span
 from swell.model.resize import Resize, Verdict
 from swell.model.sizes import format_bytes
+from swell.wire.findings import is_unchecked
 
 if TYPE_CHECKING:
     from swell.model.event import JobSubmitted
@@ -289,7 +290,8 @@ def findings_by_effect(view: JobView) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 def _told_finding(view: JobView, found: JobFinding) -> str:
-    accepted = "accepted" if found.holds else "known difference"
+    unlimited = "not checked" if is_unchecked(found.name) else "known difference"
+    accepted = "accepted" if found.holds else unlimited
     state = f"limited to {told_workers(view.least_workers)}" if found.name in view.held_by else accepted
     place = f" at {found.place}" if found.place else ""
     return f"{state}, {found.name}{place}: {found.text}"

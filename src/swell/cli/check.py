@@ -79,12 +79,14 @@ def _short(place: str) -> str:
 
 
 def _print_findings(findings: Sequence[ScriptFinding]) -> None:
+    from swell.wire.findings import is_unchecked
+
     if not findings:
         print("OK: same result on 1 and 2 workers")
         return
     rows = [
         (
-            "differs" if finding.holds else "known",
+            "differs" if finding.holds else "not checked" if is_unchecked(finding.name) else "known",
             finding.name,
             f"{_short(finding.place)}\n{finding.text}".strip(),
         )
@@ -96,4 +98,4 @@ def _print_findings(findings: Sequence[ScriptFinding]) -> None:
         accepting = " ".join(f"--accept-differences {name}" for name in names)
         print(f"\na job of this script is limited to 1 worker, unless it is submitted with {accepting}")
     else:
-        print("\nOK: these differences are known ones and limit no job of this script")
+        print("\nOK: none of these limits a job of this script")

@@ -6,6 +6,13 @@ import msgspec
 
 #: A finding: each worker of a script that a library drives takes a whole batch of what the script names.
 WHOLE = "whole-batches"
+#: Findings that tell what was not looked at, and why.
+NOT_COMPARED, NOT_RESUMED = "not-compared", "not-resumed"
+
+
+def is_unchecked(name: str) -> bool:
+    """Whether a finding of this name is none, but says that something was not checked."""
+    return name in (NOT_COMPARED, NOT_RESUMED)
 
 
 class ScriptFinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +36,7 @@ def not_compared(why: str) -> ScriptFinding:
     """Return the hint that the comparison came to nothing."""
     text = f"one worker and two were not compared ({why.strip()}); whether the result depends on the number "
     return ScriptFinding(
-        name="not-compared",
+        name=NOT_COMPARED,
         text=f"{text}of workers is not known. `swell check` shows the same with the script's output",
         holds=False,
     )

@@ -30,7 +30,7 @@ from swell.train.collective.real_numbers import as_real
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime import fresh_check
-from swell.train.runtime.fresh_check import NotTried
+from swell.train.runtime.fresh_check import NotTried, kept_waiting_s
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import BestSoFar, LoopExit
 from swell.train.runtime.rehearsal import (
@@ -50,10 +50,12 @@ from swell.train.runtime.script_end import flush, open_files
 from swell.train.runtime.trial_run import Profiling
 from swell.train.runtime.written_files import begin_forked
 from swell.train.state.train_state import TrainState
-from swell.wire.findings import ScriptFinding
+from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
-#: Time for all of it, and for the first child.
+#: Time for all of it, and for the first child, while no other process has the processors that they need.
 BUDGET_S, FIRST_S = 4.0, 1.5
+#: Time for all of it on a machine that is busy with others.
+MOST_S = 30.0
 #: The state of a second process may take so much memory.
 MOST_BYTES = 2**30
 #: Locals that are tried one by one.
@@ -64,6 +66,7 @@ NOT_PRIVATE = 3
 #: What the kernel says where such a process writes to a place that is not its own.
 _REFUSED = tuple(os.strerror(number) for number in (errno.EACCES, errno.EROFS, errno.EOVERFLOW))
 
+_TOO_LONG = f"it takes more than {BUDGET_S:g} s, or the machine is too busy"
 USE = "use run.steps, run.epoch or run.progress, which go on"
 
 
@@ -73,7 +76,7 @@ class _InChild(Exception):
 
 class _OutOfTime(NotTried):
     def __init__(self) -> None:
-        super().__init__(f"it takes more than {BUDGET_S:g} s")
+        super().__init__(_TOO_LONG)
 
 
 def check_resume(run: Run, task: Task, host: Profiling) -> None:
@@ -97,10 +100,11 @@ def check_resume(run: Run, task: Task, host: Profiling) -> None:
 
 def _not_tried(why: str) -> ScriptFinding:
     text = (
-        f"going on from a checkpoint was not tried ({why}); whether a job that was held, or a worker that "
-        "joins, learns the same is not known"
+        f"going on from a checkpoint was not tried ({why}), so whether a worker that joins, and a job that "
+        "goes on, learn the same is not known. `swell check` on an idle machine, of the script with a small "
+        "model and short epochs, tries it; what is in run.state goes on in any case"
     )
-    return ScriptFinding(name="not-resumed", text=text, holds=False)
+    return ScriptFinding(name=NOT_RESUMED, text=text, holds=False)
 
 
 def unsaved_counters(state: TrainState) -> list[ScriptFinding]:
@@ -122,7 +126,7 @@ class _ResumeCheck:
 
     def __init__(self, run: Run, task: Task, host: Profiling) -> None:
         self._run, self._task, self._host = run, task, host
-        self._end_s = time.monotonic() + BUDGET_S
+        self._left_s, self._end_s = BUDGET_S, time.monotonic() + MOST_S
         self._has_epoch_ends = host.has_epoch_ends
         self._folders = RehearsalFolders()
         self._files = open_files()
@@ -158,7 +162,7 @@ class _ResumeCheck:
         if half.model == whole.model:
             causes = self._early_causes(whole) or self._late_causes(whole, half)
             causes += self._files_of_all(whole)
-            cut = [_not_tried(f"to its end: it takes more than {BUDGET_S:g} s")] if self._is_cut else []
+            cut = [_not_tried(f"to its end: {_TOO_LONG}")] if self._is_cut else []
             return [*causes, *_of_loop(whole), *cut]
         again = self._rehearse()
         if again is None or again.model != whole.model:
@@ -260,8 +264,8 @@ class _ResumeCheck:
         rank: int = 0,
     ) -> RehearsalResult | None:
         """What a child tells; None if it does not in time. Raises _InChild in the child."""
-        limit_s = min(limit_s, self._end_s - time.monotonic())
-        if limit_s <= 0:
+        limit_s, most_s = min(limit_s, self._left_s), self._end_s - time.monotonic()
+        if limit_s <= 0 or most_s <= 0:
             raise _OutOfTime
         folder = self._folders.make()
         with tempfile.TemporaryFile() as file:
@@ -270,9 +274,10 @@ class _ResumeCheck:
                 told_to = os.dup(file.fileno())
                 self._enter(folder)
                 begin_forked(self._files)
-                self._become(told_to, begin, values or {}, limit_s, rank)
+                self._become(told_to, begin, values or {}, most_s, rank)
                 raise _InChild
-            status = _await(pid, limit_s)  # one that is killed while it tells has told a part
+            status, used_s = _await(pid, limit_s, most_s)  # one that is killed while it tells has told a part
+            self._left_s -= used_s
             self._folders.remove(folder)
             file.seek(0)
             told = file.read() if status == 0 else b""
@@ -329,16 +334,26 @@ def _fork() -> int:
         return os.fork()
 
 
-def _await(pid: int, limit_s: float) -> int:
-    """Return the exit status of a child, minus the signal if it was killed, as one that takes too long is."""
-    end_s = time.monotonic() + limit_s
+def _await(pid: int, limit_s: float, most_s: float) -> tuple[int, float]:
+    """Wait for a child, and kill one that takes too long.
+
+    Args:
+        limit_s: without the time in which others had the processor that it needed.
+        most_s: in all.
+
+    Returns:
+        Its exit status, minus the signal if it was killed, and the time that it took, as in `limit_s`.
+    """
+    begun_s, used_s = time.monotonic(), 0.0
     while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0:
-        if time.monotonic() >= end_s:
+        passed_s = time.monotonic() - begun_s
+        used_s = passed_s - kept_waiting_s(pid)
+        if used_s >= limit_s or passed_s >= most_s:
             os.kill(pid, signal.SIGKILL)
             ended = os.waitpid(pid, 0)
             break
         time.sleep(POLL_S)
-    return os.waitstatus_to_exitcode(ended[1])
+    return os.waitstatus_to_exitcode(ended[1]), used_s
 
 
 def _writes_elsewhere(story: RehearsalResult) -> bool:

@@ -108,7 +108,7 @@ export class JobTable {
   showKnown(row, known) {
     const place = field(row, "known");
     place.hidden = known.length === 0;
-    const text = `${known.length} known ${known.length === 1 ? "difference" : "differences"}`;
+    const text = `${known.length} ${known.length === 1 ? "remark" : "remarks"}`;
     if (place.firstElementChild.textContent !== text) place.firstElementChild.textContent = text;
     place.lastElementChild.textContent = known.join("\n");
   }
