@@ -177,7 +177,7 @@ def test_every_figure_and_table_is_declared_and_needs_no_input(tmp_path: Path) -
 
 def test_the_page_has_the_assumptions_and_the_claims(tmp_path: Path) -> None:
     found: Findings = experiment(replace(CASE, num_seeds=1)).run(CONTEXT)
-    page, picture, _ = write_page(PAPER, [found], tmp_path)
+    page, picture, _, *_raw = write_page(PAPER, [found], tmp_path)
     text = page.read_text()
     assert text.startswith("# Saxena et al.") and "We assume:" in text and "Does not come out" in text
     assert picture == tmp_path / "images/saxena/fig1.png" and picture.stat().st_size > 0

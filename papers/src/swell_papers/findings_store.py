@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,8 +16,13 @@ from swell_papers.tables import markdown, write_csv
 
 #: What the pictures of a page are drawn from, in their folder: they can be drawn again without a run.
 CHARTS = "charts.json"
-#: Tables with more rows are left to the CSV.
+#: Tables of a report with more rows are left to the CSV.
 MAX_PAGE_ROWS = 80
+#: A page shows first tables of so many cells, other tables of so few rows that say what was to be reached,
+#: and so many notes of an experiment. All are in files beside it.
+MAX_PAGE_CELLS = 48
+MAX_TARGET_ROWS = 8
+MAX_NOTES = 4
 
 
 def write(findings: Findings, folder: Path) -> list[Path]:
@@ -50,7 +56,18 @@ def write_page(paper: Paper, all_findings: Sequence[Findings], docs: Path) -> li
     charts = [chart for findings in (*summary, *all_findings) for chart in findings.charts]
     pictures = [draw(chart, images) for chart in charts]
     page.write_text(_page(paper, summary, all_findings), encoding="utf-8")
-    return [page, *pictures, write_charts(charts, images)]
+    raw = [file for findings in all_findings for file in _write_raw(findings, page.with_suffix(""))]
+    return [page, *pictures, write_charts(charts, images), *raw]
+
+
+def _write_raw(findings: Findings, folder: Path) -> list[Path]:
+    """Write tables as CSV, and notes as text where the page has the first ones only. Raises OSError."""
+    folder.mkdir(exist_ok=True)
+    files = [write_csv(table, findings.truth, folder) for table in findings.tables]
+    if len(findings.notes) > MAX_NOTES:
+        files.append(folder / f"{findings.name}.txt")
+        files[-1].write_text("\n".join(findings.notes) + "\n", encoding="utf-8")
+    return files
 
 
 def write_charts(charts: Iterable[Chart], folder: Path) -> Path:
@@ -74,35 +91,40 @@ def _page(paper: Paper, summary: Iterable[Findings], all_findings: Sequence[Find
     head = f"<!-- Written by `swell repro {paper.name}`; change the program, not this page. -->"
     parts = [f"# {paper.title}", head]
     for findings in summary:
-        parts += [*_shown(paper, findings), f"## {findings.title}"]
+        parts += [*_shown(paper, findings, math.inf), f"## {findings.title}"]
     parts += [paper.introduction.strip()]
     for findings in all_findings:
         parts += [f"## {findings.title}", *_shown(paper, findings)]
         missed = [f"* {text}" for text in findings.missed]
         parts += ["Not reached:", "\n".join(missed)] if missed else []
+        files = [f"{one.name}.csv" for one in findings.tables]
+        files += [f"{findings.name}.txt"] if len(findings.notes) > MAX_NOTES else []
+        parts += ["Raw: " + ", ".join(f"[{file}]({paper.name}/{file})" for file in files) + "."]
         parts += ["Truth: " + findings.truth[0] + "."]
-        parts += ["\n".join(f"* {line}" for line in findings.truth[1:])] if findings.truth[1:] else []
     reasons = dict(reason for findings in all_findings for reason in findings.reasons)
     if reasons:
         parts += ["## Why figures differ", "\n".join(f"* {what}: {why}" for what, why in reasons.items())]
     return "\n\n".join(parts) + "\n"
 
 
-def _shown(paper: Paper, findings: Findings) -> list[str]:
-    """The first table, pictures and notes, then all other tables."""
+def _shown(paper: Paper, findings: Findings, most_cells: float = MAX_PAGE_CELLS) -> list[str]:
+    """Small first table, pictures, the first notes, then small tables of what was to be reached."""
     first, others = findings.tables[:1], findings.tables[1:]
-    parts = [f"![{chart.title}](../images/{paper.name}/{chart.name}.png)" for chart in findings.charts]
-    for table in first:
-        parts = [*_section(table), *parts]
-    parts += ["\n".join(f"* {note}" for note in findings.notes)] if findings.notes else []
+    parts = [
+        part
+        for table in first
+        if len(table.rows) * len(table.columns) <= most_cells
+        for part in _section(table)
+    ]
+    parts += [f"![{chart.title}](../images/{paper.name}/{chart.name}.png)" for chart in findings.charts]
+    parts += ["\n".join(f"* {note}" for note in findings.notes[:MAX_NOTES])] if findings.notes else []
     for table in others:
-        parts += _section(table)
+        names = {column.name for column in table.columns}
+        if names & {"claim", "to reach"} and len(table.rows) <= MAX_TARGET_ROWS:
+            parts += _section(table)
     return parts
 
 
 def _section(table: Table) -> list[str]:
     """Its caption and itself."""
-    caption = table.title[:1].upper() + table.title[1:] + ":"
-    if len(table.rows) > MAX_PAGE_ROWS:
-        return [f"{caption} {len(table.rows)} rows, in `{table.name}.csv` of the command."]
-    return [caption, markdown(table)]
+    return [table.title[:1].upper() + table.title[1:] + ":", markdown(table)]
