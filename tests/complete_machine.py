@@ -35,5 +35,4 @@ COMPLETE = MachineFacts(
     state_free_bytes=WARN_BYTES,
     shared_free_bytes=WARN_BYTES,
     clock=ClockState(is_synchronised=True, error_s=0.004),
-    clock_s=1e9,
 )

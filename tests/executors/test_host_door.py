@@ -23,7 +23,6 @@ from swell.executors.hosts.file_messages import FilesKept, JobCheckpoint, Worker
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.lines import MAX_LINE_BYTES
-from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_door import MOST_A_MINUTE, HostDoor, UnknownHost
@@ -122,10 +121,7 @@ class FakeHostProcess:
         self.insides: list[FakeInside] = []
         self.shown_end_s = float("-inf")
         self.is_frozen = False
-        self.asked: list[Callable[[MachineFacts], None]] = []  #: who is to hear what it has
-        self.terms = HostTerms(
-            session, self._begin_term, self._new_inside, now_s, self._show_end, self.asked.append
-        )
+        self.terms = HostTerms(session, self._begin_term, self._new_inside, now_s, self._show_end)
 
     def _begin_term(self) -> int:
         self._disk.append(self._disk[-1] + 1)

@@ -31,7 +31,6 @@ from swell.executors.local.files.background import ThreadBackground
 from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.logs.files import job_folder, log_path
 from swell.executors.local.processes.listing import find_process, is_alive
-from swell.executors.local.protocol import ExaminationEnded, ExaminationMessage, HostExamined
 from swell.executors.node import withdrawal
 from swell.executors.node.introduction import ask_to_join
 from swell.executors.node.options import NodeOptions
@@ -47,7 +46,7 @@ from swell.executors.remote.join_token import write_token
 from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
-from swell.executors.remote.opening import JoinJudged, python_version, torch_version
+from swell.executors.remote.opening import JoinJudged, torch_version
 from swell.executors.remote.token_list import TokenList
 from swell.model.job import JobSpec
 from swell.model.node import Node
@@ -204,17 +203,6 @@ class JoinedWorld:
                 await asyncio.sleep(0.01)
 
         self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
-
-    def examine(self) -> list[ExaminationMessage]:
-        """What is told of the host, and the end."""
-        told: list[ExaminationMessage] = []
-
-        async def begin() -> None:
-            self.door.examine(told.append)
-
-        self._loop.run_until_complete(begin())
-        self.wait_until(lambda: ExaminationEnded() in told)
-        return told
 
     def ask(self, options: NodeOptions) -> JoinJudged:
         """Whether a host with these options could join."""
@@ -421,17 +409,7 @@ def test_a_host_whose_workers_stay_leaves_in_time(world: JoinedWorld) -> None:
     assert time.monotonic() - begun_s > 1.5 and not is_alive(pid)
 
 
-# ---------------------------------------------------------------- what it has, and whether another could join
-def test_it_tells_what_its_machine_has_when_it_is_asked(world: JoinedWorld) -> None:
-    examined, _ = world.examine()
-    assert isinstance(examined, HostExamined) and examined.facts is not None
-    facts = examined.facts
-    assert (examined.name, examined.advertise, examined.way_problem) == (NAME, LOOPBACK, "")
-    assert (facts.python, facts.devices) == (python_version(), {"paced@400": 2})
-    assert facts.state_folder == str(world.state_dir) and facts.state_free_bytes > 0
-    assert abs(examined.ahead_s) < LIMIT_S
-
-
+# ---------------------------------------------------------------- whether another could join
 def test_whether_it_could_join_is_asked_without_joining(world: JoinedWorld) -> None:
     world.wait(h.DevicesOffered)
     own = world.ask(world.options)

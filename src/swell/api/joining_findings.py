@@ -12,7 +12,6 @@ import msgspec
 
 from swell import __version__
 from swell.api.doctor import about_folder
-from swell.api.host_findings import about_skew, about_way
 from swell.api.machine_findings import machine_findings
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.machine_probe import nearest_folder, probe_machine
@@ -21,9 +20,11 @@ from swell.executors.node.options import NodeOptions
 from swell.executors.node.running_host import find_host, options_of
 from swell.executors.node.state import UnusableHostState, refuse_platform
 from swell.executors.remote.join_token import InvalidToken
+from swell.executors.remote.join_warnings import CLOCK_SKEW_S
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.opening import JoinAccepted, JoinJudged, python_version
 from swell.model.finding import Finding, bad, ok, warn
+from swell.model.lengths import span
 
 
 def running_host(folder: Path) -> tuple[list[Finding], NodeOptions | None]:
@@ -90,8 +91,8 @@ def _judged(options: NodeOptions, accepted: JoinAccepted, judged: JoinJudged) ->
         yield ok("joining", f"this machine has joined the head at {options.head} as {options.name}")
     else:
         yield ok("joining", f"the head at {options.head} would let this machine in as {options.name}")
-    yield about_skew(time.time() - judged.clock_s)
-    yield about_way(options.advertise, judged.way_problem)
+    yield _about_skew(time.time() - judged.clock_s)
+    yield _about_way(options.advertise, judged.way_problem)
     if judged.seen_at not in ("", options.advertise):
         text = f"the head sees this machine at {judged.seen_at}, and it would advertise {options.advertise}"
         yield ok("way", text, "if workers of other nodes do not reach it there: --advertise ADDRESS")
@@ -100,3 +101,26 @@ def _judged(options: NodeOptions, accepted: JoinAccepted, judged: JoinJudged) ->
         yield warn("versions", text, f"install Swell {accepted.version} here")
     if judged.python != python_version():
         yield ok("versions", f"Python {python_version()}, and {judged.python} on the head")
+
+
+def _about_skew(ahead_s: float) -> Finding:
+    """`ahead_s`: the clock of a host, of the head's."""
+    which = "ahead of" if ahead_s > 0 else "behind"
+    text = f"is {span(abs(ahead_s))} {which} the head's"
+    if abs(ahead_s) < CLOCK_SKEW_S:
+        return ok("clock", text)
+    why = "leases and deadlines do not depend on it, times in files and logs there do"
+    return warn("clock", f"{text}; {why}", "set it: run chrony or systemd-timesyncd")
+
+
+def _about_way(address: str, problem: str | None) -> Finding:
+    """Finding about the network path from the head to a host. `problem` is None where it was not tried."""
+    if problem is None:
+        text = f"{address} is no address of the host: it cannot be tried whether workers are reached there"
+        return warn(
+            "way", text, "unless it is translated on the way: correct `swell node --advertise ADDRESS`"
+        )
+    if problem:
+        text = f"the head cannot reach it at {address} ({problem}); gangs that span nodes need that"
+        return warn("way", text, "correct `swell node --advertise ADDRESS`, or open the way there")
+    return ok("way", f"the head reaches it at {address}")

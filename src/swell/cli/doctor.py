@@ -74,8 +74,7 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check a state folder (journal, jobs, checkpoints, processes), this machine (devices, torch, control
-    groups, containers, namespaces, network, disk, clock), and each machine that has joined the platform.
-    Changes nothing without --salvage.
+    groups, containers, namespaces, network, disk, clock). Changes nothing without --salvage.
 
     With --measure it measures the devices of this machine instead. On a machine that has joined a platform it
     checks the state folder of `swell node`, and the way to the head. Exit status 1: a check failed. The
@@ -118,8 +117,7 @@ def _tell(findings: list[Finding], json: bool) -> None:
         print_json(findings)
     else:
         for found in findings:
-            whose = f"{found.node}: " if found.node else ""
-            print(f"{found.level.upper():4}  {whose}{found.about}: {found.text}")
+            print(f"{found.level.upper():4}  {found.about}: {found.text}")
             if found.remedy:
                 print(f"      -> {found.remedy}")
     if any(found.level is Level.BAD for found in findings):
@@ -129,7 +127,6 @@ def _tell(findings: list[Finding], json: bool) -> None:
 def _examined(state: Path | None) -> list[Finding]:
     """Findings about the platform and the host whose state folders are here, and about this machine once."""
     from swell.api.doctor import examine, look_at_machine
-    from swell.api.host_findings import hosts_findings
     from swell.api.joining_findings import host_machine_findings, joining_findings, running_host
     from swell.api.machine_findings import machine_findings
     from swell.executors.node.state import known_machine
@@ -139,8 +136,7 @@ def _examined(state: Path | None) -> list[Finding]:
     is_host = bool(known_machine(of_host))
     found, options = running_host(of_host) if is_host else ([], None)
     if not is_host or (path.is_dir() and path != of_host):
-        facts = look_at_machine(path)
-        found = [*examine(path), *machine_findings(facts), *hosts_findings(path, facts), *found]
+        found = [*examine(path), *machine_findings(look_at_machine(path)), *found]
     elif options is None:
         found = [*found, *machine_findings(look_at_machine(of_host))]
     else:

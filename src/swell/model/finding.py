@@ -22,7 +22,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     about: str
     text: str
     remedy: str = ""
-    node: str = ""  #: whose host was looked at; empty: this machine
 
 
 def ok(about: str, text: str, remedy: str = "") -> Finding:

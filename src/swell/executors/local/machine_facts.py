@@ -1,4 +1,4 @@
-"""What a machine has, as far as it matters to a platform. A host tells it to its head."""
+"""What a machine has, as far as it matters to a platform."""
 
 from __future__ import annotations
 
@@ -64,4 +64,3 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     shared_free_bytes: int  #: -1: there is no shared memory
     clock: ClockState | None  #: None: the kernel does not tell
     gpus: GpuFacts | None = None  #: None: it offers none
-    clock_s: float  #: its time when all else was known, seconds since 1970

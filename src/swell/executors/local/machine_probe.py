@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -82,7 +81,6 @@ def probe_machine(
         state_free_bytes=shutil.disk_usage(folder).free,
         shared_free_bytes=shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else -1,
         clock=_clock(),
-        clock_s=time.time(),  # the last: who is told compares it with a clock of its own
     )
 
 

@@ -20,7 +20,6 @@ from swell.executors.controller.protocol import (
 )
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.local.machine_facts import MachineFacts
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
@@ -87,13 +86,7 @@ class ListTokens(TokenOrder, frozen=True, kw_only=True):
     """Say which there are."""
 
 
-class ExamineHosts(AgentMessage, frozen=True, kw_only=True):
-    """Ask all joined hosts what they have. Answered by `HostExamined` of each, then `ExaminationEnded`."""
-
-    token: str  #: the agent's
-
-
-FirstLine = Attach | Hello | AddToken | RevokeToken | ListTokens | ExamineHosts
+FirstLine = Attach | Hello | AddToken | RevokeToken | ListTokens
 
 
 # ---------------------------------------------------------------- agent -> daemon
@@ -117,24 +110,6 @@ class TokensKnown(AgentMessage, frozen=True, kw_only=True):
     address: str  #: at which hosts join
 
 
-class HostExamined(AgentMessage, frozen=True, kw_only=True):
-    """What a joined host has, and what only it and its head together can say."""
-
-    name: str
-    facts: MachineFacts | None  #: None: it is silent
-    why_silent: str = ""
-    version: str = ""  #: of Swell, when it joined
-    torch: str = ""  #: version, when it joined
-    advertise: str = ""  #: where workers of other hosts are to reach its own
-    ahead_s: float = 0.0  #: its clock, of the head's; late by the time that the answer took
-    way_problem: str | None = None  #: why the head cannot reach it there; empty: it can; None: not tried
-
-
-class ExaminationEnded(AgentMessage, frozen=True, kw_only=True):
-    """There is no other host."""
-
-
-ExaminationMessage = HostExamined | ExaminationEnded
 TokenAnswer = TokenAdded | TokensKnown | Refused
 FromAgent = Gathering | Inventory | Refused | EventTold | Performed
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import secrets
 import signal
 import sys
@@ -30,8 +29,6 @@ from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
-from swell.executors.local.machine_probe import probe_machine
-from swell.executors.node.fact_finder import FactFinder
 from swell.executors.node.head_addresses import HeadAddresses
 from swell.executors.node.introduction import introduction
 from swell.executors.node.keeper import LeaseKeeper
@@ -91,16 +88,6 @@ class HostProcess:
         self._is_told_to_leave = asyncio.Event()
         self._keeper = LeaseKeeper(options.state_dir)
         self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
-        self._find_facts = FactFinder(
-            partial(
-                probe_machine,
-                options.state_dir,
-                options.devices,
-                options.sharing.mode,
-                os.getpid(),
-                options.kind,
-            )
-        )
 
     def leave(self) -> None:
         """`run` returns in a moment."""
@@ -150,7 +137,6 @@ class HostProcess:
                 self._new_inside,
                 HostClock().now_s,
                 partial(self._show_end, ShownEnd(self._options.state_dir / LEASE_FILE)),
-                self._find_facts,
             )
         except OSError as error:
             raise unusable(self._options.state_dir, error) from error

@@ -16,19 +16,17 @@ import msgspec
 
 from swell.executors.hosts.messages import FromHost, ToHost, WorkerHalted
 from swell.executors.leases.held_lease import HeldLease, TermPhase
-from swell.executors.leases.messages import LeaseGranted
-from swell.executors.local.machine_facts import MachineFacts
+from swell.executors.leases.messages import FromController, LeaseGranted
 from swell.executors.node.pending_heartbeats import PendingHeartbeats
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
 from swell.executors.remote.machine_line import MachineLine, MessageTooLong
-from swell.executors.remote.transient_messages import AsideToHost, FactsAsked, FactsTold
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
 log = logging.getLogger("swell.node")
 _decode: Callable[[bytes], ToJoined] = decoder(ToJoined).decode
-_decode_aside: Callable[[bytes], AsideToHost] = msgspec.json.Decoder(AsideToHost).decode
+_decode_aside: Callable[[bytes], FromController] = msgspec.json.Decoder(FromController).decode
 
 
 class TermProcesses(Protocol):
@@ -53,7 +51,6 @@ class TermProcesses(Protocol):
 
 #: Its argument takes what the controller is to hear.
 NewInside = Callable[[Callable[[FromHost], None]], TermProcesses]
-FindFacts = Callable[[Callable[[MachineFacts], None]], None]
 
 
 class HostTerms:
@@ -66,7 +63,6 @@ class HostTerms:
         new_inside: NewInside,
         now_s: Callable[[], float],
         show_end: Callable[[float], None] = lambda end_s: None,
-        find_facts: FindFacts = lambda told: None,
     ) -> None:
         """
         Args:
@@ -76,7 +72,6 @@ class HostTerms:
             now_s: see `HeldLease`.
             show_end: told when nothing of this process may run any longer, to what sees to it if this
                 process is stopped. -inf: it is being ended; inf: nothing is left.
-            find_facts: looks at this machine, and tells in the event loop.
 
         Raises:
             OSError: see `begin_term`.
@@ -85,7 +80,7 @@ class HostTerms:
         self.why_left = ""  #: the controller wants no workers here any longer
         self.is_over = False  #: nothing is left, and nothing will be begun
         self._begin_term, self._new_inside = begin_term, new_inside
-        self._now_s, self._show_end, self._find_facts = now_s, show_end, find_facts
+        self._now_s, self._show_end = now_s, show_end
         self._lease = HeldLease(begin_term())
         self._signs = PendingHeartbeats()
         self._inside: TermProcesses | None = None  #: the first is made when there is a line
@@ -213,9 +208,6 @@ class HostTerms:
         except NO_MESSAGE as error:
             self.conversation.refuse(f"what the head answered is no message ({error}); the line is closed")
             return
-        if isinstance(answer, FactsAsked):
-            self._find_facts(partial(self._tell_facts, answer.number))
-            return
         self._lease.hear(answer, self._now_s())
         if self.has_lease:
             self._show_end(self._lease.end_s)
@@ -224,9 +216,6 @@ class HostTerms:
                 self._is_offered = True
                 log.info("this host has a lease: workers can be started")
                 self._inside.offer()
-
-    def _tell_facts(self, number: int, facts: MachineFacts) -> None:
-        self.conversation.say_aside(FactsTold(number=number, facts=facts))
 
     def peer_replaced(self) -> None:
         """Another controller is there, which knows nothing of the workers here.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import msgspec
@@ -11,7 +11,6 @@ import msgspec
 from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.ray.bridge_client import BridgeClient, CannotConnect
 from swell.executors.ray.leasing_owner import LeasingOwner
 from swell.executors.ray.messages import (
@@ -88,10 +87,6 @@ class RayDoor:
 
     def want_devices(self, num: int) -> None:
         """Ray's own autoscaler, or people, bring nodes to a cluster of Ray."""
-
-    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
-        """See `HostDoor.examine`."""
-        self._hosts.examine(told)
 
     # ------------------------------------------------------------ Ray
     def _order(self, message: ToBridge) -> None:

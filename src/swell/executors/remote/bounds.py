@@ -33,7 +33,7 @@ MOST_DEVICES = 1_000
 MOST_NUMBER = 1 << 53
 
 #: Numbers of these may be negative.
-SIGNED = {"status", "shared_free_bytes"}
+SIGNED = {"status"}
 #: What scripts measure: any number, NaN too, by names of which the gang keeps some and tells of the others.
 MEASURED = {"loss", "metrics", "values", "curves", "shares"}
 #: The controller's own words; see `claims`.

@@ -30,12 +30,10 @@ from swell.executors.hosts.messages import (
 )
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.files.opened_runs import OpenedRuns
-from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.bounds import OutOfBounds, bounded
 from swell.executors.remote.claims import Claimant, Claims
 from swell.executors.remote.conversation import Conversation
-from swell.executors.remote.examination import Examinations
 from swell.executors.remote.head_term import FIRST, HeadTerm
 from swell.executors.remote.host_in_term import HostInTerm
 from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, SaidInTerm
@@ -45,7 +43,6 @@ from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.minute_limit import MinuteLimit
 from swell.executors.remote.opening import Join, JoinJudged, JoinRefused, python_version
-from swell.executors.remote.transient_messages import AsideToHead, FactsTold
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -57,7 +54,7 @@ TO_JOURNAL, MOST_A_MINUTE = (DevicesOffered, HostLeaving, OwnerWarned), 100
 
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
-_decode_aside: Callable[[bytes], AsideToHead] = msgspec.json.Decoder(AsideToHead).decode
+_decode_asked: Callable[[bytes], LeaseAsked] = msgspec.json.Decoder(LeaseAsked).decode
 
 
 class UnknownHost(ValueError):
@@ -129,7 +126,6 @@ class HostDoor:
         """
         self._probe = probe
         self._reign, self.latest_reign = reign, reign.number  #: the latest: of any head that a host has met
-        self._examinations = Examinations(probe)
         self._owner, self._book, self._claims = owner, book, claims
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
@@ -353,24 +349,12 @@ class HostDoor:
         self._tell_seldom(f"refused host {host.name}: {why}")
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
-        """A message of the moment: the host asks for its lease, or answers what it has."""
+        """The host asks for its lease."""
         try:
-            aside = _decode_aside(body)
+            asked = _decode_asked(body)
         except NO_MESSAGE as error:
             self._refuse_nonsense(host, error)
             return
-        if isinstance(aside, FactsTold):
-            self._hear_facts(host, aside)
-        else:
-            self._hear_question(host, aside)
-
-    def _hear_facts(self, host: JoinedHost, told: FactsTold) -> None:
-        try:
-            self._examinations.hear(host.name, bounded(told))
-        except OutOfBounds as error:
-            self._refuse(host, f"FactsTold: {error}")
-
-    def _hear_question(self, host: JoinedHost, asked: LeaseAsked) -> None:
         if self._is_closing or host.session in self._removed:
             self._end(host, asked)
             return
@@ -418,7 +402,6 @@ class HostDoor:
         self._lose_ended("it has not renewed its lease")
         for host in list(self._hosts.values()):
             host.conversation.tick()
-        self._examinations.pass_time()
 
     def _lose_ended(self, why: str) -> None:
         for name, term in self._book.take_ended():
@@ -438,11 +421,6 @@ class HostDoor:
         """Name of the join token of a host; empty: no such host has joined."""
         host = self._hosts.get(name)
         return "" if host is None else host.join.token
-
-    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
-        """Ask every host what it has. `told`: see `Examinations.begin`."""
-        hosts = sorted(self._hosts.items())
-        self._examinations.begin([(host.join, host.conversation) for _, host in hosts], told)
 
     # ------------------------------------------------------------ orders
     @property

@@ -6,14 +6,13 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from swell import __version__
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.protocol import ExaminationMessage
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
 from swell.executors.remote.claims import Claims
 from swell.executors.remote.head_term import HeadTerm, UnusableHeadTerm, read_head_term, write_head_term
@@ -147,10 +146,6 @@ class ListeningDoor:
 
     def want_devices(self, num: int) -> None:
         """People start hosts, and see in `swell jobs` what waits."""
-
-    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
-        """See `HostDoor.examine`."""
-        self._hosts.examine(told)
 
     # ------------------------------------------------------------ tokens
     @property

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
-
-from swell.executors.local.protocol import ExaminationMessage
 
 
 class DoorError(Exception):
@@ -29,9 +27,6 @@ class Door(Protocol):
 
     def want_devices(self, num: int) -> None:
         """Open jobs could use so many devices together: what brings machines may bring more, or fewer."""
-
-    def examine(self, told: Callable[[ExaminationMessage], None]) -> None:
-        """Have `told` hear what each host has, as soon as that is known, and then that all were asked."""
 
     @property
     def tokens(self) -> Mapping[str, bool]:

@@ -30,9 +30,6 @@ from swell.executors.local.protocol import (
     Attach,
     BindDevices,
     DevicesWanted,
-    ExaminationEnded,
-    ExaminationMessage,
-    ExamineHosts,
     FirstLine,
     Refused,
     RemoveHost,
@@ -141,8 +138,6 @@ class WorkerSupervisor:
         elif isinstance(hello, TokenOrder) and is_same(hello.token, self.token):
             link.send(self._obey_token_order(hello))
             link.close()
-        elif isinstance(hello, ExamineHosts) and is_same(hello.token, self.token):
-            self._examine_hosts(link)
         elif not isinstance(hello, Hello) or not self._host.admit(link, hello):
             self._handshakes.refuse(link, "wrong token")
 
@@ -158,17 +153,6 @@ class WorkerSupervisor:
         except DoorError as error:
             return Refused(message=str(error))
         return TokensKnown(names=dict(self._door.tokens), address=self.hosts_address)
-
-    def _examine_hosts(self, link: LineLink) -> None:
-        def tell(message: ExaminationMessage) -> None:
-            link.send(message)
-            if isinstance(message, ExaminationEnded):
-                link.close()
-
-        if self._door is None:
-            tell(ExaminationEnded())
-        else:
-            self._door.examine(tell)
 
     # ------------------------------------------------------------ the daemon
     def _attach(self, link: LineLink, hello: Attach) -> None:
