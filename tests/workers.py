@@ -24,7 +24,7 @@ LESS_WEIGHT = 5  #: of `nice`
 COMPUTING = tuple(
     f"tests/{folder}/"
     for folder in (
-        "api", "core", "live", "model", "placement", "policies", "repro", "sim", "solvers", "standby",
+        "api", "core", "live", "model", "placement", "policies", "repro", "sim", "solvers",
         "store", "throughput", "wire",
     )
 )  # fmt: skip

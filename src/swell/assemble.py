@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,7 +17,6 @@ from swell.executors.local.devices import DeviceError, only_kind, parse_devices
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
-from swell.executors.remote.host_address import parse_address
 from swell.live.board import ViewBoard
 from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
@@ -45,10 +43,6 @@ from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock, find_holder
 from swell.store.sqlite import log_of
-from swell.store.statements import JournalCopy
-
-if TYPE_CHECKING:
-    from swell.standby.sender import CopySender
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
 LOCK_WAIT_S = 2.0
@@ -87,8 +81,7 @@ def open_platform(
     lock = StateLock(folder.lock)
     _acquire(lock, folder)
     with lock:
-        standby = _standby(folder, options.copy_to)
-        journal = _open_journal(folder, standby)
+        journal = _open_journal(folder)
         executor = LocalExecutor(
             folder.path,
             nodes,
@@ -125,24 +118,11 @@ def open_platform(
                     read_quotas=read_quotas,
                 )
                 platform.recover(_watched(folder, journal))
-            if standby is not None:
-                standby.start(journal.copy)
             yield platform
             executor.shut_down()
         finally:
             executor.close()
             journal.close()
-            if standby is not None:
-                standby.stop()
-
-
-def _standby(folder: StateFolder, address: str) -> CopySender | None:
-    if not address:
-        return None
-    from swell.standby.line import standby_line
-    from swell.standby.sender import CopySender  # cryptography, which a platform without one does without
-
-    return CopySender(folder.path, address, partial(standby_line, folder, parse_address(address)))
 
 
 def _webhooks(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> Webhooks:
@@ -187,10 +167,10 @@ def _acquire(lock: StateLock, folder: StateFolder) -> None:
         ) from None
 
 
-def _open_journal(folder: StateFolder, elsewhere: JournalCopy | None = None) -> SqlJournal:
+def _open_journal(folder: StateFolder) -> SqlJournal:
     """Raises DamagedState if it is empty and there are jobs: it is lost, and this is no new platform."""
     refuse_lost_journal(folder)
-    journal = SqlJournal(folder.journal, elsewhere)
+    journal = SqlJournal(folder.journal)
     if journal.is_blank and (jobs := JobFolders(folder.jobs).ids()):
         journal.close()
         raise _lost(folder, "is empty", f"there are folders of {len(jobs)} jobs")

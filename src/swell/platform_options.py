@@ -29,7 +29,6 @@ class PlatformOptions:
         ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
     )
     share: str = ""  #: folder with a socket for other users of the machine; empty: none
-    copy_to: str = ""  #: ADDRESS:PORT of the standby; empty: there is none
     engine: Engine = field(default_factory=LocalEngine)  #: what brings machines
 
     @property

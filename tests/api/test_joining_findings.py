@@ -49,7 +49,7 @@ def findings(
 def options_in(folder: Path, devices: str = "cpu") -> NodeOptions:
     return NodeOptions(
         state_dir=folder / "none" / "node",
-        heads=(HostAddress("10.9.0.1"),),
+        head=HostAddress("10.9.0.1"),
         token_file=folder / "token",
         name="n1",
         devices=devices,

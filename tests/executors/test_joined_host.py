@@ -6,7 +6,6 @@ import asyncio
 import errno
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -36,9 +35,8 @@ from swell.executors.node.introduction import ask_to_join
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
-from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of, make_certificate
+from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.claims import Claims
-from swell.executors.remote.head_term import FIRST, HeadTerm
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
@@ -54,7 +52,6 @@ from swell.wire.lease_end import LEASE_FILE, LeaseWatch
 from swell.wire.unslewed_clocks import granter_now_s
 
 LOOPBACK = "127.0.0.1"
-KEY = b"of all heads"
 NAME = "n1"
 SETTINGS = PlatformSettings(preload=("msgspec",), call=CALL)
 
@@ -92,10 +89,8 @@ class JoinedWorld:
         monkeypatch: pytest.MonkeyPatch,
         times: LeaseTimes,
         settings: PlatformSettings = SETTINGS,
-        more_ports: tuple[int, ...] = (),
     ) -> None:
-        """`more_ports`: at which another head may come."""
-        self._settings, self._more_ports = settings, more_ports
+        self._settings = settings
         self.devices: tuple[str, ...] = (f"{NAME}/0", f"{NAME}/1")
         self.controller = ControllerWithFiles(folder / "head")
         self.heard: list[h.FromHost] = self.controller.heard
@@ -125,10 +120,10 @@ class JoinedWorld:
         self._lock_fd = hold_lock(self.state_dir)
         self.start_host()
 
-    def _new_door(self, session: str, reign: HeadTerm = FIRST) -> HostDoor:
+    def _new_door(self, session: str) -> HostDoor:
         folder = self._folder / "head"
         book, claims = LeaseBook(folder, self._times, granter_now_s), Claims(folder)
-        return HostDoor(self.controller, book, claims, session, torch_version(), NetworkProbe(), reign)
+        return HostDoor(self.controller, book, claims, session, torch_version(), NetworkProbe())
 
     def meet_new_controller(self) -> None:
         former, num_heard = self.door, len(self.heard)
@@ -138,23 +133,6 @@ class JoinedWorld:
         self.door = self._new_door("next head")
         former.close_lines()
         self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
-
-    def meet_later_head(self) -> None:
-        """It was made from a copy of this one's state, and the former one goes on."""
-        former, num_heard = self.door, len(self.heard)
-        self.controller = ControllerWithFiles(self._folder / "head")
-        self.controller.heard = self.heard
-        later = self._new_door("later head", HeadTerm(1, KEY))
-        certificate = self._folder / "head" / CERTIFICATE_FILE
-        told = HeadTerm(1, KEY).sealed
-        listener = JoinListener(
-            certificate, self.tokens, "1", later.joined, later.why_not, self._settings, told
-        )
-        self._loop.run_until_complete(listener.listen(LOOPBACK, self._more_ports[0]))
-        self.door = later
-        self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
-        self._loop.run_until_complete(listener.close())
-        assert not any(host.conversation.has_line for host in former._hosts.values())
 
     def freeze_head_while(self, is_so: Callable[[], bool]) -> None:
         """It does nothing. Its kernel takes what comes."""
@@ -173,7 +151,7 @@ class JoinedWorld:
     def start_host(self) -> None:
         self.options = options = NodeOptions(
             state_dir=self.state_dir,
-            heads=tuple(HostAddress(LOOPBACK, port) for port in (self._port, *self._more_ports)),
+            head=HostAddress(LOOPBACK, self._port),
             token_file=self._folder / "token",
             name=NAME,
             devices="paced:2@400",
@@ -233,25 +211,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[JoinedWor
     made = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=2.0, margin_s=2.0))
     yield made
     made.close()
-
-
-def test_it_goes_to_a_later_head_with_its_workers_while_the_former_one_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("swell.executors.node.process.LOOK_S", 0.05)
-    with socket.socket() as held:  # bound, and nobody listens
-        held.bind((LOOPBACK, 0))
-        port = held.getsockname()[1]
-        world = JoinedWorld(tmp_path, monkeypatch, LeaseTimes(lease_s=5.0, margin_s=2.0), more_ports=(port,))
-        begin(world)
-        term = (world.state_dir / "term").read_text()
-    try:
-        world.meet_later_head()
-        assert (world.state_dir / "term").read_text() == term, "no worker was ended"
-        assert any(isinstance(message, h.RunKept) for message in world.heard)
-        assert HostState(world.state_dir).reign == HeadTerm(1, KEY).sealed
-    finally:
-        world.close()
 
 
 class TestJoinedHost(HostContract):

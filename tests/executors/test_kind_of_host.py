@@ -11,7 +11,7 @@ from swell.executors.remote.host_address import HostAddress
 def options(kind: str = "") -> NodeOptions:
     return NodeOptions(
         state_dir=Path("state"),
-        heads=(HostAddress("127.0.0.1", 7070),),
+        head=HostAddress("127.0.0.1", 7070),
         token_file=Path("token"),
         name="n1",
         devices="paced:2@200",

@@ -225,7 +225,6 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         listen=options.listen,
         advertise=options.advertise,
         share=options.share,
-        copy_to=options.copy_to,
         engine=options.engine.name,
         engine_options=options.engine.changed,
     )

@@ -81,10 +81,6 @@ SOURCES: Mapping[str, CommandSource] = {
         "node:node",
         "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
     ),
-    "standby": CommandSource(
-        "standby:standby",
-        "Keep a copy of a platform's state on this machine, in the foreground until Ctrl-C or SIGTERM.",
-    ),
     "page": CommandSource("page:page", "Open the live page in a browser on this machine."),
     "explain": CommandSource(
         "jobs:explain",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -231,26 +230,20 @@ def backup(
 def restore(
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE", help="A copy written by `swell backup`, or the folder of a `swell standby`."
-        ),
+        typer.Argument(metavar="FILE", help="A copy written by `swell backup`."),
     ],
     state: State = None,
 ) -> None:
     """Restore the journal, and the files that a copy has besides. No daemon may run.
 
     All of the copy is checked before anything is replaced. What is replaced is kept under another name.
-    Workers of a killed daemon may run: the next `swell up` takes them over. From the folder of a standby this
-    machine becomes the head of the platform.
+    Workers of a killed daemon may run: the next `swell up` takes them over.
     """
-    from swell.api import copies, standby_takeover
+    from swell.api import copies
     from swell.store.backup import refuse_no_file
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    if standby_takeover.is_copy(file):
-        _take_over(folder, file)
-        return
     refuse_no_file(file)
     folder.create()
     restored = copies.restore(folder, file)
@@ -262,23 +255,6 @@ def restore(
     print(
         f"`swell doctor --state {folder.path}` lists the jobs that were submitted or ended "
         "since the copy was made"
-    )
-
-
-def _take_over(folder: StateFolder, standby: Path) -> None:
-    from swell.api.standby_takeover import take_over
-    from swell.standby.process import StandbyUnusable
-
-    folder.create()
-    try:
-        taken = take_over(folder, standby)
-    except StandbyUnusable as error:
-        raise InvalidOption(str(error)) from error
-    _print_restored(folder, standby, taken.restored)
-    heard = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(taken.heard_s))
-    print(f"the former head was last heard at {heard}, and is none any longer (reign {taken.reign})")
-    print(
-        "to go on here: swell up --listen ADDRESS (of this machine), with --devices of this machine or none"
     )
 
 

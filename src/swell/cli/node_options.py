@@ -20,9 +20,8 @@ class HostOptions:
     join: Annotated[
         str,
         typer.Option(
-            metavar="HEAD[:PORT],...",
-            help="Address of the platform, as `swell up --listen` printed it; behind a comma that of the "
-            "machine which takes over if the head is lost.",
+            metavar="HEAD[:PORT]",
+            help="Address of the platform, as `swell up --listen` printed it.",
             show_default=False,
         ),
     ] = ""

@@ -85,11 +85,6 @@ class ChosenOptions:
         return self._address("listen", parse_address)
 
     @property
-    def copy_to(self) -> str:
-        """ADDRESS:PORT of the standby; empty: there is none. Raises InvalidOption: it is none."""
-        return self._address("copy_to", parse_address)
-
-    @property
     def advertise(self) -> str:
         """IP address for workers of hosts; empty: that of `listen`. Raises InvalidOption: it is none."""
         return self._address("advertise", check_address)

@@ -144,7 +144,6 @@ def _platform_options(folder: StateFolder, choice: ChosenOptions) -> PlatformOpt
         listen=choice.listen,
         advertise=choice.advertise,
         share=choice.options.share,
-        copy_to=choice.copy_to,
         engine=choice.engine,
     )
 

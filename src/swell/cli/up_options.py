@@ -121,15 +121,6 @@ class UpOptions:
             "members of the folder's group. Default: previous value, else none; '': none.",
         ),
     ] = None
-    copy_to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS[:PORT]",
-            help="Keep a copy of the state at this standby (`swell standby`), whose token is in "
-            "`standby.join-token` of the state folder; default port 7070. Default: previous value, else "
-            "none; '': none.",
-        ),
-    ] = None
     engine: Annotated[
         str | None,
         typer.Option(metavar="ENGINE", is_eager=True, callback=show_options_of_engine, help=about_engines()),

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
@@ -16,7 +16,6 @@ import sqlalchemy as sa
 
 from swell.store import sqlite
 from swell.store.errors import StateError, StateUnwritable
-from swell.store.statements import JournalCopy, recorded
 
 log = logging.getLogger("swell.store")
 
@@ -32,10 +31,8 @@ class Database:
     the open file. If not, all that the open file holds is copied to the path, and is open from then on.
     """
 
-    def __init__(self, path: Path, elsewhere: JournalCopy | None = None) -> None:
-        """`elsewhere`: has each transaction before `writing` ends."""
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._elsewhere = elsewhere
         self.notices: tuple[str, ...] = ()  #: what the owner of the platform should know
         self._lock = threading.RLock()
         self._files = (path, *sqlite.companions(path))
@@ -52,20 +49,10 @@ class Database:
     def writing(self) -> Iterator[sa.Connection]:
         """One transaction; it is on disk, in the file that the path names, when this has ended."""
         with self._lock:
-            if self._elsewhere is None:
-                with self._transaction():
-                    yield self._writer
-            else:
-                with recorded(self._writer) as statements, self._transaction():
-                    yield self._writer
-                self._elsewhere.commit(statements)
+            with sqlite.explained(self.path), self._writer.begin():
+                yield self._writer
             self._stay()
             self._reserve()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with sqlite.explained(self.path), self._writer.begin():
-            yield
 
     def check(self) -> None:
         """Raises DamagedState if the pages of the file do not fit together."""
@@ -76,15 +63,6 @@ class Database:
         """Return free pages at the end of the file to the file system."""
         with self._lock, sqlite.explained(self.path):
             sqlite.give_back_space(self._raw())
-
-    def copy(self, target: Path, begun: Callable[[], None]) -> None:
-        """All of it as a new file. `begun`: what is committed after this call of it is not in the copy.
-
-        Raises StateError.
-        """
-        with self._lock, sqlite.explained(target):
-            sqlite.copy_open(self._raw(), target)
-            begun()
 
     def close(self) -> None:
         """No transaction may be open."""

@@ -94,7 +94,6 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     advertise: str = ""  #: IP address for workers of hosts; empty: that of `listen`
     share: str = ""  #: folder with a socket for other users of the machine; empty: none
-    copy_to: str = ""  #: ADDRESS:PORT of the standby; empty: there is none
     engine: str = "local"  #: what brings machines
     engine_options: dict[str, str | bool | int | float] = {}  #: those that are not as by default
 
@@ -125,7 +124,6 @@ class StateFolder:
         self.agent = self.path / "agent.json"
         self.notice = self.path / "notice.json"
         self.recovery = self.path / "recovery.json"
-        self.standby_token = self.path / "standby.join-token"
         self.users = self.path / "users.json"
         self.users_lock = self.path / "users.lock"
         self.page = self.path / "page.json"
@@ -162,11 +160,7 @@ class StateFolder:
         names = {entry.name for entry in self.path.iterdir() if not self._is_empty_part(entry)}
         ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent, self.users)}
         # Written before the first start:
-        ours |= {
-            self.webhooks_file.name,
-            self.webhook_secret.name,
-            self.standby_token.name,
-        }
+        ours |= {self.webhooks_file.name, self.webhook_secret.name}
         if names and not names & ours:
             raise StateError(
                 f"{self.path} holds other files ({min(names)}, ...) and no state of Swell; "

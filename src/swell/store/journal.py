@@ -31,7 +31,6 @@ from swell.store.schema import (
     submission_row,
     submissions,
 )
-from swell.store.statements import JournalCopy
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
@@ -80,11 +79,10 @@ class SqlJournal:
         StateUnwritable: the folder is not writable, the disk is full. The call may be made again.
     """
 
-    def __init__(self, path: Path, elsewhere: JournalCopy | None = None) -> None:
-        """`elsewhere`: see `Database`."""
-        self._path, self._elsewhere = path, elsewhere
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._unwritten: dict[int, str] = {}
-        self._database = Database(path, elsewhere)
+        self._database = Database(path)
         try:
             self._database.check()
             with self._database.writing() as connection:
@@ -271,10 +269,6 @@ class SqlJournal:
         """When the job was pruned; None if it was not."""
         return self._archive.pruned_s(job_id)
 
-    def copy(self, target: Path, begun: Callable[[], None]) -> None:
-        """See `Database.copy`."""
-        self._database.copy(target, begun)
-
     @property
     def is_blank(self) -> bool:
         """Nothing was ever written, or all is lost."""
@@ -284,8 +278,7 @@ class SqlJournal:
     @property
     def notices(self) -> tuple[str, ...]:
         """What the owner of the platform should know about the file."""
-        of_copy = "" if self._elsewhere is None else self._elsewhere.notice
-        return (*self._database.notices, *self._archive.notices, *([of_copy] if of_copy else []))
+        return (*self._database.notices, *self._archive.notices)
 
     @property
     def last_seq(self) -> int:

@@ -24,7 +24,7 @@ from swell.executors.remote.opening import (
 )
 
 
-def introduction(options: NodeOptions, machine: str, session: str, probe_port: int, reign: str = "") -> Join:
+def introduction(options: NodeOptions, machine: str, session: str, probe_port: int) -> Join:
     """Return the first message of this host. Make it when it is sent, because it has the time of day."""
     return Join(
         protocol=JOIN_PROTOCOL,
@@ -38,7 +38,6 @@ def introduction(options: NodeOptions, machine: str, session: str, probe_port: i
         clock_s=time.time(),
         advertise=options.advertise,
         probe_port=probe_port,
-        reign=reign,
     )
 
 

@@ -40,7 +40,7 @@ class _RaisingParser(argparse.ArgumentParser):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOptions:
     state_dir: Path
-    heads: tuple[HostAddress, ...]  #: where the head may be, the likeliest first
+    head: HostAddress
     token_file: Path
     name: str
     devices: str = "auto"
@@ -51,11 +51,6 @@ class NodeOptions:
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM until it has to be gone
     sigterm_means: str = TOLD_TO_END  #: why SIGTERM is sent to it, for people
-
-    @property
-    def head(self) -> HostAddress:
-        """Where it is as a rule."""
-        return self.heads[0]
 
     def node(self) -> LocalNode:
         """This machine, by its name among the nodes; its devices are NAME/0, NAME/1, ...
@@ -129,7 +124,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
     """Parse the command line. Raises InvalidHostOptions, InvalidAddress, InvalidHostName, DeviceError."""
     parser = _RaisingParser(prog="swell.executors.node.process", description="A host.", add_help=False)
     parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
-    parser.add_argument("--join", required=True, help="HEAD:PORT of the platform; more behind commas")
+    parser.add_argument("--join", required=True, help="HEAD:PORT of the platform")
     parser.add_argument("--token-file", type=Path, required=True, help="file with a join token")
     parser.add_argument("--name", default="", help="of the node")
     parser.add_argument("--devices", default="auto", help="as in `swell up`")
@@ -144,7 +139,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
     parser.add_argument("--sigterm-means", default=TOLD_TO_END, help="why SIGTERM comes, for people")
     parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
     arguments = parser.parse_args(words)
-    heads = tuple(map(parse_address, arguments.join.split(",")))
+    head = parse_address(arguments.join)
     try:
         mode = ShareMode(arguments.cpu_shares)
     except ValueError as error:
@@ -153,14 +148,14 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         ) from error
     return NodeOptions(
         state_dir=arguments.state.resolve(),
-        heads=heads,
+        head=head,
         token_file=arguments.token_file,
         name=check_name(arguments.name) if arguments.name else default_name(),
         devices=arguments.devices,
         kind=check_kind(arguments.kind) if arguments.kind else "",
         rack=check_rack(arguments.rack) if arguments.rack else "",
         sharing=CoreSharing(arguments.cores or None, mode),
-        advertise=check_address(arguments.advertise or address_towards(heads[0])),
+        advertise=check_address(arguments.advertise or address_towards(head)),
         is_borrowed=arguments.borrowed,
         grace_s=arguments.grace,
         sigterm_means=arguments.sigterm_means,

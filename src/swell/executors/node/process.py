@@ -29,7 +29,6 @@ from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
-from swell.executors.node.head_addresses import HeadAddresses
 from swell.executors.node.introduction import introduction
 from swell.executors.node.keeper import LeaseKeeper
 from swell.executors.node.lacks import lacks_of, there_of
@@ -39,20 +38,19 @@ from swell.executors.node.state import HostState, UnusableHostState, make_folder
 from swell.executors.node.term_processes import LocalTermProcesses
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
-from swell.executors.remote.head_term import number_of
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_token import InvalidToken, JoinToken, read_token
-from swell.executors.remote.joining import CannotJoin, ask, join
+from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import Join, JoinAccepted
+from swell.executors.remote.opening import JoinAccepted
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
 from swell.wire.unslewed_clocks import HostClock
 
 TICK_S = 0.1
-#: Between two looks for a later head.
-LOOK_S = 5.0
+#: Between two tries to join.
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.2, 5.0
 #: For the head to hear that this host leaves.
 FAREWELL_S = 3.0
 
@@ -168,53 +166,27 @@ class HostProcess:
     # ------------------------------------------------------------ the head
     async def _keep_joined(self, terms: HostTerms) -> None:
         """Until this host has left. Raises CannotJoin: to try again is of no use."""
-        heads = HeadAddresses(self._options.heads)
+        head, machine, told, pause_s = self._options.head, self._state.machine, "", FIRST_PAUSE_S
         while not terms.is_over:
             lost = asyncio.Event()
+            me = introduction(self._options, machine, self._session, self._probe_port)
             try:
-                head, me = heads.present, self._introduction()
                 line = await join(head.host, head.port, self._token, me, partial(self._take, terms, lost))
             except CannotJoin as error:
-                await asyncio.sleep(heads.fail(error))
+                if error.is_final:
+                    raise
+                if told != (told := str(error)):
+                    log.warning("%s; trying again", error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue
             log.info("joined the head at %s as %s", head, self._options.name)
-            heads.note_joined()
-            await self._stay(heads, lost)
+            told, pause_s = "", FIRST_PAUSE_S
+            await lost.wait()
             line.close()
-
-    def _introduction(self) -> Join:
-        machine, session = self._state.machine, self._session
-        return introduction(self._options, machine, session, self._probe_port, self._state.reign)
-
-    async def _stay(self, heads: HeadAddresses, lost: asyncio.Event) -> None:
-        """Until the line is lost, or a later head has come."""
-        loop = asyncio.get_running_loop()
-        ends = [loop.create_task(lost.wait()), loop.create_task(self._find_later(heads))]
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for end in ends:
-                end.cancel()
-
-    async def _find_later(self, heads: HeadAddresses) -> None:
-        """Until a head of a higher reign answers: the one that this host has joined is none any longer."""
-        while True:
-            await asyncio.sleep(LOOK_S)
-            question = msgspec.structs.replace(self._introduction(), is_question=True, probe_port=0)
-            for other in heads.others:
-                with suppress(CannotJoin):
-                    accepted, _ = await ask(other.host, other.port, self._token, question)
-                    if number_of(accepted.reign) > number_of(self._state.reign):
-                        log.info("a later head is at %s", other)
-                        heads.turn_to(other)
-                        return
 
     def _take(self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted) -> None:
         """Go on upon this line, as the platform is set now; `lost` is set when the line is closed."""
-        try:
-            self._state.note_reign(accepted.reign)
-        except OSError as error:
-            log.warning("which head is the latest cannot be written (%s): make room on the disk", error)
         settings = accepted.settings or PlatformSettings()
         if settings != self._settings:
             self._settings = settings

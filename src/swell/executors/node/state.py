@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from swell.executors.remote.head_term import REIGN_FILE, number_of
 from swell.wire.whole_files import sync, write_whole
 
 MACHINE_FILE = "machine"
@@ -57,7 +56,6 @@ class HostState:
         try:
             self.machine = self._read_machine()
             self._term = self._read_term()
-            self.reign = self._read_reign()  #: the highest of a head that this host has joined, sealed
         except OSError as error:
             raise unusable(folder, error) from error
 
@@ -67,20 +65,6 @@ class HostState:
         sync(self._folder)
         self._term += 1
         return self._term
-
-    def note_reign(self, sealed: str) -> None:
-        """Keep the sealed reign number of a head that this host has joined, if it is the highest.
-
-        Raises OSError.
-        """
-        if number_of(sealed) > number_of(self.reign):
-            self.reign = sealed
-            write_whole(self._folder / REIGN_FILE, sealed.encode(), is_synced=True)
-
-    def _read_reign(self) -> str:
-        """Empty: none, or it is damaged; the heads of the platform know better."""
-        path = self._folder / REIGN_FILE
-        return path.read_text("ascii", "replace") if path.exists() else ""
 
     def _read_machine(self) -> str:
         """Return the id of this folder, made if there is none. No other folder has it, except a copy."""

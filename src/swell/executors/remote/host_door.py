@@ -34,7 +34,6 @@ from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.bounds import OutOfBounds, bounded
 from swell.executors.remote.claims import Claimant, Claims
 from swell.executors.remote.conversation import Conversation
-from swell.executors.remote.head_term import FIRST, HeadTerm
 from swell.executors.remote.host_in_term import HostInTerm
 from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, SaidInTerm
 from swell.executors.remote.join_token import NAME
@@ -115,17 +114,14 @@ class HostDoor:
         session: str,
         torch: str = "",
         probe: Probe = no_probe,
-        reign: HeadTerm = FIRST,
     ) -> None:
         """
         Args:
-            reign: of this head; see `reign.py`.
             session: of this process; no other has it.
             torch: version that the head has; empty: none.
             probe: tries the way to a host that has joined.
         """
         self._probe = probe
-        self._reign, self.latest_reign = reign, reign.number  #: the latest: of any head that a host has met
         self._owner, self._book, self._claims = owner, book, claims
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
@@ -139,10 +135,6 @@ class HostDoor:
     # ------------------------------------------------------------ who may come in
     def why_not(self, join: Join) -> JoinRefused | None:
         """Why a host with a token cannot join; None: it can."""
-        if (reign := self._reign.proven(join.reign)) > self.latest_reign:
-            self._give_way(join.host, reign)
-        if self.is_replaced:
-            return JoinRefused(why=self._replaced(), is_final=False)
         name = repr(join.host[:40])
         if not NAME.fullmatch(join.host) or RESERVED.fullmatch(join.host):
             why = (
@@ -161,20 +153,6 @@ class HostDoor:
         if has and _language(has) != _language(own):
             return _unlike(name, f"Python {has}", f"Python {own}")
         return self._why_name_not_free(join)
-
-    @property
-    def is_replaced(self) -> bool:
-        """Another head has taken the platform over: this one leaves its hosts to it, workers and all."""
-        return self.latest_reign > self._reign.number
-
-    def _replaced(self) -> str:
-        return replaced(self._reign.number, self.latest_reign)
-
-    def _give_way(self, teller: str, reign: int) -> None:
-        self.latest_reign = reign
-        log.error("host %s says: %s", teller, self._replaced())
-        for host in list(self._hosts.values()):
-            host.conversation.refuse(self._replaced(), is_final=False)
 
     def _torch_beside(self, name: str) -> str:
         """The version of the other hosts; empty: none has one."""
@@ -512,14 +490,6 @@ def _remarked(offered: DevicesOffered, remarks: Mapping[str, str]) -> DevicesOff
     said = tuple(remark for remark in remarks.values() if remark)
     nodes = tuple(msgspec.structs.replace(node, lacks=node.lacks + said) for node in offered.nodes)
     return msgspec.structs.replace(offered, nodes=nodes) if said else offered
-
-
-def replaced(own: int, latest: int) -> str:
-    """What a head of an earlier reign is told, and tells."""
-    return (
-        f"another head has taken this platform over (reign {latest}, this one has {own}); hosts obey the "
-        "latest: end this one with `swell down --force`"
-    )
 
 
 def _unlike(name: str, has: str, needed: str) -> JoinRefused:

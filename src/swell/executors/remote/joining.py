@@ -32,9 +32,8 @@ SERVER_NAME = "swell"
 class CannotJoin(Exception):
     """The text names thing, rule and remedy."""
 
-    def __init__(self, text: str, *, is_final: bool = False, is_stranger: bool = False) -> None:
+    def __init__(self, text: str, *, is_final: bool = False) -> None:
         super().__init__(text)
-        self.is_stranger = is_stranger  #: what answers is not the head that the token names
         self.is_final = is_final  #: to try again is of no use
 
 
@@ -63,7 +62,6 @@ async def join(
                     f"{head} has another certificate than join token {token.name!r} names; no other is "
                     "trusted: get a new token if the head is new, else find out who answers there",
                     is_final=True,
-                    is_stranger=True,
                 )
             secret = {"protocol": JOIN_PROTOCOL, "token": token.name, "secret": token.secret.hex()}
             line.send(msgspec.structs.replace(join, **secret))

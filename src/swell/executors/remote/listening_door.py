@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from swell import __version__
@@ -15,9 +13,8 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
 from swell.executors.remote.claims import Claims
-from swell.executors.remote.head_term import HeadTerm, UnusableHeadTerm, read_head_term, write_head_term
 from swell.executors.remote.host_address import HostAddress, parse_address
-from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost, replaced
+from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_token import InvalidToken, parse_token, read_token, write_token
 from swell.executors.remote.join_warnings import NetworkProbe
@@ -29,8 +26,6 @@ from swell.wire.whole_files import write_whole
 
 #: Hosts end their workers in well under a second; one that is cut off cannot be waited for.
 CLOSE_S = 5.0
-#: The reign of the head that has taken this one's platform over.
-REPLACED_FILE = "replaced"
 PORT_FILE = "hosts-port"
 LOOK_EVERY_S = 0.02
 
@@ -42,16 +37,13 @@ class ListeningDoor:
         """Raises DoorError: what earlier agents have left cannot be used."""
         self._listen = parse_address(options.listen)
         folder = self._folder = options.state_dir
-        self._has_given_way = False
         try:
-            self._refuse_if_replaced(number := read_head_term(folder))
             certificate = make_certificate(folder)
-            reign = HeadTerm(number, certificate.read_bytes())
             self._fingerprint = fingerprint_of(certificate)
             self._tokens = TokenList(folder)
             book = LeaseBook(folder, options.leases, granter_now_s)
             claims, probe = Claims(folder), NetworkProbe()
-            self._hosts = HostDoor(controller, book, claims, session, torch_version(), probe, reign)
+            self._hosts = HostDoor(controller, book, claims, session, torch_version(), probe)
             self._listener = JoinListener(
                 certificate,
                 self._tokens,
@@ -59,9 +51,8 @@ class ListeningDoor:
                 self._hosts.joined,
                 self._hosts.why_not,
                 options.of_platform,
-                reign.sealed,
             )
-        except (UnusableHeadTerm, UnusableCertificate, UnusableLeases, TokenListError) as error:
+        except (UnusableCertificate, UnusableLeases, TokenListError) as error:
             raise DoorError(str(error)) from error
         except OSError as error:
             raise DoorError(_unwritable(folder, error)) from error
@@ -101,23 +92,8 @@ class ListeningDoor:
         """Fingerprint of the certificate, in hexadecimal digits. No other platform has the same."""
         return self._fingerprint.hex()
 
-    def _refuse_if_replaced(self, reign: int) -> None:
-        """Raises DoorError, UnusableReign, OSError."""
-        latest = read_head_term(self._folder, REPLACED_FILE)
-        if latest > reign:
-            raise DoorError(replaced(reign, latest))
-
     def tick(self) -> None:
         self._hosts.tick()
-        if self._hosts.is_replaced and not self._has_given_way:
-            self._give_way()
-
-    def _give_way(self) -> None:
-        """No later agent of this folder begins, so the daemon has no hands: nothing is started twice."""
-        self._has_given_way = True
-        with suppress(OSError):  # a full disk: the next agent hears of it from the hosts, too
-            write_head_term(self._folder, self._hosts.latest_reign, REPLACED_FILE)
-        os.kill(os.getpid(), signal.SIGTERM)
 
     def give_up(self, name: str, why: str) -> None:
         """See `HostDoor.give_up`."""

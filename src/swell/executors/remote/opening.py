@@ -33,7 +33,6 @@ class Join(OpeningMessage, frozen=True, kw_only=True):
     advertise: str = ""  #: where workers of other hosts are to reach its own
     probe_port: int = 0  #: of that address, which takes connections and closes them; 0: none
     is_question: bool = False  #: whether it could join; it does not
-    reign: str = ""  #: the highest of a head that this host has joined, sealed; see `reign.py`
 
 
 class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
@@ -42,7 +41,6 @@ class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
     protocol: int
     version: str
     settings: PlatformSettings | None = None  #: None: the controller knows none; as by default
-    reign: str = ""  #: of the head, sealed
 
 
 class JoinJudged(OpeningMessage, frozen=True, kw_only=True):
