@@ -53,9 +53,7 @@ class _Past:
         self._journal.fold(self._core.save(), ended, self._core.stories())
         for event in batch:
             if isinstance(event, JobSubmitted):
-                self._folders.note_submitted(event)
-        for view in ended:
-            self._folders.note_ended(view)
+                self._folders.reserve(event.job_id)
 
     def close(self) -> None:
         self._journal.close()

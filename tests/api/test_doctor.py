@@ -1,4 +1,4 @@
-"""What is found in a state folder, and what is saved of a damaged one."""
+"""What is found in a state folder, and copies of it."""
 
 from __future__ import annotations
 
@@ -15,30 +15,20 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.api.stage import on_stage
-from tests.examples import fewer_if_quick
-from tests.live.parts import NODE, PROFILE
 from tests.live.test_platform import until
 
 from swell.api.caller import Role
 from swell.api.copies import back_up, restore, secrets_of
 from swell.api.doctor import examine, look_at_machine
 from swell.api.machine_findings import machine_findings
-from swell.api.salvage import salvage
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.webhook_file import decode_webhooks
-from swell.assemble import left_behind, open_platform, unended_jobs
-from swell.live.job_folders import ENDED, SUBMITTED, JobFolders
-from swell.live.recovery import load, replay
-from swell.model.command import ProfileJob
-from swell.model.event import EventSetAside, JobProfiled, NodeJoined, Opened, Outcome, PlanFailed, Woke
+from swell.assemble import open_platform, unended_jobs
+from swell.model.event import EventSetAside, Outcome, PlanFailed, Woke
 from swell.model.finding import Finding, Level
-from swell.model.job import JobClass, Phase
 from swell.model.quota import Quota
 from swell.platform_options import PlatformOptions
-from swell.scheduler import new_core
 from swell.store import backup, sqlite
 from swell.store.errors import StateError
 from swell.store.folder import LastOptions, StateFolder
@@ -167,7 +157,6 @@ def test_a_platform_that_is_up_is_examined_too(tmp_path: Path) -> None:
         (lambda site: site.folder.journal.unlink(), "journal"),
         (lambda site: (site.folder.jobs / "stranger-1").mkdir(), "jobs"),
         (lambda site: shutil.rmtree(site.folder.jobs / min(site.open_jobs)), "jobs"),
-        (lambda site: (site.folder.jobs / min(site.open_jobs) / SUBMITTED).unlink(), "jobs"),
         (
             lambda site: next((site.folder.jobs / min(site.open_jobs)).rglob("*.pt")).write_bytes(b"x"),
             "checkpoints",
@@ -199,21 +188,13 @@ def test_what_the_head_could_not_handle_is_told_with_its_trace(killed: Site) -> 
     assert killed.bad() == {"set aside", "plan", "daemon"}
 
 
-def test_a_damaged_row_of_the_archive_is_named(site: Site) -> None:
-    with sqlite3.connect(site.folder.journal) as raw:
-        raw.execute("UPDATE jobs SET view = replace(view, '\"won\"', '\"own\"')")
-    raw.close()
-    (finding,) = [found for found in examine(site.folder.path) if found.level is Level.BAD]
-    assert finding.about == "archive" and "job won-" in finding.text
-
-
 def _shorten(journal: Path) -> None:
     journal.write_bytes(journal.read_bytes()[:-8000])
 
 
 def _garble(journal: Path) -> None:
     with sqlite3.connect(journal) as raw:
-        raw.execute("UPDATE folds SET state = '{}', crc = NULL")
+        raw.execute("UPDATE folds SET state = '{}'")
     raw.close()
 
 
@@ -240,165 +221,10 @@ def test_up_refuses_a_journal_that_is_lost_and_names_the_way_back(
     harm(site.folder.journal)
     options = PlatformOptions(state_dir=site.folder.path, devices="paced:2@100")
     with (
-        pytest.raises(StateError, match=r"swell doctor --salvage") as error,
+        pytest.raises(StateError, match=r"`swell restore` |`swell restore COPY --state"),
         open_platform(options),
     ):
         pass
-    assert "restore" in str(error.value) or "state in the journal" in str(error.value)
-    salvage(site.folder.path)
-    assert is_whole(site)
-
-
-# ------------------------------------------------------------ salvage
-def is_whole(site: Site) -> bool:
-    _, ended = left_behind(site.folder.path)
-    assert {job.id for job in ended} == site.ended
-    assert {job.id for job in unended_jobs(site.folder.path)} == site.open_jobs
-    return {job.name: job.phase for job in ended} == {"won": Phase.SUCCEEDED, "gone": Phase.CANCELLED}
-
-
-@pytest.mark.parametrize("size", [0, 100, 5000])
-def test_without_a_journal_the_folders_tell_of_their_jobs(site: Site, size: int) -> None:
-    content = site.folder.journal.read_bytes()
-    site.folder.journal.write_bytes(content[:100] + bytes(max(0, size - 100)) if size else b"")
-    with pytest.raises(StateError, match="swell doctor --salvage"):
-        unended_jobs(site.folder.path)
-    report = salvage(site.folder.path)
-    assert not report.has_state and set(report.queued_again) == site.open_jobs
-    assert is_whole(site)
-    assert {job.steps for job in unended_jobs(site.folder.path)} == {40, 41}, "as their checkpoints tell"
-    assert site.bad() == set()
-
-
-@pytest.mark.parametrize("has_run", [True, False])
-def test_a_job_that_ran_goes_on_where_its_deadline_has_passed_meanwhile(site: Site, has_run: bool) -> None:
-    """Its promise is lost with the journal. One that had not begun is refused, as its owner asked."""
-    folders, job = JobFolders(site.folder.jobs), min(site.open_jobs)
-    event = folders.submitted(job)
-    assert event is not None
-    strict = msgspec.structs.replace(event.spec, job_class=JobClass.STRICT, deadline_s=event.at_s + 1.0)
-    folders.note_submitted(msgspec.structs.replace(event, spec=strict))
-    if not has_run:
-        shutil.rmtree(folders.checkpoints(job))
-        for log in (site.folder.jobs / job).glob("worker-*"):
-            log.unlink()
-    site.folder.journal.unlink()
-    salvage(site.folder.path)
-    journal = SqlJournal(site.folder.journal)
-    core, history = new_core(), journal.history()
-    load(core, history.state)
-    for _ in replay(core, history.entries):
-        pass
-    stories = {one: journal.stories(one) for one in [job, *site.ended]}
-    journal.close()
-    at_s = core.now_s + 100.0
-    commands = core.handle([Opened(at_s=at_s), NodeJoined(at_s=at_s, node=NODE)])
-    (trial,) = (one for one in commands if isinstance(one, ProfileJob) and one.job_id == job)
-    core.handle([JobProfiled(at_s=at_s, job_id=job, profile=PROFILE, attempt=trial.attempt)])
-    found = {view.id: view for view in [*core.views(), *core.ended_views()]}[job]
-    assert (found.phase is Phase.REJECTED) is not has_run
-    assert not has_run or found.job_class is JobClass.SOFT
-    again = "was queued again, from step 4" if has_run else "was queued again: what became of it"
-    assert stories[job][-1].code == "salvaged" and stories[job][-1].text.startswith(again)
-    assert stories[job][-1].at_s > event.at_s
-    assert all("how it came to that was lost" in stories[ended][-1].text for ended in site.ended)
-
-
-def test_with_a_corrupt_header_the_rows_are_read_all_the_same(site: Site) -> None:
-    content = bytearray(site.folder.journal.read_bytes())
-    content[:100] = b"?" * 100
-    site.folder.journal.write_bytes(content)
-    shutil.rmtree(site.folder.jobs)
-    site.folder.jobs.mkdir()
-    report = salvage(site.folder.path)
-    assert report.has_state and report.num_kept == 2 and report.queued_again == ()
-    assert Path(report.damaged or "").read_bytes() == content
-    assert is_whole(site)
-
-
-def test_the_log_of_a_killed_platform_is_read_too(killed: Site) -> None:
-    """Without its first page, SQLite would throw the log away."""
-    content = bytearray(killed.folder.journal.read_bytes())
-    content[:4096] = bytes(4096)
-    killed.folder.journal.write_bytes(content)
-    report = salvage(killed.folder.path)
-    assert report.num_batches > 0 and report.num_kept == 2
-    assert is_whole(killed)
-
-
-def test_a_lost_state_is_made_up_for_by_submissions(site: Site) -> None:
-    with sqlite3.connect(site.folder.journal) as raw:
-        raw.execute("UPDATE folds SET state = '{'")
-    raw.close()
-    for file in site.folder.jobs.rglob("*.json"):
-        file.unlink()
-    report = salvage(site.folder.path)
-    assert not report.has_state and report.num_rows_damaged == 1
-    assert set(report.queued_again) == site.open_jobs and is_whole(site)
-
-
-def test_what_comes_after_a_lost_batch_is_told(killed: Site) -> None:
-    with sqlite3.connect(killed.folder.journal) as raw:
-        (last,) = raw.execute("SELECT max(seq) FROM batches").fetchone()
-        raw.execute("DELETE FROM batches WHERE seq = 3")
-    raw.close()
-    report = salvage(killed.folder.path)
-    assert (report.num_batches, report.num_batches_lost) == (2, last - 3)
-    assert is_whole(killed), "folders tell which have ended"
-
-
-def test_jobs_submitted_after_a_copy_was_made_are_taken_in(site: Site) -> None:
-    with on_stage(site.folder.path) as stage:
-        back_up(site.folder, site.folder.path.parent / "copy")
-        later = stage.client.submit(script=_script(site), name="later", global_batch=8, steps=100)
-    restore(site.folder, site.folder.path.parent / "copy")
-    assert "jobs" in site.bad()
-    report = salvage(site.folder.path)
-    assert report.queued_again == (later,) and report.num_kept == 2
-    assert {job.id for job in unended_jobs(site.folder.path)} == site.open_jobs | {later}
-
-
-def _script(site: Site) -> Path:
-    path = site.folder.path.parent / "train.py"
-    path.write_text("")
-    return path
-
-
-def test_nothing_is_made_of_nothing(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path / "state")
-    folder.create()
-    (folder.jobs / "old-1").mkdir()
-    with pytest.raises(StateError, match=r"nothing of .* can be read.*nothing was changed"):
-        salvage(folder.path)
-    assert not folder.journal.exists()
-
-
-def test_a_platform_that_is_up_is_not_salvaged(site: Site) -> None:
-    with StateLock(site.folder.lock), pytest.raises(StateError, match="in use by a running platform"):
-        salvage(site.folder.path)
-
-
-@pytest.mark.slow
-@given(data=st.data())
-@settings(deadline=None, max_examples=fewer_if_quick(25))
-def test_however_damaged_it_ends_with_a_report(
-    data: st.DataObject, original: Site, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """With the jobs' folders there no job is lost, whatever byte was hit."""
-    folder = StateFolder(tmp_path_factory.mktemp("harmed") / "state")
-    site = original.copy(folder.path)
-    content = bytearray(folder.journal.read_bytes())
-    if data.draw(st.booleans(), "truncate"):
-        del content[data.draw(st.integers(0, len(content) - 1), "length") :]
-    else:
-        for place in data.draw(st.sets(st.integers(0, len(content) - 1), min_size=1, max_size=8), "places"):
-            content[place] ^= 0xFF
-    folder.journal.write_bytes(content)
-    assert examine(folder.path)
-    salvage(folder.path)
-    assert is_whole(site)
-    assert "journal" not in site.bad()
-    shutil.rmtree(folder.path.parent)
 
 
 # ------------------------------------------------------------ copies
@@ -573,16 +399,15 @@ def test_one_restores_at_a_time(site: Site, tmp_path: Path, monkeypatch: pytest.
     back_up(site.folder, copy)
 
     def begin_another(journal: Path, suffix: str) -> Path | None:
-        for another in (lambda: restore(site.folder, copy), lambda: salvage(site.folder.path)):
-            with pytest.raises(StateError, match="a command that restores, salvages or prunes it") as error:
-                another()
-            refused.append(error)
+        with pytest.raises(StateError, match="a command that restores or prunes it") as error:
+            restore(site.folder, copy)
+        refused.append(error)
         return set_aside(journal, suffix)
 
     set_aside = backup.set_aside
     monkeypatch.setattr(backup, "set_aside", begin_another)
     restore(site.folder, copy)
-    assert len(refused) == 2
+    assert len(refused) == 1
 
 
 def test_a_copy_whose_table_of_files_is_another_is_told_of_as_a_copy(site: Site, tmp_path: Path) -> None:
@@ -596,7 +421,7 @@ def test_a_copy_whose_table_of_files_is_another_is_told_of_as_a_copy(site: Site,
         StateError, match=r"copy\.db is no sound copy of a journal \(.*\); choose another$"
     ) as caught:
         restore(site.folder, tmp_path / "copy.db")
-    assert "draft" not in str(caught.value) and "salvage" not in str(caught.value)
+    assert "draft" not in str(caught.value)
 
 
 @pytest.mark.slow
@@ -625,23 +450,11 @@ def test_a_disk_without_room_is_noticed_before_anything_is_replaced(
     assert files_of(site.folder) == before
 
 
-def test_a_salvage_leaves_users_and_quotas_as_they_are(site: Site) -> None:
-    users = UserList(site.folder.path)
-    users.add("ana", Role.VIEW)
-    users.limit("vision", TenantLimits(share=0.5))
-    before = site.folder.users.read_bytes()
-    with sqlite3.connect(site.folder.journal) as raw:
-        raw.execute("UPDATE folds SET state = '{}'")
-    raw.close()
-    salvage(site.folder.path)
-    assert site.folder.users.read_bytes() == before
-
-
 def test_of_a_damaged_journal_there_is_no_copy(site: Site, tmp_path: Path) -> None:
     with sqlite3.connect(site.folder.journal) as raw:
-        raw.execute("UPDATE folds SET state = '{}'")
+        raw.execute("UPDATE folds SET state = '{'")
     raw.close()
-    with pytest.raises(StateError, match=r"cannot be copied \(.*folded state.*swell doctor --salvage"):
+    with pytest.raises(StateError, match=r"cannot be copied \(.*folded state.*swell restore COPY"):
         back_up(site.folder, tmp_path / "copy")
     before = site.folder.journal.read_bytes()
     (tmp_path / "junk").write_bytes(b"junk" * 2000)
@@ -658,12 +471,6 @@ def test_of_an_empty_journal_there_is_no_copy_and_none_goes_back(site: Site, tmp
         restore(site.folder, tmp_path / "empty")
     assert site.folder.journal.read_bytes() == before
     site.folder.journal.write_bytes(b"")
-    with pytest.raises(StateError, match=r"cannot be copied \(it is empty\).*swell doctor --salvage"):
+    with pytest.raises(StateError, match=r"cannot be copied \(it is empty\).*swell restore COPY"):
         back_up(site.folder, tmp_path / "copy")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["empty", "state"]
-
-
-def test_a_folder_tells_how_its_job_ended(site: Site) -> None:
-    for job in site.ended:
-        text = (site.folder.jobs / job / ENDED).read_bytes()
-        assert msgspec.json.decode(text)["id"] == job

@@ -41,11 +41,9 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
     assert main.run(["doctor"]) == 1
     out = capsys.readouterr().out
     assert f"BAD   journal: {down.journal} is damaged (file is not a database)\n" in out
-    assert f"-> `swell doctor --salvage --state {down.path}`" in out
+    assert f"-> `swell restore COPY --state {down.path}` goes back to a copy" in out
     assert main.run(["doctor", "--json"]) == 1
     assert '"level": "bad"' in capsys.readouterr().out
-    assert main.run(["doctor", "--salvage"]) == 1
-    assert "nothing of " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -55,7 +53,6 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
         (("--token-file", "t"), "--token-file goes with --join HEAD[:PORT]"),
         (("--kind", "h100"), "--kind goes with --join HEAD[:PORT]"),
         (("--name", "n1"), "--name goes with --join HEAD[:PORT]"),
-        (("--salvage", "--join", "10.9.0.1"), "--salvage is about the state folder of a platform"),
         (("--join", "a:b:c", "--token-file", "t"), "'a:b:c' is no address"),
         (("--join", "127.0.0.1", "--token-file", "t", "--kind", " "), "devices cannot be of kind ' '"),
         (("--join", "10.9.0.1", "--token-file", "t", "--name", "a b"), "a host cannot be called 'a b'"),

@@ -58,7 +58,6 @@ def test_a_measurement_as_json(here: Run, measured: list[LocalNode]) -> None:
     ("words", "part"),
     [
         (("--out", "page.md"), "--out goes with --measure"),
-        (("--measure", "--salvage"), "--salvage is about the state folder of a platform"),
         (("--measure", "--join", "10.9.0.1"), "--measure is about this machine alone"),
         (("--measure", "--name", "n1"), "--measure is about this machine alone"),
         (("--measure", "--devices", "gpu"), "--devices: "),

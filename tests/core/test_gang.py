@@ -11,11 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.core.gang import NO_GANG, AnyGang, BrokenGang, BrokenSavingGang, EndingGang, NoGang
-from swell.core.old_folds import KEPT, PARTS, record_of
+from swell.core.gang import NO_GANG, AnyGang, EndingGang, NoGang
 from swell.core.phases import ALLOWED, IllegalTransition
-from swell.core.record import JobRecord
-from swell.model.job import Phase
 from swell.model.target import Configuration, Target
 
 GOALS = [
@@ -101,46 +98,3 @@ def test_every_state_can_be_reached() -> None:
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(IllegalTransition, match="a NoGang cannot have changed"):
         NO_GANG.changed(2)
-
-
-# ---------------------------------------------------------------- as earlier versions wrote it
-@given(LIVES)
-def test_the_five_booleans_of_earlier_versions_are_read(life: Life) -> None:
-    for gang in lives_of(life):
-        old = {"id": "a", "spec": {}, "submitted_s": 0.0, "generation": 9, **booleans(gang)}
-        read = msgspec.convert(record_of(old)["gang"] if gang != NO_GANG else {"type": "NoGang"}, AnyGang)
-        assert read == gang
-
-
-def booleans(gang: AnyGang) -> dict[str, object]:
-    """How a gang was kept beside its job's other fields."""
-    inner = gang.of if isinstance(gang, EndingGang) else gang
-    return {
-        "phase": gang.phase.value,
-        "formed": gang.generation,
-        "gang": gang.members.devices,
-        "configuration": msgspec.to_builtins(gang.members.configuration),
-        "target": gang.goal.devices,
-        "target_configuration": msgspec.to_builtins(gang.goal.configuration),
-        "losses": gang.losses,
-        "is_changing": gang.awaits_change or gang.is_launching,
-        "is_broken": isinstance(inner, BrokenGang | BrokenSavingGang),
-        "is_saving": gang.phase is Phase.STOPPING and not isinstance(gang, EndingGang),
-    }
-
-
-def test_a_job_that_had_ended_has_ended() -> None:
-    old = {"id": "a", "spec": {}, "submitted_s": 0.0, "phase": "failed", "reason": "it raised"}
-    new = record_of(old)
-    assert new["ended"] == "failed" and "gang" not in new and new["status"] == {"reason": "it raised"}
-
-
-def test_each_field_of_a_record_is_read_once() -> None:
-    fields = set(JobRecord.__struct_fields__)
-    newer = {"gang", "ended", "usage", "share_changes", "ruled_out", "user", "accepted", "awaits", "is_held"}
-    newer |= {"num_nodes", "save_s", "told_interval_s", "fetched", "fetch_s", "search", "is_leaving"}
-    newer |= {"least_by_memory"}
-    assert set(KEPT) | set(PARTS) | newer == fields
-    for part, names in PARTS.items():
-        kind = type(getattr(JobRecord(id="a", spec=None, submitted_s=0.0), part))  # type: ignore[arg-type]
-        assert set(names) <= set(kind.__struct_fields__), part

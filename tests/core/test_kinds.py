@@ -285,10 +285,7 @@ def test_the_only_kind_is_what_the_nodes_are_until_a_job_has_named_it() -> None:
 
 
 @pytest.mark.parametrize("joined", [("slow", "fast"), ("fast", "slow")])
-def test_a_job_that_was_there_before_a_second_kind_is_not_moved_to_it_by_a_salvage(
-    joined: tuple[str, str],
-) -> None:
-    """Their submissions are all that is left, and precede all nodes."""
+def test_a_job_that_was_there_before_all_nodes_is_not_moved_to_a_second_kind(joined: tuple[str, str]) -> None:
     core = new()
     core.handle([submit("a"), submit("b", "fast")])
     assert core.kinds == ("fast",)

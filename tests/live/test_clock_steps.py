@@ -33,7 +33,7 @@ def due_in(machine: Machine, after_s: float) -> JobSpec:
 
 
 def num_events(stage: DrivenPlatform, kind: type) -> int:
-    return sum(isinstance(event, kind) for batch in stage.journal.replay() for event in batch)
+    return sum(isinstance(event, kind) for entry in stage.journal.history().entries for event in entry.batch)
 
 
 @pytest.mark.slow

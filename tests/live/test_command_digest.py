@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import spec
 
 from swell.live import recovery
-from swell.live.command_digest import MARK, UNCHECKED_MARK, DamagedDigest, digest, is_equal
+from swell.live.command_digest import digest
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
@@ -43,7 +40,6 @@ COMMANDS: st.SearchStrategy[list[AnyCommand]] = st.lists(
 @given(one=COMMANDS, other=COMMANDS)
 def test_digests_are_equal_where_commands_are(one: list[AnyCommand], other: list[AnyCommand]) -> None:
     assert (digest(one) == digest(other)) == (one == other)
-    assert is_equal(digest(one), other) == (one == other)
 
 
 def grown(old: JobSpec) -> Any:
@@ -62,11 +58,6 @@ def test_a_field_that_a_later_version_knows_changes_nothing_while_it_has_its_def
     assert digest([now]) != digest([other])
 
 
-def of_earlier(commands: Any) -> str:
-    """As it was noted before."""
-    return hashlib.sha256(msgspec.json.encode(commands)).hexdigest()[:16]
-
-
 @dataclass
 class Noted:
     seq: int
@@ -74,51 +65,10 @@ class Noted:
     batch: tuple[()] = ()
 
 
-def test_what_an_earlier_version_noted_is_compared_where_it_can_be_and_is_never_a_difference() -> None:
-    same: list[AnyCommand] = [WakeAt(at_s=1.0)]
-    fewer: list[AnyCommand] = [WakeAt(at_s=2.0)]
-    assert is_equal(of_earlier(same), same) is True
-    assert is_equal(of_earlier([{"type": "WakeAt"}]), fewer) is None
-    entries = [
-        (Noted(1, of_earlier(same)), same),
-        (Noted(2, of_earlier([{"type": "WakeAt"}])), fewer),
-        (Noted(3, None), fewer),
-        (Noted(4, digest(fewer)), fewer),
-    ]
+def test_a_batch_without_a_note_is_not_compared_and_the_first_difference_is_told() -> None:
+    first: list[AnyCommand] = [WakeAt(at_s=1.0)]
+    second: list[AnyCommand] = [WakeAt(at_s=2.0)]
+    entries = [(Noted(1, digest(first)), first), (Noted(2, None), second), (Noted(3, digest(second)), second)]
     found = recovery.compare(entries)
-    assert found.is_equal and (found.num_batches, found.num_compared, found.num_of_earlier) == (4, 2, 1)
-    other = [(Noted(5, digest(same)), fewer)]
-    assert recovery.compare(other).first_difference == 5
-
-
-@given(commands=COMMANDS, data=st.data())
-def test_a_flipped_bit_is_damage_and_no_other_decision(
-    commands: list[AnyCommand], data: st.DataObject
-) -> None:
-    noted = bytearray(digest(commands).encode())
-    place, bit = data.draw(st.integers(0, len(noted) - 1)), data.draw(st.integers(0, 7))
-    noted[place] ^= 1 << bit
-    damaged = noted.decode(errors="replace")
-    with pytest.raises(DamagedDigest):
-        is_equal(damaged, commands)
-    found = recovery.compare([(Noted(1, damaged), commands), (Noted(2, digest(commands)), commands)])
-    assert found.is_equal and (found.num_compared, found.num_damaged) == (1, 1)
-
-
-@given(st.text() | st.text("0123456789abcdef:", max_size=30))
-def test_what_is_no_digest_of_any_version_is_damaged(noted: str) -> None:
-    if re.fullmatch("(2:)?[0-9a-f]{16}", noted):
-        assert not is_equal(noted, [])
-    else:
-        with pytest.raises(DamagedDigest):
-            is_equal(noted, [])
-
-
-def test_what_the_version_before_noted_is_compared() -> None:
-    commands: list[AnyCommand] = [WakeAt(at_s=1.0)]
-    before = UNCHECKED_MARK + digest(commands)[len(MARK) :][:16]
-    assert is_equal(before, commands) is True and is_equal(before, []) is False
-
-
-def test_what_is_written_now_says_so() -> None:
-    assert digest([]).startswith(MARK)
+    assert found.is_equal and (found.num_batches, found.num_compared) == (3, 2)
+    assert recovery.compare([(Noted(5, digest(first)), second)]).first_difference == 5

@@ -335,7 +335,7 @@ def test_a_batch_that_nothing_can_be_done_about_is_named_with_a_remedy(
     with_poison(tmp_path)
     monkeypatch.setattr(Core, "handle", raising)
     platform, journal = new_platform_unread(tmp_path, Hands())
-    with pytest.raises(ReplayError, match=r"batch 1 .*swell doctor --salvage"):
+    with pytest.raises(ReplayError, match=r"batch 1 .*swell restore"):
         platform.recover(journal.history())
     journal.close()
 

@@ -31,7 +31,7 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DrivenPlatform:
 
 def told(stage: DrivenPlatform) -> list[tuple[float, Mapping[str, Quota]]]:
     """Seconds after the start of this boot, and what the head was told then."""
-    events = [event for batch in stage.journal.replay() for event in batch]
+    events = [event for entry in stage.journal.history().entries for event in entry.batch]
     begun_s = next(event.at_s for event in events if isinstance(event, Opened))
     return [(event.at_s - begun_s, event.quotas) for event in events if isinstance(event, QuotasSet)]
 
@@ -50,7 +50,7 @@ def test_an_idle_platform_hears_of_a_change_within_two_seconds_and_once(stage: D
 def test_quotas_of_before_the_start_hold_from_the_first_plan_on(stage: DrivenPlatform) -> None:
     stage.quotas = HALF
     stage.run_until(5.0)
-    first, *_ = stage.journal.replay()
+    first, *_ = (entry.batch for entry in stage.journal.history().entries)
     assert [type(event) for event in first if isinstance(event, Opened | QuotasSet)] == [Opened, QuotasSet]
     assert stage.platform._core.quotas == HALF
 

@@ -16,7 +16,7 @@ from tests.examples import fewer_if_quick
 from swell.live import submitter
 from swell.live.clock import HeadClock
 from swell.live.inbox import Inbox
-from swell.live.job_folders import ENDED, SUBMITTED, JobFolders
+from swell.live.job_folders import JobFolders
 from swell.live.submitter import Submitter
 from swell.model.errors import KeyConflict, Unavailable, WrongPhase
 from swell.model.event import CancelRequested, JobSubmitted, Outcome, Woke
@@ -189,32 +189,6 @@ def test_requests_share_a_turn(tmp_path: Path) -> None:
     assert len(inbox.take(None)) == 5 and not any(receipt.done() for receipt in receipts)
     inbox.settle([])
     assert all(receipt.result(0.0) for receipt in receipts)
-
-
-# ------------------------------------------------------------ folders tell of their jobs
-def test_the_folder_of_a_job_tells_how_it_was_submitted_and_how_it_ended(tmp_path: Path) -> None:
-    hands, folders = Hands(), JobFolders(tmp_path / "jobs")
-    with running(tmp_path, hands) as platform:
-        job_id = platform.submit(spec(), keyed("k")).id
-        assert folders.submitted(job_id) == platform.submission(job_id)
-        assert folders.ended(job_id) is None
-        platform.cancel(job_id)
-        until(lambda: platform.job(job_id).phase is Phase.CANCELLED)
-        until(lambda: folders.ended(job_id) == platform.job(job_id))
-    (folders.path / job_id / SUBMITTED).write_text("{")
-    (folders.path / job_id / ENDED).unlink()
-    assert (folders.submitted(job_id), folders.ended(job_id)) == (None, None)
-
-
-def test_a_platform_that_comes_back_writes_what_an_earlier_one_did_not(tmp_path: Path) -> None:
-    folders = JobFolders(tmp_path / "jobs")
-    with running(tmp_path, Hands()) as platform:
-        job_id = platform.submit(spec()).id
-        folders.note_ended(platform.job(job_id))  # as if an older copy of the journal were put back
-    (folders.path / job_id / SUBMITTED).unlink()
-    with running(tmp_path, Hands()) as platform:
-        assert folders.submitted(job_id) == platform.submission(job_id)
-        assert folders.ended(job_id) is None
 
 
 # ------------------------------------------------------------ going on from a checkpoint

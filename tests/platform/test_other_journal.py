@@ -94,9 +94,8 @@ def test_with_an_empty_journal_the_devices_are_given_once_they_are_free(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["restore", "salvage"])
-def test_a_journal_is_made_good_while_the_workers_of_a_killed_daemon_train(
-    way: str, swell: Program, tmp_path: Path, check_learned: CheckLearned
+def test_a_copy_goes_back_while_the_workers_of_a_killed_daemon_train(
+    swell: Program, tmp_path: Path, check_learned: CheckLearned
 ) -> None:
     """Nothing has to be ended first."""
     folder = tmp_path / "job"
@@ -106,8 +105,7 @@ def test_a_journal_is_made_good_while_the_workers_of_a_killed_daemon_train(
     assert swell("backup", str(tmp_path / "copy.db")).returncode == 0
     assert swell.daemon_pid is not None
     kill(swell.daemon_pid)
-    words = ("restore", str(tmp_path / "copy.db")) if way == "restore" else ("doctor", "--salvage")
-    assert swell(*words).returncode == 0
+    assert swell("restore", str(tmp_path / "copy.db")).returncode == 0
     assert all(map(is_alive, pids)), "they train on"
     swell.up()
     done = swell.finish(job, folder)

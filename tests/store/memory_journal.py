@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.model.device_usage import HOUR_S, HeldTime, PrunedTime, StoredTime
@@ -90,9 +90,6 @@ class MemoryJournal:
 
     def note_commands(self, seq: int, digest: str) -> None:
         self._entries[seq] = JournalEntry(seq, self._entries[seq].batch, digest)
-
-    def replay(self) -> Iterator[Sequence[AnyEvent]]:
-        return (entry.batch for entry in self._entries.values())
 
     def history(self) -> JournalHistory:
         return JournalHistory(self._state, self._folded, list(self._entries.values()))

@@ -17,11 +17,9 @@ from tests.examples import share_of_examples
 from tests.store.views import curve_report, job_view
 
 from swell.store import curves as curves_module
-from swell.store import schema, sqlite
 from swell.store.curve import CurvePoint
 from swell.store.errors import StateUnwritable
 from swell.store.journal import SqlJournal
-from swell.store.sound_rows import read_remains
 from swell.wire.metric_names import MOST_METRICS
 
 
@@ -178,62 +176,6 @@ def test_memory_of_jobs_is_bounded_and_of_names_none_is_admitted_twice(
             journal.append([curve_report(f"job-{step}-{number}", 1, [1.0])])
     assert len(journal._curves._names) < 150
     assert len(journal.curves("a")) == MOST_METRICS
-
-
-def test_a_store_of_version_3_opens_and_has_no_curves(path: Path) -> None:
-    SqlJournal(path).close()
-    raw = sqlite3.connect(path)
-    raw.executescript(
-        "DROP TABLE curves; DROP TABLE tallies; DROP TABLE outcomes; DROP TABLE pruned_time; "
-        "UPDATE meta SET schema_version = 3"
-    )
-    raw.close()
-    journal = SqlJournal(path)
-    assert journal.curves("a") == {}
-    journal.append([curve_report("a", 1, [1.0])])
-    assert steps_of(journal, "a") == [1]
-    journal.close()
-    raw = sqlite3.connect(path)
-    assert raw.execute("SELECT schema_version FROM meta").fetchone() == (schema.SCHEMA_VERSION,)
-
-
-def test_what_is_left_of_a_damaged_journal_has_the_curves(path: Path, batches_together: int) -> None:
-    journal = SqlJournal(path)
-    for step in range(1, 12):
-        journal.append([curve_report("a", step, [1.0])])
-    journal.close()
-    copy = path.with_name("copy.db")
-    sqlite.copy_file(path, copy)
-    content = copy.read_bytes()
-    copy.write_bytes(b"?" * 100 + content[100:])
-    remains = read_remains(copy)
-    saved = curves_module.salvaged(remains.curves, remains.told)
-    (curve,) = saved
-    assert curve.key == ("a", "loss") and [point.first_step for point in curve.points] == list(range(1, 12))
-
-    other = SqlJournal(path.with_name("new.db"))
-    other.add_curves(saved)
-    other.append([curve_report("a", 5, [2.0], mark=1)])  # it goes on from a checkpoint, as a first gang
-    assert steps_of(other, "a") == [1, 2, 3, 4, 5]
-
-
-def test_a_damaged_curve_is_named_and_the_others_are_read(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(curves_module, "BATCHES_TOGETHER", 1)
-    journal = SqlJournal(path)
-    for step in range(1, 6):
-        journal.append([curve_report("a", step, [1.0]), curve_report("b", step, [1.0])])
-    journal.close()
-    raw = sqlite3.connect(path)
-    raw.execute("UPDATE curves SET points = x'00' WHERE job_id = 'a'")
-    raw.commit()
-    raw.close()
-    journal = SqlJournal(path)
-    assert set(journal.damaged_rows()) == {"curve of a: loss"}
-    assert steps_of(journal, "b") == list(range(1, 6))
-    found: list[CurvePoint] = journal.curves("a")["loss"]
-    assert found, "what was told lately is there"
 
 
 TOLD = st.lists(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,6 @@ from swell.model.job import JobClass, Phase
 from swell.model.job_query import JobQuery, place
 from swell.model.outcome import device_s
 from swell.model.view import JobView
-from swell.store import schema
 from swell.store.archive import Archive
 from swell.store.journal import SqlJournal
 
@@ -121,39 +119,6 @@ def test_devices_are_counted_for_as_long_as_they_were_held() -> None:
     view = job_view(sizes=sizes, finished_s=45.0, devices_per_worker=2, phase=Phase.SUCCEEDED)
     assert device_s(view) == 2 * (10 * 1 + 10 * 4 + 5 * 2)
     assert device_s(job_view(sizes=(), finished_s=45.0)) == device_s(job_view(finished_s=None)) == 0.0
-
-
-def test_a_store_of_version_4_gets_the_outcomes_of_its_jobs(path: Path) -> None:
-    jobs = [job_view(id=f"j-{n}", submitted_s=float(n), finished_s=n + 5.0, tenant="ada") for n in range(5)]
-    journal = SqlJournal(path)
-    journal.fold(b"{}", jobs)
-    journal.close()
-    raw = sqlite3.connect(path)
-    raw.execute("DROP TABLE outcomes")
-    raw.execute("DROP TABLE pruned_time")
-    raw.execute("UPDATE jobs SET view = 'no view', crc = NULL WHERE job_id = 'j-3'")
-    raw.execute("UPDATE meta SET schema_version = 4")
-    raw.commit()
-    raw.close()
-    again = SqlJournal(path)
-    assert again.archive.find(JobQuery(tenant="ada")) == [view for view in jobs if view.id != "j-3"]
-    again.close()
-    raw = sqlite3.connect(path)
-    assert raw.execute("SELECT schema_version FROM meta").fetchone() == (schema.SCHEMA_VERSION,)
-    raw.close()
-
-
-def test_a_store_of_version_5_keeps_device_time_from_now_on(path: Path) -> None:
-    SqlJournal(path).close()
-    raw = sqlite3.connect(path)
-    raw.executescript("DROP TABLE pruned_time; UPDATE meta SET schema_version = 5")
-    raw.close()
-    journal = SqlJournal(path)
-    journal.fold(b"{}", [job_view(id="a", submitted_s=0.0, sizes=((0.0, 2),), finished_s=9.0)])
-    journal.prune(["a"], 10.0)
-    [pruned] = journal.archive.device_time(0.0, 3600.0, []).pruned
-    assert pruned.device_s == 18.0
-    journal.close()
 
 
 def many(num: int) -> Iterator[JobView]:

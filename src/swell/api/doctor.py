@@ -25,7 +25,7 @@ from swell.plugins import Registry, why_not_importable
 from swell.policies.registry import POLICIES
 from swell.settings import InvalidSetting, make_settings
 from swell.store import sqlite
-from swell.store.errors import StateError, way_back
+from swell.store.errors import StateError, remedy
 from swell.store.folder import LastOptions, StateFolder
 from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import checkpoints_in, is_whole
@@ -166,7 +166,7 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
         _copy(folder, place)
         journal = SqlJournal(place.journal)
         try:
-            is_blank, damaged = journal.is_blank, journal.damaged_rows()
+            is_blank = journal.is_blank
             ended = {view.id for view in journal.archived_jobs()}
         finally:
             journal.close()
@@ -174,10 +174,10 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
         open_jobs = unended_jobs(place.path)
     except StateError as error:
         text = str(error).replace(str(place.path), str(folder.path))
-        yield bad("journal", text.partition(": `swell")[0], way_back(folder.journal))
+        yield bad("journal", text.partition(": `swell")[0], remedy(folder.journal))
         return
     if is_blank and (num := len(JobFolders(folder.jobs).ids())):
-        yield bad("journal", f"is empty, but there are folders of {num} jobs", way_back(folder.journal))
+        yield bad("journal", f"is empty, but there are folders of {num} jobs", remedy(folder.journal))
         return
     size = sqlite.bytes_on_disk(folder.journal)
     yield ok(
@@ -185,15 +185,10 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
         f"{size:,} bytes; batches since the last fold: {found.num_batches}, open jobs: {len(open_jobs)}, "
         f"jobs in the archive: {len(ended)}",
     )
-    if damaged:
-        yield bad("archive", f"{len(damaged)} damaged rows: {_named(damaged)}", way_back(folder.journal))
     if not found.is_equal:
         text = f"batch {found.first_difference} leads to other commands now than it did then"
         yield warn("replay", text, "harmless by itself; please report it with a copy of the journal")
     yield from _defects(found)
-    if found.num_damaged:
-        text = f"what was noted of the commands of {found.num_damaged} batches is damaged"
-        yield warn("replay", text, "harmless by itself, but the disk may be bad: look at its messages")
     yield from _jobs(folder, place, open_jobs, ended)
 
 
@@ -232,24 +227,13 @@ def _jobs(
 ) -> Iterator[Finding]:
     folders = JobFolders(folder.jobs)
     there, known = set(folders.ids()), {view.id for view in open_jobs} | ended | _submitted(place, folders)
-    salvage = f"`swell doctor --salvage --state {folder.path}` recovers those that have a job.json"
     if strange := sorted(there - known):
         text = f"{len(strange)} job folders are not in the journal: {_named(strange)}"
-        yield warn("jobs", text, f"{salvage}; or remove them")
+        yield warn("jobs", text, "their logs and checkpoints are theirs; remove them if nobody needs them")
     if bare := sorted(view.id for view in open_jobs if view.id not in there):
         text = f"{len(bare)} open jobs have no folder: {_named(bare)}"
         yield warn("jobs", text, "they will begin at step 0")
-    if mute := sorted(view.id for view in open_jobs if view.id in there and not folders.submitted(view.id)):
-        text = f"{len(mute)} open jobs have no readable job.json: {_named(mute)}"
-        yield warn("jobs", text, "the next `swell up` writes it; without it they are lost with the journal")
-    if over := sorted(view.id for view in open_jobs if folders.ended(view.id)):
-        text = f"{len(over)} open jobs have already ended, according to their folders: {_named(over)}"
-        yield warn(
-            "jobs",
-            text,
-            f"they would run again; `swell doctor --salvage --state {folder.path}` records their end",
-        )
-    if not (strange or bare or mute or over):
+    if not (strange or bare):
         yield ok("jobs", f"{len(there)} folders, all in the journal")
     if gone := sorted(ended - there):
         text = f"{len(gone)} ended jobs no longer have a folder: {_named(gone)}"

@@ -13,7 +13,6 @@ from swell.cli.options import Json, State
 from swell.cli.output import print_json, warn
 
 if TYPE_CHECKING:
-    from swell.api.salvage import SalvageReport
     from swell.model.finding import Finding
     from swell.store.backup import Restored
     from swell.store.folder import StateFolder
@@ -24,13 +23,6 @@ BAD = 1
 
 def doctor(
     state: State = None,
-    salvage: Annotated[
-        bool,
-        typer.Option(
-            "--salvage",
-            help="Build a new journal from the readable part of a damaged one and from the jobs' folders.",
-        ),
-    ] = False,
     measure: Annotated[
         bool,
         typer.Option(
@@ -73,11 +65,11 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check a state folder (journal, jobs, checkpoints, processes), this machine (devices, torch, control
-    groups, containers, namespaces, network, disk, clock). Changes nothing without --salvage.
+    groups, containers, namespaces, network, disk, clock). Changes nothing.
 
     With --measure it measures the devices of this machine instead. On a machine that has joined a platform it
     checks the state folder of `swell node`, and the way to the head. Exit status 1: a check failed. The
-    platform may be running, except with --salvage.
+    platform may be running.
     """
     others = {
         "--token-file": token_file,
@@ -89,16 +81,12 @@ def doctor(
     given = {option: str(value) for option, value in others.items() if value is not None}
     if out is not None and not measure:
         raise InvalidOption("--out goes with --measure: it is the page of what was measured")
-    if salvage and (join is not None or measure or given):
-        raise InvalidOption("--salvage is about the state folder of a platform: leave the other options out")
     if measure and (join is not None or given.keys() - {"--devices"}):
         raise InvalidOption("--measure is about this machine alone: leave --join and what goes with it out")
     if measure:
         from swell.cli.measure import measure_devices
 
         measure_devices(state, devices or "auto", out, json)
-    elif salvage:
-        _salvage(state, json)
     elif join is not None:
         _tell(_could_join(state, join, given), json)
     elif given:
@@ -164,41 +152,6 @@ def _could_join(state: Path | None, join: str, given: dict[str, str]) -> list[Fi
     return [*host_machine_findings(options), *joining_findings(options)]
 
 
-def _salvage(state: Path | None, json: bool) -> None:
-    from swell.api.salvage import salvage
-    from swell.store.folder import StateFolder
-
-    report = salvage(StateFolder(state).path)
-    if json:
-        print_json(report)
-    else:
-        print("\n".join(_told(report)))
-
-
-def _told(report: SalvageReport) -> list[str]:
-    kept = f"; the old one was moved to {report.damaged}" if report.damaged else ""
-    lines = [f"{report.journal} is a new journal{kept}"]
-    if report.has_state:
-        lines.append(f"kept: {report.num_kept} open jobs as they were, {report.num_ended} ended ones")
-    else:
-        lines.append(
-            f"kept: {report.num_ended} ended jobs; the scheduler's own state is lost, so "
-            "promises are decided again"
-        )
-    if report.queued_again:
-        lines.append(
-            "queued again, to continue from the last checkpoint if there is one: "
-            + ", ".join(report.queued_again)
-        )
-    if report.num_batches_lost or report.num_rows_damaged:
-        lines.append(
-            f"lost: {report.num_rows_damaged} damaged rows, {report.num_batches_lost} batches after a gap"
-        )
-    if report.unknown:
-        lines.append(f"folders without a readable job.json, left as they are: {', '.join(report.unknown)}")
-    return [*lines, "`swell up` continues from here"]
-
-
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
     state: State = None,
@@ -215,7 +168,7 @@ def backup(
     copy = back_up(folder, file)
     names = ["the journal", *copy.files]
     what = " and ".join([", ".join(names[:-1]), names[-1]] if copy.files else names)
-    print(f"copied {what} of {folder.path} to {file}: {copy.num_bytes:,} bytes, every row checked")
+    print(f"copied {what} of {folder.path} to {file}: {copy.num_bytes:,} bytes, checked")
     print(f"{file} holds secrets ({secrets_of(copy, folder)}): only you can read it")
     print(f"not included: {folder.jobs} (checkpoints, logs), profiles, join tokens, and of webhooks the")
     print("messages that wait")

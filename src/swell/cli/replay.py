@@ -40,19 +40,7 @@ def _said(found: Replay) -> str:
     if found.num_batches == 0:
         return "nothing to compare: the journal holds one state and no batches since, as after `swell down`"
     end = "all equal" if found.is_equal else f"batch {found.first_difference} leads to other commands now"
-    earlier = ""
-    if found.num_of_earlier:
-        earlier = (
-            "; the journal is of an earlier version, whose commands had other fields: "
-            f"{found.num_of_earlier} batches cannot be compared, which is no difference"
-        )
-    damaged = ""
-    if found.num_damaged:
-        damaged = (
-            f"; what was noted of the commands of {found.num_damaged} batches is damaged, so they cannot be "
-            "compared: the disk may be bad, and `swell doctor` checks all else"
-        )
     return (
         f"{found.num_batches} batches since the last fold, {found.num_commands} commands, "
-        f"{found.num_compared} batches compared: {end}{earlier}{damaged}"
+        f"{found.num_compared} batches compared: {end}"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Protocol
 
@@ -32,9 +32,6 @@ class Journal(Protocol):
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         """Keep the batch; it is safe on disk when this returns."""
-
-    def replay(self) -> Iterable[Sequence[AnyEvent]]:
-        """Every batch since the last fold, oldest first."""
 
 
 class Decider(Protocol):

@@ -19,7 +19,6 @@ from swell.core.holdings import Holdings
 from swell.core.kind_search import HeadEvent
 from swell.core.last_plan import LastPlan
 from swell.core.loss_rates import LossRates, mean_time_to_loss_s
-from swell.core.old_folds import record_of
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
 from swell.core.ports import Belief
@@ -76,7 +75,6 @@ class Saved(KeptState, kw_only=True):
     rows: list[str]  #: ids in the order of the columns: plans list jobs in it, and so do commands
     belief: msgspec.Raw  #: see `Belief.state`
     unknown_gangs: dict[str, UnknownGang] = {}
-    form: int = 1  #: of the records; see `old_folds`
 
 
 ONE_WORKER: IntArray = np.ones(1, dtype=np.int64)
@@ -84,27 +82,13 @@ ONE_WORKER: IntArray = np.ones(1, dtype=np.int64)
 NUM_LOST_NODES = 20
 #: Events that were set aside and are remembered.
 NUM_SET_ASIDE = 20
-#: Of records in folds that are written now.
-FORM = 2
 
 #: A text, or what would write it: most lines of stories are never read where many jobs are simulated.
 Words = str | Callable[[], str]
 
 
-class _Form(msgspec.Struct):
-    form: int = 1
-
-
-_decode: Callable[[bytes], Saved] = decoder(Saved).decode
-
-
-def read_saved(data: bytes) -> Saved:
-    """The head's state (`Core.save`) as a value, of an earlier version too. Raises msgspec.MsgspecError."""
-    if msgspec.json.decode(data, type=_Form).form == FORM:
-        return _decode(data)
-    old = msgspec.json.decode(data)
-    new = {**old, "records": [record_of(record) for record in old["records"]], "form": FORM}
-    return _decode(msgspec.json.encode(new))
+#: The head's state (`Core.save`) as a value. Raises msgspec.MsgspecError.
+read_saved: Callable[[bytes], Saved] = decoder(Saved).decode
 
 
 class HeadState(KeptState, kw_only=True):
@@ -535,7 +519,6 @@ class HeadState(KeptState, kw_only=True):
             rows=self.table.ids,
             belief=msgspec.Raw(self.belief.state()),
             unknown_gangs=self.unknown.gangs,
-            form=FORM,
         )
         return encode_by_fields(saved)  # some time of a policy may be inf
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import zlib
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -13,48 +11,10 @@ import msgspec
 
 from swell.model.command import AnyCommand
 
-#: Of digests that are written now: with a checksum, so that a flipped bit is no other decision.
-MARK = "3:"
-#: Of earlier ones, without; the first have no mark: they change with each new field of a job.
-UNCHECKED_MARK = "2:"
-CHECKSUM_CHARS = 8
-_UNCHECKED = re.compile(rf"({UNCHECKED_MARK})?[0-9a-f]{{16}}")
-
-
-class DamagedDigest(ValueError):
-    """It is not what was written: nothing can be said of the commands."""
-
 
 def digest(commands: Sequence[AnyCommand]) -> str:
     """Equal for equal commands, also where a later version knows fields that have their defaults here."""
-    return _checked(_hashed_without_defaults(commands))
-
-
-def is_equal(noted: str, commands: Sequence[AnyCommand]) -> bool | None:
-    """Whether these are the commands that the digest is of. None: it is of an earlier version, and cannot be
-    compared: these commands may have fields that there were not.
-
-    Raises:
-        DamagedDigest: it is none.
-    """
-    if _UNCHECKED.fullmatch(noted):
-        if noted.startswith(UNCHECKED_MARK):
-            return noted == UNCHECKED_MARK + _hashed_without_defaults(commands)
-        return True if noted == _hashed(msgspec.json.encode(commands)) else None
-    if noted != _checked(noted[len(MARK) : -CHECKSUM_CHARS]):
-        raise DamagedDigest
-    return noted == digest(commands)
-
-
-def _checked(hashed: str) -> str:
-    return f"{MARK}{hashed}{zlib.crc32(hashed.encode(errors='replace')):08x}"
-
-
-def _hashed_without_defaults(commands: Sequence[AnyCommand]) -> str:
-    return _hashed(msgspec.json.encode(_without_defaults(commands), order="sorted"))
-
-
-def _hashed(content: bytes) -> str:
+    content = msgspec.json.encode(_without_defaults(commands), order="sorted")
     return hashlib.sha256(content).hexdigest()[:16]
 
 

@@ -29,7 +29,7 @@ from swell.live.recovery import differences, explained_jobs, load, replay
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.live.submitter import result_of
-from swell.live.turn_feed import NO_TIME, Turn, TurnFeed, TurnNews
+from swell.live.turn_feed import NO_TIME, Turn, TurnFeed
 from swell.live.turn_times import TimedTurns
 from swell.live.webhooks.webhooks import Webhooks
 from swell.live.world import LiveWorld
@@ -105,27 +105,15 @@ class HeadThread:
                 self._board.open_jobs, self._clock.now_s, lambda: self._board.calendar, told_seq
             )
         for entry, _ in replay(self._core, history.entries, self._guard.mend):
-            news = self._post()
+            news = self._board.post(self._core)
             if self._webhooks is not None and entry.seq > told_seq:
                 self._webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
-        self._post()
-        self._note_open_jobs()
+        self._board.post(self._core)
         self._folds.begin(history.seq, time.thread_time() - began_s)
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
         self.started_s = self._clock.now_s()
         self._tally.begin(self._board.jobs(_is_open), self._core.calendar, self._board.warned)
-
-    def _note_open_jobs(self) -> None:
-        """A daemon that was killed, or one of an earlier version, may not have come to it.
-
-        A job whose folder tells of an end is open again: the journal is an older copy.
-        """
-        for job_id in self._board.open_ids():
-            if self._folders.has_note_of_open_job(job_id):
-                continue
-            if (submission := self._store.submission(job_id)) is not None:
-                self._folders.note_submitted(submission)
 
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
@@ -180,7 +168,7 @@ class HeadThread:
         """Show what came of the turn, and let go of what is now safe in the journal."""
         self._is_open = True
         self._store.note_commands(self._store.last_seq, digest(commands))
-        news = self._post()
+        news = self._board.post(self._core)
         self._followers.note(news.changed, news.ended)
         if self._demand.note(news.changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
@@ -194,12 +182,6 @@ class HeadThread:
 
     def _found(self, job_id: str) -> JobView | None:
         return self._board.job(job_id) or self._store.archive.job(job_id)
-
-    def _post(self) -> TurnNews:
-        news = self._board.post(self._core)
-        for view in news.ended:
-            self._folders.note_ended(view)
-        return news
 
     def _look_at_quotas(self) -> QuotasSet | None:
         return self._quotas.look(self._core.quotas, self._clock.now_s())

@@ -12,7 +12,7 @@ import msgspec
 
 from swell.core.core import BelievedGang
 from swell.core.platform_core import PlatformCore
-from swell.live.command_digest import DamagedDigest, is_equal
+from swell.live.command_digest import digest
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand
 from swell.model.event import (
@@ -55,10 +55,8 @@ class Replay:
 
     num_batches: int
     num_commands: int
-    num_compared: int  #: batches whose commands were noted at the time, by a version that they agree with
+    num_compared: int  #: batches whose commands were noted at the time
     first_difference: int | None  #: number of the first batch that led to other commands now
-    num_of_earlier: int = 0  #: batches whose commands an earlier version noted, and that cannot be compared
-    num_damaged: int = 0  #: batches of whose commands what was noted is damaged, and that cannot be compared
     set_aside: tuple[EventSetAside, ...] = ()  #: the latest events that could not be handled, the latest last
     failed_plan: PlanFailed | None = None  #: why the last plan is still followed, if no other could be made
 
@@ -103,8 +101,7 @@ def _about_poison(seq: int, error: Exception) -> str:
     return (
         f"batch {seq} of the journal cannot be handled ({error!r}): this is a defect of Swell, "
         "please report it with a copy of the state folder (or of a policy of your own: mend it, and "
-        "`swell up` goes on); `swell doctor --salvage` (with the same --state) keeps what was before "
-        "that batch, and queues the jobs again that it loses"
+        "`swell up` goes on); `swell restore` goes back to a copy of before it"
     )
 
 
@@ -123,8 +120,8 @@ def load(core: PlatformCore, state: bytes | None) -> None:
         raise ReplayError(_about_missing(error)) from error
     except Exception as error:
         raise ReplayError(
-            f"the folded state in the journal cannot be read ({error!r}); `swell doctor` (with the same "
-            "--state) tells what is left, `swell doctor --salvage` makes a new journal of that"
+            f"the folded state in the journal cannot be read ({error!r}); `swell restore` (with the "
+            "same --state) goes back to a copy"
         ) from error
 
 
@@ -149,29 +146,21 @@ def _no_search_for_garbage() -> Iterator[None]:
 
 def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:
     """Whether the journal leads to the same commands."""
-    num_batches = num_commands = num_compared = num_of_earlier = num_damaged = 0
+    num_batches = num_commands = num_compared = 0
     first_difference = None
     for entry, commands in replayed:
         num_batches += 1
         num_commands += len(commands)
         if entry.digest is None:
             continue
-        try:
-            is_same = is_equal(entry.digest, commands)
-        except DamagedDigest:
-            num_damaged += 1
-            continue
-        num_of_earlier += is_same is None
-        num_compared += is_same is not None
-        if is_same is False and first_difference is None:
+        num_compared += 1
+        if entry.digest != digest(commands) and first_difference is None:
             first_difference = entry.seq
     return Replay(
         num_batches=num_batches,
         num_commands=num_commands,
         num_compared=num_compared,
         first_difference=first_difference,
-        num_of_earlier=num_of_earlier,
-        num_damaged=num_damaged,
     )
 
 

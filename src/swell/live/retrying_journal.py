@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from swell.live.ports import AmendableJournal
 from swell.model.errors import Unwritable
@@ -48,9 +48,6 @@ class RetryingJournal:
             else:
                 self._note("")
                 return
-
-    def replay(self) -> Iterable[Sequence[AnyEvent]]:
-        return self._journal.replay()
 
     def stop(self) -> None:
         """End the wait for a writable journal. May be called from any thread."""

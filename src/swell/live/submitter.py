@@ -150,7 +150,6 @@ class Submitter:
         if not result_of(self._inbox.request(event), doubt):
             self._folders.discard(mine.job_id)
             raise Unavailable(f"the scheduler knows a job {mine.job_id!r} already; submit again")
-        self._folders.note_submitted(event)
         return SubmitResult(id=mine.job_id, is_new=True, continues=origin.continues, steps=origin.steps)
 
     def _with_checkpoint(self, mine: _InFlight, spec: JobSpec) -> Origin:

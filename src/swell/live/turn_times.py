@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from swell.core.ports import Journal, World
 from swell.live.turn_feed import TurnDurations
@@ -39,9 +39,6 @@ class TimedTurns:
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self._journal.append(batch)
         self._written_s, self._handed_over_s = self._clock_s(), self._computing_s()
-
-    def replay(self) -> Iterable[Sequence[AnyEvent]]:
-        return self._journal.replay()
 
     def perform(self, command: AnyCommand) -> None:
         self._note_decision()

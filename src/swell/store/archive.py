@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from swell.model.coding import decoder, encode
@@ -16,7 +15,6 @@ from swell.model.outcome import OutcomeSums
 from swell.model.view import JobView, Story
 from swell.store import schema
 from swell.store.database import Database
-from swell.store.schema import checksum, is_sound
 
 _decode_view: Callable[[str], JobView] = decoder(JobView).decode
 _decode_held: Callable[[str], HeldTime] = decoder(HeldTime).decode
@@ -35,7 +33,6 @@ class Archive:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._damaged: set[str] = set()  #: ids of jobs of which something cannot be read
 
     def put_jobs(self, connection: sa.Connection, views: Sequence[JobView]) -> None:
         """Add or replace, inside the caller's transaction."""
@@ -76,16 +73,13 @@ class Archive:
             self.put_stories(connection, stories)
 
     def stories(self, job_id: str) -> list[Story]:
-        """History of one job, oldest first, without damaged lines."""
-        table, stories = schema.stories, list[Story]()
+        """History of one job, oldest first."""
+        table = schema.stories
         in_order = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.at_s, table.c.number)
         with self._database.reading() as connection:
-            for row in connection.execute(in_order):
-                if is_sound(row.crc, row.job_id, row.at_s, row.code, row.text):
-                    stories.append(Story(at_s=row.at_s, code=row.code, text=row.text))
-                else:
-                    self._damaged.add(row.job_id)
-        return stories
+            return [
+                Story(at_s=row.at_s, code=row.code, text=row.text) for row in connection.execute(in_order)
+            ]
 
     def find(self, query: JobQuery) -> list[JobView]:
         """The jobs of the archive that meet it, oldest first."""
@@ -153,57 +147,24 @@ class Archive:
         return {Phase(phase): count for phase, count in found.items() if phase in list(Phase)}
 
     def _read(self, rows: sa.Select[Any]) -> list[JobView]:
-        """Without those that are damaged."""
         with self._database.reading() as connection:
-            found = [self._view(row) for row in connection.execute(rows)]
-        return [view for view in found if view is not None]
+            return [_decode_view(row.view) for row in connection.execute(rows)]
 
     def job(self, job_id: str) -> JobView | None:
-        """None if there is no such job, or its row is damaged."""
+        """None if there is no such job."""
         one = sa.select(schema.jobs).where(schema.jobs.c.job_id == job_id)
         with self._database.reading() as connection:
             row = connection.execute(one).first()
-        return None if row is None else self._view(row)
+            return None if row is None else _decode_view(row.view)
 
     def ids(self, connection: sa.Connection) -> list[str]:
-        """Ids of all jobs, those of damaged rows and of pruned jobs included."""
+        """Ids of all jobs, those of pruned jobs included."""
         tables = (schema.jobs, schema.pruned)
         return [job_id for table in tables for job_id in connection.scalars(sa.select(table.c.job_id))]
-
-    def damaged_rows(self, connection: sa.Connection) -> list[str]:
-        """Names of the damaged rows, such as `job a-1` and `story of a-1`."""
-        rows = connection.execute(sa.select(schema.jobs)).all()
-        told = connection.execute(sa.select(schema.stories)).all()
-        return [f"job {row.job_id}" for row in rows if self._view(row) is None] + [
-            f"story of {row.job_id}"
-            for row in told
-            if not is_sound(row.crc, row.job_id, row.at_s, row.code, row.text)
-        ]
 
     def is_empty(self, connection: sa.Connection) -> bool:
         """Whether the archive has no jobs."""
         return connection.scalar(sa.select(sa.literal(1)).select_from(schema.jobs).limit(1)) is None
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        """That there are jobs which cannot be read, if any were met."""
-        if not self._damaged:
-            return ()
-        ids = ", ".join(sorted(self._damaged)[:5])
-        return (
-            f"{len(self._damaged)} jobs of the archive are damaged and left out ({ids}); after `swell down`, "
-            "`swell doctor --salvage` restores what their folders tell",
-        )
-
-    def _view(self, row: sa.Row[tuple[str, float, float | None, str, int | None]]) -> JobView | None:
-        """None if it is damaged: the others are to be seen all the same."""
-        try:
-            if is_sound(row.crc, row.job_id, row.view):
-                return _decode_view(row.view)
-        except (msgspec.MsgspecError, TypeError):
-            pass  # of an earlier version, without a checksum
-        self._damaged.add(str(row.job_id))
-        return None
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
         """Nothing is left of these but that they were there, and their device time."""
@@ -216,10 +177,10 @@ class Archive:
                 connection.execute(schema.pruned.insert(), rows)
 
     def _add_pruned_time(self, connection: sa.Connection, job_ids: Sequence[str]) -> None:
-        """Add the device time of these jobs to that of pruned ones; that of damaged rows is lost."""
+        """Add the device time of these jobs to that of pruned ones."""
         table, found = schema.pruned_time, dict[tuple[float, Payer], float]()
         of_jobs = sa.select(schema.jobs).where(schema.jobs.c.job_id.in_(job_ids))
-        for job in self._held(connection.execute(of_jobs)):
+        for job in _held(connection.execute(of_jobs)):
             for hour_s, device_s in job.by_hour().items():
                 found[hour_s, job.payer] = found.get((hour_s, job.payer), 0.0) + device_s
         for (hour_s, payer), device_s in found.items():
@@ -237,7 +198,7 @@ class Archive:
             pruned.hour_s + HOUR_S / 2 >= since_s, pruned.hour_s + HOUR_S / 2 < until_s
         )
         with self._database.reading() as connection:
-            held = self._held(connection.execute(ended))
+            held = _held(connection.execute(ended))
             gone = [
                 job_id
                 for chunk in _chunks(list(asked))
@@ -251,25 +212,16 @@ class Archive:
             ]
         return StoredTime(held, times, gone)
 
-    def _held(self, rows: Iterable[sa.Row[Any]]) -> list[HeldTime]:
-        """Without those that are damaged."""
-        found = []
-        for row in rows:
-            try:
-                if is_sound(row.crc, row.job_id, row.view):
-                    found.append(_decode_held(row.view))
-                    continue
-            except (msgspec.MsgspecError, TypeError):
-                pass  # of an earlier version, without a checksum
-            self._damaged.add(str(row.job_id))
-        return found
-
     def pruned_s(self, job_id: str) -> float | None:
         """When the job was pruned; None if it was not."""
         one = sa.select(schema.pruned.c.at_s).where(schema.pruned.c.job_id == job_id)
         with self._database.reading() as connection:
             at_s: float | None = connection.scalar(one)
         return at_s
+
+
+def _held(rows: Iterable[sa.Row[Any]]) -> list[HeldTime]:
+    return [_decode_held(row.view) for row in rows]
 
 
 def _by_outcome(query: JobQuery) -> sa.Select[Any]:
@@ -347,15 +299,13 @@ _SUMS: dict[str, sa.ColumnElement[Any]] = {
 
 
 def _job_row(view: JobView) -> dict[str, object]:
-    text = encode(view).decode()
     return {
         "job_id": view.id,
         "submitted_s": view.submitted_s,
         "ended_s": view.finished_s,
         "name": view.name,
         "phase": str(view.phase),
-        "view": text,
-        "crc": checksum(view.id, text),
+        "view": encode(view).decode(),
     }
 
 
@@ -364,5 +314,4 @@ def _chunks(keys: list[str]) -> list[list[str]]:
 
 
 def _story_row(job_id: str, at_s: float, code: str, text: str) -> dict[str, object]:
-    crc = checksum(job_id, float(at_s), code, text)
-    return {"job_id": job_id, "at_s": at_s, "code": code, "text": text, "crc": crc}
+    return {"job_id": job_id, "at_s": at_s, "code": code, "text": text}

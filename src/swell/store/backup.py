@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from swell.store import sqlite
 from swell.store.copied_files import CarriedFile, put_files, take_files
 from swell.store.database import dated
@@ -35,7 +37,7 @@ class Restored(NamedTuple):
 
 
 def back_up(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> BackedUp:
-    """Write a consistent copy of the journal, checked row by row, and with it the files that are there.
+    """Write a consistent copy of the journal, checked, and with it the files that are there.
 
     Who reads it reads them, so the copy is its owner's only. A damaged file is no reason to lose the journal:
     it is carried as it is.
@@ -194,14 +196,18 @@ def _flaw(copy: Path) -> str:
         try:
             if journal.is_blank:  # as every file of no bytes is to SQLite
                 return "it is empty"
-            damaged = journal.damaged_rows()
-            for _ in journal.history().entries:
+            history = journal.history()
+            if history.state is not None:
+                msgspec.json.decode(history.state, type=msgspec.Raw)
+            for _ in history.entries:
                 pass
         finally:
             journal.close()
     except DamagedState as error:
         return _in_copy(error, copy)
-    return f"damaged rows: {', '.join(damaged)}" if damaged else ""
+    except msgspec.MsgspecError as error:
+        return f"its folded state cannot be read: {error}"
+    return ""
 
 
 def set_aside(journal: Path, suffix: str) -> Path | None:

@@ -8,7 +8,6 @@ their last one, so that no turn pays for all. A curve that has become too long i
 from __future__ import annotations
 
 import threading
-import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import takewhile
@@ -21,7 +20,6 @@ from swell.model.event import AnyEvent, StepsReported
 from swell.store import schema
 from swell.store.curve import MOST_POINTS, CurveEnd, CurvePoint, compact, with_all
 from swell.store.database import Database
-from swell.store.schema import checksum
 from swell.tally import Tally
 from swell.wire.metric_names import MOST_METRICS
 
@@ -135,9 +133,7 @@ class CurveBook:
     def put(self, connection: sa.Connection, seq: int, told: Sequence[ToldCurves]) -> None:
         """Keep what batch `seq` tells, inside the transaction of the batch; `was_put` is to follow it."""
         if told:
-            content = _encode(told)
-            row = {"seq": seq, "told": content, "crc": _crc(content, seq)}
-            connection.execute(_WRITE_TOLD, row)
+            connection.execute(_WRITE_TOLD, {"seq": seq, "told": _encode(told)})
         with self._changing:
             waiting = {key: list(self._waiting[key]) for key in self._due(seq)}
             rest = (found[0][0] for key, found in self._waiting.items() if key not in waiting)
@@ -217,8 +213,7 @@ class CurveBook:
         pruned = set(connection.scalars(sa.select(schema.pruned.c.job_id)))
         rows = connection.execute(sa.select(schema.tallies).order_by(schema.tallies.c.seq)).all()
         for row in rows:
-            told = read_told(row.seq, row.told, row.crc) or []
-            self._wait(row.seq, (one for one in told if one.job_id not in pruned))
+            self._wait(row.seq, (one for one in _decode_told(row.told) if one.job_id not in pruned))
 
     # ------------------------------------------------------------ any thread
     def of_job(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
@@ -280,22 +275,16 @@ class CurveBook:
             for key in [key for key in self._waiting if key[0] in gone]:
                 del self._waiting[key]
 
-    def damaged_rows(self, connection: sa.Connection) -> list[str]:
-        """Names of the damaged rows, such as `curve of a-1: loss`."""
-        rows = connection.execute(sa.select(schema.curves)).all()
-        told = connection.execute(sa.select(schema.tallies)).all()
-        return [f"curve of {row.job_id}: {row.name}" for row in rows if read_piece(*row) is None] + [
-            f"values of batch {row.seq}" for row in told if read_told(*row) is None
-        ]
-
     def _pieces(self, connection: sa.Connection, job_id: str, name: str | None = None) -> list[Piece]:
-        """Readable pieces of one metric, or of all metrics of a job, in order."""
+        """Pieces of one metric, or of all metrics of a job, in order."""
         table = schema.curves
         chosen = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.name, table.c.number)
         if name is not None:
             chosen = chosen.where(table.c.name == name)
         rows = connection.execute(chosen).all()
-        return [piece for row in rows if (piece := read_piece(*row)) is not None]
+        return [
+            Piece((row.job_id, row.name), row.number, row.seq, _decode_points(row.points)) for row in rows
+        ]
 
 
 def _state_of(pieces: Sequence[Piece]) -> CurveState:
@@ -315,51 +304,9 @@ def _whole(pieces: Sequence[Piece], told: Iterable[tuple[int, CurvePoint]]) -> l
 
 def put_pieces(connection: sa.Connection, pieces: Iterable[Piece]) -> None:
     """Write rows of `curves`, inside the caller's transaction."""
-    rows = []
-    for (job_id, name), number, seq, points in pieces:
-        content = _encode(points)
-        row = {"job_id": job_id, "name": name, "number": number, "seq": seq, "points": content}
-        rows.append({**row, "crc": _crc(content, job_id, name, number, seq)})
+    rows = [
+        {"job_id": job_id, "name": name, "number": number, "seq": seq, "points": _encode(points)}
+        for (job_id, name), number, seq, points in pieces
+    ]
     if rows:
         connection.execute(schema.curves.insert().prefix_with("OR REPLACE"), rows)
-
-
-def read_piece(job_id: str, name: str, number: int, seq: int, content: bytes, crc: int) -> Piece | None:
-    """None if the row is not what was written."""
-    try:
-        is_sound = _crc(content, job_id, name, number, seq) == crc
-        return Piece((job_id, name), number, seq, _decode_points(content)) if is_sound else None
-    except (msgspec.MsgspecError, TypeError):
-        return None
-
-
-def read_told(seq: int, content: bytes, crc: int) -> list[ToldCurves] | None:
-    """None if the row is not what was written."""
-    try:
-        return _decode_told(content) if _crc(content, seq) == crc else None
-    except (msgspec.MsgspecError, TypeError):
-        return None
-
-
-def _crc(content: bytes, *key: object) -> int:
-    return zlib.crc32(content, checksum(*key))
-
-
-def salvaged(pieces: Iterable[Piece], told: Mapping[int, list[ToldCurves]]) -> list[Piece]:
-    """Curves of what is left of a journal, whole. Free pages may have pieces that others have replaced.
-
-    Their points have no generation: no gang of then will be heard.
-    """
-    left: dict[MetricKey, tuple[list[Piece], list[tuple[int, CurvePoint]]]] = {}
-    for piece in sorted(pieces, key=lambda one: (one.key, one.seq, one.number)):
-        left.setdefault(piece.key, ([], []))[0].append(piece)
-    for seq, reports in sorted(told.items()):
-        for key, point in (pair for one in reports for pair in one.points()):
-            left.setdefault(key, ([], []))[1].append((seq, point))
-    whole = []
-    for key, (found, later) in sorted(left.items()):
-        curve = with_all([], (point for piece in found for point in piece.points))
-        points = compact(with_all(curve, _state_of(found).lacks(later)))
-        plain = [msgspec.structs.replace(point, generation=0, mark=0) for point in points]
-        whole.append(Piece(key, 0, 0, plain))
-    return whole

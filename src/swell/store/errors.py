@@ -19,8 +19,8 @@ class StateLocked(StateError):
     """Another daemon holds the state folder."""
 
 
-class NewerState(StateError):
-    """The state folder was written by a later version of Swell."""
+class OtherVersion(StateError):
+    """The state folder was written by another version of Swell."""
 
 
 class DamagedState(StateError):
@@ -29,13 +29,7 @@ class DamagedState(StateError):
 
 def remedy(journal: Path) -> str:
     """What to do about a journal that is damaged or lost."""
-    return f"`swell doctor --state {journal.parent}` tells what is left, {way_back(journal)}"
-
-
-def way_back(journal: Path) -> str:
-    """The same for those who know what is left."""
-    where = f"--state {journal.parent}"
     return (
-        f"`swell doctor --salvage {where}` makes a new journal of what can be read, and `swell restore FILE "
-        f"{where}` goes back to a copy that `swell backup` made"
+        f"`swell restore COPY --state {journal.parent}` goes back to a copy that `swell backup` made; "
+        f"checkpoints and logs in {journal.parent / 'jobs'} are not touched by that"
     )

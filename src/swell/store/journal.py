@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -19,15 +18,13 @@ from swell.model.view import JobView, Story
 from swell.store import sqlite
 from swell.store.archive import Archive
 from swell.store.curve import CurvePoint
-from swell.store.curves import CurveBook, CurveNews, Piece, put_pieces, taken_off
+from swell.store.curves import CurveBook, CurveNews, taken_off
 from swell.store.database import Database
 from swell.store.errors import DamagedState, StateUnwritable, remedy
 from swell.store.schema import (
     batches,
-    bring_up_to_date,
-    checksum,
+    create,
     folds,
-    is_sound,
     submission_row,
     submissions,
 )
@@ -43,10 +40,7 @@ _WRITE_DIGESTS = (
     batches.update().where(batches.c.seq == sa.bindparam("row")).values(digest=sa.bindparam("commands"))
 )
 
-#: As bytes: a damaged one may be no text, and must not keep the events from being read.
-_READ = sa.select(
-    batches.c.seq, batches.c.events, batches.c.crc, sa.cast(batches.c.digest, sa.LargeBinary).label("noted")
-)
+_READ = sa.select(batches.c.seq, batches.c.events, batches.c.digest)
 
 _decode: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
 _decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
@@ -74,7 +68,7 @@ class SqlJournal:
     """A journal in a database. `append` and `fold` belong to the head's thread, reading to any.
 
     Raises:
-        NewerState: a later version of Swell has written it.
+        OtherVersion: another version of Swell has written it.
         DamagedState: it cannot be read, now or in any later call.
         StateUnwritable: the folder is not writable, the disk is full. The call may be made again.
     """
@@ -86,7 +80,7 @@ class SqlJournal:
         try:
             self._database.check()
             with self._database.writing() as connection:
-                bring_up_to_date(connection, where=path)
+                create(connection, where=path)
                 self._last_seq = self._find_last_seq(connection)
             self._curves = CurveBook(self._database)
         except BaseException:
@@ -105,8 +99,7 @@ class SqlJournal:
         seq, events = self._last_seq + 1, encode(without_curves).decode()
         new_jobs = [event for event in batch if isinstance(event, JobSubmitted)]
         with self._database.writing() as connection:
-            row = {"seq": seq, "events": events, "crc": checksum(seq, events)}
-            connection.execute(_WRITE_BATCH, row)
+            connection.execute(_WRITE_BATCH, {"seq": seq, "events": events})
             if new_jobs:  # a second one with the same id is stale, and the head drops it
                 rows = [submission_row(event) for event in new_jobs]
                 connection.execute(_ADD_SUBMISSIONS, rows)
@@ -125,7 +118,7 @@ class SqlJournal:
         What it tells of curves was kept with the first one.
         """
         events = encode(taken_off(batch)[0]).decode()
-        row = {"events": events, "crc": checksum(seq, events), "digest": None}
+        row = {"events": events, "digest": None}
         with self._database.writing() as connection:
             connection.execute(batches.update().where(batches.c.seq == seq).values(row))
         self._unwritten.pop(seq, None)
@@ -137,18 +130,14 @@ class SqlJournal:
         """
         self._unwritten[seq] = digest
 
-    def replay(self) -> Iterator[Sequence[AnyEvent]]:
-        """Every batch since the last fold, oldest first."""
-        return (entry.batch for entry in self.history().entries)
-
     def history(self) -> JournalHistory:
         """The last fold's state and what came after."""
         with self._database.reading() as connection:
             fold = connection.execute(sa.select(folds).order_by(folds.c.seq.desc()).limit(1)).first()
         if fold is None:
             return JournalHistory(None, 0, _Entries(self, 0))
-        if not isinstance(fold.state, str) or not is_sound(fold.crc, fold.seq, fold.state):
-            raise self._damaged("its folded state is not what was written")
+        if not isinstance(fold.state, str):
+            raise self._damaged("its folded state is no text")
         return JournalHistory(fold.state.encode(), fold.seq, _Entries(self, fold.seq))
 
     def fold(
@@ -159,8 +148,7 @@ class SqlJournal:
         `ended` jobs, which the state may leave out from now on, and `stories` (job id, story) go to the
         archive in the same transaction. Returns the number of the last batch folded.
         """
-        text = state.decode()
-        row = {"seq": self._last_seq, "state": text, "crc": checksum(self._last_seq, text)}
+        row = {"seq": self._last_seq, "state": state.decode()}
         with self._database.writing() as connection:
             connection.execute(folds.delete())
             connection.execute(folds.insert(), row)
@@ -172,14 +160,14 @@ class SqlJournal:
         return self._last_seq
 
     def submission(self, job_id: str) -> JobSubmitted | None:
-        """Return the job's submission, whether it has ended or not; None: there is none, or it is damaged."""
+        """Return the job's submission, whether it has ended or not; None: there is none."""
         return self._submission(submissions.c.job_id == job_id)
 
-    def submissions(self) -> Iterator[JobSubmitted]:
-        """Return the submissions of all jobs that were not pruned, without damaged ones."""
+    def submissions(self) -> list[JobSubmitted]:
+        """Return the submissions of all jobs that were not pruned."""
         with self._database.reading() as connection:
-            rows = connection.execute(sa.select(submissions)).all()
-        return (_decode_submission(row.event) for row in rows if _is_whole(row))
+            rows = connection.execute(sa.select(submissions.c.event)).all()
+            return [_decode_submission(row.event) for row in rows]
 
     def submission_of_key(self, key: str) -> JobSubmitted | None:
         """The one that came with this idempotency key; None if none did."""
@@ -201,34 +189,10 @@ class SqlJournal:
                 self._given.ids.update(self._archive.ids(connection))
         return self._given
 
-    def damaged_rows(self) -> list[str]:
-        """Rows that are not what was written, as `stories of a-1`."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(submissions)).all()
-            bad = [f"submission of {row.job_id}" for row in rows if not _is_whole(row)]
-            return [
-                *bad,
-                *self._archive.damaged_rows(connection),
-                *self._curves.damaged_rows(connection),
-            ]
-
-    def add_submissions(self, events: Iterable[JobSubmitted]) -> None:
-        """Keep those of jobs that the journal knows otherwise; one that is there already stays."""
-        rows = [submission_row(event) for event in events]
-        if rows:
-            with self._database.writing() as connection:
-                connection.execute(_ADD_SUBMISSIONS, rows)
-            with self._giving:
-                self._given = None
-
     def _submission(self, condition: sa.ColumnElement[bool]) -> JobSubmitted | None:
         with self._database.reading() as connection:
             row = connection.execute(sa.select(submissions).where(condition)).first()
-        if row is None:
-            return None
-        if not _is_whole(row):
-            raise self._damaged(f"the submission of {row.job_id} is not what was written")
-        return _decode_submission(row.event)
+            return None if row is None else _decode_submission(row.event)
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, story) pairs; one that is there already is not added again."""
@@ -245,11 +209,6 @@ class SqlJournal:
     def curves_told(self, since: int | None, job_ids: Collection[str]) -> CurveNews:
         """See `CurveBook.told_since`."""
         return self._curves.told_since(since, job_ids)
-
-    def add_curves(self, pieces: Iterable[Piece]) -> None:
-        """Keep the curves of a journal that was damaged, in one that has none."""
-        with self._database.writing() as connection:
-            put_pieces(connection, pieces)
 
     @property
     def archive(self) -> Archive:
@@ -278,7 +237,7 @@ class SqlJournal:
     @property
     def notices(self) -> tuple[str, ...]:
         """What the owner of the platform should know about the file."""
-        return (*self._database.notices, *self._archive.notices)
+        return self._database.notices
 
     @property
     def last_seq(self) -> int:
@@ -312,17 +271,15 @@ class SqlJournal:
             if row.seq != after + 1 + place:
                 raise self._damaged(f"batch {after + 1 + place} is missing")
         return [
-            JournalEntry(row.seq, self._read(row), self._unwritten.get(row.seq, _text(row.noted)))
+            JournalEntry(row.seq, self._read(row.seq, row.events), self._unwritten.get(row.seq, row.digest))
             for row in rows
         ]
 
-    def _read(self, row: sa.Row[Any]) -> list[AnyEvent]:
-        if not isinstance(row.events, str) or not is_sound(row.crc, row.seq, row.events):
-            raise self._damaged(f"batch {row.seq} is not what was written")
+    def _read(self, seq: int, events: str) -> list[AnyEvent]:
         try:
-            return _decode(row.events)
-        except msgspec.MsgspecError as error:
-            raise self._damaged(f"batch {row.seq} cannot be read: {error}") from error
+            return _decode(events)
+        except (msgspec.MsgspecError, TypeError) as error:
+            raise self._damaged(f"batch {seq} cannot be read: {error}") from error
 
     def _damaged(self, why: str) -> DamagedState:
         return DamagedState(f"{self._path} is damaged ({why}): {remedy(self._path)}")
@@ -333,18 +290,6 @@ class SqlJournal:
         if not all(isinstance(seq, int) for seq in found):
             raise self._damaged("the number of a batch is none")
         return max(found)
-
-
-def _text(noted: bytes | None) -> str | None:
-    return None if noted is None else noted.decode(errors="replace")
-
-
-def _is_whole(row: sa.Row[tuple[str, str | None, str, int | None]]) -> bool:
-    try:
-        _decode_submission(row.event)
-    except (msgspec.MsgspecError, TypeError):
-        return False
-    return is_sound(row.crc, row.job_id, row.event)
 
 
 @dataclass(frozen=True, slots=True)

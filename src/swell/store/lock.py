@@ -80,7 +80,7 @@ class StateLock:
                 os.close(descriptor)
                 raise StateLocked(
                     f"state folder {self._path.parent} is in use by a running platform (pid {holder}), or "
-                    "by a command that restores, salvages or prunes it: stop the platform with `swell down` "
+                    "by a command that restores or prunes it: stop the platform with `swell down` "
                     "(`--force` if it does not answer), wait for the command, or choose another folder with "
                     "--state"
                 )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import sqlalchemy as sa
 
 from swell.store.errors import DamagedState, StateError, StateUnwritable, remedy
@@ -172,9 +173,11 @@ def bytes_on_disk(path: Path) -> int:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Errors of the database come out as StateError, with a remedy."""
+    """Errors of the database, and of what is read from it, come out as StateError, with a remedy."""
     try:
         yield
+    except msgspec.MsgspecError as error:
+        raise DamagedState(f"{path} is damaged ({error}): {remedy(path)}") from error
     except (sa.exc.DBAPIError, sqlite3.Error, UnicodeError) as error:
         # The driver's own errors come from opening a connection; what is no text is in a damaged schema.
         cause = error.orig if isinstance(error, sa.exc.DBAPIError) else error

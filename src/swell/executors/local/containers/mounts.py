@@ -29,7 +29,7 @@ OUTPUT_FOLDER = "output"
 #: The container has its own of these.
 UNMOUNTABLE = frozenset({"/", "/tmp", "/run", "/dev", "/proc", "/sys", "/etc", "/usr", "/bin", "/lib"})  # noqa: S108
 #: In a job's folder, and not for the job to change.
-SEALED = ("code", "code.json", "job.json")
+SEALED = ("code", "code.json")
 
 
 @dataclass(frozen=True, slots=True)
