@@ -11,7 +11,7 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 from swell.api.resubmission import Resubmission, continued, retried
-from swell.api.submission import FIELD_NAMES, Submission
+from swell.api.submission import Submission
 from swell.model.event import JobSubmitted
 from swell.model.job import JobSpec, Phase
 
@@ -81,11 +81,11 @@ def spec_of(field: str) -> JobSpec:
 
 
 def test_each_field_is_tried() -> None:
-    assert GIVEN.keys() == {*FIELD_NAMES}
+    assert GIVEN.keys() == {*Submission.__struct_encode_fields__}
 
 
 @pytest.mark.parametrize("again", [retried, continued])
-@pytest.mark.parametrize("field", FIELD_NAMES)
+@pytest.mark.parametrize("field", Submission.__struct_encode_fields__)
 def test_a_job_that_is_submitted_again_has_the_field(field: str, again: Any, tmp_path: Path) -> None:
     """All but the jobs that it came after: to submit it again is to say that it may start."""
     control, spec = FakeControl(tmp_path), spec_of(field)

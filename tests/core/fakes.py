@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -19,7 +20,7 @@ from swell.model.cluster import Cluster
 from swell.model.job import BetweenSteps, EndCondition, JobClass, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.options import NO_OPTION
-from swell.model.plan import Allocation, Placement, Reason, Refusal, WrittenAccount
+from swell.model.plan import Allocation, Placement, Reason, Refusal
 from swell.model.snapshot import STRICT, Snapshot
 from swell.model.throughput import ThroughputPoint
 from swell.policies.policy import Policy
@@ -27,6 +28,21 @@ from swell.policies.policy import Policy
 #: What one worker does, and how it scales: the belief of `PowerBelief`.
 STEPS_PER_S = 10.0
 SCALING_EXPONENT = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenAccount:
+    """An account that was written at once."""
+
+    finish_s: FloatArray
+    reasons: Sequence[Reason]
+
+    @property
+    def codes(self) -> Sequence[str]:
+        return [reason.code for reason in self.reasons]
+
+    def reason(self, row: int) -> Reason:
+        return self.reasons[row]
 
 
 class PowerBelief:

@@ -48,9 +48,8 @@ def converge(records: Sequence[JobRecord], **devices: tuple[str, ...]) -> list[A
     holdings = Holdings()
     holdings.update(records)
     by_id = {record.id: record for record in records}
-    is_any_pinned = any(record.is_pinned for record in records)
     there = frozenset(DEVICES)
-    return Converger(by_id, records, [], is_any_pinned, holdings.owner, there, now_s=10.0).run(plans)
+    return Converger(by_id, records, [], holdings.owner, there, now_s=10.0).run(plans)
 
 
 def test_two_gangs_that_want_each_others_devices_do_not_wait_for_ever() -> None:

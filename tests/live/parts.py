@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from tests.core.fakes import WrittenAccount
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
@@ -33,7 +34,7 @@ from swell.model.event import (
 from swell.model.job import BetweenSteps, EndCondition, JobSpec, Profile
 from swell.model.node import Node
 from swell.model.options import NO_OPTION
-from swell.model.plan import Allocation, Placement, Reason, WrittenAccount
+from swell.model.plan import Allocation, Placement, Reason
 from swell.model.running import RunningWork
 from swell.model.snapshot import Snapshot
 from swell.model.throughput import ThroughputPoint

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.bench import Bench
 from tests.core.driven_world import ALL_FAULTS, DrivenWorld
-from tests.core.fakes import core_of, node, profile, spec
+from tests.core.fakes import WrittenAccount, core_of, node, profile, spec
 from tests.core.guarded_head import NONE_RAISE, GuardedHead, Moments, Raised, RaisingPolicy, raising_core
 from tests.examples import Shown, pick, share_of_examples
 from tests.store.memory_journal import MemoryJournal
@@ -39,7 +39,7 @@ from swell.model.event import (
     Woke,
 )
 from swell.model.job import Elasticity, Phase
-from swell.model.plan import Allocation, Plan, Reason, WrittenAccount
+from swell.model.plan import Allocation, Plan, Reason
 from swell.model.snapshot import Snapshot
 
 SPECS = [

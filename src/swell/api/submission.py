@@ -654,10 +654,6 @@ def deadline_in_s(deadline: str | Number | None, spec: JobSpec, now_s: float) ->
     return spec.deadline_s - now_s if is_relative(deadline) and spec.deadline_s is not None else None
 
 
-#: As written in a job file, in its order.
-FIELD_NAMES = Submission.__struct_encode_fields__
-
-
 @dataclass(frozen=True, slots=True)
 class DeclaredField:
     """What `Submission` says of one of its fields."""

@@ -27,7 +27,6 @@ class Converger:
         records: all jobs, by id.
         ailing: those of them that may have to be stopped or healed.
         leaving: those of them that have been told to give up devices.
-        is_any_pinned: whether something is under way with any of them.
         owner: device -> the job that holds it.
         devices: that jobs may be placed on.
         warned: that are there, and are only kept by the gangs that have them, until these have moved.
@@ -43,7 +42,6 @@ class Converger:
         records: Mapping[str, JobRecord],
         ailing: Sequence[JobRecord],
         leaving: Sequence[JobRecord],
-        is_any_pinned: bool,
         owner: Mapping[str, str],
         devices: frozenset[str],
         now_s: float,
@@ -56,7 +54,7 @@ class Converger:
         self._records = records
         self._yield_s = yield_s
         self.stopped: list[JobRecord] = []  #: that had been asked to give up devices, and took too long
-        self._ailing, self._leaving, self._is_any_pinned = ailing, leaving, is_any_pinned
+        self._ailing, self._leaving = ailing, leaving
         self._owner = owner
         self._unknown = unknown or {}
         self._taken: dict[str, str] = {}  #: in this pass

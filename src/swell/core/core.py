@@ -288,7 +288,6 @@ class Core:
             state.records,
             state.watchlist("ailing"),
             state.watchlist("leaving"),
-            state.is_any("pinned"),
             state.holdings.owner,
             state.devices,
             state.now_s,

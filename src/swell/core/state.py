@@ -346,10 +346,6 @@ class HeadState(KeptState, kw_only=True):
         records = [self.records[job_id] for job_id in jobs]
         return sorted(records, key=lambda record: (record.submitted_s, record.id))
 
-    def is_any(self, kind: Kind) -> bool:
-        """Whether there is a record of that kind."""
-        return bool(self._watchlists.of(kind))
-
     @property
     def is_vacating(self) -> bool:
         """Whether a gang has yet to leave devices of a node that gets no more work."""

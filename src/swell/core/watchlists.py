@@ -8,7 +8,7 @@ from swell.core.record import JobRecord
 from swell.model.job import Phase
 from swell.model.target import PLAIN_CONFIGURATION
 
-Kind = Literal["new", "ailing", "leaving", "pinned", "held back", "configured", "barred"]
+Kind = Literal["new", "ailing", "leaving", "held back", "configured", "barred"]
 
 
 class Watchlists:
@@ -46,10 +46,8 @@ def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
         kinds.append("new")
     if record.gang.is_broken or record.is_cancelled or (record.is_held and record.phase.holds_devices):
         kinds.append("ailing")
-    if record.is_pinned:
-        kinds.append("pinned")
-        if record.gang.is_leaving:
-            kinds.append("leaving")
+    if record.is_pinned and record.gang.is_leaving:
+        kinds.append("leaving")
     if record.backoff.until_s > 0.0 or record.backoff.share_until_s > 0.0:
         kinds.append("held back")
     if record.gang.goal.configuration != PLAIN_CONFIGURATION:

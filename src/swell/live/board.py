@@ -266,11 +266,6 @@ class ViewBoard:
     def num_open(self) -> int:
         return len(self._open)
 
-    def open_ids(self) -> list[str]:
-        """Ids of all jobs that have not ended, in order of submission."""
-        with self._lock:
-            return [job_id for _, job_id in self._places]
-
     def open_of(self, tenant: str) -> list[str]:
         """Ids of the tenant's jobs that have not ended."""
         with self._lock:

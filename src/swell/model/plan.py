@@ -60,21 +60,6 @@ class Account(Protocol):
         """The reason for what the job in this row gets."""
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenAccount:
-    """An account that was written at once."""
-
-    finish_s: FloatArray
-    reasons: Sequence[Reason]
-
-    @property
-    def codes(self) -> Sequence[str]:
-        return [reason.code for reason in self.reasons]
-
-    def reason(self, row: int) -> Reason:
-        return self.reasons[row]
-
-
 class PlanForecast(NamedTuple):
     """What becomes of the jobs of a plan, in head time."""
 
