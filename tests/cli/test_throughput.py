@@ -88,11 +88,6 @@ def test_csv_and_json_have_each_point(found: JobThroughput, capsys: pytest.Captu
     assert msgspec.json.decode(capsys.readouterr().out, type=JobThroughput) == found
 
 
-def test_a_picture_is_written(found: JobThroughput, tmp_path: Path) -> None:
-    assert run(["curve", found.job_id, "--plot", str(tmp_path / "curve.png")]) == 0
-    assert (tmp_path / "curve.png").stat().st_size > 1000
-
-
 def test_show_has_a_line_of_it(found: JobThroughput, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["show", found.job_id]) == 0
     assert "1: 128.0 samples/s (trial), 8: 512.0 (extrapolated)" in " ".join(capsys.readouterr().out.split())
@@ -101,9 +96,7 @@ def test_show_has_a_line_of_it(found: JobThroughput, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--csv", "--json"], "choose one of --json, --csv and --plot"),
-        (["--plot", "curve.txt"], "ends with none of .png, .svg, .pdf"),
-        (["--plot", "no/such/folder/curve.png"], "--plot"),
+        (["--csv", "--json"], "choose one of --json and --csv"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(

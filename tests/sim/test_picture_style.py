@@ -5,11 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 
-from swell.sim.picture_style import COLOURS, DASHES, MOST_LETTERS, shortened, width
+from swell.sim.picture_style import COLOURS, DASHES, width
 
 #: What colour-blind people see of linear red, green and blue: Machado, Oliveira and Fernandes, 2009.
 SEEN = {
@@ -41,11 +39,3 @@ def test_a_further_line_is_never_wider_and_the_first_ones_are_broken_differently
     widths = [width(number) for number in range(12)]
     assert widths == sorted(widths, reverse=True)
     assert len({str(dashes) for dashes in DASHES}) == len(DASHES)
-
-
-@given(st.text(max_size=80))
-def test_a_name_is_one_short_line_with_its_ends(name: str) -> None:
-    text = shortened(name)
-    assert len(text) <= MOST_LETTERS and len(text.splitlines()) <= 1
-    whole = " ".join(name.split())
-    assert text == whole or (whole.startswith(text[:10]) and whole.endswith(text[-10:]) and "…" in text)

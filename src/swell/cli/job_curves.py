@@ -59,9 +59,9 @@ def is_by_time(curves: Iterable[JobCurves], name: str) -> bool:
 
 
 def has_log_axis(points: Iterable[DrawnPoint], is_wanted: bool) -> bool:
-    """Whether the axis is logarithmic: all are above 0, and they span much, or it is wanted."""
+    """Whether the axis is logarithmic: all are above 0 and differ, and they span much, or it is wanted."""
     values = [point.mean for point in points if point.mean is not None]
-    if not values or min(values) <= 0.0:
+    if not values or not 0.0 < min(values) < max(values):
         return False
     return is_wanted or max(values) / min(values) >= LOG_FROM
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli.destinations import check_files, check_folder, writing
+from swell.cli.destinations import check_folder, writing
 from swell.cli.job_curves import JobCurves
 from swell.cli.options import Json, State
 from swell.cli.output import PIPED_WIDTH, console, print_json
@@ -20,7 +20,6 @@ from swell.model.errors import InvalidInput
 if TYPE_CHECKING:
     from swell.api.client import Client
 
-PICTURES = (".png", ".svg", ".pdf")
 COLUMNS = (
     "job",
     "name",
@@ -52,9 +51,6 @@ def metrics(
         typer.Option("--log", help="Logarithmic axis. Default: where values span two orders of magnitude."),
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
-    ] = None,
     tensorboard: Annotated[
         Path | None,
         typer.Option(
@@ -72,9 +68,10 @@ def metrics(
     """
     from swell.cli.reading import connect_to_read
 
-    if sum((json, csv, plot is not None, tensorboard is not None)) > 1:
-        raise InvalidInput("choose one of --json, --csv, --plot and --tensorboard")
-    _check_destinations(plot, tensorboard)
+    if sum((json, csv, tensorboard is not None)) > 1:
+        raise InvalidInput("choose one of --json, --csv and --tensorboard")
+    if tensorboard is not None:
+        _check_destination(tensorboard)
     with connect_to_read(state) as client:
         found = [_curves_of(client, wanted, name or []) for wanted in job]
     if json:
@@ -83,8 +80,6 @@ def metrics(
         _print_csv(found)
     elif not any(one.series for one in found):
         print("no values yet; scripts report them by run.report(NAME=...), and the loss by run.step(loss)")
-    elif plot is not None:
-        _write_picture(found, plot, log)
     elif tensorboard is not None:
         _write_event_files(found, tensorboard)
     else:
@@ -102,20 +97,12 @@ def _curves_of(client: Client, wanted: str, names: Sequence[str]) -> JobCurves:
     return JobCurves(view.id, [one for one in series if not names or one.name in names])
 
 
-def _check_destinations(plot: Path | None, tensorboard: Path | None) -> None:
+def _check_destination(tensorboard: Path) -> None:
     """Raises InvalidInput before the platform is asked."""
-    if plot is not None:
-        from swell.cli.extras import require
+    from swell.cli.extras import require
 
-        require(["matplotlib"], "--plot", "plots")
-        check_files({"--plot": plot}, ())
-        if plot.suffix.lower() not in PICTURES:
-            raise InvalidInput(f"--plot: {plot} ends with none of {', '.join(PICTURES)}; name such a file")
-    if tensorboard is not None:
-        from swell.cli.extras import require
-
-        require(["tensorboardX"], "--tensorboard", "tensorboard")
-        check_folder("--tensorboard", tensorboard)
+    require(["tensorboardX"], "--tensorboard", "tensorboard")
+    check_folder("--tensorboard", tensorboard)
 
 
 def _print_csv(found: Iterable[JobCurves]) -> None:
@@ -127,14 +114,6 @@ def _print_csv(found: Iterable[JobCurves]) -> None:
             columns = [getattr(series, column) for column in COLUMNS[3:]]
             for row in zip(*columns, strict=True):
                 out.writerow((one.job_id, series.name, series.reduction, *row))
-
-
-def _write_picture(found: Sequence[JobCurves], file: Path, is_log: bool) -> None:
-    from swell.cli.curve_picture import draw
-
-    with writing("--plot", file):
-        draw(found, file, is_log)
-    print(f"wrote {file}")
 
 
 def _write_event_files(found: Sequence[JobCurves], folder: Path) -> None:

@@ -32,7 +32,6 @@ class SimulationFiles:
             help="Write one line for each job: outcome, devices, starts, pauses; the offer if refused.",
         ),
     ] = None
-    plot: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write pictures to this folder.")] = None
     html: Annotated[
         Path | None,
         typer.Option(
@@ -65,16 +64,11 @@ class SimulationFiles:
 
     def check_files(self, inputs: Iterable[Path]) -> None:
         """Before they are read."""
-        if self.plot is not None:
-            from swell.cli.extras import require
-
-            require(["matplotlib"], "--plot", "plots")
         json = None if self.prints_json else self.json
         check_files({"--json": json, "--jobs": self.jobs, "--html": self.html}, inputs)
 
     def check_folders(self) -> None:
         """Make those that there are not."""
-        check_folder("--plot", self.plot)
         check_folder("--stories", self.stories)
 
     def write(self, log: SimulatedLog, command: str) -> None:
@@ -86,8 +80,6 @@ class SimulationFiles:
             _write_jobs(self.jobs, log)
         if self.stories is not None:
             _write_runs(self.stories, log)
-        if self.plot is not None:
-            _draw(self.plot, log)
         if self.html is not None:
             _write_report(self.html, log, command)
 
@@ -105,18 +97,6 @@ def _write_runs(folder: Path, log: SimulatedLog) -> None:
     with writing("--stories", folder):
         for result in log.results:
             write_run(folder, result, log.runs[result.policy].jobs)
-
-
-def _draw(folder: Path, log: SimulatedLog) -> None:
-    from swell.sim.pictures import draw_all
-    from swell.sim.result_tables import machines
-
-    result = log.results[0]
-    title = f"{Path(result.truth.trace).name} on {machines(result)}"
-    with writing("--plot", folder):
-        files = draw_all(log.runs, title, folder)
-    for file in files:
-        note(f"wrote {file}")
 
 
 def _write_report(file: Path, log: SimulatedLog, command: str) -> None:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api.job_words import told_source
-from swell.cli.destinations import check_files, writing
-from swell.cli.metrics import PICTURES
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 from swell.cli.resolve import find_job
@@ -50,9 +48,6 @@ def curve(
         ),
     ],
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a picture: .png, .svg or .pdf.")
-    ] = None,
     state: State = None,
     json: Json = False,
 ) -> None:
@@ -68,10 +63,8 @@ def curve(
     """
     from swell.api.client import connect
 
-    if sum((json, csv, plot is not None)) > 1:
-        raise InvalidInput("choose one of --json, --csv and --plot")
-    if plot is not None:
-        _check_picture(plot)
+    if json and csv:
+        raise InvalidInput("choose one of --json and --csv")
     with connect(state) as client:
         found = _measured(client, Path(job)) if _is_file(job) else client.curve(find_job(client, job).id)
     if json:
@@ -80,8 +73,6 @@ def curve(
         _print_csv(found)
     elif not found.points:
         print(f"job {found.job_id} can have no number of workers on the nodes that are there")
-    elif plot is not None:
-        _write_picture(found, plot)
     else:
         _print(found)
 
@@ -105,16 +96,6 @@ def _measured(client: Client, file: Path) -> JobThroughput:
             client.cancel(job_id)
 
 
-def _check_picture(plot: Path) -> None:
-    """Raises InvalidInput before the platform is asked."""
-    from swell.cli.extras import require
-
-    require(["matplotlib"], "--plot", "plots")
-    check_files({"--plot": plot}, ())
-    if plot.suffix.lower() not in PICTURES:
-        raise InvalidInput(f"--plot: {plot} ends with none of {', '.join(PICTURES)}; name such a file")
-
-
 def _print_csv(found: JobThroughput) -> None:
     out = csv.writer(sys.stdout, lineterminator="\n")
     out.writerow([*COLUMNS, "whole_s"])
@@ -122,14 +103,6 @@ def _print_csv(found: JobThroughput) -> None:
         whole_s = found.whole_s(point)
         told = [str(getattr(point, column)) for column in COLUMNS]
         out.writerow([*told, "" if whole_s is None else str(whole_s)])
-
-
-def _write_picture(found: JobThroughput, file: Path) -> None:
-    from swell.cli.throughput_picture import draw
-
-    with writing("--plot", file):
-        draw(found, file)
-    print(f"wrote {file}")
 
 
 def _print(found: JobThroughput) -> None:

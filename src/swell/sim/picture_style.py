@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import matplotlib as mpl
-from matplotlib.axis import Axis
 from matplotlib.font_manager import fontManager
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 #: Ten colours that differ for colour-blind people, too: Petroff, arXiv:2107.02270.
 COLOURS = (
@@ -35,8 +33,6 @@ MARKS = "os^DvPX"
 WIDEST, NARROWEST, NARROWER = 2.6, 1.2, 0.35
 #: Fonts with letters that matplotlib's own lacks, where they are installed.
 MORE_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei", "Droid Sans Fallback")
-#: Letters of a name; of a longer one the middle is left out, for ends tell names apart as beginnings do.
-MOST_LETTERS = 24
 
 
 def colour(number: int) -> str:
@@ -59,15 +55,6 @@ def mark(number: int) -> str:
     return MARKS[number % len(MARKS)]
 
 
-def shortened(name: str) -> str:
-    """Shorten a name to one line of at most `MOST_LETTERS` letters; what is left out is in the middle."""
-    text = " ".join(name.split())
-    if len(text) <= MOST_LETTERS:
-        return text
-    kept = MOST_LETTERS - 1
-    return f"{text[: kept - kept // 2]}…{text[-(kept // 2) :]}"
-
-
 @contextmanager
 def plain_text() -> Iterator[None]:
     """Context in which all pictures are drawn.
@@ -79,10 +66,3 @@ def plain_text() -> Iterator[None]:
     with warnings.catch_warnings(), mpl.rc_context({"text.parse_math": False, "font.family": families}):
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield
-
-
-def set_ticks(axis: Axis, ticks: Mapping[float, str]) -> None:
-    """These places and labels only."""
-    axis.set_major_locator(FixedLocator(sorted(ticks)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: ticks.get(value, "")))
