@@ -115,8 +115,7 @@ bench-service: $(DEV) $(LOOPS)
 bench-sim: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.simulation --json out/bench-sim.json $(OPTIONS)
 
-# Promises where nodes fail: make bench-lost-nodes OPTIONS="--data FOLDER --docs docs". A quarter of an hour at first, then only
-# what has changed.
+# Promises where nodes fail: make bench-lost-nodes OPTIONS="--data FOLDER --docs docs". A quarter of an hour.
 bench-lost-nodes: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.lost_nodes --json out/bench-lost-nodes.json $(OPTIONS)
 
@@ -168,9 +167,9 @@ bench-guard-environments: $(DEV)
 # Figure 12 is of trial runs and resizes that took place: OPTIONS="--state FOLDER" takes those of a platform that is up.
 DATA ?= data
 repro: $(DEV) $(LOOPS)
-	$(BIN)/swell repro elasticflow --data $(DATA) --out out/repro --docs docs $(OPTIONS)
+	$(BIN)/swell repro elasticflow --data $(DATA) --docs docs $(OPTIONS)
 
-# Deadlines met by every policy, hours at first, then only what has changed: make repro-promises DATA=FOLDER OPTIONS="--limit 600"
+# Deadlines met by every policy, hours: make repro-promises DATA=FOLDER; OPTIONS="--only 6b" takes some of the inputs.
 repro-promises: $(DEV) $(LOOPS)
 	$(BIN)/swell repro promises --data $(DATA) --docs docs $(OPTIONS)
 

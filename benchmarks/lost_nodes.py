@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,9 +31,8 @@ from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell.sim.outcome import JobOutcome
 from swell.sim.simulate import Scenario, simulate
 from swell_papers.findings import Cell, Column, Table
-from swell_papers.margin_cells import LOGS
-from swell_papers.promise_cells import file_name, inputs_of, recall, remember
-from swell_papers.promise_inputs import DAY_S, PromiseInput
+from swell_papers.margins import LOGS
+from swell_papers.promise_inputs import DAY_S, PromiseInput, inputs_of
 from swell_papers.tables import markdown
 
 OURS, PER_RACK = "elasticflow", 8
@@ -186,22 +184,13 @@ def broken_promises(jobs: Sequence[JobOutcome], downs: Sequence[Down], end_s: fl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cells:
-    """Runs cells, or remembers them."""
+    """Runs cells."""
 
     data: Path
-    folder: Path
     seed: int  #: of made-up jobs, of deadlines that a log lacks, and of failures
 
     def outcome(self, cell: LostNodesCell) -> Outcome:
         on = INPUTS[cell.input]
-        file = self.folder / file_name(cell, on, self.data, self.seed)
-        if (known := recall(file, Outcome)) is not None:
-            return known
-        outcome = self._run(cell, on)
-        remember(file, outcome)
-        return outcome
-
-    def _run(self, cell: LostNodesCell, on: PromiseInput) -> Outcome:
         begun_s, settings = time.process_time(), _settings(cell.line)
         scenario = self._scenario(cell, on, settings)
         run = simulate(new_core(cell.line.policy, settings), scenario, with_offers=False)
@@ -342,24 +331,20 @@ def page(found: Found) -> str:
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench-lost-nodes", description=__doc__)
     parser.add_argument("--data", type=Path, default=Path("data"), help="with Philly's log and ElasticFlow's")
-    parser.add_argument("--folder", type=Path, default=Path("out/lost-nodes"), help="for what is remembered")
     parser.add_argument("--docs", type=Path, help="write results/lost-nodes.md there")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--seeds", type=int, default=2, help="of logs and of failures (default: %(default)s)")
-    parser.add_argument("--limit", type=float, default=float("inf"), help="begin no run after so many s")
     return parser.parse_args(words)
 
 
 def run(options: argparse.Namespace) -> Found:
-    """Raises SystemExit: there is no time left."""
-    found, begun_s = Found(), time.monotonic()
+    """All cells of all seeds."""
+    found = Found()
     for seed in range(options.seeds):
-        runs = Cells(data=options.data, folder=options.folder, seed=seed)
+        runs = Cells(data=options.data, seed=seed)
         for cell in cells():
             if seed and cell.failures not in DRAWN_AGAIN:
                 continue
-            if time.monotonic() - begun_s > options.limit:
-                sys.exit("bench-lost-nodes: not all of it was run; run it again, and it goes on")
             outcome = runs.outcome(cell)
             found.setdefault(cell, []).append(outcome)
             tell(seed, cell, outcome)

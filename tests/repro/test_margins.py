@@ -1,4 +1,4 @@
-"""Learnt margins beside fixed ones: what is run, what is remembered, and what is said of it."""
+"""Learnt margins beside fixed ones: what is run, and what is said of it."""
 
 from __future__ import annotations
 
@@ -11,30 +11,28 @@ from hypothesis import strategies as st
 from tests.repro import tiny
 
 from swell.cli import main
-from swell_papers import margin_cells, program_digest
-from swell_papers.margin_cells import (
+from swell_papers.experiment import Context
+from swell_papers.findings import Findings, findings
+from swell_papers.margins import (
     FIXED_MARGINS,
     LOGS,
     QUANTILES,
     TRUTHS,
-    MarginCell,
-    MarginCells,
+    Found,
     MarginOutcome,
+    cases,
+    pooled,
+    tell,
 )
-from swell_papers.margins import MarginRuns, findings_of, pooled
 
 
 def outcome(met: int = 90, promised: int = 100, broken: int = 0) -> MarginOutcome:
     kept = tuple(round(1000 * share) for share in QUANTILES)
-    return MarginOutcome(
-        num_jobs=120, met=met, promised=promised, broken=broken, kept=kept, estimates=1000, cpu_s=1.0
-    )
+    return MarginOutcome(num_jobs=120, met=met, promised=promised, broken=broken, kept=kept, estimates=1000)
 
 
-@pytest.fixture
-def cells(tmp_path: Path) -> MarginCells:
-    program_digest.digest_of.cache_clear()
-    return MarginCells(data=tiny.write(tmp_path / "data"), folder=tmp_path / "runs")
+def told(found: Found) -> Findings:
+    return findings("margins", "", (), tell(Context(data=Path()), found))
 
 
 def test_there_are_twenty_logs_of_seconds_to_hours() -> None:
@@ -42,39 +40,23 @@ def test_there_are_twenty_logs_of_seconds_to_hours() -> None:
 
 
 @pytest.mark.slow
-def test_every_truth_is_run_with_every_margin_and_remembered(
-    cells: MarginCells, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outcomes = MarginRuns(cells=cells, logs=[tiny.INPUT]).all(TRUTHS)
+def test_every_truth_is_run_with_every_margin(tmp_path: Path) -> None:
+    wanted = cases(Context(data=tiny.write(tmp_path / "data")), [tiny.INPUT])
     num_barred = sum(truth.most_share is not None for truth in TRUTHS)
-    assert len(outcomes) == len(TRUTHS) + num_barred * len(FIXED_MARGINS)
-    assert all(0 <= one.broken <= one.promised <= one.num_jobs == 3 for one in outcomes.values())
-    monkeypatch.setattr(margin_cells, "simulate", None)  # it is not called again
-    assert MarginRuns(cells=cells, logs=[tiny.INPUT]).all(TRUTHS) == outcomes
-    assert MarginRuns(cells=cells, logs=[tiny.INPUT], until_s=0.0).all(TRUTHS) == outcomes
+    assert len(wanted) == len(TRUTHS) + num_barred * len(FIXED_MARGINS)
+    found = {key: run() for key, run in wanted.items()}
+    assert all(0 <= one.broken <= one.promised <= one.num_jobs == 3 for one in found.values())
 
 
 def test_what_breaks_too_many_promises_or_meets_fewer_deadlines_is_named() -> None:
-    truth = next(truth for truth in TRUTHS if truth.most_share)
-    learnt = MarginCell(input="a", truth=truth.name, margin=None)
-    fixed = MarginCell(input="a", truth=truth.name, margin=0.4)
-    good = findings_of({learnt: outcome(), fixed: outcome(met=90)}, TRUTHS, 0)
-    assert not good.missed and [row[1] for row in good.tables[0].rows] == ["learnt", "0.4"]
-    assert any(
-        "promises broken" in line for line in findings_of({learnt: outcome(broken=3)}, TRUTHS, 0).missed
-    )
-    (line,) = findings_of({learnt: outcome(met=80), fixed: outcome(met=90)}, TRUTHS, 0).missed
-    assert "with a margin of 0.4" in line
-    broken = outcome(met=90, broken=9)
-    assert not findings_of({learnt: outcome(met=80), fixed: broken}, TRUTHS, 0).missed
-
-
-def test_a_truth_counts_the_logs_alone_that_all_of_its_margins_were_run_on() -> None:
-    def cell(log: str, margin: float | None) -> MarginCell:
-        return MarginCell(input=log, truth=TRUTHS[0].name, margin=margin)
-
-    outcomes = {cell(log, margin): outcome() for log, margin in (("a", None), ("b", None), ("b", 0.0))}
-    assert [row[2] for row in findings_of(outcomes, TRUTHS, 0).tables[0].rows] == [1, 1]
+    truth = next(truth.name for truth in TRUTHS if truth.most_share)
+    learnt, fixed = (truth, None, "a"), (truth, 0.1, "a")
+    good = told({learnt: outcome(), fixed: outcome(met=90)})
+    assert not good.missed and [row[1] for row in good.tables[0].rows] == ["learnt", "0.1"]
+    assert any("promises broken" in line for line in told({learnt: outcome(broken=3)}).missed)
+    (line,) = told({learnt: outcome(met=80), fixed: outcome(met=90)}).missed
+    assert "with a margin of 0.1" in line
+    assert not told({learnt: outcome(met=80), fixed: outcome(met=90, broken=9)}).missed
 
 
 @given(broken=st.integers(0, 50), more=st.integers(0, 10_000))

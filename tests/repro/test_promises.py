@@ -1,8 +1,7 @@
-"""Deadlines met by policy: what is run, what is remembered, and what is said of it."""
+"""Deadlines met by policy: what is run, and what is said of it."""
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,27 +9,32 @@ from tests.repro import tiny
 
 from swell.cli import main
 from swell.model.errors import InvalidInput
-from swell.model.job import AfterRefusal
 from swell.policies.registry import POLICIES
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.generate import Demand, generate
-from swell_papers import program_digest, promise_cells, promises
-from swell_papers.promise_cells import Cell, CellOutcome, Cells
-from swell_papers.promise_findings import findings_of, scores_of
+from swell_papers import promises
+from swell_papers.experiment import Context
+from swell_papers.findings import Findings, findings
 from swell_papers.promise_inputs import INPUTS, first_from, rate_per_s
-from swell_papers.promises import COMPARED, OURS, CellRuns, Compared, cells_of, chosen_inputs
+from swell_papers.promises import (
+    COMPARED,
+    OURS,
+    SOFT,
+    Found,
+    PromiseOutcome,
+    chosen_inputs,
+    lines_of,
+    outcome,
+    scores_of,
+    tell,
+)
 from swell_papers.variants import VARIANTS
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    program_digest.digest_of.cache_clear()
     return tiny.write(tmp_path / "data")
-
-
-def cells(data: Path, *, is_fresh: bool = False) -> Cells:
-    return Cells(data=data, folder=data / "runs", is_fresh=is_fresh)
 
 
 def test_every_input_is_named_once_and_told_by_its_beginning() -> None:
@@ -38,7 +42,7 @@ def test_every_input_is_named_once_and_told_by_its_beginning() -> None:
     assert len(set(names)) == len(names)
     assert {"6b-16x8", "8a-16x4", "8b-Philly", "9-256", "11-90%", "philly-90-32x8", "made-3h-2"} <= set(names)
     assert len(chosen_inputs(["philly-", "made-"])) == 6 + 12
-    assert chosen_inputs([]) == INPUTS
+    assert chosen_inputs([]) == list(INPUTS)
     with pytest.raises(InvalidInput, match="no input begins so; there are 6b-16x8"):
         chosen_inputs(["7"])
 
@@ -65,77 +69,49 @@ def test_a_made_up_log_demands_its_load(load: float) -> None:
     assert demanded_s / (64 * jobs[-1].submit_s) == pytest.approx(load, rel=0.05)
 
 
-def test_what_is_remembered_is_not_run_again(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = CellRuns(cells=cells(data)).compare([tiny.INPUT], ["fifo"])
-    assert [cell.label for cell in first.outcomes] == [OURS, f"{OURS} --refused soft", "fifo"]
-    ours = first.outcomes[Cell(input="tiny", policy=OURS)]
-    assert ours.met == pytest.approx(2 / 3)
-    assert ours.admitted_late == 0
-    monkeypatch.setattr(promise_cells, "simulate", partial(pytest.fail, "it was run again"))
-    again = CellRuns(cells=cells(data)).compare([tiny.INPUT], ["fifo"])
-    assert again == first
-    late = CellRuns(cells=cells(data, is_fresh=True), until_s=0.0).compare([tiny.INPUT], ["fifo"])
-    assert (late.outcomes, late.num_missing) == ({}, 3)
+def test_a_run_that_takes_too_long_is_cut_off(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert outcome(tiny.INPUT, "fifo", data, 0).met is not None
+    monkeypatch.setattr(promises, "LEAST_LIMIT_S", 0.0)
+    monkeypatch.setattr(promises, "MOST_TIMES", 0.0)
+    cut = outcome(tiny.INPUT, "srtf", data, 0)
+    assert cut == PromiseOutcome(met=None, num_jobs=3, cpu_s=0.0)
 
 
-@pytest.mark.parametrize("changed", ["log", "program"])
-def test_what_has_changed_since_is_run_again(
-    data: Path, monkeypatch: pytest.MonkeyPatch, changed: str
-) -> None:
-    cell, some = Cell(input="tiny", policy="fifo"), cells(data)
-    some.run(cell, tiny.INPUT, 60.0)
-    assert some.known(cell, tiny.INPUT, 60.0)
-    assert not some.known(Cell(input="tiny", policy="fifo", refused=AfterRefusal.SOFT), tiny.INPUT, 60.0)
-    if changed == "log":
-        (data / tiny.TRACE).write_text(tiny.JOBS.replace(",9000,", ",9001,"))
-        program_digest.digest_of.cache_clear()
-    else:
-        monkeypatch.setattr(promise_cells, "program_digest", lambda policy: "another")
-    assert not some.known(cell, tiny.INPUT, 60.0)
-
-
-def test_a_run_that_takes_too_long_is_cut_off_and_tried_again_with_more_time(data: Path) -> None:
-    cell, some = Cell(input="tiny", policy="fifo"), cells(data)
-    assert some.run(cell, tiny.INPUT, 0.0).is_cut
-    assert some.known(cell, tiny.INPUT, 0.0) == CellOutcome(met=None, num_jobs=3, cpu_s=0.0)
-    assert some.known(cell, tiny.INPUT, 60.0) is None
-    assert not some.run(cell, tiny.INPUT, 60.0).is_cut
-
-
-def _found(**met: float | None) -> Compared:
+def _found(**met: float | None) -> Found:
     """Outcomes of `tiny` by policy; `soft` is ours with --refused soft."""
-    outcomes = {
-        Cell(
-            input="tiny",
-            policy=OURS if policy == "soft" else policy,
-            refused=AfterRefusal.SOFT if policy == "soft" else AfterRefusal.END,
-        ): CellOutcome(met=share, num_jobs=10, admitted=5, admitted_late=policy == OURS, cpu_s=1.0)
+    return {
+        ("tiny", OURS + SOFT if policy == "soft" else policy): PromiseOutcome(
+            met=share, num_jobs=10, admitted=5, admitted_late=policy == OURS, cpu_s=1.0
+        )
         for policy, share in met.items()
     }
-    return Compared(inputs=(tiny.INPUT,), outcomes=outcomes, num_missing=0)
+
+
+def _told(found: Found) -> Findings:
+    return findings("promises", "", (), tell(Context(data=Path()), found))
 
 
 def test_wins_and_losses_are_told_by_name() -> None:
-    compared = _found(elasticflow=0.5, soft=0.6, chronus=0.7, edf=0.604, gandiva=None)
-    (score,) = scores_of(compared)
+    found = _found(elasticflow=0.5, soft=0.6, chronus=0.7, edf=0.604, gandiva=None)
+    (score,) = scores_of(found)
     assert (score.best_gate, score.best) == (("chronus", 0.7), ("chronus", 0.7))
-    findings = findings_of(compared, 0)
-    gates, everyone, broken, cut = findings.notes
+    told = _told(found)
+    gates, everyone, broken, cut = told.notes
     assert "on 0 of 1 inputs; fewer on tiny (-0.200 against chronus)." in gates
     assert "fewer on tiny (-0.100 against chronus)." in everyone
     assert broken == "It breaks promises on tiny."
     assert "1 runs were cut off" in cut and "gandiva" in cut
-    assert len(findings.missed) == 3
+    assert len(told.missed) == 3
 
 
 def test_a_difference_that_is_forgiven_is_none() -> None:
-    findings = findings_of(_found(soft=0.6, edf=0.604, elasticflow=0.6, chronus=0.599), 0)
-    assert "as many, within 0.005, on tiny; fewer on none." in findings.notes[0]
-    assert "as many, within 0.005, on tiny; fewer on none." in findings.notes[1]
+    told = _told(_found(soft=0.6, edf=0.604, elasticflow=0.6, chronus=0.599))
+    assert "as many, within 0.005, on tiny; fewer on none." in told.notes[0]
+    assert "as many, within 0.005, on tiny; fewer on none." in told.notes[1]
 
 
 def test_refused_jobs_of_gates_are_tried_without_a_promise_too() -> None:
-    labels = [cell.label for cell in cells_of(tiny.INPUT, ["edf", "chronus"])]
+    labels = list(lines_of(["edf", "chronus"]))
     assert labels == [OURS, f"{OURS} --refused soft", "edf", "chronus", "chronus --refused soft"]
 
 

@@ -1,19 +1,20 @@
-"""What a paper's evaluation is made of. A new paper is one file that declares a `Paper`."""
+"""What a paper's evaluation is made of: a `Paper` declares its studies, a study its cases and claims."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell.model.view import ClusterView, JobView, Story
-from swell_papers.findings import Findings
+from swell_papers.findings import Findings, Missed, Part, findings, table
+from swell_papers.program_version import program_version
 
 #: Is given a label and a number; what it gives is called with how many of them are done.
 Watch = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
@@ -73,6 +74,7 @@ class Context:
         played: folder of such records, which are told of again instead.
         shorter: what is played is so many times shorter than its experiment says.
         most_seeds: of experiments that take means over many, at most so many; None: as they say.
+        only: inputs or truths whose names begin so; empty: all.
         image: of containers, in which it is played once more.
     """
 
@@ -88,6 +90,7 @@ class Context:
     shorter: float = 1.0
     image: str = ""
     most_seeds: int | None = None
+    only: tuple[str, ...] = ()
 
     def is_run(self, policy: str) -> bool:
         return self.policies is None or policy in self.policies
@@ -106,8 +109,110 @@ class Context:
         return found
 
 
+K = TypeVar("K")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim(Generic[K, T]):
+    """A figure that is printed or to be reached, beside which ours stands.
+
+    Args:
+        of: ours, of what came of the cases by their keys. KeyError: its cases were not asked for.
+        way: how ours is to be: at least the figure, at most, or near it.
+        within: share of the figure within which ours is near.
+        is_target: a study whose figure is not reached has missed it; of others a note tells so.
+        why: it does not come out, for the note.
+    """
+
+    text: str
+    figure: float
+    of: Callable[[Mapping[K, T]], float]
+    way: Literal[">=", "<=", "~"] = "~"
+    within: float = 0.25
+    is_target: bool = False
+    why: str = ""
+
+    @property
+    def told_way(self) -> str:
+        return f"within {self.within:.0%}" if self.way == "~" else self.way
+
+    def comes_out(self, ours: float) -> bool:
+        match self.way:
+            case ">=":
+                return ours >= self.figure
+            case "<=":
+                return ours <= self.figure
+        return abs(ours - self.figure) <= self.within * abs(self.figure)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study(Generic[K, T]):
+    """One figure or table of a paper: cases that are run, and what is told of them.
+
+    Args:
+        cases: what is run, by its key. The same key is run once.
+        tell: tables, charts and sentences of what came of the cases.
+        claims: figures beside which ours stand.
+        truth: the conditions, a line each; the program's version is added to the first.
+        remarks: sentences behind those of `tell`.
+        needs: files and folders below the data folder without which it cannot run.
+    """
+
+    name: str
+    title: str
+    cases: Callable[[Context], Mapping[K, Callable[[], T]]]
+    tell: Callable[[Context, Mapping[K, T]], Iterable[Part]]
+    truth: str | Callable[[Context, Mapping[K, T]], Iterable[str]]
+    claims: Sequence[Claim[K, T]] = ()
+    remarks: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    num_seeds: int = 0  #: of which means are taken, unless the context says fewer
+
+    def run(self, context: Context) -> Findings:
+        """Run all cases. Raises InvalidInput if an input is wrong."""
+        cases = self.cases(context)
+        found = dict(zip(cases, context.run_all(self.name, cases.values()), strict=True))
+        parts = (*self.tell(context, found), *told_claims(self.name, self.claims, found), *self.remarks)
+        return findings(self.name, self.title, self._truth(context, found), parts)
+
+    def _truth(self, context: Context, found: Mapping[K, T]) -> Iterator[str]:
+        first, *others = (self.truth,) if isinstance(self.truth, str) else self.truth(context, found)
+        seeds = context.seeds(self.num_seeds)
+        drawn = f"seeds {seeds[0]} to {seeds[-1]}" if seeds else f"seed {context.seed}"
+        only = f"; run were only {', '.join(sorted(context.policies))}" if context.policies else ""
+        yield f"{first}; {drawn}; {program_version()}{only}"
+        yield from others
+
+
+def told_claims(name: str, claims: Iterable[Claim[K, T]], found: Mapping[K, T]) -> Iterator[Part]:
+    """A table of the claims whose cases were run, and a sentence for each that does not come out."""
+    judged = [(claim, ours) for claim in claims if (ours := _ours(claim, found)) is not None]
+    if judged:
+        heading = ("what", ("figure", 3), ("ours", 3), "wanted", "comes out")
+        rows = (
+            (claim.text, claim.figure, ours, claim.told_way, "yes" if claim.comes_out(ours) else "no")
+            for claim, ours in judged
+        )
+        yield table(
+            f"{name}-claims", "what is printed or to be reached, and what comes out here", heading, rows
+        )
+    for claim, ours in judged:
+        if claim.comes_out(ours):
+            continue
+        told = f"{claim.text}: {ours:,.3f}; {'to reach' if claim.is_target else 'printed'}: "
+        told += f"{claim.way if claim.way != '~' else ''} {claim.figure:,.3f}".strip()
+        yield Missed(told) if claim.is_target else f"Does not come out: {told}. {claim.why}".strip()
+
+
+def _ours(claim: Claim[K, T], found: Mapping[K, T]) -> float | None:
+    try:
+        return claim.of(found)
+    except KeyError:
+        return None
+
+
 class Experiment(Protocol):
-    """One figure or table of a paper."""
+    """One figure or table of a paper; a `Study` is one."""
 
     @property
     def name(self) -> str:

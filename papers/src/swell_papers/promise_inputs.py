@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
+from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.traces.arrivals import Arrivals, Poisson
 from swell.sim.traces.entry import Trace, TraceJob, since
@@ -161,3 +163,15 @@ INPUTS: tuple[PromiseInput, ...] = (
         for load in LOADS
     ),
 )
+
+
+@cache
+def inputs_of(on: PromiseInput, data: Path, seed: int) -> tuple[ProfileSet, Workload]:
+    """Read once. Raises TraceError, OSError."""
+    profiles = _profiles(str(data / on.profiles))
+    return profiles, on.workload(data, profiles, seed)
+
+
+@cache
+def _profiles(folder: str) -> ProfileSet:
+    return load(folder)

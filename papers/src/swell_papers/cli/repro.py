@@ -2,51 +2,203 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from swell_papers.cli import repro_fidelity, repro_margins, repro_promises
+from swell_papers.cli import repro_fidelity
 from swell_papers.cli.evaluation import Evaluation, Html, Seed
-from swell_papers.variants import variant_names
 
 if TYPE_CHECKING:
-    from swell_papers.experiment import Paper, Records
+    from swell_papers.experiment import Context
 
-Figures = Annotated[
-    list[str] | None, typer.Argument(metavar="FIGURE", help="Figures by the paper's numbers. Default: all.")
-]
-Data = Annotated[
-    Path,
-    typer.Option(
-        metavar="FOLDER", help="Public inputs, one folder per paper. An error names missing inputs."
+
+def _option(kind: Any, default: Any, *names: str, **declared: Any) -> tuple[Any, Any]:
+    """The annotation of a parameter, and its default."""
+    return Annotated[kind, typer.Option(*names, show_default=bool(default), **declared)], default
+
+
+#: What commands may take, by the names of their parameters.
+OPTIONS: Mapping[str, tuple[Any, Any]] = {
+    "figures": (
+        Annotated[
+            list[str] | None,
+            typer.Argument(metavar="FIGURE", help="Figures by the paper's numbers, or parts. Default: all."),
+        ],
+        None,
     ),
-]
-Out = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Folder for tables (CSV), pictures and findings (JSON).")
-]
-Docs = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="Also write results/PAPER.md to this folder, from all findings in --out."
+    "data": _option(
+        Path,
+        Path("data"),
+        metavar="FOLDER",
+        help="Public inputs, one folder per paper. An error names missing inputs.",
     ),
-]
-Policies = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
+    "policy": _option(
+        str | None,
+        None,
         metavar="NAME,...",
         help="Run only these policies; the others show published figures only.",
     ),
-]
-State = Annotated[
-    Path | None,
-    typer.Option(
+    "only": _option(
+        str | None, None, metavar="NAME,...", help="Only inputs, or truths, whose names begin so."
+    ),
+    "seed": (Seed, 0),
+    "seeds": _option(
+        int | None, None, min=1, metavar="N", help="Run at most so many seeds of each part. Default: all."
+    ),
+    "state": _option(
+        Path | None,
+        None,
         metavar="FOLDER",
         help="State folder of a running platform, whose measured trial runs and resizes are used.",
     ),
-]
+    "repetitions": _option(
+        int, 5, min=1, metavar="N", help="Runs of each schedule under each policy, on platforms of their own."
+    ),
+    "live": _option(
+        Path | None,
+        None,
+        metavar="FOLDER",
+        help="Tell again of what was played, from the --out folder of an earlier call; only the simulation "
+        "of it is repeated.",
+    ),
+    "shorter": _option(
+        float,
+        1.0,
+        min=1,
+        max=10,
+        metavar="FACTOR",
+        help="Make jobs, moments and intervals so many times shorter.",
+    ),
+    "image": _option(
+        str,
+        "",
+        metavar="NAME",
+        help="Run each schedule once more, with its jobs in containers of this image.",
+    ),
+    "docs": _option(
+        Path | None,
+        None,
+        metavar="FOLDER",
+        help="Also write results/PAPER.md to this folder, from all findings in --out.",
+    ),
+    "html": (Html, None),
+}
+
+
+class PaperCommand(NamedTuple):
+    """A command that runs the evaluation of a module's `PAPER`."""
+
+    module: str
+    options: str  #: those of `OPTIONS`, besides --docs and --html
+    help: str
+
+
+COMMANDS: Mapping[str, PaperCommand] = {
+    "promises": PaperCommand(
+        "promises",
+        "data only policy seed",
+        """Compare policies by the deadlines that they meet.
+
+        Inputs are those of ElasticFlow's evaluation, stretches of Philly's log, and made-up logs. Exit status
+        1: elasticflow broke a promise, or another policy met more deadlines.
+        """,
+    ),
+    "margins": PaperCommand(
+        "margins",
+        "data only seed",
+        """Compare margins of promises that are learnt with fixed ones, where estimates of speed are wrong.
+
+        Exit status 1: more promises were broken than is allowed, or a fixed margin that keeps as many met
+        more deadlines.
+        """,
+    ),
+    "elasticflow": PaperCommand(
+        "elasticflow",
+        "figures data policy seed state",
+        """Figures 2, 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12 of ElasticFlow.
+
+        Each table compares the paper, its published simulator (by its own count and strictly), and Swell with
+        two resize costs: the simulator's (everyone), and one paid by resized jobs only (changed). Exit status
+        1: a target was missed.
+        """,
+    ),
+    "bftrainer": PaperCommand(
+        "bftrainer",
+        "figures data seed",
+        """Figures fig7 to fig16 and tables table1, table3 and table4 of BFTrainer.
+
+        Trainers on nodes that a supercomputer leaves idle, as its log says. Three more: replayer compares
+        with an open replayer of that log, machine counts over all nodes, and checkpoints compares intervals
+        between checkpoints. Exit status 1: a target was missed.
+        """,
+    ),
+    "hu": PaperCommand(
+        "hu",
+        "figures policy seed state",
+        """Figures fig9 to fig16 of Hu et al.
+
+        Jobs are generated, with all statistics that the paper gives of its own. Each table compares an
+        allocator with the greedy one on the same jobs, over five seeds. Four more: delays and estimates show
+        how long starts and growths take on a platform (--state) and how wrong its users' estimates are,
+        variants compares other policies, and assumed varies what the paper does not say about the jobs.
+        """,
+    ),
+    "saxena": PaperCommand(
+        "saxena",
+        "figures policy seed",
+        """Figures fig2 and fig5 to fig9 and tables table3 and table4 of Saxena et al.
+
+        Figure 2 trains a small model some hundred times with PyTorch, which takes minutes. For the others
+        jobs are generated by a scaling model that is fitted to what the paper prints. Each table compares the
+        paper's figures with ours. Exit status 1: a target was missed.
+        """,
+    ),
+    "default": PaperCommand(
+        "default",
+        "figures data seed seeds",
+        """The policy unified beside each paper's policy on that paper's measure, and on a mixed queue.
+
+        The mixed queue has strict, soft and best-effort jobs, open batches, and owned and borrowed nodes. The
+        parts are pollux, mixed, saxena, borrowed, hu and cores; all of them take 25 minutes of one core. Exit
+        status 1: a bar was missed.
+        """,
+    ),
+    "flowcon": PaperCommand(
+        "flowcon",
+        "figures seed repetitions live shorter image",
+        """Schedules fixed, random5, random10 and random15, figures fig3 to fig6, and cpu, of FlowCon.
+
+        Real jobs share one core of this machine, which must be idle otherwise. A run takes about a minute,
+        and random10 has 15 of them. Exit status 1: a target was missed.
+        """,
+    ),
+    "reclaim": PaperCommand(
+        "reclaim",
+        "data seed live",
+        """Real jobs on six machines that are killed without notice, and the simulation of the same intervals.
+
+        Machines are made of namespaces. They come and go as Summit's log of idle nodes says, 40 times as
+        fast; without the log, as drawn. A run takes eight minutes of this machine, which must be idle
+        otherwise. Exit status 1: a target was missed.
+        """,
+    ),
+    "hpo": PaperCommand(
+        "live_search",
+        "data seed live",
+        """A live search for a learning rate, with early stopping, on machines that are killed without notice.
+
+        Machines are made of namespaces, and come and go as in `swell repro reclaim`. A run takes eight
+        minutes of this machine, which must be idle otherwise. Exit status 1: a trial failed, or had not ended
+        by then.
+        """,
+    ),
+}
 
 app = typer.Typer(
     name="repro",
@@ -62,264 +214,90 @@ def begin(context: typer.Context) -> None:
         print(context.get_help())
 
 
+def _function(name: str, command: PaperCommand) -> Callable[..., None]:
+    """What runs it, with a parameter for each option."""
+    told = "Folder for tables (CSV), pictures and findings (JSON)."
+    out = _option(Path, Path("out/repro") / name, metavar="FOLDER", help=told)
+    taken = {"out": out, **{one: OPTIONS[one] for one in (*command.options.split(), "docs", "html")}}
+
+    def run(**given: Any) -> None:
+        evaluate(command.module, **given)
+
+    kind = Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [Parameter("invoked", kind, annotation=typer.Context)]
+    parameters += [
+        Parameter(option, kind, default=told[1], annotation=told[0]) for option, told in taken.items()
+    ]
+    run.__doc__ = command.help
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name)(_function(_name, _command))
 app.command()(repro_fidelity.fidelity)
-app.command()(repro_promises.promises)
-app.command()(repro_margins.margins)
 
 
-@app.command()
-def elasticflow(
+def evaluate(
+    module: str,
     invoked: typer.Context,
-    figures: Figures = None,
-    data: Data = Path("data"),
-    out: Out = Path("out/repro"),
-    policy: Policies = None,
-    seed: Seed = 0,
-    docs: Docs = None,
-    html: Html = None,
-    state: State = None,
+    out: Path,
+    docs: Path | None,
+    html: Path | None,
+    figures: list[str] | None = None,
+    **given: Any,
 ) -> None:
-    """Figures 2, 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12 of ElasticFlow.
-
-    Each table compares the paper, its published simulator (by its own count and strictly), and Swell with two
-    resize costs: the simulator's (everyone), and one paid by resized jobs only (changed). Exit status 1: a
-    target was missed.
-    """
-    from swell_papers.elasticflow import PAPER
-
-    evaluation = Evaluation(invoked, out, docs, html)
-    _play(PAPER, figures, evaluation, data=data, seed=seed, policies=_named(policy), records=_records(state))
-
-
-@app.command()
-def bftrainer(
-    invoked: typer.Context,
-    figures: Figures = None,
-    data: Data = Path("data"),
-    out: Out = Path("out/repro/bftrainer"),
-    seed: Seed = 0,
-    docs: Docs = None,
-    html: Html = None,
-) -> None:
-    """Figures fig7 to fig16 and tables table1, table3 and table4 of BFTrainer.
-
-    Trainers on nodes that a supercomputer leaves idle, as its log says. Three more: replayer compares with an
-    open replayer of that log, machine counts over all nodes, and checkpoints compares intervals between
-    checkpoints. Exit status 1: a target was missed.
-    """
-    from swell_papers.bftrainer import PAPER
-
-    _play(PAPER, figures, Evaluation(invoked, out, docs, html), data=data, seed=seed)
-
-
-@app.command()
-def hu(
-    invoked: typer.Context,
-    figures: Figures = None,
-    out: Out = Path("out/repro/hu"),
-    policy: Policies = None,
-    seed: Seed = 0,
-    docs: Docs = None,
-    html: Html = None,
-    state: State = None,
-) -> None:
-    """Figures fig9 to fig16 of Hu et al.
-
-    Jobs are generated, with all statistics that the paper gives of its own. Each table compares an allocator
-    with the greedy one on the same jobs, over five seeds. Four more: delays and estimates show how long
-    starts and growths take on a platform (--state) and how wrong its users' estimates are, variants compares
-    other policies, and assumed varies what the paper does not say about the jobs.
-    """
-    from swell_papers.hu import PAPER
-
-    evaluation = Evaluation(invoked, out, docs, html)
-    _play(PAPER, figures, evaluation, seed=seed, policies=_named(policy), records=_records(state))
-
-
-@app.command()
-def saxena(
-    invoked: typer.Context,
-    figures: Figures = None,
-    out: Out = Path("out/repro/saxena"),
-    policy: Policies = None,
-    seed: Seed = 0,
-    docs: Docs = None,
-    html: Html = None,
-) -> None:
-    """Figures fig2 and fig5 to fig9 and tables table3 and table4 of Saxena et al.
-
-    Figure 2 trains a small model some hundred times with PyTorch, which takes minutes. For the others jobs
-    are generated by a scaling model that is fitted to what the paper prints. Each table compares the paper's
-    figures with ours. Exit status 1: a target was missed.
-    """
-    from swell_papers.saxena import PAPER
-
-    _play(PAPER, figures, Evaluation(invoked, out, docs, html), seed=seed, policies=_named(policy))
-
-
-@app.command()
-def default(
-    invoked: typer.Context,
-    parts: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="PART", help="pollux, mixed, saxena, borrowed, hu. Default: all."),
-    ] = None,
-    data: Data = Path("data"),
-    out: Out = Path("out/repro/default"),
-    seed: Seed = 0,
-    seeds: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Run at most so many seeds of each part. Default: 20 of mixed, 5 of saxena and hu.",
-            show_default=False,
-        ),
-    ] = None,
-    docs: Docs = None,
-    html: Html = None,
-) -> None:
-    """The policy unified beside each paper's policy on that paper's measure, and on a mixed queue.
-
-    The mixed queue has strict, soft and best-effort jobs, open batches, and owned and borrowed nodes. All
-    parts take 25 minutes of one core. Exit status 1: a bar was missed.
-    """
-    from swell_papers.default import PAPER
-
-    _play(PAPER, parts, Evaluation(invoked, out, docs, html), data=data, seed=seed, most_seeds=seeds)
-
-
-@app.command()
-def flowcon(
-    invoked: typer.Context,
-    schedules: Annotated[
-        list[str] | None, typer.Argument(metavar="SCHEDULE", help="Default: all.", show_default=False)
-    ] = None,
-    out: Out = Path("out/repro/flowcon"),
-    seed: Seed = 0,
-    repetitions: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Runs of each schedule under each policy.")
-    ] = 5,
-    live: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Tell again of the runs in the --out folder of an earlier call, whole repetitions only.",
-        ),
-    ] = None,
-    shorter: Annotated[
-        float,
-        typer.Option(
-            min=1, max=10, metavar="FACTOR", help="Make jobs, moments and intervals so many times shorter."
-        ),
-    ] = 1.0,
-    image: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Run each schedule once more, with its jobs in containers of this image.",
-            show_default=False,
-        ),
-    ] = "",
-    docs: Docs = None,
-    html: Html = None,
-) -> None:
-    """Schedules fixed, random5, random10 and random15, figures fig3 to fig6, and cpu, of FlowCon.
-
-    Real jobs share one core of this machine, which must be idle otherwise. A run takes about a minute, and
-    random10 has 15 of them. Exit status 1: a target was missed.
-    """
-    from functools import partial
-
-    from swell.cli.output import warn
-    from swell.cli.temporary_platform import brief_platforms
-    from swell.model.errors import InvalidInput
-    from swell_papers.flowcon import PAPER
-
-    if live is not None and (image or shorter != 1.0):
-        raise InvalidInput("--live tells again of runs, and plays none: leave out --image and --shorter")
-    platforms = partial(brief_platforms, "swell-flowcon-", warn)
-    played = {"platforms": platforms, "repetitions": repetitions, "runs": out, "played": live}
-    lengths = {"shorter": shorter, "image": image}
-    _play(PAPER, schedules, Evaluation(invoked, out, docs, html), seed=seed, **played, **lengths)
-
-
-@app.command()
-def reclaim(
-    invoked: typer.Context,
-    data: Data = Path("data"),
-    out: Out = Path("out/repro/reclaim"),
-    seed: Seed = 0,
-    live: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Repeat only the simulation, from the --out folder of an earlier live run."
-        ),
-    ] = None,
-    docs: Docs = None,
-    html: Html = None,
-) -> None:
-    """Real jobs on six machines that are killed without notice, and the simulation of the same intervals.
-
-    Machines are made of namespaces. They come and go as Summit's log of idle nodes says, 40 times as fast;
-    without the log, as drawn. A run takes eight minutes of this machine, which must be idle otherwise. Exit
-    status 1: a target was missed.
-    """
-    from swell_papers.reclaim import PAPER
-
-    _play(PAPER, None, Evaluation(invoked, out, docs, html), data=data, seed=seed, runs=out, played=live)
-
-
-@app.command()
-def hpo(
-    invoked: typer.Context,
-    data: Data = Path("data"),
-    out: Out = Path("out/repro/hpo"),
-    seed: Seed = 0,
-    live: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Tell again of the search in the --out folder of an earlier call."
-        ),
-    ] = None,
-    docs: Docs = None,
-    html: Html = None,
-) -> None:
-    """A live search for a learning rate, with early stopping, on machines that are killed without notice.
-
-    Machines are made of namespaces, and come and go as in `swell repro reclaim`. A run takes eight minutes of
-    this machine, which must be idle otherwise. Exit status 1: a trial failed, or had not ended by then.
-    """
-    from swell_papers.live_search import PAPER
-
-    _play(PAPER, None, Evaluation(invoked, out, docs, html), data=data, seed=seed, runs=out, played=live)
-
-
-def _play(paper: Paper, figures: list[str] | None, evaluation: Evaluation, **given: Any) -> None:
-    """`given`: fields of the context."""
-    from swell.cli.progress import progress_bar
+    """Run the experiments that are asked for, tell their findings and write the page."""
     from swell_papers import findings_store
-    from swell_papers.experiment import Context
 
-    context = Context(**{"data": Path(), "watch": progress_bar, **given})
-    experiments = paper.chosen(figures or ())
+    paper = import_module(f"swell_papers.{module}").PAPER
+    context, experiments = _context(out, **given), paper.chosen(figures or ())
     paper.check(experiments, context.data)
+    evaluation = Evaluation(invoked, out, docs, html)
     evaluation.check()
     is_all_reached = True
     for experiment in experiments:
         findings = experiment.run(context)
         is_all_reached &= not findings.missed
         evaluation.tell(findings)
-    evaluation.end(paper, findings_store.read(paper, evaluation.out), is_all_reached)
+    evaluation.end(paper, findings_store.read(paper, out), is_all_reached)
 
 
-def _named(policy: str | None) -> frozenset[str] | None:
-    return frozenset(variant_names(policy)) if policy else None
+def _context(
+    out: Path,
+    data: Path = Path(),
+    policy: str | None = None,
+    only: str | None = None,
+    seeds: int | None = None,
+    state: Path | None = None,
+    live: Path | None = None,
+    **given: Any,
+) -> Context:
+    """Raises InvalidInput."""
+    from swell.cli.output import warn
+    from swell.cli.progress import progress_bar
+    from swell.cli.temporary_platform import brief_platforms
+    from swell.model.errors import InvalidInput
+    from swell_papers.experiment import Context
+    from swell_papers.variants import variant_names
 
+    if live is not None and (given.get("image") or given.get("shorter", 1.0) != 1.0):
+        raise InvalidInput("--live tells again of runs, and plays none: leave out --image and --shorter")
+    records = None
+    if state is not None:
+        from swell.api.client import connect
 
-def _records(state: Path | None) -> Records | None:
-    if state is None:
-        return None
-    from swell.api.client import connect
-
-    return connect(state)
+        records = connect(state)
+    return Context(
+        data=data,
+        policies=frozenset(variant_names(policy)) if policy else None,
+        only=tuple(name.strip() for name in (only or "").split(",") if name.strip()),
+        most_seeds=seeds,
+        records=records,
+        watch=progress_bar,
+        platforms=partial(brief_platforms, "swell-papers-", warn),
+        runs=out,
+        played=live,
+        **given,
+    )

@@ -19,7 +19,7 @@ from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import SeparatePart, raise_within
 from swell_papers.policies.edf_feasibility import EdfForecast
-from swell_papers.policies.rounds import Claim, claims, next_round_s
+from swell_papers.policies.rounds import RoundClaim, claims, next_round_s
 
 #: ElasticFlow's evaluation gives it slots of this length.
 LEASE_S = 240.0
@@ -85,5 +85,5 @@ def _in_order(snapshot: Snapshot, levels: Levels, gate: EdfForecast, lease_s: fl
     left_s = snapshot.remaining_steps / np.where(levels.num > 0, levels.rates[:, 0], 1.0)
     best_effort = by_key(snapshot, np.flatnonzero(is_other & is_best_effort), left_s)
     served = np.concatenate([gate.kept, soft, best_effort])
-    keeps = claims(snapshot, lease_s)[served] == Claim.KEEPS
+    keeps = claims(snapshot, lease_s)[served] == RoundClaim.KEEPS
     return np.concatenate([served[keeps], served[~keeps]])

@@ -15,7 +15,7 @@ from swell.policies.levels import Levels
 LEAST_WAIT_S = 0.1
 
 
-class Claim(IntEnum):
+class RoundClaim(IntEnum):
     """What a job may ask for in the present round, the best claim first."""
 
     KEEPS = 0  #: got its devices in this round
@@ -25,15 +25,15 @@ class Claim(IntEnum):
 
 
 def claims(snapshot: Snapshot, length_s: float) -> IntArray:
-    """(J,) the `Claim` of each job.
+    """(J,) the `RoundClaim` of each job.
 
     Rounds begin at whole multiples of `length_s`, so those of all gangs end together, and a wide job finds
     many devices at once. Within a round no job that was stopped for it comes back at once.
     """
     start_s = math.floor(snapshot.now_s / length_s) * length_s
     is_old = _since_s(snapshot) < start_s
-    held = np.where(snapshot.changed_s < start_s, Claim.GOES_ON, Claim.KEEPS)
-    waiting = np.where(is_old, Claim.ASKS, Claim.COMES_LATE)
+    held = np.where(snapshot.changed_s < start_s, RoundClaim.GOES_ON, RoundClaim.KEEPS)
+    waiting = np.where(is_old, RoundClaim.ASKS, RoundClaim.COMES_LATE)
     claim: IntArray = np.where(snapshot.held_workers > 0, held, waiting).astype(np.int64)
     return claim
 
@@ -44,7 +44,7 @@ def longest_first(snapshot: Snapshot, rows: IntArray, claim: IntArray) -> IntArr
     Args:
         rows: in the order in which ties are resolved.
     """
-    keys = (_since_s(snapshot), claim, -snapshot.priority, claim != Claim.KEEPS)
+    keys = (_since_s(snapshot), claim, -snapshot.priority, claim != RoundClaim.KEEPS)
     ordered: IntArray = rows[np.lexsort([key[rows] for key in keys])]
     return ordered
 

@@ -18,7 +18,7 @@ from swell.policies.policy import Policy
 from swell.policies.requested import requested_levels
 from swell.policies.unpromised import without_promises
 from swell.solvers.marginal import raise_in_order
-from swell_papers.policies.rounds import Claim, claims, next_round_s
+from swell_papers.policies.rounds import RoundClaim, claims, next_round_s
 
 #: For how long devices are won: 20 minutes (section 5).
 LEASE_S = 1200.0
@@ -79,11 +79,11 @@ class Themis(Policy):
         """Leases that run; then by priority: winners of the auction by gain, others by rho, late ones."""
         claim = claims(snapshot, self.lease_s)
         worst_first = by_key(snapshot, range(snapshot.num_jobs), -rho)
-        bidders = worst_first[np.isin(claim[worst_first], (Claim.ASKS, Claim.GOES_ON))]
+        bidders = worst_first[np.isin(claim[worst_first], (RoundClaim.ASKS, RoundClaim.GOES_ON))]
         num_offered = math.ceil((1.0 - self.fairness_knob) * len(bidders))  # section 3.3: the worst 1 - f
         offered = by_key(snapshot, bidders[:num_offered], -_gain_per_device(snapshot, levels, self.lease_s))
-        first = worst_first[claim[worst_first] == Claim.KEEPS]
-        last = worst_first[claim[worst_first] == Claim.COMES_LATE]
+        first = worst_first[claim[worst_first] == RoundClaim.KEEPS]
+        last = worst_first[claim[worst_first] == RoundClaim.COMES_LATE]
         rest = np.concatenate([offered, bidders[num_offered:], last])
         return np.concatenate([first, rest[np.argsort(-snapshot.priority[rest], kind="stable")]])
 
