@@ -222,13 +222,7 @@ for epoch in run.epochs():
         if run.has_stepped:
             scheduler.step()
 """,
-}
-
-#: What is not saved: the line that sets it holds this text.
-LOST = {
-    "a local counter": (
-        "count += 1",
-        """
+    "a local counter": """
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
     count = 0
@@ -242,10 +236,7 @@ def fit():
 
 run = fit()
 """,
-    ),
-    "a loss weight in a local": (
-        "beta = min(",
-        """
+    "a loss weight in a local": """
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
     beta = 0.1
@@ -259,10 +250,7 @@ def fit():
 
 run = fit()
 """,
-    ),
-    "a count of epochs in a local": (
-        "number += 1",
-        """
+    "a count of epochs in a local": """
 def fit():
     run = train.elastic(model, optimizer, loader, epochs=5)
     number = 0
@@ -275,7 +263,86 @@ def fit():
 
 run = fit()
 """,
-    ),
+    "the best so far in locals": """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    best, kept, waited, losses = math.inf, None, 0, []
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            fit_batch(run, a, b)
+        with torch.no_grad():
+            loss = float(F.mse_loss(model(x), y))
+        losses = [*losses, loss][-2:]
+        if loss < best - 0.03:
+            best, kept, waited = loss, copy.deepcopy(model.state_dict()), 0
+        else:
+            model.load_state_dict(kept)
+            waited += 1
+            set_rate(waited + sum(losses))
+    return run
+
+run = fit()
+""",
+    "locals of functions that are called in each epoch": """
+def train_epoch(run, factor):
+    count, total, first = 0, 0.0, None
+    for a, b in run.batches():
+        set_rate(count + factor + total)
+        loss = float(fit_batch(run, a, b))
+        first = loss if first is None else first
+        count, total = count + 1, total + loss
+    return total / count - first
+
+def fit():
+    global run
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    factor, done = 1.0, ()
+    for epoch in run.epochs():
+        gap = train_epoch(run, factor)
+        factor, done = factor * 1.5 + gap, (*done, epoch)
+        set_rate(len(done))
+
+fit()
+""",
+    "a local of the function around": """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    count, average = 0, None
+
+    def train_epoch():
+        nonlocal count, average
+        for a, b in run.batches():
+            set_rate(count)
+            count += 1
+            fit_batch(run, a, b, 1.0 if average is None else float(average))
+            if run.has_stepped:
+                with torch.no_grad():
+                    now = model[0].weight.detach().abs().mean()
+                average = now if average is None else 0.9 * average + 0.1 * now
+
+    for epoch in run.epochs():
+        train_epoch()
+    return run
+
+run = fit()
+""",
+    "a copy of the model that a local holds later": """
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    kept = None
+    for epoch in run.epochs():
+        for a, b in run.batches():
+            fit_batch(run, a, b if kept is None else b + 0.5 * kept(a).detach())
+            if kept is None and run.has_stepped:
+                kept = copy.deepcopy(model)
+    return run
+
+run = fit()
+""",
+}
+
+#: What is not saved: the line that sets it holds this text.
+LOST = {
     "enumerate": (
         "enumerate(run.batches())",
         """

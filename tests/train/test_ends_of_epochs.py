@@ -14,7 +14,7 @@ from swell.wire import messages
 
 #: Fails once, in its third epoch, at the place that its second argument names. Four steps make an epoch.
 SCRIPT = """
-import json, sys
+import copy, json, math, sys
 from pathlib import Path
 import torch
 from torch import nn
@@ -25,10 +25,15 @@ torch.set_default_dtype(torch.float64)
 result, place = Path(sys.argv[1]), sys.argv[2]
 failed = result.with_name("failed")
 
-def may_fail(here):
+tries = [0]
+
+def may_fail(here, epoch):
     if here == place and epoch == 2 and not failed.exists():
         failed.touch()
         raise ValueError(here)
+
+def skips(after, epoch):
+    return place == f"skips what follows {after}" and epoch == 2
 
 x = torch.arange(72.0).reshape(24, 3) / 72
 torch.manual_seed(0)
@@ -36,6 +41,7 @@ model = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3), nn.Linear(3, 1))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 run = train.elastic(model, optimizer, DataLoader(TensorDataset(x), 6, shuffle=True), epochs=6)
 seen, stage, rate, decays = [], 0, 0.0, []
+best, kept, waited = math.inf, None, 0
 for epoch in run.epochs():
     total, count = 0.0, 0
     stage += 1
@@ -45,10 +51,11 @@ for epoch in run.epochs():
     for group in optimizer.param_groups:
         group["lr"] = rate
     for (batch,) in run.batches():
+        tries[0] += 1
         if count == 0:
-            may_fail("first")
+            may_fail("first", epoch)
         if count == 2:
-            may_fail("before a step")
+            may_fail("before a step", epoch)
         optimizer.zero_grad()
         loss = (model(batch) - 1).square().mean()
         loss.backward()
@@ -57,14 +64,26 @@ for epoch in run.epochs():
         count += 1
         run.state["count"] += 1
         if count == 2:
-            may_fail("after a step")
+            may_fail("after a step", epoch)
         if count == 4:
-            may_fail("last")
+            may_fail("last", epoch)
+    if skips("last", epoch):
+        continue
     seen.append([epoch, count, total, stage, rate, run.state["count"], model.training])
     model.eval()
-    may_fail("evaluation")
+    may_fail("evaluation", epoch)
+    if skips("evaluation", epoch):
+        model.train()
+        continue
+    if total < 0.8 * best:
+        best, kept, waited = total, copy.deepcopy(model.state_dict()), 0
+    else:
+        waited += 1
+        model.load_state_dict(kept)
+    seen[-1] += [best, waited, *tries]
     model.train()
-    may_fail("end")
+    may_fail("end", epoch)
+# the end of the loop
 weights = [value for tensor in model.state_dict().values() for value in tensor.reshape(-1).tolist()]
 result.write_text(json.dumps([seen, weights, decays]))
 """
@@ -72,17 +91,30 @@ PLACES = ("first", "before a step", "after a step", "last", "evaluation", "end")
 StartAgent = Callable[..., FakeAgent]
 
 
-def outcome(start_agent: StartAgent, folder: Path, place: str, *, fails: bool) -> Any:
+def within_functions(script: str) -> str:
+    """The same with its loop in a function, and that over the batches in another one."""
+    head, _, rest = script.partition("seen, stage, rate")
+    loop, _, tail = rest.partition("# the end of the loop\n")
+    before, _, body = loop.partition("    for (batch,)")
+    steps, _, after = body.partition("    if skips(")
+    of_steps = f"def go_through(epoch, total, count):\n    for (batch,){steps}    return total, count\n\n"
+    call = "    total, count = go_through(epoch, total, count)\n    if skips("
+    lines = f"seen, stage, rate{before}{call}{after}return seen, decays".splitlines()
+    main = "\n".join(f"    {line}" for line in lines)
+    return f"{head}{of_steps}def main():\n{main}\n\nseen, decays = main()\n{tail}"
+
+
+def outcome(start_agent: StartAgent, folder: Path, place: str, text: str, *, fails: bool) -> Any:
     folder.mkdir()
     script = folder / "train.py"
-    script.write_text(SCRIPT)
+    script.write_text(text)
     agent = start_agent(total_steps=24, checkpoint_interval_s=1e9)
     if fails:
         agent.start_ready([0], script, str(folder / "result"), place)
         agent.join([0], source=None)
         assert f"ValueError: {place}" in agent.wait(0, messages.Failed).message
         assert agent.exit_status(0) == 1
-    agent.start_ready([1], script, str(folder / "result"), "nowhere")
+    agent.start_ready([1], script, str(folder / "result"), "nowhere" if fails else place)
     agent.join([1], source=None)
     agent.wait(1, messages.Finished)
     assert agent.exit_status(1) == 0, agent.logs()
@@ -90,11 +122,14 @@ def outcome(start_agent: StartAgent, folder: Path, place: str, *, fails: bool) -
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("text", [SCRIPT, within_functions(SCRIPT)], ids=["globals", "locals"])
 def test_what_an_epoch_sets_first_is_of_that_epoch_wherever_the_script_has_failed(
-    start_agent: StartAgent, tmp_path: Path
+    text: str, start_agent: StartAgent, tmp_path: Path
 ) -> None:
-    rows, *rest = outcome(start_agent, tmp_path / "undisturbed", "nowhere", fails=False)
+    undisturbed = outcome(start_agent, tmp_path / "undisturbed", "nowhere", text, fails=False)
     for place in PLACES:
-        # What follows an epoch in which the script failed is not run again.
-        expected = [row for row in rows if place != "last" or row[0] != 2]
-        assert outcome(start_agent, tmp_path / place, place, fails=True) == [expected, *rest], place
+        expected = undisturbed
+        if place in ("last", "evaluation"):  # what follows there in the epoch is not run again
+            left_out = f"skips what follows {place}"
+            expected = outcome(start_agent, tmp_path / left_out, left_out, text, fails=False)
+        assert outcome(start_agent, tmp_path / place, place, text, fails=True) == expected, place

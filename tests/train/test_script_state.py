@@ -32,13 +32,15 @@ def weights_in(path: Path) -> list[float]:
     return weights
 
 
-def comes_again(agent: FakeAgent, script: Path, folder: Path, workers: Sequence[int]) -> int:
+def comes_again(
+    agent: FakeAgent, script: Path, folder: Path, workers: Sequence[int], num_steps: int = 1
+) -> int:
     """Workers that train alone, one after the other, each until it is told to save and leave; steps made."""
     reached = 0
     for worker in workers:
         agent.start_ready([worker], script, str(folder / "result.json"))
         assert agent.join([worker], source=None) == reached
-        agent.wait_steps(worker, reached + 1)
+        agent.wait_steps(worker, reached + num_steps)
         agent.suspend()
         reached = agent.wait(worker, messages.CheckpointSaved).steps
         assert agent.exit_status(worker) == 143
@@ -65,13 +67,14 @@ def test_a_job_that_goes_on_twice_learns_the_same(body: str, start_agent: StartA
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("num_steps", [1, 9], ids=["in its first epoch", "in later ones"])
 @pytest.mark.parametrize("body", KEPT.values(), ids=[*KEPT])
 def test_a_job_that_goes_on_twice_grows_and_loses_a_worker_learns_the_same(
-    body: str, start_agent: StartAgent, tmp_path: Path
+    body: str, num_steps: int, start_agent: StartAgent, tmp_path: Path
 ) -> None:
     script = write_script(tmp_path, body)
     agent = start_agent(total_steps=STEPS, pace_per_s=600.0, ends_when_told=True)
-    reached = comes_again(agent, script, tmp_path, range(2))
+    reached = comes_again(agent, script, tmp_path, range(2), num_steps)
     agent.start_ready([2, 3, 4], script, str(tmp_path / "result.json"))
     assert agent.join([2], source=None) == reached
     agent.wait_steps(2, reached + 2)
@@ -115,25 +118,21 @@ def test_a_trial_run_names_what_begins_again(
 
 
 @pytest.mark.slow
-def test_where_resuming_would_take_too_long_locals_that_are_counted_up_are_named(
-    start_agent: StartAgent, tmp_path: Path
-) -> None:
-    slow = LOST["a local counter"][1].replace("set_rate(count)", "set_rate(count); time.sleep(0.4)")
+def test_what_was_not_tried_for_its_time_is_told(start_agent: StartAgent, tmp_path: Path) -> None:
+    slow = LOST["enumerate"][1].replace("set_rate(epoch + i)", "time.sleep(0.4)")
     script = write_script(tmp_path, slow)
     agent = start_agent(mode="profile", total_steps=STEPS, local_batches=(6,))
     agent.start(0, script, str(tmp_path / "result.json"))
     told = agent.wait(0, messages.Profiled, lambda message: not message.goes_on)
     assert agent.exit_status(0) == 0, agent.logs()
-    (count,) = [finding for finding in told.findings if "`count`" in finding.text]
-    assert count.name == "unsaved-variable" and not count.holds
-    [why] = [finding.text for finding in told.findings if finding.name == "not-resumed"]
-    assert "it takes more than 4 s" in why
+    [finding] = told.findings
+    assert finding.name == "not-resumed" and "it takes more than 4 s" in finding.text
 
 
 @pytest.mark.slow
 def test_what_follows_an_epoch_is_left_out_where_it_takes_long(
     start_agent: StartAgent, tmp_path: Path
 ) -> None:
-    slow = LOST["a local counter"][1].replace("    return run", "        time.sleep(1)\n    return run")
+    slow = LOST["enumerate"][1] + "    time.sleep(1)\n"
     (finding,) = found_in(write_script(tmp_path, slow), start_agent, tmp_path)
-    assert "`count`" in finding.text and finding.holds
+    assert "enumerate(run.batches())" in finding.text and finding.holds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from types import FrameType
@@ -253,9 +253,11 @@ class Run:
                 elif not self.should_stop():
                     yield from self._passes()
         except GeneratorExit:  # the script leaves its loop
+            self._task.state.variables.leave_loop()
             self._host.leave_batches(is_over=False)
             raise
         self._looped_epoch = None
+        self._task.state.variables.leave_loop()
         self._task.state.forms.leave_epoch()
         if not self.should_stop():
             self._host.leave_batches(is_over=True)
@@ -492,6 +494,10 @@ class Run:
     def _seed(self, purpose: Purpose, *place: int) -> None:
         seed_streams(self._host.device, self._host.seed, purpose, *place)
 
+    def see_end(self, frames: Iterable[FrameType]) -> None:
+        """The script has raised an error in these calls, the innermost first."""
+        self._task.state.variables.see_end(frames)
+
     def keep(self, is_end: bool) -> None:
         """This process ends in the middle of a step: save the state before it, if that is still whole.
 
@@ -499,7 +505,7 @@ class Run:
         """
         if self._is_updating:
             return
-        if self._is_within and not self._has_stepped:  # something still holds the script's loop
+        if self._share is not None:  # of a step that is not done
             self._task.gradients.abandon()
             self._task.state.rewind()
         self._host.keep(is_end)

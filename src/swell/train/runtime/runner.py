@@ -84,7 +84,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _ignore_stops()
         status = _status_of(stop)
         if link is not None and status not in (0, environ.EXIT_STOPPED):
-            _keep_last()
+            _keep_last(stop)
             link.send(
                 messages.Failed(message=_told_of(link, entry, stop, status), steps=link.heartbeat.steps)
             )
@@ -130,7 +130,7 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
             )
         )
         return environ.EXIT_STOPPED
-    _keep_last()
+    _keep_last(error)
     text = _shortened(text, error)
     message = text if advice is None else f"{advice}\n{text}"
     is_of_step = share is not None  # outside of steps a smaller part of the state changes nothing
@@ -145,6 +145,7 @@ def _why_hopeless(run: Run, share: Share, link: Link) -> str | None:
 
 def _keep(run: Run, error: BaseException) -> None:
     """Another worker may need this one's state, and what the failed step allocated is of no more use."""
+    run.see_end(_calls_of(error))
     traceback.clear_frames(error.__traceback__)
     try:
         run.keep(is_end=False)
@@ -153,11 +154,17 @@ def _keep(run: Run, error: BaseException) -> None:
             raise
 
 
-def _keep_last() -> None:
+def _calls_of(error: BaseException) -> list[FrameType]:
+    """Return the calls in which an error was raised, the innermost first."""
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]
+
+
+def _keep_last(error: BaseException) -> None:
     """The agent ends all workers as soon as it hears that one has failed: before that the state is saved."""
     if not started:
         return
     try:
+        started[-1].see_end(_calls_of(error))
         started[-1].keep(is_end=True)
     except Exception as again:  # noqa: BLE001 - of the script's own state_dict; what it raised first is told
         sys.stderr.write(f"the state after step {started[-1].steps} was not saved: {again!r}\n")

@@ -18,7 +18,7 @@ from torch import nn
 
 from swell.train.collective.gradients import LoopError
 from swell.train.link.code_paths import place_of, submitted
-from swell.train.state.script_variables import user_frames
+from swell.train.state.waiting_functions import user_frames
 from swell.wire.findings import ScriptFinding
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)

@@ -22,6 +22,8 @@ NUM_COMPARED = 1024
 NEAR_CLOCK_S = 1e5
 
 SCALARS = (bool, int, float, complex, str, type(None), np.generic)
+#: Types of values that need no copy.
+UNCHANGING = frozenset({bool, int, float, complex, str, type(None)})
 _CONTAINERS = (list, tuple, set, deque)
 _NO_OBJECTS = (*SCALARS, type, DataLoader, Dataset, Sampler)
 _OF_STATEFUL = ("state_dict", "load_state_dict")
@@ -125,7 +127,9 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 def unpack(own: Any, packed: Packed) -> Any:
     """The value that was packed: in the object, container or tensor `own` where that is of its kind."""
     if "object" in packed:
-        if is_object(own) and packed["object"] is not None:
+        if not is_object(own):
+            raise TypeError("the script has made no object to put it into")
+        if packed["object"] is not None:
             as_stateful(own).load_state_dict(packed["object"])
         return own
     if "array" in packed:

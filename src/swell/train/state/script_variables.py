@@ -3,8 +3,8 @@
 Looked at are the globals of the script's modules, the attributes of its classes and objects, and the locals
 of the functions that hold the loop. Those that have changed by the time the state is saved or sent belong to
 it, as far as they are plainly state: numbers, texts, tensors, containers of these, objects with `state_dict`,
-and generators of random numbers. They are put back before the next batch. A local that holds a number or
-a text belongs to its function: it is neither saved nor put back.
+and generators of random numbers. They are put back before the next batch, locals into the functions that
+wait for it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -28,6 +27,7 @@ from torch import nn
 from swell.train.data.stateful import GENERATORS
 from swell.train.state.script_values import (
     SCALARS,
+    UNCHANGING,
     Packed,
     copied,
     is_object,
@@ -38,6 +38,14 @@ from swell.train.state.script_values import (
     tensors_in,
     unpack,
     wrap,
+)
+from swell.train.state.waiting_functions import (
+    MODULE,
+    UNBOUND,
+    WaitingFunction,
+    labelled,
+    locals_in,
+    user_frames,
 )
 from swell.wire.library_paths import is_library
 
@@ -57,9 +65,6 @@ Things = Callable[[], Sequence[Any]]
 #: Attributes that every module has from torch.
 _OF_MODULES = frozenset(vars(nn.Module()))
 
-#: Instructions at a loop's head that take apart and store what comes next.
-_STORING = ("STORE_", "UNPACK_", "SWAP", "CACHE", "EXTENDED_ARG", "NOP")
-
 
 @dataclass(frozen=True, slots=True)
 class Variable:
@@ -67,8 +72,12 @@ class Variable:
 
     name: str  #: as `__main__.counter`, `fit().history`, `__main__.trainer.count`
     value: Any
-    holder: Any = None  #: a namespace, a dict or an object; None: the local of a function, or in a list
+    holder: Any = None  #: a namespace, a dict, an object or a function that waits; None: it is in a list
     key: Any = None
+
+    @property
+    def is_local(self) -> bool:
+        return isinstance(self.holder, WaitingFunction)
 
     @property
     def can_be_put(self) -> bool:
@@ -81,29 +90,31 @@ class Variable:
         num = self.value.size if isinstance(self.value, np.ndarray) else 0
         return num + sum(tensor.numel() for tensor in tensors_in(self.value)) <= MAX_SMALL
 
-    def now(self) -> Variable:
-        """It with its value of now, as far as that can be known."""
+    def now(self) -> Any:
+        """Its value of now; of a local, of when its function was looked at last."""
         if isinstance(self.holder, dict):
-            value = self.holder.get(self.key)
-        elif self.holder is None:
-            value = self.value
-        else:
-            value = getattr(self.holder, self.key, None)
-        return Variable(self.name, value, self.holder, self.key)
+            return self.holder.get(self.key)
+        if self.holder is None or self.is_local:
+            return self.value
+        return getattr(self.holder, self.key, None)
 
-    def set(self, value: Any) -> None:
-        """Give it this value; no effect on a local, which must be changed in place."""
-        if isinstance(self.holder, dict):
+    def set(self, value: Any) -> Variable:
+        """Give it this value, and return it as it is then."""
+        if self.is_local:
+            self.holder.set(self.key, value)
+        elif isinstance(self.holder, dict):
             self.holder[self.key] = value
         elif self.holder is not None:
             setattr(self.holder, self.key, value)
+        return replace(self, value=value)
 
-    def put(self, packed: Packed) -> None:
-        """Give it this value, in place where it can be."""
+    def put(self, packed: Packed) -> Variable:
+        """Give it this value, in place where it can be, and return it as it is then."""
         try:
-            self.set(unpack(self.now().value, packed))
+            return self.set(unpack(self.now(), packed))
         except Exception as error:  # noqa: BLE001 - of the script's own objects, which did not ask for it
             warnings.warn(f"{self.name} could not be put back: {error!r}", stacklevel=2)
+            return self
 
 
 class ScriptVariables:
@@ -119,12 +130,16 @@ class ScriptVariables:
         #: Whether they are looked for: in a job. A script that runs by itself is left alone.
         self.is_wanted = False
         self._frame: FrameType | None = None  # of the loop, while that waits for a batch
+        self._functions: dict[str, WaitingFunction] = {}  # that have waited, by their names
+        self._callers: tuple[FrameType | None, FrameType | None] = (None, None)  # from which these were found
+        self._codes: set[CodeType] = set()  # of these
         self._search: Search | None = None
         self._begun: dict[str, Any] = {}  # marks of the variables before the first epoch
         self._scopes: tuple[str, ...] = ()  # modules and functions that were looked at then
         self._changed: dict[str, Variable] = {}  # since then
         self._watched: dict[str, Variable] = {}  # what `rewind` is for; in the first step, all but data
         self._small: set[str] = set()  # of these, those that are copied in each step
+        self._locals: list[str] = []  # of these, those of functions
         self._waiting: Mapping[str, Packed] = {}  # until a batch is given
         self._kept: dict[str, Packed] = {}  # as of the step's beginning
         self._num_boundaries, self._look_at = 0, 1
@@ -176,12 +191,25 @@ class ScriptVariables:
             self._put(waiting, self._search, self._frame)
         self._frame = None
 
+    def leave_loop(self) -> None:
+        """The script leaves its loop over batches: what its functions hold is theirs alone from here on."""
+        self._callers = (None, None)
+        for function in self._functions.values():
+            function.frame = None
+
+    def see_end(self, frames: Iterable[FrameType]) -> None:
+        """The script has raised an error in these calls, the innermost first: see what it has left there."""
+        if self._search is not None:
+            self._follow([frame for frame in frames if frame.f_code in self._codes])
+            self._note(self._find(self._search, None))
+            self.leave_loop()
+
     def tree(self) -> dict[str, Packed]:
         """Name and value of those that have changed."""
         if self._search is None:
             return dict(self._waiting)
         self._look()
-        packed = {name: pack(found.now().value) for name, found in self._changed.items()}
+        packed = {name: pack(found.now()) for name, found in self._changed.items()}
         return {name: value for name, value in packed.items() if value is not None}
 
     def restore(self, values: Mapping[str, Packed]) -> None:
@@ -198,7 +226,13 @@ class ScriptVariables:
         Modules and what is large are not copied: `keep_objects`.
         """
         self._refresh(frame)
-        self._kept = {name: copied(wrap(self._watched[name].now().value)) for name in self._small}
+        self._kept = kept = {}
+        for name in self._small:
+            value = self._watched[name].now()
+            if type(value) in UNCHANGING:
+                kept[name] = {"value": value}
+            elif value is not UNBOUND:
+                kept[name] = copied(wrap(value))
 
     def keep_objects(self, frame: FrameType | None) -> None:
         """Keep modules and the like for `rewind`, too, and what no step has changed so far: this one may.
@@ -209,10 +243,14 @@ class ScriptVariables:
         if self._search is not None:
             there = self._find(self._search, frame)
             unchanged = {name: there[name] for name in self._begun.keys() & there.keys()}
-            self._watched = {**_kept_of(unchanged), **self._watched}
+            watched = {**_kept_of(unchanged), **self._watched}
+            self._watched = {
+                name: there.get(name, one) if one.is_local else one for name, one in watched.items()
+            }
         for name, found in self._watched.items():
-            if name not in self._kept:
-                self._kept[name] = copied(wrap(found.now().value))
+            value = found.now()
+            if name not in self._kept and value is not UNBOUND:
+                self._kept[name] = copied(wrap(value))
 
     def rewind(self, frame: FrameType | None = None) -> None:
         """What is known to change is again what it was, also in the function that waits for a batch.
@@ -222,28 +260,36 @@ class ScriptVariables:
         self._num_boundaries -= 1
         self._refresh(frame)
         for name, packed in self._kept.items():
-            self._watched[name].put(copied(packed))
+            self._watched[name] = self._watched[name].put(copied(packed))
+            if name in self._changed:
+                self._changed[name] = self._watched[name]
 
     def values(self, frame: FrameType | None = None) -> dict[str, Packed]:
         """Copies of all that may be put back, as it is now."""
         self._refresh(frame)
-        found = {**self._changed, **self._watched}
-        return {name: copied(wrap(variable.now().value)) for name, variable in found.items()}
+        values = {name: found.now() for name, found in {**self._changed, **self._watched}.items()}
+        return {name: copied(wrap(value)) for name, value in values.items() if value is not UNBOUND}
 
     def _watch(self, variables: dict[str, Variable]) -> None:
         self._watched = variables
-        self._small = {name for name, found in variables.items() if found.now().is_small}
+        self._small = {name for name, found in variables.items() if found.is_small}
+        self._locals = [name for name, found in variables.items() if found.is_local]
 
     def _refresh(self, frame: FrameType | None) -> None:
-        """A local may be another list than it was."""
-        of_locals = {name: one for name, one in self._watched.items() if one.holder is None}
-        if not of_locals:
+        """See what the locals are now that are watched."""
+        if not self._locals:
             return
-        values = {f"{user.f_code.co_name}()": user.f_locals for user in reversed([*user_frames(frame)])}
-        for name, found in of_locals.items():
-            value = values.get(name.partition(".")[0], {}).get(found.key)
-            if name == f"{name.partition('.')[0]}.{found.key}" and value is not None:
-                self._watched[name] = Variable(name, value, None, found.key)
+        if frame is not None:
+            self._see(frame)
+        shown: dict[WaitingFunction, dict[str, Any]] = {}
+        for name in self._locals:
+            found = self._watched[name]
+            function = found.holder
+            if function not in shown:
+                shown[function] = {} if function.frame is None else locals_in(function.frame)
+            value = shown[function].get(found.key, UNBOUND)
+            if value is not found.value and function.frame is not None:
+                self._watched[name] = Variable(name, value, function, found.key)
 
     # ------------------------------------------------------------------ what there is
     def frames(self) -> list[FrameType]:
@@ -259,27 +305,52 @@ class ScriptVariables:
             if not variable.can_be_put and mark(variable.value) != self._begun.get(name)
         }
 
+    def _see(self, frame: FrameType) -> None:
+        """Know the functions that wait, which are those that waited last as a rule."""
+        caller, callers_caller = self._callers
+        if frame is not caller or frame.f_back is not callers_caller:
+            self._callers = frame, frame.f_back
+            self._follow(user_frames(frame))
+
+    def _follow(self, frames: Iterable[FrameType]) -> None:
+        for function in self._functions.values():
+            function.frame = None
+        for label, frame in labelled(frames):
+            self._functions.setdefault(label, WaitingFunction()).frame = frame
+            self._codes.add(frame.f_code)
+
     def _look(self) -> None:
-        if self._search is None or self._frame is None:
-            return
-        for name, found in self._find(self._search, self._frame).items():
-            is_news = name in self._changed or mark(found.value) != self._begun.get(name)
-            if is_news and found.can_be_put and not is_time(found.value):
-                self._changed[name] = found
+        if self._search is not None and self._frame is not None:
+            self._note(self._find(self._search, self._frame))
+
+    def _note(self, found: Mapping[str, Variable]) -> None:
+        """Have what is not what it was belong to the state, and what is of a call that is over not."""
+        self._changed = {
+            name: one for name, one in self._changed.items() if name in found or not one.is_local
+        }
+        for name, one in found.items():
+            is_news = name in self._changed or mark(one.value) != self._begun.get(name)
+            if is_news and one.can_be_put and not is_time(one.value):
+                self._changed[name] = one
 
     def _find(self, search: Search, frame: FrameType | None) -> dict[str, Variable]:
         search.leave_out(self._held())
-        return search.find(frame)
+        if frame is not None:
+            self._see(frame)
+            for function in self._functions.values():
+                function.note_place()
+        return search.find(self._functions)
 
     def _put(self, values: Mapping[str, Packed], search: Search | None, frame: FrameType | None) -> None:
         found = self._changed if search is None else {**self._changed, **self._find(search, frame)}
         for name, packed in values.items():
-            variable = found.get(name) or (None if search is None else search.missing(name, packed))
+            variable = found.get(name)
+            if variable is None and search is not None:
+                variable = search.missing(name, packed, self._functions)
             if variable is not None:
                 if search is not None and "object" in packed:
-                    search.make_twin(variable, packed["object"])
-                variable.put(packed)
-                self._changed[name] = variable
+                    variable = search.with_twin(variable, packed["object"])
+                self._changed[name] = variable.put(packed)
 
 
 def _kept_of(found: Mapping[str, Variable]) -> dict[str, Variable]:
@@ -312,43 +383,47 @@ class Search:
         functions = {user.f_code.co_name for user in user_frames(frame)} - {"<module>"}
         return (_OF_MODEL, *(f"{name}." for name in self._modules), *(f"{name}()." for name in functions))
 
-    def find(self, frame: FrameType | None) -> dict[str, Variable]:
-        """The variables by their names."""
+    def find(self, functions: Mapping[str, WaitingFunction]) -> dict[str, Variable]:
+        """The variables by their names.
+
+        Args:
+            functions: that wait, by their names.
+        """
         self._seen = set()
-        frames = list(user_frames(frame))
         found: dict[str, Variable] = {}
-        taken = {name for user in frames if user.f_code.co_name == "<module>" for name in next_names(user)}
+        taken = functions[MODULE].coming if MODULE in functions else ()
         for module in self._modules.values():
             space = vars(module)
             values = {name: value for name, value in space.items() if name not in taken}
             found |= {one.name: one for one in self._within(module.__name__, values, space, 0)}
-        for user in frames:
-            if user.f_code.co_name != "<module>":
-                coming = next_names(user)
-                values = {key: value for key, value in user.f_locals.items() if key not in coming}
-                for one in self._within(f"{user.f_code.co_name}()", values, None, 0):
-                    found.setdefault(one.name, one)
+        for label, function in functions.items():
+            if function.frame is not None and function.frame.f_code.co_name != MODULE:
+                shown = locals_in(function.frame).items()
+                values = {key: value for key, value in shown if key not in function.coming}
+                found |= {one.name: one for one in self._within(label, values, function, 0)}
         for path, module in (each for model in self._models for each in model.named_modules()):
             if id(module) not in self._seen:  # too deep, or held by what is no part of the script
                 label = f"{_OF_MODEL}{path}" if path else _OF_MODEL[:-1]
                 found |= {one.name: one for one in self._within(label, _own(module), module, MAX_DEPTH)}
         return found
 
-    def missing(self, name: str, packed: Packed) -> Variable | None:
-        """A global that the script makes in its loop."""
-        module, _, key = name.rpartition(".")
-        if module not in self._modules or "object" in packed:
+    def missing(self, name: str, packed: Packed, functions: Mapping[str, WaitingFunction]) -> Variable | None:
+        """A global, or a local of a function that waits, that the script makes in its loop."""
+        owner, _, key = name.rpartition(".")
+        if owner in functions and functions[owner].has(key):
+            return Variable(name, UNBOUND, functions[owner], key)
+        if owner not in self._modules or "object" in packed:
             return None
-        return Variable(name, None, vars(self._modules[module]), key)
+        return Variable(name, None, vars(self._modules[owner]), key)
 
-    def make_twin(self, variable: Variable, state: Any) -> None:
+    def with_twin(self, variable: Variable, state: Any) -> Variable:
         """Make the copy of the model (as of the best one so far) that a script has not made here yet."""
-        if is_object(variable.now().value) or variable.holder is None or not isinstance(state, dict):
-            return
+        if is_object(variable.now()) or variable.holder is None or not isinstance(state, dict):
+            return variable
         for model in self._models:
             if model.state_dict().keys() == state.keys():
-                variable.set(copy.deepcopy(model))
-                return
+                return variable.set(copy.deepcopy(model))
+        return variable
 
     def _within(self, label: str, values: Mapping[Any, Any], holder: Any, depth: int) -> Iterator[Variable]:
         for key, value in values.items():
@@ -399,32 +474,6 @@ def _own(module: nn.Module) -> dict[str, Any]:
 def callable_only(value: Any) -> bool:
     """Whether it is a function: what it keeps, others do not see."""
     return callable(value) and not isinstance(value, type) and hasattr(value, "__code__")
-
-
-def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
-    """The functions of the script that have called each other, the innermost first."""
-    while frame is not None:
-        if not is_library(frame.f_code.co_filename):
-            yield frame
-        frame = frame.f_back
-
-
-def next_names(frame: FrameType) -> frozenset[str]:
-    """What the loop at which a function stands sets next."""
-    return _stored_after(frame.f_code, frame.f_lasti)
-
-
-@lru_cache(maxsize=64)
-def _stored_after(code: CodeType, offset: int) -> frozenset[str]:
-    names: set[str] = set()
-    for step in dis.get_instructions(code):
-        if step.offset <= offset:
-            continue
-        if not step.opname.startswith(_STORING):
-            break
-        if step.opname.startswith("STORE_"):
-            names |= set(step.argval if isinstance(step.argval, tuple) else (step.argval,))
-    return frozenset(names)
 
 
 def line_of_store(code: CodeType, name: str, is_attribute: bool = False) -> int | None:
