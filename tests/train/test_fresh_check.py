@@ -32,7 +32,7 @@ def fit():
     run = train.elastic(model, optimizer, DataLoader(TensorDataset(x), 6), epochs=9)
     num_batches = 0
     for epoch in run.epochs():
-        for (batch,) in run.batches():
+        for i, (batch,) in enumerate(run.batches()):
             num_batches += 1
             optimizer.zero_grad()
             loss = model(batch).square().mean() * (1.0 if {condition} else 0.1)
@@ -61,14 +61,14 @@ def findings(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> Callable[
 def test_what_begins_again_is_found_where_a_gpu_is_used(
     findings: Callable[..., list[tuple[str, str]]], tmp_path: Path
 ) -> None:
-    [(name, text)] = findings("num_batches < 4")
-    assert name == "script-state" and "`num_batches` in fit() begins again" in text
+    [(name, text)] = findings("i < 1")
+    assert name == "script-state" and "enumerate(run.batches()):` counts from 0 again" in text
     epochs = (tmp_path / "diary").read_text().split()[::2]
     assert epochs == ["0"], "of the trial run itself alone"
 
 
 def test_nothing_is_found_in_a_script_that_goes_on(findings: Callable[..., list[tuple[str, str]]]) -> None:
-    assert findings("run.steps < 4") == []
+    assert findings("run.steps < 4 and num_batches < 4") == []
 
 
 def test_it_is_told_where_the_script_needs_a_gpu(findings: Callable[..., list[tuple[str, str]]]) -> None:

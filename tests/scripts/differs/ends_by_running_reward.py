@@ -90,7 +90,7 @@ def main():
             loss.backward()
             run.step(loss)
         print(f"Last reward: {ep_reward:.2f}\tAverage reward: {running_reward:.2f}")
-        if running_reward > 4.05:  # differs: script-state
+        if running_reward > 4.05:  # differs: hidden-state
             print("Solved!")
             break
     return run

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import torch
 
 from swell.train.runtime.gradient_differences import Mixture, Tolerance, differ, mixture
+from swell.train.runtime.loop_exits import LoopExit
 from swell.train.runtime.step_watch import CallsSeen
 from swell.train.state import codec
 from swell.wire.findings import ScriptFinding
@@ -186,6 +187,17 @@ def _set_by_parts(name: str, place: str) -> ScriptFinding:
         "of the loss"
     )
     return ScriptFinding(name="hidden-state", text=text, place=place)
+
+
+def ends_by_part(found: LoopExit) -> ScriptFinding:
+    """Return the finding that workers would leave their loop at different steps."""
+    names = ", ".join(f"`{name}`" for name in found.names)
+    text = (
+        f"{names} in {found.function}() changes with the samples of each worker's own part of the batch, and "
+        "decides when the loop ends: workers would leave it at different steps. Decide by what is the same "
+        "on all workers, as what `run.step` returns is"
+    )
+    return ScriptFinding(name="hidden-state", text=text, place=found.place)
 
 
 def _of_each_pass(compared: ComparedSizes) -> Iterator[ScriptFinding]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pickle
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
 
@@ -20,21 +17,13 @@ from swell.train.collective.pieces import bytes_of
 from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
-from swell.train.link.code_paths import place_of, snapshotted, submitted
+from swell.train.link.code_paths import place_of, snapshotted
 from swell.train.runtime.host import Task
-from swell.train.runtime.loop_exits import (
-    BestSoFar,
-    LoopExit,
-    bests_so_far,
-    counts_of_next,
-    growing_counters,
-    loop_exits,
-)
+from swell.train.runtime.loop_exits import LoopExit, counts_of_next
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.trial_run import Profiling
 from swell.train.runtime.written_files import written
 from swell.train.state import codec
-from swell.train.state.script_variables import line_of_store
 from swell.wire import messages
 
 #: Steps of a whole run, and after how many of them its state is saved: within the first epoch, and half way.
@@ -42,35 +31,15 @@ NUM_STEPS = 6
 EARLY, HALF_WAY = 1, 3
 
 
-@dataclass(frozen=True)
-class Local:
-    """A local of the script that has changed."""
-
-    value: Any
-    place: str  #: FILE:LINE where it is set
-
-
-@dataclass(frozen=True)
-class SavedPoint:
-    """Where a run may go on in another process."""
-
-    num_steps: int  #: that were made
-    state: bytes
-    locals: dict[str, Local]  #: by names as `fit().counter`
-
-
 @dataclass
 class RehearsalResult:
     """What a forked process tells."""
 
-    saved: dict[int, SavedPoint] = field(default_factory=dict)  #: by steps
+    saved: dict[int, bytes] = field(default_factory=dict)  #: states, by the steps that were made
     model: bytes = b""  #: parameters and buffers after `NUM_STEPS`; empty: the script did not get so far
     place: str = ""  #: FILE:LINE of the loop
     line: str = ""  #: what stands there
-    counters: set[str] = field(default_factory=set)  #: locals that only grow
     counts: LoopExit | None = None  #: of the loop, if it takes its batches with `next`
-    exits: list[LoopExit] = field(default_factory=list)  #: of the loop
-    bests: list[BestSoFar] = field(default_factory=list)  #: that are compared in the loop
     is_early: bool = False  #: the script came to its end before `NUM_STEPS`, and did not leave `run.epochs()`
     written: dict[str, str] = field(default_factory=dict)  #: files, with FILE:LINE where they were opened
     error: str = ""  #: the script's own
@@ -82,15 +51,12 @@ class Rehearsal:
     edition = -1
     is_amid_epoch = False  #: its epochs are short
 
-    def __init__(
-        self, trial: Profiling, task: Task, handle: int, num_done: int, values: Mapping[str, Any], rank: int
-    ) -> None:
+    def __init__(self, trial: Profiling, task: Task, handle: int, num_done: int, rank: int) -> None:
         """
         Args:
             rank: what the script is told; it computes the same as rank 0.
             handle: of the file to write the story to.
             num_done: steps of the saved state that it goes on from; 0 for a whole run.
-            values: of locals, to be set before the first batch.
         """
         self.device, self.seed, self.max_local_batch = trial.device, trial.seed, trial.max_local_batch
         self.rank, self.num_workers = rank, rank + 1
@@ -99,7 +65,6 @@ class Rehearsal:
         self._task = task
         self._handle = handle
         self._num_done = num_done
-        self._values = dict(values)
         self._story = RehearsalResult()
 
     # ------------------------------------------------------------------ a host, as far as a run asks it
@@ -127,28 +92,17 @@ class Rehearsal:
 
     def reach_boundary(self) -> None:
         state = self._task.state
-        frames = state.variables.frames()
-        for name in list(self._values):
-            function, _, key = name.partition("().")
-            for frame in frames:
-                if frame.f_code.co_name == function and key in frame.f_locals:
-                    set_local(frame, key, self._values.pop(name))
-                    break
         if not self._num_done and state.updates in (EARLY, HALF_WAY):
-            self._save(frames)
+            self._save()
         if state.updates >= NUM_STEPS:
             self._story.model = pickle.dumps(numbers_in(state.model.state_dict()))
             self._tell()
 
-    def _save(self, frames: list[FrameType]) -> None:
+    def _save(self) -> None:
         state, story = self._task.state, self._story
-        left = locals_of(frames, state.variables.changed_locals())
-        encoded = pickle.dumps(codec.decode(*state.encode()))
-        story.saved[state.updates] = SavedPoint(state.updates, encoded, left)
+        frames = state.variables.frames()
+        story.saved[state.updates] = pickle.dumps(codec.decode(*state.encode()))
         story.counts = next(filter(None, map(counts_of_next, frames)), None)
-        story.counters, story.exits = growing_counters(frames), loop_exits(frames)
-        if state.updates == EARLY:
-            story.bests = bests_so_far(frames)  # at the end of an epoch a number may become a tensor
         if frames:
             story.place = place_of(frames[0])
             story.line = line_at(story.place)
@@ -193,26 +147,6 @@ class Rehearsal:
         with os.fdopen(self._handle, "wb") as file:
             file.write(pickle.dumps(self._story))
         os._exit(0)
-
-
-def set_local(frame: FrameType, name: str, value: Any) -> None:
-    """Give a local of a function that waits another value."""
-    frame.f_locals[name] = value
-    if sys.version_info < (3, 13):
-        ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-
-
-def locals_of(frames: list[FrameType], changed: Mapping[str, Any]) -> dict[str, Local]:
-    """Those of some locals, by names as `fit().counter`, that stand in one of these functions."""
-    found = {}
-    for name, value in changed.items():
-        function, _, key = name.partition("().")
-        frame = next((frame for frame in frames if frame.f_code.co_name == function), None)
-        if frame is not None and key in frame.f_locals:
-            file = submitted(frame.f_code.co_filename)
-            line = line_of_store(frame.f_code, key) or frame.f_code.co_firstlineno
-            found[name] = Local(value, f"{file}:{line}")
-    return found
 
 
 def line_at(place: str) -> str:

@@ -2,12 +2,10 @@
 
 The process forks where `elastic` returns. A first child makes some steps, with the ends of short epochs
 among them, and saves its state half way, as a job does. A second one begins with that state, as a
-job does that goes on, and makes the second half. Where their models differ, others begin with one more
-local of the first child each, to find out which of them matter.
+job does that goes on, and makes the second half. Their models must be the same.
 
 A process that computes on a GPU cannot be forked: `fresh_check` starts another one that sees none. Where that
-fails, or where it would take too long, that is told, and the locals that the script counts up are named,
-whether they matter or not.
+fails, or where it would take too long, that is told.
 """
 
 from __future__ import annotations
@@ -20,9 +18,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 
@@ -32,24 +28,13 @@ from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime import fresh_check
 from swell.train.runtime.fresh_check import NotTried, kept_waiting_s
 from swell.train.runtime.host import Task
-from swell.train.runtime.loop_exits import BestSoFar, LoopExit
-from swell.train.runtime.rehearsal import (
-    EARLY,
-    HALF_WAY,
-    NUM_STEPS,
-    Local,
-    Rehearsal,
-    RehearsalResult,
-    SavedPoint,
-    line_at,
-    locals_of,
-)
+from swell.train.runtime.loop_exits import LoopExit
+from swell.train.runtime.rehearsal import EARLY, HALF_WAY, NUM_STEPS, Rehearsal, RehearsalResult
 from swell.train.runtime.rehearsal_folder import RehearsalFolders
 from swell.train.runtime.run import Run
 from swell.train.runtime.script_end import flush, open_files
 from swell.train.runtime.trial_run import Profiling
 from swell.train.runtime.written_files import begin_forked
-from swell.train.state.train_state import TrainState
 from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
 #: Time for all of it, and for the first child, while no other process has the processors that they need.
@@ -58,8 +43,8 @@ BUDGET_S, FIRST_S = 4.0, 1.5
 MOST_S = 30.0
 #: The state of a second process may take so much memory.
 MOST_BYTES = 2**30
-#: Locals that are tried one by one.
-MAX_TRIED = 8
+#: Places that are told where each worker writes a file.
+MAX_PLACES = 8
 POLL_S = 0.002
 #: Exit status of a process that could change files of others.
 NOT_PRIVATE = 3
@@ -95,7 +80,6 @@ def check_resume(run: Run, task: Task, host: Profiling) -> None:
         return
     except NotTried as why:
         host.findings.append(_not_tried(str(why)))
-        host.look_at_end = lambda: unsaved_counters(task.state)
 
 
 def _not_tried(why: str) -> ScriptFinding:
@@ -105,20 +89,6 @@ def _not_tried(why: str) -> ScriptFinding:
         "model and short epochs, tries it; what is in run.state goes on in any case"
     )
     return ScriptFinding(name=NOT_RESUMED, text=text, holds=False)
-
-
-def unsaved_counters(state: TrainState) -> list[ScriptFinding]:
-    """Locals that the script counts up from epoch to epoch: to be called where it asks for a batch."""
-    found = locals_of(state.variables.frames(), state.variables.changed_locals())
-    counters = {
-        name: local
-        for name, local in found.items()
-        if isinstance(local.value, int) and "+=" in line_at(local.place)
-    }
-    return [
-        ScriptFinding(name="unsaved-variable", text=_hint(name), place=local.place, holds=False)
-        for name, local in counters.items()
-    ]
 
 
 class _ResumeCheck:
@@ -154,35 +124,34 @@ class _ResumeCheck:
         return [ScriptFinding(name="ends-early", text=text, place=whole.place, holds=False)]
 
     def _of_going_on(self, whole: RehearsalResult) -> list[ScriptFinding]:
+        found = [] if whole.counts is None else [_finding_of_next(whole.counts)]
         if not whole.model or not {EARLY, HALF_WAY} <= whole.saved.keys():
-            return _of_loop(whole)  # it leaves its loop, or makes several steps at once
-        half = self._rehearse(whole.saved[HALF_WAY])
+            return found  # it leaves its loop, or makes several steps at once
+        half = self._rehearse(whole, HALF_WAY)
         if half is None:
             raise _OutOfTime
         if half.model == whole.model:
-            causes = self._early_causes(whole) or self._late_causes(whole, half)
-            causes += self._files_of_all(whole)
+            found = [*self._of_going_on_early(whole), *self._files_of_all(whole), *found]
             cut = [_not_tried(f"to its end: {_TOO_LONG}")] if self._is_cut else []
-            return [*causes, *_of_loop(whole), *cut]
+            return [*found, *cut]
         again = self._rehearse()
         if again is None or again.model != whole.model:
             raise NotTried("it does not learn the same twice")
         if half.error:
             text = f"a job of this script that goes on after {HALF_WAY} steps fails: {_last_line(half.error)}"
             return [ScriptFinding(name="script-state", text=text, place=whole.place)]
-        return [*self._causes(whole, half, whole.saved[HALF_WAY]), *_of_loop(whole)]
+        return [_finding_of(whole, half, HALF_WAY), *found]
 
-    def _early_causes(self, whole: RehearsalResult) -> list[ScriptFinding]:
+    def _of_going_on_early(self, whole: RehearsalResult) -> list[ScriptFinding]:
         """What a script that goes on within its first epoch sets up again, such as a warm-up."""
-        point = whole.saved[EARLY]
         try:
-            early = self._rehearse(point)
+            early = self._rehearse(whole, EARLY)
         except _OutOfTime:
             early = None
         self._is_cut |= early is None
         if early is None or early.error or early.model == whole.model:
             return []
-        return self._causes(whole, early, point)
+        return [_finding_of(whole, early, EARLY)]
 
     def _whole(self) -> RehearsalResult:
         """Without an interruption; without the ends of epochs where these take long."""
@@ -193,53 +162,6 @@ class _ResumeCheck:
         if story is None:
             raise _OutOfTime
         return story
-
-    def _causes(
-        self, whole: RehearsalResult, rest: RehearsalResult, point: SavedPoint
-    ) -> list[ScriptFinding]:
-        """The locals that change the outcome of what goes on there, each tried for itself."""
-        by_number = sorted(point.locals, key=lambda name: not isinstance(point.locals[name].value, int))
-        causes = {}
-        for name in by_number[:MAX_TRIED]:
-            try:
-                story = self._rehearse(point, {name: point.locals[name].value})
-            except _OutOfTime:
-                break  # the difference is told all the same
-            if story is not None and story.model and story.model != rest.model:
-                causes[name] = point.locals[name]
-        differs = _difference(whole, rest, point)
-        if causes:
-            return [_finding_of(name, local, differs) for name, local in causes.items()]
-        text = f"{differs}; {_guess(whole)}"
-        return [ScriptFinding(name="script-state", text=text, place=whole.place)]
-
-    def _late_causes(self, whole: RehearsalResult, half: RehearsalResult) -> list[ScriptFinding]:
-        """Counters in locals that would change the outcome if they were what they are when the job ends."""
-        found: list[ScriptFinding] = []
-        point = whole.saved[HALF_WAY]
-        counters = [name for name in point.locals if name in whole.counters]
-        for name in counters[:MAX_TRIED]:
-            local = point.locals[name]
-            for value in self._later(local.value):
-                try:
-                    story = self._rehearse(point, {name: value})
-                except _OutOfTime:
-                    self._is_cut = True
-                    return found
-                if story is not None and not story.error and story.model != half.model:
-                    found.append(_finding_of(name, local, _of_later(name, value, bool(story.model))))
-                    break
-        return found
-
-    def _later(self, count: Any) -> list[int]:
-        """What a counter is when the job ends, and half way to that; nothing if it is none."""
-        terms, total = self._host.terms, self._host.terms.total_steps
-        if total is None or not isinstance(count, int) or isinstance(count, bool) or count <= 0:
-            return []
-        if count >= HALF_WAY:  # else it counts epochs
-            return [round((part * total - HALF_WAY - 1) * count / HALF_WAY) for part in (1.0, 0.5)]
-        per_epoch = terms.course.steps_per_epoch
-        return [] if per_epoch is None else [max(1, total // per_epoch - HALF_WAY)]
 
     def _files_of_all(self, whole: RehearsalResult) -> list[ScriptFinding]:
         """Return findings about files that rank 1 writes as well as rank 0."""
@@ -253,28 +175,33 @@ class _ResumeCheck:
         places: dict[str, list[str]] = {}
         for path in sorted(whole.written.keys() & (other.written.keys() if other else ())):
             places.setdefault(whole.written[path], []).append(path)
-        return [_finding_of_files(paths, place) for place, paths in [*places.items()][:MAX_TRIED]]
+        return [_finding_of_files(paths, place) for place, paths in [*places.items()][:MAX_PLACES]]
 
     # ------------------------------------------------------------------ processes
     def _rehearse(
         self,
-        begin: SavedPoint | None = None,
-        values: Mapping[str, Any] | None = None,
+        whole: RehearsalResult | None = None,
+        num_done: int = 0,
         limit_s: float = BUDGET_S,
         rank: int = 0,
     ) -> RehearsalResult | None:
-        """What a child tells; None if it does not in time. Raises _InChild in the child."""
+        """What a child tells; None if it does not in time. Raises _InChild in the child.
+
+        Args:
+            whole: it goes on from what this run had saved after `num_done` steps.
+        """
         limit_s, most_s = min(limit_s, self._left_s), self._end_s - time.monotonic()
         if limit_s <= 0 or most_s <= 0:
             raise _OutOfTime
         folder = self._folders.make()
+        saved = None if whole is None else whole.saved[num_done]
         with tempfile.TemporaryFile() as file:
             pid = _fork()
             if pid == 0:
                 told_to = os.dup(file.fileno())
                 self._enter(folder)
                 begin_forked(self._files)
-                self._become(told_to, begin, values or {}, most_s, rank)
+                self._become(told_to, saved, num_done, most_s, rank)
                 raise _InChild
             status, used_s = _await(pid, limit_s, most_s)  # one that is killed while it tells has told a part
             self._left_s -= used_s
@@ -291,9 +218,7 @@ class _ResumeCheck:
         except OSError:
             os._exit(NOT_PRIVATE)
 
-    def _become(
-        self, handle: int, begin: SavedPoint | None, values: Mapping[str, Any], limit_s: float, rank: int
-    ) -> None:
+    def _become(self, handle: int, saved: bytes | None, num_done: int, limit_s: float, rank: int) -> None:
         """This process is a child: it tells the agent nothing, and ends by itself."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
@@ -305,10 +230,10 @@ class _ResumeCheck:
         # A scripted model is compiled again after its first calls, and rounds otherwise from there on.
         torch._C._set_graph_executor_optimize(False)
         task = self._short()
-        host = Rehearsal(self._host, task, handle, begin.num_steps if begin else 0, values, rank)
+        host = Rehearsal(self._host, task, handle, num_done, rank)
         self._host.terms.link.send = host.hear  # type: ignore[method-assign]
-        if begin is not None:
-            task.state.restore(pickle.loads(begin.state))  # noqa: S301 - as above
+        if saved is not None:
+            task.state.restore(pickle.loads(saved))  # noqa: S301 - of a child of this process
         self._run.rehearse(host, task)
 
     def _short(self) -> Task:
@@ -364,18 +289,18 @@ def _last_line(error: str) -> str:
     return (error.strip().splitlines() or [""])[-1]
 
 
-def _difference(whole: RehearsalResult, rest: RehearsalResult, point: SavedPoint) -> str:
-    much = "parameters and buffers"
+def _finding_of(whole: RehearsalResult, rest: RehearsalResult, num_done: int) -> ScriptFinding:
+    much = "the script leaves its loop earlier"
     if rest.model:
         one, other = _tensors(whole.model), _tensors(rest.model)
         apart = [(one[name] - other[name]).abs().max().item() for name in one]
         much = f"parameters or buffers differ by up to {max(apart, default=0.0):.2g}"
-    else:
-        much = "the script leaves its loop earlier"
-    return (
-        f"a run that is saved after {_steps(point.num_steps)} and goes on in a new process is another one "
-        f"after {NUM_STEPS}: {much}"
+    saved = "its first step" if num_done == 1 else f"{num_done} steps"
+    text = (
+        f"a run that is saved after {saved} and goes on in a new process is another one after {NUM_STEPS}: "
+        f"{much}; {_guess(whole)}"
     )
+    return ScriptFinding(name="script-state", text=text, place=whole.place)
 
 
 def _tensors(model: bytes) -> dict[str, torch.Tensor]:
@@ -387,68 +312,14 @@ def _tensors(model: bytes) -> dict[str, torch.Tensor]:
     }
 
 
-def _steps(count: int) -> str:
-    return "its first step" if count == 1 else f"{count} steps"
-
-
-def _hint(name: str) -> str:
-    function, _, variable = name.partition(".")
-    return (
-        f"`{variable}` in {function} begins again in a worker that joins, and when the job goes on. If the "
-        f"training depends on it, keep it in run.state[{variable!r}], or {USE}"
-    )
-
-
-def _finding_of(name: str, local: Local, differs: str) -> ScriptFinding:
-    function, _, variable = name.partition(".")
+def _finding_of_next(counts: LoopExit) -> ScriptFinding:
+    names = ", ".join(f"`{name}`" for name in counts.names)
     text = (
-        f"{differs}, for `{variable}` in {function} begins again. Keep it in "
-        f"run.state[{variable!r}], with run.state.setdefault({variable!r}, ...) before the loop, or {USE}"
+        f"{names} in the loop counts the batches that the script takes with next(), also one that comes "
+        "again when a worker is lost, and begins again in a worker that joins and when the job goes on. "
+        "Write `while run.steps < total:` with run.steps as the number, or loop over run.batches()"
     )
-    return ScriptFinding(name="script-state", text=text, place=local.place)
-
-
-def _of_later(name: str, value: int, goes_on: bool) -> str:
-    variable = name.partition(".")[2]
-    what = "the training is another one" if goes_on else "the script leaves its loop"
-    return (
-        f"where `{variable}` has come to {value}, {what}; a job that is saved and goes on comes to that later"
-    )
-
-
-def _of_loop(whole: RehearsalResult) -> list[ScriptFinding]:
-    """What decides when the script leaves its loop or what it keeps, and begins again where it goes on."""
-    found = [_finding_of_exit(one) for one in whole.exits]
-    named = {(one.function, name) for one in whole.exits for name in one.names}
-    found += [_finding_of_best(one) for one in whole.bests if (one.function, one.name) not in named]
-    if whole.counts is not None:
-        names = ", ".join(f"`{name}`" for name in whole.counts.names)
-        text = (
-            f"{names} in the loop counts the batches that the script takes with next(), also one that comes "
-            "again when a worker is lost, and begins again in a worker that joins and when the job goes on. "
-            "Write `while run.steps < total:` with run.steps as the number, or loop over run.batches()"
-        )
-        found.append(ScriptFinding(name="script-state", text=text, place=whole.counts.place))
-    return found
-
-
-def _finding_of_exit(found: LoopExit) -> ScriptFinding:
-    names = ", ".join(f"`{name}`" for name in found.names)
-    text = (
-        f"{names} in {found.function}() decide when the loop ends, and begin again in a worker that joins "
-        "and when the job goes on. Keep what they hold in run.state, with "
-        f"run.state.setdefault({found.names[0]!r}, ...) before the loop, or in attributes of an object"
-    )
-    return ScriptFinding(name="script-state", text=text, place=found.place)
-
-
-def _finding_of_best(found: BestSoFar) -> ScriptFinding:
-    text = (
-        f"`{found.name}` in {found.function}() decides which model is kept or how training goes on, and "
-        "begins again in a worker that joins and when the job goes on. Keep it in "
-        f"run.state[{found.name!r}], with run.state.setdefault({found.name!r}, ...) before the loop"
-    )
-    return ScriptFinding(name="script-state", text=text, place=found.place)
+    return ScriptFinding(name="script-state", text=text, place=counts.place)
 
 
 def _finding_of_files(paths: list[str], place: str) -> ScriptFinding:

@@ -32,12 +32,14 @@ from swell.train.runtime.difference_causes import (
     ComparedSizes,
     ProbeResult,
     causes_of,
+    ends_by_part,
     of_divisor,
 )
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.gradient_differences import sampled, tolerance_of
 from swell.train.runtime.gradient_watch import GradientWatch
 from swell.train.runtime.host import Task
+from swell.train.runtime.loop_exits import loop_exits
 from swell.train.runtime.script_frames import place_of_caller
 from swell.train.runtime.step_watch import StepWatch
 from swell.train.runtime.values_left import (
@@ -129,6 +131,7 @@ class SizeComparison:
         self._left: codec.Tree = {}  #: by the step that ended last, in what the script keeps
         self._originals: dict[str, Any] = {}  #: variables of the script, as the probes are to find them
         self._result: ProbeResult | None = None  #: of the probe that was made last
+        self._own: set[str] = set()  #: variables of the script that its worker's part of the batch sets
 
     @property
     def members(self) -> Members:
@@ -200,7 +203,9 @@ class SizeComparison:
         try:
             self._probe = self._plan.send(result)
         except StopIteration as end:
-            self.findings = [*end.value, *of_divisor(result)]
+            frames = self._task.state.variables.frames()
+            exits = [ends_by_part(each) for each in loop_exits(frames, self._own)]
+            self.findings = [*end.value, *exits, *of_divisor(result)]
         except (RuntimeError, TypeError, ValueError) as error:
             self.findings = [not_compared(str(error))]
         else:
@@ -293,6 +298,7 @@ class SizeComparison:
         first = yield Probe(0, is_fixed)
         second = yield Probe(1, is_fixed)
         carried = {} if is_fixed else of_second(first.left, second.left)
+        self._own |= {name for _, name in carried}
         again = yield Probe(is_fixed=is_fixed, carried=carried)
         compared = yield from self._explain(self._compared(whole, (first, second), again), carried)
         if not compared.is_unsteady and not compared.of_parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -100,8 +100,6 @@ class Profiling:
         self._own_length: JobLength | None = None  # of the script
         self.findings: list[ScriptFinding] = []  #: of other checks of the script
         self._reads: ReadWatch | None = None
-        #: Called when an epoch has ended and the script asks for the next one's first batch.
-        self.look_at_end: Callable[[], list[ScriptFinding]] = list
 
     @property
     def least_workers(self) -> int:
@@ -248,7 +246,6 @@ class Profiling:
             if self._is_comparing or not self._sizes:
                 return
         if self._left_s is not None:
-            self.findings += self.look_at_end()
             if (sampler := getattr(self._true_course, "sampler", None)) is not None:
                 sampler.order(1)  # raises where the epoch that begins has another length
             self._finish_trial()

@@ -296,15 +296,6 @@ class ScriptVariables:
         """The script's functions that wait for a batch, the innermost first."""
         return list(user_frames(self._frame))
 
-    def changed_locals(self) -> dict[str, Any]:
-        """Locals that cannot be put back and are not what they were before the first batch."""
-        found = {} if self._search is None else self._find(self._search, self._frame)
-        return {
-            name: variable.value
-            for name, variable in found.items()
-            if not variable.can_be_put and mark(variable.value) != self._begun.get(name)
-        }
-
     def _see(self, frame: FrameType) -> None:
         """Know the functions that wait, which are those that waited last as a rule."""
         caller, callers_caller = self._callers

@@ -31,7 +31,7 @@ def main():
             step += 1
             if step == max_steps:
                 break
-        if step == max_steps:  # differs: script-state
+        if step == max_steps:
             break
     print("done", step)
 

@@ -1,5 +1,7 @@
 """A regulariser that a local counter switches on after the first fifty steps."""
 
+import sys
+
 import torch
 from torch import nn
 from torch.nn import functional
@@ -26,7 +28,9 @@ def main():
             optimizer.zero_grad()
             loss.backward()
             run.step(loss)
-            global_step += 1  # differs: script-state
+            global_step += 1
+    if run.is_leader:
+        torch.save(model.state_dict(), sys.argv[1])
 
 
 main()

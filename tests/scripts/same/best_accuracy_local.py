@@ -46,7 +46,7 @@ def train_model(model, criterion, optimizer, scheduler, num_epochs=25):
             epoch_loss = running_loss / dataset_sizes[phase]
             epoch_acc = running_corrects.double() / dataset_sizes[phase]
             print(f"{phase} Loss: {epoch_loss:.4f} Acc: {epoch_acc:.4f}")
-            if phase == "val" and epoch_acc > best_acc:  # differs: script-state
+            if phase == "val" and epoch_acc > best_acc:
                 best_acc = epoch_acc
                 best_model_wts = copy.deepcopy(model.state_dict())
     print(f"Best val Acc: {best_acc:4f} {time.time() - since}")

@@ -38,7 +38,7 @@ def main():
             wait = 0
         else:
             wait += 1
-            if wait >= patience:  # differs: script-state
+            if wait >= patience:
                 break
     if run.is_leader:
         torch.save(model.state_dict(), sys.argv[1])
