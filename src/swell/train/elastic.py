@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
@@ -26,6 +27,7 @@ from swell.train.runtime.alternating_run import AlternatingRun
 from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task
+from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.model_check import check_model
 from swell.train.runtime.resume_check import check_resume
@@ -198,7 +200,9 @@ def elastic(
         shown=shown,
     )
     kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
-    run = kind(host, task, _feed(loader, host, course), clip_grad_norm, host.stops_on_nan(stop_on_nan))
+    loaders = LoaderWatch(loader, sys._getframe(1))
+    stops = host.stops_on_nan(stop_on_nan)
+    run = kind(host, task, _feed(loader, host, course), clip_grad_norm, stops, loaders)
     started.append(run)
     if isinstance(host, Profiling) and not isinstance(host, GroupProfiling):
         check_resume(run, task, host)

@@ -17,6 +17,7 @@ from swell.train.data.random_streams import Purpose
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.runtime.host import Host, Task
+from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.run import Run, mean_of
 from swell.train.state.batch_undo import BatchUndo
 from swell.train.state.optimizer_set import OptimizerSet
@@ -45,13 +46,14 @@ class AlternatingRun(Run):
         feed: Feed | StreamFeed,
         clip_grad_norm: float | None,
         stops_on_nan: bool,
+        loaders: LoaderWatch,
     ) -> None:
         assert isinstance(task.state.optimizer, OptimizerSet)  # noqa: S101 - made for it
         self._optimizers = task.state.optimizer
         self._undo = BatchUndo(task.state)
         self._turns: list[StepTotals] = []  # steps of the batch that does not count yet
         self._is_lost = False  # the batch comes again
-        super().__init__(host, task, feed, clip_grad_norm, stops_on_nan)
+        super().__init__(host, task, feed, clip_grad_norm, stops_on_nan, loaders)
 
     def epochs(self) -> Iterator[int]:
         for epoch in super().epochs():

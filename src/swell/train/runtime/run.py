@@ -25,6 +25,7 @@ from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.instructions import Instruction, is_raised_at, where_calls_stand
+from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
 from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
 from swell.train.scaling import PartNorms
@@ -55,12 +56,14 @@ class Run:
         feed: Feed | StreamFeed,
         clip_grad_norm: float | None,
         stops_on_nan: bool,
+        loaders: LoaderWatch,
     ) -> None:
         self._host = host
         self._task = task
         self._feed = feed
         self._clip_grad_norm = clip_grad_norm
         self._stops_on_nan = stops_on_nan
+        self._loaders = loaders
         self._share: Share | None = None  # of the step under way; outlives the loop, if an error ends that
         self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
         self._is_weighted: bool | None = None  # the passes of the step under way; None before the first
@@ -241,6 +244,7 @@ class Run:
         else:
             self._check_left()
             self._task.state.check_schedulers()
+            self._loaders.look(sys._getframe(1))
             self._feed.begin_epoch()
             self._looped_epoch = self._task.state.entered_epoch = epoch
             self._has_trained = False

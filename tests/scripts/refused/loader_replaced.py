@@ -1,0 +1,30 @@
+"""A loader of more samples that is made at the head of an epoch."""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from swell import train
+
+torch.set_default_dtype(torch.float64)
+torch.manual_seed(0)
+x = torch.randn(120, 5)
+y = x.sum(1, keepdim=True)
+model = nn.Linear(5, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
+
+
+def main():
+    loader = DataLoader(TensorDataset(x[:60], y[:60]), batch_size=12, shuffle=True)
+    run = train.elastic(model, optimizer, loader, epochs=16)
+    for epoch in run.epochs():
+        if epoch == 2:
+            loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
+        for a, b in run.batches():  # refused: `loader` holds another DataLoader than elastic() got
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(a), b)
+            loss.backward()
+            run.step(loss)
+
+
+main()
