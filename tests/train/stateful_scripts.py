@@ -339,6 +339,50 @@ def fit():
 
 run = fit()
 """,
+    "a loss function that a global holds later": """
+run = train.elastic(model, optimizer, loader, epochs=5)
+loss_of = nn.MSELoss()
+for epoch in run.epochs():
+    if epoch == 1:
+        loss_of = nn.SmoothL1Loss(beta=0.1)
+    for a, b in run.batches():
+        optimizer.zero_grad()
+        loss = loss_of(model(a), b)
+        loss.backward()
+        run.step(loss)
+""",
+    "a function, a member and an attribute of a module that change at an epoch": """
+from enum import Enum
+
+class Phase(Enum):
+    WARM_UP = 1
+    MAIN = 2
+
+class Scaled(nn.Module):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+        self.inner = nn.L1Loss()
+    def forward(self, a, b):
+        return self.factor * self.inner(a, b)
+
+def fit():
+    run = train.elastic(model, optimizer, loader, epochs=5)
+    phase, distance, penalty = Phase.WARM_UP, F.mse_loss, Scaled(0.0)
+    for epoch in run.epochs():
+        if epoch == 1:
+            phase, distance, penalty.factor = Phase.MAIN, F.smooth_l1_loss, 0.3
+        for a, b in run.batches():
+            optimizer.zero_grad()
+            outputs = model(a)
+            loss = distance(outputs, b) * (0.5 if phase is Phase.WARM_UP else 1.0) + penalty(outputs, b)
+            loss.backward()
+            run.step(loss)
+    assert Phase(1) is Phase.WARM_UP
+    return run
+
+run = fit()
+""",
 }
 
 #: What is not saved: the line that sets it holds this text.

@@ -146,7 +146,7 @@ class Linked:
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
         self._checkpoints.tell_damaged = self._tell_damaged
-        task.state.forms.tell = lambda found: self._link.send(messages.ScriptFound(findings=[found]))
+        task.state.tell_with(lambda found: self._link.send(messages.ScriptFound(findings=[found])))
         self._background_save = BackgroundSave(self._checkpoints, self._tell_failed)
         self._place_to_save: StreamPlace | None = None  # of the state that is being saved
         allow_siblings()

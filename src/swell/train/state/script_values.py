@@ -9,10 +9,20 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from swell.train.data.stateful import GENERATORS, as_stateful
 from swell.train.state import codec
+from swell.train.state.script_objects import (
+    NAMED,
+    find,
+    form_of,
+    kind_of,
+    name_of,
+    put_object,
+    text_of,
+)
 
 #: Larger containers are data, not state.
 MAX_ITEMS = 2000
@@ -22,8 +32,6 @@ NUM_COMPARED = 1024
 NEAR_CLOCK_S = 1e5
 
 SCALARS = (bool, int, float, complex, str, type(None), np.generic)
-#: Types of values that need no copy.
-UNCHANGING = frozenset({bool, int, float, complex, str, type(None)})
 _CONTAINERS = (list, tuple, set, deque)
 _NO_OBJECTS = (*SCALARS, type, DataLoader, Dataset, Sampler)
 _OF_STATEFUL = ("state_dict", "load_state_dict")
@@ -83,7 +91,8 @@ _CLOCKS = (time.time, time.monotonic, time.perf_counter)
 def wrap(value: Any) -> Packed:
     """The value with its kind."""
     if is_object(value):
-        return {"object": _state_of(value)}
+        form = {"form": form_of(value)} if isinstance(value, nn.Module) else {}
+        return {"object": _state_of(value), "kind": kind_of(value), **form}
     if isinstance(value, np.ndarray):
         return {"array": torch.from_numpy(np.ascontiguousarray(value))}
     if isinstance(value, np.generic):
@@ -97,12 +106,22 @@ def wrap(value: Any) -> Packed:
 
 def pack(value: Any) -> Packed | None:
     """The value as it is saved; None if it cannot be."""
+    if isinstance(value, NAMED):
+        name = name_of(value)
+        return None if name is None else {"named": name}
     packed = wrap(value)
     try:
         codec.encode(packed)
     except codec.EncodeError:
         return None
     return packed
+
+
+def is_another(one: Any, other: Any) -> bool:
+    """Whether these marks are of two objects, functions or the like, and not of what has changed in one."""
+    if not isinstance(one, tuple) or not isinstance(other, tuple) or one[0] != other[0]:
+        return False
+    return one[1] != other[1] if one[0] == "object" else one[0] == "named" and one != other
 
 
 def _state_of(value: Any) -> Any:
@@ -127,11 +146,9 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
 def unpack(own: Any, packed: Packed) -> Any:
     """The value that was packed: in the object, container or tensor `own` where that is of its kind."""
     if "object" in packed:
-        if not is_object(own):
-            raise TypeError("the script has made no object to put it into")
-        if packed["object"] is not None:
-            as_stateful(own).load_state_dict(packed["object"])
-        return own
+        return put_object(own, packed)
+    if "named" in packed:
+        return find(packed["named"])
     if "array" in packed:
         array = packed["array"].cpu().numpy()
         if isinstance(own, np.ndarray) and own.shape == array.shape and own.flags.writeable:
@@ -200,8 +217,11 @@ def mark(value: Any) -> Any:
         )
         step = max(1, flat_array.size // NUM_COMPARED)
         return ("array", value.shape, repr(flat_array[::step].tolist()))
+    if isinstance(value, NAMED):
+        return ("named", kind_of(value), getattr(getattr(value, "__code__", None), "co_firstlineno", 0))
     if is_object(value):
-        return ("object", mark(_state_of(value)))
+        made = text_of(form_of(value)) if isinstance(value, nn.Module) else ""
+        return ("object", kind_of(value), made, mark(_state_of(value)))
     if isinstance(value, dict):
         return ("dict", tuple((repr(key), mark(item)) for key, item in value.items()))
     if isinstance(value, set):

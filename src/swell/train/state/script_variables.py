@@ -15,7 +15,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from types import CodeType, FrameType, ModuleType
 from typing import Any
@@ -25,11 +25,13 @@ import torch
 from torch import nn
 
 from swell.train.data.stateful import GENERATORS
+from swell.train.link.code_paths import submitted
+from swell.train.state.script_objects import NAMED, UNCHANGING, can_be_made, kind_of, own_attributes
 from swell.train.state.script_values import (
     SCALARS,
-    UNCHANGING,
     Packed,
     copied,
+    is_another,
     is_object,
     is_plain,
     is_time,
@@ -44,9 +46,9 @@ from swell.train.state.waiting_functions import (
     UNBOUND,
     WaitingFunction,
     labelled,
-    locals_in,
     user_frames,
 )
+from swell.wire.findings import ScriptFinding
 from swell.wire.library_paths import is_library
 
 MAX_DEPTH = 5
@@ -61,9 +63,6 @@ MAX_OBJECTS = 64
 _OF_MODEL = "elastic().model."
 
 Things = Callable[[], Sequence[Any]]
-
-#: Attributes that every module has from torch.
-_OF_MODULES = frozenset(vars(nn.Module()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,29 +91,27 @@ class Variable:
 
     def now(self) -> Any:
         """Its value of now; of a local, of when its function was looked at last."""
+        if isinstance(self.holder, WaitingFunction):
+            return self.holder.values.get(self.key, UNBOUND)
         if isinstance(self.holder, dict):
-            return self.holder.get(self.key)
-        if self.holder is None or self.is_local:
-            return self.value
-        return getattr(self.holder, self.key, None)
+            return self.holder.get(self.key, UNBOUND)
+        return self.value if self.holder is None else getattr(self.holder, self.key, None)
 
-    def set(self, value: Any) -> Variable:
-        """Give it this value, and return it as it is then."""
-        if self.is_local:
+    def set(self, value: Any) -> None:
+        """Give it this value."""
+        if isinstance(self.holder, WaitingFunction):
             self.holder.set(self.key, value)
         elif isinstance(self.holder, dict):
             self.holder[self.key] = value
         elif self.holder is not None:
             setattr(self.holder, self.key, value)
-        return replace(self, value=value)
 
-    def put(self, packed: Packed) -> Variable:
-        """Give it this value, in place where it can be, and return it as it is then."""
-        try:
-            return self.set(unpack(self.now(), packed))
-        except Exception as error:  # noqa: BLE001 - of the script's own objects, which did not ask for it
-            warnings.warn(f"{self.name} could not be put back: {error!r}", stacklevel=2)
-            return self
+    def put(self, packed: Packed) -> None:
+        """Give it this value, in place where it can be.
+
+        Raises whatever the script's own objects raise, which did not ask for it.
+        """
+        self.set(unpack(self.now(), packed))
 
 
 class ScriptVariables:
@@ -129,6 +126,9 @@ class ScriptVariables:
         self._parts, self._held = parts, held
         #: Whether they are looked for: in a job. A script that runs by itself is left alone.
         self.is_wanted = False
+        #: Called with what another process would not have as it is here.
+        self.tell: Callable[[ScriptFinding], object] = lambda finding: None
+        self._told: set[str] = set()
         self._frame: FrameType | None = None  # of the loop, while that waits for a batch
         self._functions: dict[str, WaitingFunction] = {}  # that have waited, by their names
         self._callers: tuple[FrameType | None, FrameType | None] = (None, None)  # from which these were found
@@ -139,7 +139,7 @@ class ScriptVariables:
         self._changed: dict[str, Variable] = {}  # since then
         self._watched: dict[str, Variable] = {}  # what `rewind` is for; in the first step, all but data
         self._small: set[str] = set()  # of these, those that are copied in each step
-        self._locals: list[str] = []  # of these, those of functions
+        self._has_locals = False  # of functions, among these
         self._waiting: Mapping[str, Packed] = {}  # until a batch is given
         self._kept: dict[str, Packed] = {}  # as of the step's beginning
         self._num_boundaries, self._look_at = 0, 1
@@ -161,7 +161,7 @@ class ScriptVariables:
         if not self.is_waiting:
             return
         search = Search(frame, self._parts())
-        self._begun = {name: mark(one.value) for name, one in self._find(search, frame).items()}
+        self._begun = {name: mark(one.value) for name, one in self._find(search, frame, True).items()}
         self._scopes = search.scopes(frame)
         if puts:
             waiting, self._waiting = self._waiting, {}
@@ -243,10 +243,7 @@ class ScriptVariables:
         if self._search is not None:
             there = self._find(self._search, frame)
             unchanged = {name: there[name] for name in self._begun.keys() & there.keys()}
-            watched = {**_kept_of(unchanged), **self._watched}
-            self._watched = {
-                name: there.get(name, one) if one.is_local else one for name, one in watched.items()
-            }
+            self._watched = {**_kept_of(unchanged), **self._watched}
         for name, found in self._watched.items():
             value = found.now()
             if name not in self._kept and value is not UNBOUND:
@@ -260,9 +257,7 @@ class ScriptVariables:
         self._num_boundaries -= 1
         self._refresh(frame)
         for name, packed in self._kept.items():
-            self._watched[name] = self._watched[name].put(copied(packed))
-            if name in self._changed:
-                self._changed[name] = self._watched[name]
+            self._put_one(self._watched[name], copied(packed))
 
     def values(self, frame: FrameType | None = None) -> dict[str, Packed]:
         """Copies of all that may be put back, as it is now."""
@@ -273,23 +268,21 @@ class ScriptVariables:
     def _watch(self, variables: dict[str, Variable]) -> None:
         self._watched = variables
         self._small = {name for name, found in variables.items() if found.is_small}
-        self._locals = [name for name, found in variables.items() if found.is_local]
+        keys: dict[Any, list[str]] = {}
+        for one in variables.values():
+            if one.is_local:
+                keys.setdefault(one.holder, []).append(one.key)
+        self._has_locals = bool(keys)
+        for function in self._functions.values():
+            function.watched = keys.get(function, [])
 
     def _refresh(self, frame: FrameType | None) -> None:
         """See what the locals are now that are watched."""
-        if not self._locals:
-            return
-        if frame is not None:
-            self._see(frame)
-        shown: dict[WaitingFunction, dict[str, Any]] = {}
-        for name in self._locals:
-            found = self._watched[name]
-            function = found.holder
-            if function not in shown:
-                shown[function] = {} if function.frame is None else locals_in(function.frame)
-            value = shown[function].get(found.key, UNBOUND)
-            if value is not found.value and function.frame is not None:
-                self._watched[name] = Variable(name, value, function, found.key)
+        if self._has_locals:
+            if frame is not None:
+                self._see(frame)
+            for function in self._functions.values():
+                function.refresh()
 
     # ------------------------------------------------------------------ what there is
     def frames(self) -> list[FrameType]:
@@ -320,16 +313,21 @@ class ScriptVariables:
             name: one for name, one in self._changed.items() if name in found or not one.is_local
         }
         for name, one in found.items():
-            is_news = name in self._changed or mark(one.value) != self._begun.get(name)
-            if is_news and one.can_be_put and not is_time(one.value):
+            begun, now = self._begun.get(name), mark(one.value)
+            if (name in self._changed or now != begun) and one.can_be_put and not is_time(one.value):
                 self._changed[name] = one
+                if is_another(now, begun) and not can_be_made(one.value):
+                    kind = kind_of(one.value).replace(":", ".")
+                    self._tell_lost(one, f"is another one than when the loop began ({kind})")
 
-    def _find(self, search: Search, frame: FrameType | None) -> dict[str, Variable]:
+    def _find(
+        self, search: Search, frame: FrameType | None, is_of_epochs: bool = False
+    ) -> dict[str, Variable]:
         search.leave_out(self._held())
         if frame is not None:
             self._see(frame)
             for function in self._functions.values():
-                function.note_place()
+                function.note_place(is_of_epochs)
         return search.find(self._functions)
 
     def _put(self, values: Mapping[str, Packed], search: Search | None, frame: FrameType | None) -> None:
@@ -337,11 +335,37 @@ class ScriptVariables:
         for name, packed in values.items():
             variable = found.get(name)
             if variable is None and search is not None:
-                variable = search.missing(name, packed, self._functions)
+                variable = search.missing(name, self._functions)
             if variable is not None:
                 if search is not None and "object" in packed:
-                    variable = search.with_twin(variable, packed["object"])
-                self._changed[name] = variable.put(packed)
+                    search.make_twin(variable, packed["object"])
+                self._put_one(variable, packed)
+                self._changed[name] = variable
+
+    def _put_one(self, variable: Variable, packed: Packed) -> None:
+        try:
+            variable.put(packed)
+        except Exception as error:  # noqa: BLE001 - of the script's own objects, which did not ask for it
+            if variable.now() is not UNBOUND:  # else the script makes it later
+                self._tell_lost(variable, f"could not be put back ({error})")
+
+    def _tell_lost(self, variable: Variable, why: str) -> None:
+        if variable.name in self._told:
+            return
+        self._told.add(variable.name)
+        name = variable.name.removeprefix("__main__.")
+        text = (
+            f"`{name}` {why}: a worker that joins, and a job that goes on later, has what the script makes "
+            "before its loop. Make there all that it changes between, and choose by a number"
+        )
+        warnings.warn(text, stacklevel=2)
+        key = variable.name.rpartition(".")[2]
+        for frame in self.frames():
+            if (line := line_of_store(frame.f_code, key)) is not None:
+                place = f"{submitted(frame.f_code.co_filename)}:{line}"
+                self.tell(ScriptFinding(name="script-variable", text=text, place=place, holds=False))
+                return
+        self.tell(ScriptFinding(name="script-variable", text=text, holds=False))
 
 
 def _kept_of(found: Mapping[str, Variable]) -> dict[str, Variable]:
@@ -388,33 +412,33 @@ class Search:
             values = {name: value for name, value in space.items() if name not in taken}
             found |= {one.name: one for one in self._within(module.__name__, values, space, 0)}
         for label, function in functions.items():
-            if function.frame is not None and function.frame.f_code.co_name != MODULE:
-                shown = locals_in(function.frame).items()
-                values = {key: value for key, value in shown if key not in function.coming}
-                found |= {one.name: one for one in self._within(label, values, function, 0)}
+            if not label.startswith(MODULE):
+                there = [*self._within(label, function.shown(), function, 0)]
+                function.values = {one.key: one.value for one in there if one.holder is function}
+                found |= {one.name: one for one in there}
         for path, module in (each for model in self._models for each in model.named_modules()):
             if id(module) not in self._seen:  # too deep, or held by what is no part of the script
                 label = f"{_OF_MODEL}{path}" if path else _OF_MODEL[:-1]
-                found |= {one.name: one for one in self._within(label, _own(module), module, MAX_DEPTH)}
+                found |= {
+                    one.name: one for one in self._within(label, own_attributes(module), module, MAX_DEPTH)
+                }
         return found
 
-    def missing(self, name: str, packed: Packed, functions: Mapping[str, WaitingFunction]) -> Variable | None:
+    def missing(self, name: str, functions: Mapping[str, WaitingFunction]) -> Variable | None:
         """A global, or a local of a function that waits, that the script makes in its loop."""
         owner, _, key = name.rpartition(".")
         if owner in functions and functions[owner].has(key):
             return Variable(name, UNBOUND, functions[owner], key)
-        if owner not in self._modules or "object" in packed:
-            return None
-        return Variable(name, None, vars(self._modules[owner]), key)
+        return Variable(name, UNBOUND, vars(self._modules[owner]), key) if owner in self._modules else None
 
-    def with_twin(self, variable: Variable, state: Any) -> Variable:
+    def make_twin(self, variable: Variable, state: Any) -> None:
         """Make the copy of the model (as of the best one so far) that a script has not made here yet."""
         if is_object(variable.now()) or variable.holder is None or not isinstance(state, dict):
-            return variable
+            return
         for model in self._models:
             if model.state_dict().keys() == state.keys():
-                return variable.set(copy.deepcopy(model))
-        return variable
+                variable.set(copy.deepcopy(model))
+                return
 
     def _within(self, label: str, values: Mapping[Any, Any], holder: Any, depth: int) -> Iterator[Variable]:
         for key, value in values.items():
@@ -423,7 +447,8 @@ class Search:
             name, plain = f"{label}.{key}", is_plain(value)
             if plain and any(self._is_ours(tensor) for tensor in tensors_in(value)):
                 continue  # as a list of the model's parameters
-            if plain or (is_object(value) and not self._is_of_model(value)):
+            is_named = isinstance(value, NAMED)
+            if plain or is_named or (is_object(value) and not self._is_of_model(value)):
                 yield Variable(name, value, holder, key)
             elif depth < MAX_DEPTH and id(value) not in self._seen and len(self._seen) < MAX_SEEN:
                 self._seen.add(id(value))
@@ -435,9 +460,9 @@ class Search:
         elif isinstance(value, dict) and len(value) <= MAX_OBJECTS:
             yield from self._within(name, value, value, depth)
         elif isinstance(value, nn.Module):
-            yield from self._within(name, _own(value), value, depth)
+            yield from self._within(name, own_attributes(value), value, depth)
             yield from self._within(name, dict(value._modules), None, depth)
-        elif getattr(value, "__module__", None) in self._modules and not callable_only(value):
+        elif getattr(value, "__module__", None) in self._modules:
             own = dict(vars(value)) if hasattr(value, "__dict__") else {}
             yield from self._within(name, own, value, depth)
 
@@ -455,16 +480,6 @@ class Search:
         return isinstance(value, nn.Module) and any(
             part.data_ptr() in self._memory for part in (*value.parameters(), *value.buffers())
         )
-
-
-def _own(module: nn.Module) -> dict[str, Any]:
-    """Return the attributes of a module that are not torch's."""
-    return {key: item for key, item in vars(module).items() if key not in _OF_MODULES}
-
-
-def callable_only(value: Any) -> bool:
-    """Whether it is a function: what it keeps, others do not see."""
-    return callable(value) and not isinstance(value, type) and hasattr(value, "__code__")
 
 
 def line_of_store(code: CodeType, name: str, is_attribute: bool = False) -> int | None:

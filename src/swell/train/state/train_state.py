@@ -27,6 +27,7 @@ from swell.train.state.script_loads import LoadGuard
 from swell.train.state.script_state import ScriptState
 from swell.train.state.script_values import copied
 from swell.train.state.script_variables import ScriptVariables
+from swell.wire.findings import ScriptFinding
 
 if TYPE_CHECKING:  # most jobs need none of it
     from swell.train.sharding.state_shard import StateShard
@@ -111,6 +112,10 @@ class TrainState:
         self.is_torn = False  #: part of another worker's state has come, or may have
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
+
+    def tell_with(self, tell: Callable[[ScriptFinding], object]) -> None:
+        """Have what the script changes and others would not have be told by `tell`."""
+        self.forms.tell = self.variables.tell = tell
 
     @property
     def updates(self) -> int:

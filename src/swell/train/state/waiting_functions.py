@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import dis
-import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -26,16 +25,46 @@ _STORING = ("STORE_", "UNPACK_", "SWAP", "CACHE", "EXTENDED_ARG", "NOP")
 class WaitingFunction:
     """A function of the script that is under way, known by its name from one call of it to the next."""
 
-    __slots__ = ("coming", "frame")
-
     def __init__(self) -> None:
         self.frame: FrameType | None = None  #: of the call that is under way; None: none is known
-        self.coming: frozenset[str] = frozenset()  #: what it sets next, where it has waited last
+        self.values: dict[str, Any] = {}  #: of locals, as they were when they were looked at last
+        self.watched: list[str] = []  #: those at which `refresh` looks
+        self._coming: frozenset[str] = frozenset()  # what its loop over batches sets next
+        self._epochs: frozenset[str] = frozenset()  # what its loop over epochs sets next
+        self._tensors: list[str] = []
 
-    def note_place(self) -> None:
-        """It stands where it waits."""
-        if self.frame is not None:
-            self.coming = next_names(self.frame)
+    def note_place(self, is_of_epochs: bool = False) -> None:
+        """It stands where it waits for a batch, or for an epoch."""
+        if self.frame is None:
+            return
+        if is_of_epochs:
+            self._epochs = next_names(self.frame)
+        else:
+            self._coming = next_names(self.frame)
+
+    @property
+    def coming(self) -> frozenset[str]:
+        """What its loops set by themselves."""
+        return self._coming | self._epochs
+
+    def shown(self) -> dict[str, Any]:
+        """Return its locals, but for what its loops set, by their names."""
+        if self.frame is None:
+            return {}
+        shown = self.frame.f_locals
+        found = dict(shown)
+        self._tensors = [name for name, value in found.items() if isinstance(value, torch.Tensor)]
+        self._let_go(shown)
+        coming = self._coming | self._epochs
+        return {name: value for name, value in found.items() if name not in coming}
+
+    def refresh(self) -> None:
+        """Look at those of its locals again that are watched."""
+        if self.watched and self.frame is not None:
+            shown, values = self.frame.f_locals, self.values
+            for name in self.watched:
+                values[name] = shown.get(name, UNBOUND)
+            self._let_go(shown)
 
     def has(self, name: str) -> bool:
         """Whether the call under way has a local of this name, which may be unbound."""
@@ -45,30 +74,21 @@ class WaitingFunction:
         return name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
 
     def set(self, name: str, value: Any) -> None:
-        """Give a local another value; no effect if no call is under way."""
+        """Give a local another value, in the call under way if there is one."""
+        self.values[name] = value
         if self.frame is None:
             return
         shown = self.frame.f_locals
         shown[name] = value
         if sys.version_info < (3, 13):
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(self.frame), ctypes.c_int(0))
-            _let_go(self.frame, shown)
+        self._let_go(shown)
 
-
-def locals_in(frame: FrameType) -> dict[str, Any]:
-    """Return the locals of a function by their names."""
-    shown = frame.f_locals
-    found = dict(shown)
-    if sys.version_info < (3, 13):
-        _let_go(frame, shown)
-    return found
-
-
-def _let_go(frame: FrameType, shown: dict[str, Any]) -> None:
-    """Have a frame not keep tensors in memory because their names were looked at."""
-    if frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        for name in [name for name, value in shown.items() if isinstance(value, torch.Tensor)]:
-            del shown[name]
+    def _let_go(self, shown: dict[str, Any]) -> None:
+        """Have a frame not keep tensors in memory because it was looked at, as it does before Python 3.13."""
+        if sys.version_info < (3, 13):
+            for name in self._tensors:
+                shown.pop(name, None)
 
 
 def user_frames(frame: FrameType | None) -> Iterator[FrameType]:
