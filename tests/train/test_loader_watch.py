@@ -70,7 +70,7 @@ def test_an_attribute_is_too() -> None:
 def test_entries_of_dicts_are_too() -> None:
     loaders = {"train": loader_of(), "valid": loader_of(LARGE)}
     run, model = begun(loaders["train"])
-    with pytest.raises(LoopError, match=r"`loaders.train` holds another DataLoader"):
+    with pytest.raises(LoopError, match=r"`loaders\['train'\]` holds another DataLoader"):
         for _ in run.epochs():
             go_through(run, model, run.batches())
             loaders["train"] = loader_of(SMALL, size=3)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch.utils.data import DataLoader
 
@@ -19,8 +19,23 @@ from swell.train.state.waiting_functions import MODULE, user_frames
 #: A dict with more entries is data.
 MOST_HELD = 64
 
-#: A variable that holds a loader: the function or module, the object or dict in it, and the name there.
-Place = tuple[str, str, str]
+
+class _Place(NamedTuple):
+    """A variable that holds a loader."""
+
+    name: str  #: as the script writes it
+    key: str
+    holder: Any  #: a dict or an object; the name of a function: it is a local of that
+
+    def now(self, frames: list[FrameType]) -> Any:
+        if isinstance(self.holder, str):
+            calls = [frame.f_locals for frame in frames if frame.f_code.co_name == self.holder]
+            return calls[0].get(self.key) if calls else None
+        return (
+            self.holder.get(self.key)
+            if isinstance(self.holder, dict)
+            else getattr(self.holder, self.key, None)
+        )
 
 
 class LoaderWatch:
@@ -32,26 +47,25 @@ class LoaderWatch:
             frame: the script's function that calls `elastic`.
         """
         self._loader = loader
-        self._places: set[Place] = set()
-        self._note(frame)
+        self._places = [place for place, held in _loaders(frame) if held is loader]
+        self._has_looked = False
 
     def look(self, frame: FrameType | None) -> None:
         """The script asks for the first batch of an epoch. Raises LoopError: it means another loader."""
-        for place, loader, user in _loaders(frame):
-            if place in self._places and loader is not self._loader and not self._is_alike(loader):
-                name = place[2] if not place[1] else f"{place[1]}.{place[2]}"
-                line = line_of_store(user.f_code, place[2], bool(place[1]))
-                where = place_of(user) if line is None else f"{submitted(user.f_code.co_filename)}:{line}"
+        frames = list(user_frames(frame))
+        for place in self._places:
+            now = place.now(frames)
+            if now is not self._loader and isinstance(now, DataLoader) and not self._is_alike(now):
+                where = _set_at(place, frames)
                 raise LoopError(
-                    f"`{name}` holds another DataLoader than elastic() got ({where}), and run.batches() goes "
-                    "on with that one. Give elastic() one loader of all the data, with a sampler whose "
-                    "set_epoch(epoch), which is called, chooses what the epoch has; or give this one "
-                    "another name"
+                    f"`{place.name}` holds another DataLoader than elastic() got ({where}), and "
+                    "run.batches() goes on with that one. Give elastic() one loader of all the data, with a "
+                    "sampler whose set_epoch(epoch), which is called, chooses what the epoch has; or give "
+                    "this one another name"
                 )
-        self._note(frame)
-
-    def _note(self, frame: FrameType | None) -> None:
-        self._places |= {place for place, loader, _ in _loaders(frame) if loader is self._loader}
+        if not self._has_looked:
+            self._has_looked = True
+            self._places += [place for place, held in _loaders(frame) if held is self._loader]
 
     def _is_alike(self, loader: DataLoader[Any]) -> bool:
         """Whether it loads the same samples in batches of the same size."""
@@ -66,26 +80,32 @@ class LoaderWatch:
         )
 
 
-def _loaders(frame: FrameType | None) -> Iterator[tuple[Place, DataLoader[Any], FrameType]]:
+def _set_at(place: _Place, frames: list[FrameType]) -> str:
+    """Return FILE:LINE where the script last sets it, as far as its functions show that."""
+    for frame in frames:
+        if (line := line_of_store(frame.f_code, place.key, place.name != place.key)) is not None:
+            return f"{submitted(frame.f_code.co_filename)}:{line}"
+    return place_of(frames[0]) if frames else ""
+
+
+def _loaders(frame: FrameType | None) -> Iterator[tuple[_Place, DataLoader[Any]]]:
     """Yield the loaders that the script's functions, modules, objects and dicts hold."""
     for user in user_frames(frame):
-        function = user.f_code.co_name
-        scopes = [(user.f_globals["__name__"], user.f_globals)]
+        function, module = user.f_code.co_name, user.f_globals["__name__"]
+        scopes: list[tuple[Any, dict[str, Any]]] = [(user.f_globals, user.f_globals)]
         if function != MODULE:
-            scopes.append((f"{function}()", dict(user.f_locals)))
-        for scope, space in scopes:
+            scopes.append((function, dict(user.f_locals)))
+        for holder, space in scopes:
             for name, value in [*space.items()]:
                 if isinstance(value, DataLoader):
-                    yield (scope, "", name), value, user
-                for key, held in _held_by(value, user.f_globals["__name__"]):
-                    if isinstance(held, DataLoader):
-                        yield (scope, name, str(key)), held, user
+                    yield _Place(name, name, holder), value
+                elif isinstance(value, dict) or type(value).__module__ == module:
+                    yield from _held_by(name, value)
 
 
-def _held_by(value: Any, module: str) -> list[tuple[Any, Any]]:
-    """Return what a dict, or an object of the script's own class, holds."""
-    if isinstance(value, dict) and len(value) <= MOST_HELD:
-        return [*value.items()]
-    if type(value).__module__ == module and hasattr(value, "__dict__"):
-        return [*vars(value).items()]
-    return []
+def _held_by(name: str, value: Any) -> Iterator[tuple[_Place, DataLoader[Any]]]:
+    items = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    for key, held in [*items.items()] if len(items) <= MOST_HELD else ():
+        if isinstance(held, DataLoader):
+            shown = f"{name}[{key!r}]" if isinstance(value, dict) else f"{name}.{key}"
+            yield _Place(shown, key, value), held

@@ -135,7 +135,9 @@ class _ResumeCheck:
             cut = [_not_tried(f"to its end: {_TOO_LONG}")] if self._is_cut else []
             return [*found, *cut]
         again = self._rehearse()
-        if again is None or again.model != whole.model:
+        if again is None:
+            raise _OutOfTime
+        if again.model != whole.model:
             raise NotTried("it does not learn the same twice")
         if half.error:
             text = f"a job of this script that goes on after {HALF_WAY} steps fails: {_last_line(half.error)}"
