@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.api.sbatch.slurm_size import slurm_size
+from swell.api.sbatch import slurm_size
 from swell.sim.node_snapshots.slurm_states import num_devices
 from swell.slurm_gpus import count_gpus
 
@@ -45,4 +45,4 @@ def test_all_types_count_in_each_way_to_write_them(numbers: dict[str, int], has_
     assert count_gpus(gres) == count_gpus(",".join([*[f"gres/gpu={num}"] * has_total, *tres])) == num
     asked = ",".join(f"{kind}:{each}" for kind, each in numbers.items())
     sizes = {slurm_size({name: text}, 1) for name, text in (("gres", gres), ("gpus-per-node", asked))}
-    assert {size.gpus for size in sizes} == {num}
+    assert {gpus for _, _, gpus in sizes} == {num}

@@ -18,7 +18,7 @@ from swell.cli.verdict import told_findings, verdict
 
 if TYPE_CHECKING:
     from swell.api.client import Client
-    from swell.api.sbatch.translation import TranslatedScript
+    from swell.api.sbatch import TranslatedScript
     from swell.model.view import JobView
 
 #: Exit status when a job's trial run failed, and when one was refused.
@@ -49,7 +49,7 @@ FromSbatch = Annotated[
         metavar="FILE",
         hidden=True,
         help="Submit what a Slurm script runs, and print what becomes of each of its lines. Other options "
-        "override what it says. Arguments behind -- are those of the Slurm script.",
+        "override what it says. Arguments behind -- follow those of the line that trains.",
     ),
 ]
 DryRun = Annotated[

@@ -1,0 +1,401 @@
+"""Slurm scripts as jobs (`--from-sbatch`): their `#SBATCH` lines and the one line that trains.
+
+No shell is imitated. A script with anything else is refused with the line and what to do instead.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import re
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from swell.api.durations import format_duration
+from swell.model.errors import InvalidJob
+from swell.slurm_gpus import count_gpus
+from swell.slurm_time import slurm_seconds
+
+#: Fields that only a script with `swell.train` has. Without any of them it is started as torchrun would.
+OF_LIVE_JOBS = frozenset(
+    {"global_batch", "batch", "batch_per_worker", "steps", "epochs", "samples", "elasticity"}
+)
+#: Long names of the letters that scripts use.
+LETTERS = {
+    "A": "account", "C": "constraint", "D": "chdir", "G": "gpus", "J": "job-name", "N": "nodes", "a": "array",
+    "c": "cpus-per-task", "d": "dependency", "e": "error", "n": "ntasks", "o": "output", "p": "partition",
+    "q": "qos", "t": "time",
+}  # fmt: skip
+#: Options that say how large the job is.
+SIZES = (
+    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "gpus", "gpus-per-node", "gpus-per-task", "gres",
+    "tres-per-task",
+)  # fmt: skip
+_PLACED = "Swell chooses where a job runs; --kind NAME asks for a kind of device"
+_OWNED = "who may use which devices is a matter of the platform: its tenants, quotas and priorities"
+_LOGS = "`swell logs JOB` has the output of all workers"
+_MEMORY = "it limits a node of Slurm's job; --memory SIZE limits all workers on a node together"
+_AGAIN = "Swell starts a job again by itself, from its last checkpoint"
+#: Options that a Swell job does not have, and why.
+DROPPED = {
+    **dict.fromkeys(("partition", "constraint", "exclusive", "nodelist", "exclude", "distribution"), _PLACED),
+    **dict.fromkeys(("account", "qos", "reservation", "priority", "licenses", "nice"), _OWNED),
+    **dict.fromkeys(("output", "error", "open-mode", "label", "unbuffered", "comment"), _LOGS),
+    **dict.fromkeys(("mem", "mem-per-cpu", "mem-per-gpu"), _MEMORY),
+    **dict.fromkeys(("requeue", "no-requeue", "kill-on-bad-exit", "signal"), _AGAIN),
+    **dict.fromkeys(("mail-type", "mail-user"), "`--webhook URL` tells an address when the job ends"),
+    **dict.fromkeys(("cpus-per-task", "cpus-per-gpu", "cpu-bind", "gpu-bind"), "Swell counts devices"),
+}
+#: Options without which it would be another job, and what to do.
+REFUSED = {
+    "array": "an array is many jobs, and Swell submits one; write a job file with a `sweep` instead",
+    "dependency": "it names jobs of Slurm; remove it, and give --after JOB with a job of Swell",
+    "export": "variables are given by --env NAME=VALUE; remove it",
+    "wrap": "there is no script then; submit what it runs with `swell submit --script`",
+}
+_NO_SHELL = (
+    "Swell runs no shell; run it before you submit, or bring data with --needs and --fetch, and remove it"
+)
+_MODULES = "Swell loads no modules; load them before `swell up` or `swell node`, and remove the line"
+_INTERPRETER = "Swell activates no environment; remove the line, and give --python PATH/bin/python"
+_LAUNCHER = "it is a launcher of its own; write `srun python FILE.py`: workers have torchrun's variables"
+_IMAGE = "it starts a container; write the command without it, and give --image NAME (Docker or Podman)"
+_FOLDER = "Swell runs no shell; remove the line, and give --workdir FOLDER"
+_VARIABLE = "Swell runs no shell; remove the line, and give --env NAME=VALUE"
+#: First words of lines that are no launch, and what to do.
+REMEDIES = {
+    **dict.fromkeys(("module", "ml"), _MODULES),
+    **dict.fromkeys(("source", ".", "conda", "mamba"), _INTERPRETER),
+    **dict.fromkeys(("cd", "pushd"), _FOLDER),
+    "export": _VARIABLE,
+    **dict.fromkeys(("accelerate", "deepspeed", "lightning", "mpirun", "mpiexec", "horovodrun"), _LAUNCHER),
+    **dict.fromkeys(("apptainer", "singularity", "docker", "podman", "enroot"), _IMAGE),
+}
+_DIRECTIVE = re.compile(r"#SBATCH(?=\s|$)(.*)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_PYTHON = re.compile(r"python(3(\.\d+)?)?")
+_NODES = re.compile(r"(?:\d+-)?(\d+)", re.ASCII)
+_GPUS = re.compile(r"(?:[^:,=()]+:)?(\d+)(?:\(.*\))?", re.ASCII)  #: a type may begin with a digit
+_TORCHRUN = ("torch.distributed.run", "torch.distributed.launch")
+_NO_NAME = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
+
+
+class InvalidSbatchLine(InvalidJob):
+    """A line of a Slurm script cannot be translated; the text names the thing, the rule and the remedy."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(f"line {line}: {text}" if line else text)
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedLine:
+    """What became of one thing that a Slurm script says."""
+
+    line: int
+    text: str
+    meaning: str
+    is_dropped: bool = True
+
+
+@dataclass(slots=True)
+class TranslatedScript:
+    """Fields of a submission, and how they came about."""
+
+    fields: dict[str, Any]
+    lines: list[TranslatedLine]
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    line: int
+    name: str  #: the long one
+    value: str
+
+    @property
+    def text(self) -> str:
+        return f"--{self.name}={self.value}" if self.value else f"--{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """`srun OPTIONS torchrun OPTIONS train.py ARGUMENTS`, of which only the file is needed."""
+
+    line: int
+    is_srun: bool
+    srun_options: list[_Option]
+    is_torchrun: bool
+    torchrun_options: list[_Option]
+    interpreter: str
+    script: str
+    arguments: list[str]
+
+
+def translated(
+    text: str, folder: str, arguments: Sequence[str] = (), given: Collection[str] = ()
+) -> TranslatedScript:
+    """The job that a Slurm script stands for.
+
+    Args:
+        folder: where it is submitted, in which Slurm would run it.
+        arguments: more of the line that trains.
+        given: fields that the submitter gives in place of what the script says.
+
+    Raises:
+        InvalidSbatchLine: names the line, the rule and the remedy.
+    """
+    if re.match(r"#!.*python", text):
+        raise InvalidSbatchLine(1, "it is a Python script; submit it with `swell submit --script`")
+    options = [*_sbatch_options(text)]
+    launch = _launch_of(text)
+    values = {one.name: one.value for one in options}
+    place = posixpath.normpath(posixpath.join(folder, values.get("chdir", "")))
+    workers, devices = _workers_and_devices(launch, values)
+    python = launch.interpreter
+    fields = {
+        "name": _NO_NAME.sub("-", values.get("job-name", "")).strip("._-")[:63],
+        "script": posixpath.normpath(posixpath.join(place, launch.script)),
+        "args": [*launch.arguments, *arguments],
+        "workdir": place,
+        "python": posixpath.join(place, python) if "/" in python else "",
+        "workers": "1" if workers == 1 else f"1:{workers}",
+        "devices_per_worker": devices if devices > 1 else None,
+        "elasticity": None if OF_LIVE_JOBS.intersection(given) else "restart",
+    }
+    lines = [_told(one, fields) for one in (*options, *launch.srun_options)] + [_told_launch(launch, fields)]
+    fields = {word: value for word, value in fields.items() if word not in given and value}
+    return TranslatedScript(fields, sorted(lines, key=lambda told: told.line))
+
+
+# ---------------------------------------------------------------- reading
+def _sbatch_options(text: str) -> Iterator[_Option]:
+    """The options above the first command; `sbatch` reads no others."""
+    for line, content in enumerate(text.splitlines(), 1):
+        if match := _DIRECTIVE.match(content):
+            yield from _options(_words(match[1], line), line, "#SBATCH")
+        elif content.strip() and not content.lstrip().startswith("#"):
+            return
+
+
+def _options(words: Sequence[str], line: int, what: str) -> Iterator[_Option]:
+    """`--name=value`, `--name value`, `-n value` and `-nvalue`. A word without a dash is a value."""
+    rest = [*words]
+    while rest:
+        word = rest.pop(0)
+        if word.startswith("--"):
+            name, sign, value = word[2:].partition("=")
+        else:
+            name, value = LETTERS.get(word[1:2], word[:2]), word[2:]
+            sign = value
+        if not word.startswith("-") or word == "-":
+            raise InvalidSbatchLine(line, f"{what}: `{word}` is no option; write --NAME=VALUE")
+        if not sign and rest and not rest[0].startswith("-"):
+            value = rest.pop(0)
+        yield _Option(line, name.replace("_", "-"), value)
+
+
+def _launch_of(text: str) -> _Launch:
+    """The only command of the script."""
+    found: _Launch | None = None
+    for line, content in _commands(text):
+        launch = _launch(_words(content, line), line)
+        if found is not None:
+            raise InvalidSbatchLine(
+                line, f"runs Python, as line {found.line} does; submit them one by one, with --after JOB"
+            )
+        found = launch
+    if found is None:
+        raise InvalidSbatchLine(
+            0, "no line runs a Python file; there must be one such as `srun torchrun train.py`"
+        )
+    return found
+
+
+def _commands(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that are no comments, with their numbers; one that ends with a backslash goes on in the next."""
+    begin, joined = 0, ""
+    for line, content in enumerate(text.splitlines(), 1):
+        if not joined and (not content.strip() or content.lstrip().startswith("#")):
+            continue
+        begin = begin if joined else line
+        joined += content.removesuffix("\\") + " "
+        if not content.endswith("\\"):
+            yield begin, joined
+            joined = ""
+    if joined:
+        yield begin, joined
+
+
+def _words(text: str, line: int) -> list[str]:
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError as error:
+        raise InvalidSbatchLine(line, f"{str(error).lower()}; close it") from None
+
+
+def _launch(words: Sequence[str], line: int) -> _Launch:
+    """What the words launch. Raises InvalidSbatchLine: it is no launch, or one that needs a shell."""
+    first = posixpath.basename(words[0]) if words else ""
+    if first in REMEDIES or (words and _ASSIGNMENT.match(words[0])):
+        raise InvalidSbatchLine(line, f"`{first}`: {REMEDIES.get(first, _VARIABLE)}")
+    for word in words:
+        if word and not word.strip("();<>|&"):
+            raise InvalidSbatchLine(
+                line, f"`{word}` is the shell's; Swell runs none, and {_LOGS}: write the command without it"
+            )
+    is_srun = first == "srun"
+    place = next((at for at, word in enumerate(words) if _is_program(word)), None)
+    if place is None or (place and not is_srun):
+        raise InvalidSbatchLine(line, f"`{first}`: {REMEDIES.get(_inner(words), _NO_SHELL)}")
+    before, program, rest = words[1:place] if is_srun else [], words[place], [*words[place:]]
+    name = posixpath.basename(program)
+    file = next((at for at, word in enumerate(rest) if word.endswith(".py")), None)
+    if file is None or any(word in ("-c", "--module", "--no-python") for word in rest[:file]):
+        raise InvalidSbatchLine(line, f"`{name}` runs no file; write `srun python FILE.py`")
+    module = rest[rest.index("-m") + 1] if "-m" in rest[:file] else ""
+    if module and module not in _TORCHRUN:
+        raise InvalidSbatchLine(line, f"`-m {module}` is no file; write `srun python FILE.py`")
+    is_torchrun = name == "torchrun" or bool(module)
+    begin = rest.index(module) + 1 if module else 1
+    for word in rest[file:]:
+        if "$" in word or "`" in word:
+            raise InvalidSbatchLine(
+                line, f"`{word}`: Swell runs no shell, and knows no variables; write the value"
+            )
+    return _Launch(
+        line,
+        is_srun,
+        [*_options(before, line, "srun")],
+        is_torchrun,
+        [*_options(rest[begin:file], line, "torchrun")] if is_torchrun else [],
+        program.removesuffix("torchrun") + "python" if name == "torchrun" else program if file else "python",
+        rest[file],
+        rest[file + 1 :],
+    )
+
+
+def _is_program(word: str) -> bool:
+    name = posixpath.basename(word)
+    return name == "torchrun" or _PYTHON.fullmatch(name) is not None or name.endswith(".py")
+
+
+def _inner(words: Sequence[str]) -> str:
+    """The first word that has a remedy, as that of `srun apptainer exec ...`; empty: none has."""
+    return next((name for word in words if (name := posixpath.basename(word)) in REMEDIES), "")
+
+
+# ---------------------------------------------------------------- how large it is
+def _workers_and_devices(launch: _Launch, values: Mapping[str, str]) -> tuple[int, int]:
+    """The most workers, and the devices of each: a power of two. Options of `srun` count first."""
+    size = {**values, **{one.name: one.value for one in launch.srun_options}}
+    nodes, tasks, gpus = slurm_size(size, launch.line)
+    workers = tasks if launch.is_srun else 1
+    if launch.is_torchrun:
+        options = {one.name: one.value for one in launch.torchrun_options}
+        of_node = math.ceil(gpus / nodes)
+        workers = _torchrun_number("nnodes", options, nodes, launch.line)
+        workers *= _torchrun_number("nproc-per-node", options, of_node, launch.line)
+    if not gpus:
+        return workers, 1
+    return min(workers, gpus), 1 << (max(1, gpus // workers).bit_length() - 1)
+
+
+def _torchrun_number(name: str, options: Mapping[str, str], of_slurm: int, line: int) -> int:
+    """A number, or that of the `#SBATCH` lines where it is one of Slurm's variables, or `gpu`."""
+    text = options.get(name, "1").rpartition(":")[2]
+    if (text.startswith("$") or text in ("gpu", "auto")) and of_slurm:
+        return of_slurm
+    if not (text.isascii() and text.isdigit() and int(text)):
+        raise InvalidSbatchLine(line, f"torchrun: --{name}={text} is no number that is known; write one")
+    return int(text)
+
+
+def slurm_size(options: Mapping[str, str], line: int) -> tuple[int, int, int]:
+    """Nodes, tasks and GPUs of the whole job: the largest that the options allow."""
+    tasks, per_node, per_gpu = (
+        _count(name, options, line) for name in ("ntasks", "ntasks-per-node", "ntasks-per-gpu")
+    )
+    gpus, of_task = _gpus("gpus", options, line), _gpus("gpus-per-task", options, line)
+    of_node = _gpus("gpus-per-node", options, line) or count_gpus(options.get("gres", ""))
+    of_task = of_task or count_gpus(options.get("tres-per-task", ""))
+    nodes = _nodes(options, line)
+    if not nodes:
+        nodes = math.ceil(tasks / per_node) if tasks and per_node else 1
+        nodes = math.ceil(gpus / of_node) if gpus and of_node else nodes
+    gpus = gpus or nodes * of_node
+    if not tasks:
+        tasks = nodes * (per_node or 1)
+        tasks = gpus * per_gpu if gpus and per_gpu and not per_node else tasks
+        tasks = gpus // of_task if gpus and of_task and not per_node else tasks
+    return nodes, max(1, tasks), gpus or tasks * of_task
+
+
+def _nodes(options: Mapping[str, str], line: int) -> int:
+    text = options.get("nodes", "")
+    match = _NODES.fullmatch(text)
+    if text and not match:
+        raise InvalidSbatchLine(line, f"--nodes={text} is no number of nodes, and no MIN-MAX; write one")
+    return int(match[1]) if match else 0
+
+
+def _count(name: str, options: Mapping[str, str], line: int) -> int:
+    text = options.get(name, "0")
+    if not (text.isascii() and text.isdigit()):
+        raise InvalidSbatchLine(line, f"--{name}={text} is no whole number; write one")
+    return int(text)
+
+
+def _gpus(name: str, options: Mapping[str, str], line: int) -> int:
+    """Number of `[TYPE:]NUMBER,...`, 0 if it is not given."""
+    text = options.get(name, "0")
+    matches = [_GPUS.fullmatch(part) for part in text.split(",")]
+    if not all(matches):
+        raise InvalidSbatchLine(line, f"--{name}={text} is no number of GPUs; write [TYPE:]NUMBER")
+    return sum(int(match[1]) for match in matches if match)
+
+
+# ---------------------------------------------------------------- what became of it
+def _told(option: _Option, fields: Mapping[str, Any]) -> TranslatedLine:
+    """What becomes of an option of `sbatch` or `srun`. Raises InvalidSbatchLine."""
+    if option.name in REFUSED:
+        raise InvalidSbatchLine(option.line, f"--{option.name}: {REFUSED[option.name]}")
+    if option.name == "time":
+        return TranslatedLine(option.line, option.text, _limit(option, fields["elasticity"] is not None))
+    if option.name in DROPPED:
+        return TranslatedLine(option.line, option.text, DROPPED[option.name])
+    meanings = {"job-name": f"name: {fields['name']}", "chdir": f"workdir: {fields['workdir']}"}
+    if option.name in SIZES:
+        each = fields["devices_per_worker"]
+        size = f"workers: {fields['workers']}" + (f", devices_per_worker: {each}" if each else "")
+        meanings[option.name] = size
+    if option.name not in meanings:
+        raise InvalidSbatchLine(
+            option.line, f"--{option.name} is no option that Swell knows; correct it, or remove it"
+        )
+    return TranslatedLine(option.line, option.text, meanings[option.name], is_dropped=False)
+
+
+def _told_launch(launch: _Launch, fields: Mapping[str, Any]) -> TranslatedLine:
+    told = [f"{word}: {fields[word]}" for word in ("script", "python", "workers") if fields[word]]
+    told += [f"args: {shlex.join(fields['args'])}"] if fields["args"] else []
+    start = f"{'srun ' if launch.is_srun else ''}{'torchrun' if launch.is_torchrun else 'python'}"
+    return TranslatedLine(launch.line, f"{start} {launch.script}", ", ".join(told), is_dropped=False)
+
+
+def _limit(option: _Option, is_restarted: bool) -> str:
+    """What is said of `--time`."""
+    try:
+        no_limit = option.value.lower() in ("infinite", "unlimited", "-1")
+        limit_s = 0 if no_limit else slurm_seconds(option.value)
+    except ValueError as error:
+        raise InvalidSbatchLine(option.line, f"--time: {error}") from None
+    if not limit_s:
+        return "no limit, and Swell has none"
+    estimate = " and --estimate TIME (on one worker)" if is_restarted else ""
+    return (
+        "a limit, and Swell ends no job for its time; if the job must have ended by then, give "
+        f"--deadline now+{format_duration(limit_s)}{estimate}"
+    )
