@@ -63,9 +63,9 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
             "--devices",
         ),
         (
-            {"shares": ShareFacts(mode=ShareMode.QUOTA, used="nice", offers=(CGROUP_V2,))},
+            {"shares": ShareFacts(mode=ShareMode.QUOTA, used="", offers=(CGROUP_V2,))},
             Level.WARN,
-            "cpu shares: no quotas: control groups cannot be used",
+            "cpu shares: not enforced, nor memory limits: control groups cannot be used",
             "agent.log",
         ),
         (

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.container_engines import TestedEngine, fake_docker
+from tests.executors.fake_groups import FakeV1
 from tests.executors.puppets import make_spec
 
 import swell
@@ -32,6 +33,7 @@ from swell.executors.local.containers.engine import (
     find_engine,
 )
 from swell.executors.local.containers.group import share_words
+from swell.executors.local.containers.meter import ContainerMeter
 from swell.executors.local.containers.mounts import Mount, inside, job_mounts, needed_folders, package_mounts
 from swell.executors.local.containers.order import ContainerOrder
 from swell.executors.local.containers.place import ContainedZygote, ContainerFolder
@@ -317,3 +319,25 @@ def test_a_program_that_hangs_or_is_gone_is_an_answer(tmp_path: Path) -> None:
     assert not answer.is_good
     assert "did not answer within 0 s" in answer.error
     assert "cannot be run" in ContainerEngine("docker", str(tmp_path / "no")).call("version").error
+
+
+def test_of_a_container_all_interfaces_count(tmp_path: Path) -> None:
+    kernel = FakeV1(tmp_path)
+    kernel.boot()
+    names = ("cpu,cpuacct", "memory", "blkio")
+    for name in names:
+        kernel.make(kernel.at(f"/sys/fs/cgroup/{name}/box"))
+    kernel.own("3:cpu,cpuacct:/box\n2:memory:/box\n1:blkio:/box\n")
+    groups = kernel.at("/proc/7/cgroup")
+    groups.parent.mkdir()
+    groups.write_text(kernel.at("/proc/self/cgroup").read_text())
+    counted = kernel.at("/proc/7/net/dev")
+    counted.parent.mkdir()
+    counted.write_text(
+        "Inter-|   Receive  |  Transmit\n face |bytes packets\n"
+        "    lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0\n  eth0: 20 1 0 0 0 0 0 0 3 1 0 0 0 0 0 0\n"
+    )
+    meter = ContainerMeter(7, CoreSharing(), kernel)
+    assert (meter.usage().received_bytes, meter.usage().sent_bytes) == (120, 103)
+    counted.unlink()
+    assert (meter.usage().received_bytes, meter.usage().sent_bytes) == (120, 103), "the last reading stands"

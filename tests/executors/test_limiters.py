@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -18,7 +17,7 @@ from hypothesis import strategies as st
 from tests.executors.fake_groups import FakeKernel, FakeV1, FakeV2
 from tests.executors.listening import eventually
 
-from swell.executors.local.limits import cgroup_v1, cgroup_v2, control_groups, detection
+from swell.executors.local.limits import cgroup_v1, cgroup_v2, control_groups
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.control_groups import ControlGroups
 from swell.executors.local.limits.cores import PERIOD_US, quota_us
@@ -30,13 +29,7 @@ from swell.executors.local.limits.detection import (
     new_limiter,
 )
 from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError
-from swell.executors.local.limits.niceness import (
-    NICEST,
-    OWN_NICENESS,
-    MeasuredProcesses,
-    NiceProcesses,
-    niceness,
-)
+from swell.executors.local.limits.measuring import MeasuredProcesses
 from swell.model.share_mode import ShareMode
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import group_places
@@ -131,7 +124,6 @@ RIGS: dict[str, Callable[[Path], Rig]] = {
     "this machine": lambda path: Rig(groups_of_this_machine(path)),
     "folder of version 1": lambda path: fake_rig(FakeV1(path / "root"), path),
     "folder of version 2": lambda path: fake_rig(FakeV2(path / "root"), path),
-    "nice": lambda path: Rig(NiceProcesses()),
     "off": lambda path: Rig(MeasuredProcesses()),
 }
 
@@ -203,7 +195,7 @@ def test_memory_is_limited_or_it_is_said_why_not(rig: Rig) -> None:
         group.limit_memory(1 << 30)
     except OSError as error:
         assert "memory" in str(error)
-        assert rig.limiter.name in ("nice", "off")
+        assert rig.limiter.name == "off"
     group.set_share(0.5)
     assert group.num_killed() == 0
 
@@ -373,20 +365,15 @@ def test_why_version_2_is_not_offered(
     kernel = FakeV2(tmp_path / "root")
     kernel.boot()
     kernel.start(kernel.own_group, os.getpid())
-    _lend_proc(kernel)
     assert limiter_offers(kernel)[0].is_offered
     harm(kernel)
     offer = limiter_offers(kernel)[0]
     assert told in offer.why_not
-    assert isinstance(new_limiter(CoreSharing(), tmp_path, kernel), NiceProcesses)
+    limiter = new_limiter(CoreSharing(), tmp_path, kernel)
+    assert isinstance(limiter, MeasuredProcesses) and limiter.lack
 
 
-def _lend_proc(kernel: FakeKernel) -> None:
-    """What else of /proc is looked at."""
-    kernel.at("/proc/self/status").write_text("CapEff:\t0000000000000000\n")
-
-
-def test_a_kernel_that_refuses_after_all_leaves_niceness(
+def test_a_kernel_that_refuses_after_all_leaves_measuring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(self: FakeV2, folder: Path, name: str) -> None:
@@ -396,11 +383,10 @@ def test_a_kernel_that_refuses_after_all_leaves_niceness(
     kernel.boot()
     monkeypatch.setattr(FakeV2, "_hand_down", refuse)
     limiter = new_limiter(CoreSharing(), tmp_path, kernel)
-    assert isinstance(limiter, NiceProcesses) and not limiter.lack, "weights they are"
+    assert isinstance(limiter, MeasuredProcesses) and "CPU shares are not enforced" in limiter.lack
     assert "cgroup v2 cannot be used" in caplog.text
-    lack = new_limiter(QUOTA, tmp_path, kernel).lack
-    assert "a weight by niceness and no quota" in lack and "--cpu-shares weight" in lack
-    assert lack == lack_of_agent(QUOTA, tmp_path, os.getpid(), kernel), "as the daemon sees it"
+    assert limiter.lack == lack_of_agent(QUOTA, tmp_path, os.getpid(), kernel), "as the daemon sees it"
+    assert not lack_of_agent(WEIGHTS, tmp_path, os.getpid(), kernel), "which no option has asked for"
 
 
 @pytest.mark.parametrize("version", [FakeV1, FakeV2])
@@ -434,7 +420,6 @@ def test_in_a_container_groups_are_below_what_is_mounted(tmp_path: Path) -> None
 def test_without_the_needed_controllers_it_is_not_offered(tmp_path: Path) -> None:
     kernel = FakeV1(tmp_path / "root")
     kernel.boot()
-    _lend_proc(kernel)
     assert limiter_offers(kernel)[1].is_offered
     kernel.own("2:memory:/session\n1:blkio:/\n")
     assert limiter_offers(kernel)[1].why_not == "its controllers cpu, cpuacct are not mounted"
@@ -465,7 +450,7 @@ def test_a_process_that_is_in_a_part_of_its_groups_comes_into_the_others(tmp_pat
         rig.end()
 
 
-# ------------------------------------------------------------ quotas, weights, niceness
+# ------------------------------------------------------------ quotas, weights
 def test_a_quota_is_a_part_of_the_cores(tmp_path: Path) -> None:
     sharing = CoreSharing(cores=1.5, mode=ShareMode.QUOTA)
     for kernel, name, own in (
@@ -484,81 +469,12 @@ def test_more_is_never_less(one: float, other: float, cores: float) -> None:
     low, high = sorted((one, other))
     assert 1 <= cgroup_v2.weight(low) <= cgroup_v2.weight(high) <= 100
     assert 2 <= cgroup_v1.weight(low) <= cgroup_v1.weight(high) <= 1024
-    assert 0 <= niceness(high) <= niceness(low) <= NICEST
     assert 1000 <= quota_us(low, cores) <= quota_us(high, cores) <= max(1000, cores * PERIOD_US)
 
 
 def test_the_whole_share_is_what_nobody_chose() -> None:
-    assert (cgroup_v2.weight(1.0), cgroup_v1.weight(1.0), niceness(1.0)) == (100, 1024, 0)
+    assert (cgroup_v2.weight(1.0), cgroup_v1.weight(1.0)) == (100, 1024)
     assert quota_us(1.0, None) == available_cores() * PERIOD_US
-
-
-def test_niceness_follows_the_share_in_every_process_of_a_worker() -> None:
-    rig = Rig(NiceProcesses())
-    group = rig.limiter.group("job-1")
-    code = (
-        "import subprocess, sys, threading, time\n"
-        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'input()'])\n"
-        "print(child.pid, flush=True); child.wait()"
-    )
-    try:
-        process = rig.start(code, group)
-        assert process.stdout is not None
-        child = int(process.stdout.readline())
-        group.set_share(0.25)
-        threads = [int(name) for name in os.listdir(f"/proc/{process.pid}/task")]
-        assert len(threads) == 2
-        expected = min(NICEST, OWN_NICENESS + 6)
-        for pid in (child, *threads):
-            assert os.getpriority(os.PRIO_PROCESS, pid) == expected
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        rig.end()
-
-
-def test_without_privilege_a_share_only_goes_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(which: int, who: int, priority: int) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    group = NiceProcesses().group("job-1")
-    group.add(os.getpid())  # at 0, as it is
-    monkeypatch.setattr(os, "setpriority", refuse)
-    with pytest.raises(PermissionError, match="a CPU share cannot rise again"):
-        group.set_share(0.5)
-
-
-#: Begins as root, goes on as a user without any privilege, and says what that one can do.
-PLAIN_USER = """
-import os, subprocess, sys
-from pathlib import Path
-from swell.executors.local.limits.detection import limiter_offers, new_limiter
-from swell.executors.local.limits.limiter import CoreSharing
-os.setresuid(65534, 65534, 65534)
-offers = limiter_offers()
-limiter = new_limiter(CoreSharing(), Path("/nowhere"))
-group = limiter.group("job-1")
-process = subprocess.Popen(["/bin/sh", "-c", "while :; do :; done"], process_group=0)
-group.add(process.pid)
-group.set_share(0.25)
-low = os.getpriority(os.PRIO_PROCESS, process.pid)
-try:
-    group.set_share(0.5)
-except PermissionError as error:
-    now = os.getpriority(os.PRIO_PROCESS, process.pid)
-    print(limiter.name, low, now, [offer.is_offered for offer in offers], error)
-while group.usage().cpu_s < 0.1:
-    pass
-process.kill()
-"""
-
-
-def test_a_user_without_privilege_has_niceness() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("becoming another user needs root")
-    done = subprocess.run([sys.executable, "-c", PLAIN_USER], capture_output=True, text=True, check=True)
-    low = min(NICEST, OWN_NICENESS + niceness(0.25))
-    assert done.stdout.startswith(f"nice {low} {low} [False, False, True] a CPU share cannot rise again")
 
 
 # ------------------------------------------------------------ what can be asked for
@@ -579,7 +495,6 @@ def test_as_options_cores_are_exact(cores: float | None) -> None:
 def test_what_needs_control_groups_is_refused_without_them(tmp_path: Path) -> None:
     kernel = FakeV1(tmp_path / "root")
     kernel.boot()
-    _lend_proc(kernel)
     check_sharing(CoreSharing(cores=0.5, mode=ShareMode.QUOTA), kernel)
     kernel.mounted("")
     check_sharing(CoreSharing(cores=1.0), kernel)
@@ -599,16 +514,12 @@ def test_a_part_of_a_core_needs_somebody_to_limit_it(tmp_path: Path) -> None:
         check_sharing(CoreSharing(cores=0.5, mode=ShareMode.OFF), kernel)
 
 
-def test_offers_are_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_offers_are_data(tmp_path: Path) -> None:
     kernel = FakeV1(tmp_path / "root")
     kernel.boot()
-    _lend_proc(kernel)
-    limits = SimpleNamespace(getrlimit=lambda name: (0, 0), RLIMIT_NICE=13)
-    monkeypatch.setattr(detection, "resource", limits)
-    v2, v1, nice = limiter_offers(kernel)
+    v2, v1 = limiter_offers(kernel)
     assert (v2.name, v2.is_offered, v2.why_not) == ("cgroup v2", False, "it is not mounted")
     assert (v1.name, v1.is_offered) == ("cgroup v1", True)
-    assert nice.is_offered and "a share can only go down" in nice.note and nice.remedy
 
 
 # ------------------------------------------------------------ the real kernel

@@ -240,7 +240,7 @@ def _mechanism(contender: Contender) -> str:
     """What divides the cores among its jobs. Raises InvalidInput."""
     if contender.image:
         return engine_with(contender.image).name
-    return next(offer.name for offer in limiter_offers() if offer.is_offered)
+    return next((offer.name for offer in limiter_offers() if offer.is_offered), "nothing")
 
 
 def engine_with(image: str) -> ContainerEngine:

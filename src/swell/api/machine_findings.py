@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Iterator
 
-from swell.executors.local.limits.niceness import NiceProcesses
 from swell.executors.local.machine_facts import MachineFacts, ShareFacts
 from swell.executors.local.machine_probe import LOOPBACK, SHARED_MEMORY
 from swell.model.finding import Finding, bad, ok, warn
@@ -101,9 +100,10 @@ def _shares(shares: ShareFacts) -> Iterator[Finding]:
     """Findings about what enforces the CPU shares of jobs, or would, and which other means are offered."""
     if shares.mode is ShareMode.OFF:
         yield ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
-    elif shares.mode is ShareMode.QUOTA and shares.used == NiceProcesses.name:
-        remedy = "agent.log, or on a host the output of `swell node`, says why"
-        yield warn(ABOUT_SHARES, "no quotas: control groups cannot be used", remedy)
+    elif not shares.used:
+        text = "not enforced, nor memory limits: control groups cannot be used"
+        remedy = "see below; agent.log, or on a host the output of `swell node`, says what was tried"
+        yield (warn if shares.mode is ShareMode.QUOTA else ok)(ABOUT_SHARES, text, remedy)
     for offer in shares.offers:
         text = f"{offer.name}, not offered: {offer.why_not}"
         if offer.is_offered:

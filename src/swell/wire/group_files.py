@@ -46,13 +46,6 @@ class GroupFiles:
         except FileNotFoundError:
             return []
 
-    def inner_links(self, folder: Path) -> list[Path]:
-        """Folders in a folder, links to some included; none if it is gone."""
-        try:
-            return [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir()]
-        except FileNotFoundError:
-            return []
-
     def can_write(self, path: Path) -> bool:
         return os.access(path, os.W_OK)
 

@@ -22,7 +22,6 @@ from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.executors.local.gpu_probe import look_at_gpus
 from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
-from swell.executors.local.limits.niceness import NiceProcesses
 from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
 from swell.model.share_mode import ShareMode
 
@@ -148,11 +147,11 @@ def _nccl() -> str:
 # ------------------------------------------------------------ kernel
 def _shares(state_dir: Path, mode: ShareMode, pid: int | None) -> ShareFacts:
     offers = limiter_offers(pid=pid)
-    used = next(offer.name for offer in offers if offer.is_offered)
+    used = next((offer.name for offer in offers if offer.is_offered), "")
     if mode is ShareMode.OFF:
         used = ""
     elif pid is not None:
-        used = limiter_in_use(state_dir, pid) or NiceProcesses.name
+        used = limiter_in_use(state_dir, pid)
     return ShareFacts(mode=mode, used=used, offers=offers)
 
 

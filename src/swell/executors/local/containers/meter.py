@@ -11,6 +11,7 @@ from swell.executors.local.limits import cgroup_v1
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.limiter import CoreSharing
+from swell.executors.local.limits.process_usage import ProcessUsage
 from swell.model.usage import NO_USAGE, GangUsage
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import UNIFIED, group_places
@@ -33,7 +34,7 @@ class ContainerMeter:
             self._version = CgroupV1(files, places, sharing)
         elif UNIFIED in places:
             self._version = CgroupV2(files, places[UNIFIED].folder, sharing)
-        self._has_memory = UNIFIED in places or cgroup_v1.MEMORY in places
+        self._processes = ProcessUsage()
         self._usage = NO_USAGE
         self._num_killed = 0
 
@@ -42,8 +43,12 @@ class ContainerMeter:
         if self._version is not None:
             try:
                 received, sent = self._network()
-                used = self._version.usage(ITSELF, self._has_memory)
-                self._usage = msgspec.structs.replace(used, received_bytes=received, sent_bytes=sent)
+                cpu_s = self._version.cpu_s(ITSELF)
+                (folder, *_) = self._version.folders(ITSELF, has_memory=False)
+                used = self._processes.read([self.pid], set(self._files.pids(folder)) - {self.pid})
+                self._usage = msgspec.structs.replace(
+                    used, cpu_s=cpu_s, received_bytes=received, sent_bytes=sent
+                )
             except FileNotFoundError:
                 self._version = None
         return self._usage

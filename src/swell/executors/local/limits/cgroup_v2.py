@@ -6,21 +6,19 @@ The group in which the agent was started has to be delegated to its user. Its pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from swell.executors.local.limits.cores import PERIOD_US, is_part, quota_us
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.model.share_mode import ShareMode
-from swell.model.usage import GangUsage
 from swell.wire.group_files import GroupFiles, numbers
 
 #: `cpu.weight` of a group for which none was chosen.
 FULL_WEIGHT = 100
 #: The group of the processes that were in the delegated one; an agent that is started in it goes back up.
 LEAF = "swell-processes"
-CPU, MEMORY, DISKS = "cpu", "memory", "io"
+CPU, MEMORY = "cpu", "memory"
 #: A process may be started while others are moved.
 MOST_ROUNDS = 20
 
@@ -65,10 +63,9 @@ class CgroupV2:
         if CPU not in handed:
             self._clear(folder)
             self.files.write(folder / "cgroup.subtree_control", f"+{CPU}")
-        for name in (MEMORY, DISKS):
-            if name in offered and name not in handed:
-                with suppress(OSError):  # gangs can do without
-                    self.files.write(folder / "cgroup.subtree_control", f"+{name}")
+        if MEMORY in offered and MEMORY not in handed:
+            with suppress(OSError):  # gangs can do without
+                self.files.write(folder / "cgroup.subtree_control", f"+{MEMORY}")
 
     def _clear(self, folder: Path) -> None:
         """Move the processes of a group to its leaf; the topmost one of a machine may keep its own."""
@@ -101,23 +98,8 @@ class CgroupV2:
         return [(folder / "memory.max", str(num_bytes)), (folder / "memory.swap.max", "0")]
 
     # ------------------------------------------------------------ usage
-    def usage(self, group: str, has_memory: bool) -> GangUsage:
-        folder = self._top / group
-        cpu_us = numbers(self.files.read(folder / "cpu.stat"))["usage_usec"]
-        memory, disks = self._read(folder / "memory.current"), self._read(folder / "io.stat")
-        return GangUsage(
-            cpu_s=cpu_us / 1e6,
-            memory_bytes=int(memory or 0),
-            read_bytes=None if disks is None else _of_disks(disks, "rbytes"),
-            written_bytes=None if disks is None else _of_disks(disks, "wbytes"),
-        )
-
-    def _read(self, path: Path) -> str | None:
-        """None where that controller was not to be had."""
-        try:
-            return self.files.read(path)
-        except FileNotFoundError:
-            return None
+    def cpu_s(self, group: str) -> float:
+        return numbers(self.files.read(self._top / group / "cpu.stat"))["usage_usec"] / 1e6
 
     def num_killed(self, group: str) -> int:
         return numbers(self.files.read(self._top / group / "memory.events")).get("oom_kill", 0)
@@ -130,9 +112,3 @@ def is_root(files: GroupFiles, folder: Path) -> bool:
 
 def _cpu_max(share: float, sharing: CoreSharing) -> str:
     return f"{quota_us(share, sharing.cores)} {PERIOD_US}"
-
-
-def _of_disks(text: str, name: str) -> int:
-    """Sum over the lines of `io.stat`: `8:0 rbytes=1 wbytes=2 ...`."""
-    pairs: Sequence[list[str]] = [word.split("=") for line in text.splitlines() for word in line.split()[1:]]
-    return sum(int(pair[1]) for pair in pairs if pair[0] == name)

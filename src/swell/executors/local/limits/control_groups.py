@@ -16,11 +16,10 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.local.limits.network_usage import ConnectionTable, NetworkUsage
-from swell.executors.local.limits.process_usage import started_by
+from swell.executors.local.limits.process_usage import ProcessUsage, started_by
 from swell.executors.local.processes.listing import is_alive
 from swell.model.share_mode import FULL_SHARE
-from swell.model.usage import NO_USAGE, GangUsage, total_usage
+from swell.model.usage import GangUsage
 from swell.wire.group_files import GroupFiles
 
 PREFIX = "swell-"
@@ -63,7 +62,8 @@ class GroupVersion(Protocol):
     def memory_settings(self, group: str, num_bytes: int) -> list[tuple[Path, str]]:
         """Likewise. A file that there is not on every kernel may be missing."""
 
-    def usage(self, group: str, has_memory: bool) -> GangUsage: ...
+    def cpu_s(self, group: str) -> float:
+        """CPU time that the processes of a group have used."""
 
     def num_killed(self, group: str) -> int: ...
 
@@ -75,7 +75,6 @@ class ControlGroups:
         self._version = version
         self.platform = platform_group(state_dir, os.getpid())
         self._num_groups = 0
-        self._connections = ConnectionTable()
 
     lack = ""
 
@@ -94,7 +93,7 @@ class ControlGroups:
     def group(self, name: str) -> ControlGroup:
         self._num_groups += 1
         group = f"{self.platform}/{name}.{self._num_groups}"
-        return ControlGroup(self._version, self.platform, group, NetworkUsage(self._connections))
+        return ControlGroup(self._version, self.platform, group)
 
     def close(self) -> None:
         for parent in self._version.parents:
@@ -123,16 +122,17 @@ def remove_tree(files: GroupFiles, folder: Path) -> None:
 class ControlGroup:
     """See `limiter.GangGroup`."""
 
-    def __init__(self, version: GroupVersion, platform: str, group: str, network: NetworkUsage) -> None:
+    def __init__(self, version: GroupVersion, platform: str, group: str) -> None:
         self._version = version
         self._platform = platform
         self._group = group
         self._share = FULL_SHARE
         self._memory_bytes: int | None = None
         self._made: set[Path] = set()  #: folders that are there, as far as is known
-        self._network = network
-        self._seen = NO_USAGE  #: of the folders that there are
-        self._lost = NO_USAGE  #: of those before, which have vanished
+        self._workers: set[int] = set()
+        self._usage = ProcessUsage()
+        self._seen_s = 0.0  #: CPU time, of the folders that there are
+        self._lost_s = 0.0  #: of those before, which have vanished
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -181,6 +181,7 @@ class ControlGroup:
                 self._version.files.write(folder / "cgroup.procs", str(pid))
 
     def keep(self, pids: Iterable[int]) -> None:
+        self._workers = pids = set(pids)
         self._ensure()
         inside = set.intersection(*(set(self._version.files.pids(folder)) for folder in self._folders))
         strangers = [pid for pid in pids if pid not in inside]
@@ -189,10 +190,10 @@ class ControlGroup:
 
     # ------------------------------------------------------------ usage
     def usage(self) -> GangUsage:
-        self._seen = self._version.usage(self._group, self._has_memory)
-        received, sent = self._network.read(self._version.files.pids(self._folders[0]))
-        used = total_usage([self._lost, self._seen])
-        return msgspec.structs.replace(used, received_bytes=received, sent_bytes=sent)
+        self._seen_s = self._version.cpu_s(self._group)
+        started = set(self._version.files.pids(self._folders[0])) - self._workers
+        used = self._usage.read(self._workers, started)
+        return msgspec.structs.replace(used, cpu_s=self._lost_s + self._seen_s)
 
     def num_killed(self) -> int:
         return 0 if self._memory_bytes is None else self._version.num_killed(self._group)
@@ -211,7 +212,7 @@ class ControlGroup:
         if not missing:
             return
         if self._folders[0] in missing:
-            self._lost, self._seen = total_usage([self._lost, self._seen.without_memory]), NO_USAGE
+            self._lost_s, self._seen_s = self._lost_s + self._seen_s, 0.0
         if vanished := self._made.intersection(missing):
             self._made -= vanished
             log.warning(

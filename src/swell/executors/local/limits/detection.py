@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.control_groups import ControlGroups, platform_group
 from swell.executors.local.limits.cores import LEAST_CORES, is_part
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
-from swell.executors.local.limits.niceness import MeasuredProcesses, NiceProcesses
+from swell.executors.local.limits.measuring import MeasuredProcesses
 from swell.model.share_mode import ShareMode
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import UNIFIED, GroupPlace, group_places
@@ -23,9 +22,12 @@ from swell.wire.group_places import UNIFIED, GroupPlace, group_places
 #: systemd marks the groups that it leaves to others; the second one is for older versions.
 DELEGATED = ("user.delegate", "trusted.delegate")
 SCOPE = "start the platform with `systemd-run --user --scope -p Delegate=yes swell up ...`"
-CAP_SYS_NICE = 23
-#: RLIMIT_NICE with which a niceness of 0 may be had again, see getrlimit(2).
-FREE_NICE_LIMIT = 20
+
+#: What an agent without control groups cannot do.
+LACK = (
+    "CPU shares are not enforced, because control groups cannot be used: `swell doctor` says why, and what "
+    "to do; `--cpu-shares off` asks for none"
+)
 
 log = logging.getLogger("swell.agent")
 
@@ -48,7 +50,7 @@ def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> t
     """The first that is offered is used. `pid`: to which process; None: to this one."""
     files = files or GroupFiles()
     places = group_places(files, pid)
-    return (_offer_of_v2(files, places), _offer_of_v1(files, places), _offer_of_niceness(files))
+    return (_offer_of_v2(files, places), _offer_of_v1(files, places))
 
 
 def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None:
@@ -65,9 +67,7 @@ def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None
             "name a whole number, or choose weight"
         )
     is_strict = sharing.mode is ShareMode.QUOTA or is_part(sharing.cores)
-    groups = (
-        [offer for offer in limiter_offers(files) if offer.name != NiceProcesses.name] if is_strict else []
-    )
+    groups = limiter_offers(files) if is_strict else ()
     if groups and not any(offer.is_offered for offer in groups):
         what, otherwise = ("--cpu-shares quota", "choose weight")
         if is_part(sharing.cores):
@@ -77,9 +77,7 @@ def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None
 
 
 def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None = None) -> Limiter:
-    """The best one that works. Never raises: in the end shares are niceness, or, where not even that will do,
-    usage is measured.
-    """
+    """The best one that works. Never raises: in the end usage is measured, and nothing is limited."""
     if sharing.mode is ShareMode.OFF:
         return MeasuredProcesses()
     files = files or GroupFiles()
@@ -89,25 +87,15 @@ def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None 
     elif _offer_of_v1(files, places).is_offered:
         version = CgroupV1(files, _writable(files, places), sharing)
     else:
-        return NiceProcesses(_lack(sharing))
+        return MeasuredProcesses(LACK)
     groups = ControlGroups(version, state_dir)
     try:
         groups.begin()
     except OSError as error:
-        log.warning("%s cannot be used (%s): CPU shares are niceness", version.name, error)
+        log.warning("%s cannot be used (%s): CPU shares are not enforced", version.name, error)
         groups.close()
-        return NiceProcesses(_lack(sharing))
+        return MeasuredProcesses(LACK)
     return groups
-
-
-def _lack(sharing: CoreSharing) -> str:
-    """Return what CPU shares lack on an agent without control groups; empty: nothing."""
-    if sharing.mode is not ShareMode.QUOTA:
-        return ""
-    return (
-        "a CPU share is a weight by niceness and no quota, because control groups cannot be used (agent.log "
-        "says why); `swell doctor` lists what this machine offers, --cpu-shares weight asks for no quota"
-    )
 
 
 def limiter_in_use(state_dir: Path, pid: int, files: GroupFiles | None = None) -> str:
@@ -125,8 +113,9 @@ def limiter_in_use(state_dir: Path, pid: int, files: GroupFiles | None = None) -
 
 
 def lack_of_agent(sharing: CoreSharing, state_dir: Path, pid: int, files: GroupFiles | None = None) -> str:
-    """`Limiter.lack` of an agent, as another process sees it."""
-    return "" if limiter_in_use(state_dir, pid, files) else _lack(sharing)
+    """What an agent lacks that was asked for by name, quotas, as another process sees it."""
+    is_asked = sharing.mode is ShareMode.QUOTA
+    return LACK if is_asked and not limiter_in_use(state_dir, pid, files) else ""
 
 
 # ------------------------------------------------------------ version 2
@@ -169,8 +158,7 @@ def _offer_of_v1(files: GroupFiles, places: Mapping[str, GroupPlace]) -> Limiter
     elif closed:
         why_not = f"this user cannot write {', '.join(str(places[name].folder) for name in closed)}"
         remedy = "let root make a group in each of these, give it to this user, and start the platform in it"
-    others = [name for name in (cgroup_v1.MEMORY, cgroup_v1.DISKS) if name not in writable]
-    note = f"without {', '.join(others)}" if others else ""
+    note = "" if cgroup_v1.MEMORY in writable else f"without {cgroup_v1.MEMORY}"
     return LimiterOffer(name=CgroupV1.name, why_not=why_not, remedy=remedy, note=note)
 
 
@@ -178,34 +166,3 @@ def _writable(files: GroupFiles, places: Mapping[str, GroupPlace]) -> dict[str, 
     return {
         name: place for name, place in places.items() if name != UNIFIED and files.can_write(place.folder)
     }
-
-
-# ------------------------------------------------------------ niceness
-def _offer_of_niceness(files: GroupFiles) -> LimiterOffer:
-    notes = ["weaker: a share is of each process, not of the gang; no quota, no memory limit"]
-    remedy = ""
-    if not may_lower_niceness(files):
-        notes.append("a share can only go down")
-        remedy = "let this user lower niceness (CAP_SYS_NICE, or RLIMIT_NICE of 20)"
-    if has_autogroups(files):
-        notes.append(
-            "acts among processes of one session only (sched_autogroup_enabled), so not on those that a "
-            "script starts in one of their own"
-        )
-    return LimiterOffer(name=NiceProcesses.name, remedy=remedy, note="; ".join(notes))
-
-
-def may_lower_niceness(files: GroupFiles) -> bool:
-    """Whether this user may take a process back to a niceness of 0."""
-    status = files.read(files.at("/proc/self/status"))
-    words = next((line.split() for line in status.splitlines() if line.startswith("CapEff:")), ["", "0"])
-    limit, _ = resource.getrlimit(resource.RLIMIT_NICE)
-    return bool(int(words[1], 16) >> CAP_SYS_NICE & 1) or limit >= FREE_NICE_LIMIT
-
-
-def has_autogroups(files: GroupFiles) -> bool:
-    """Whether the kernel first divides time among sessions, and only then by niceness."""
-    try:
-        return files.read(files.at("/proc/sys/kernel/sched_autogroup_enabled")).strip() == "1"
-    except OSError:
-        return False

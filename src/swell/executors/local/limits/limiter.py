@@ -1,4 +1,4 @@
-"""The port: limits and measures the processes of each gang. Control groups, or niceness, stand behind it."""
+"""The port: limits and measures the processes of each gang. Control groups stand behind it, or nothing."""
 
 from __future__ import annotations
 
