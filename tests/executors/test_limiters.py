@@ -428,7 +428,7 @@ def test_without_the_needed_controllers_it_is_not_offered(tmp_path: Path) -> Non
 def test_memory_is_limited_below_the_own_group(tmp_path: Path) -> None:
     rig = fake_rig(FakeV1(tmp_path / "root"), tmp_path)
     group = rig.limiter.group("job-1")
-    assert len(group.entries) == 2
+    assert len(group.entries) == 1
     group.limit_memory(1 << 30)
     (folder,) = [folder for folder in folders_of(group) if "memory" in folder.parts]
     assert folder.parent.parent == rig.kernel.at("/sys/fs/cgroup/memory/session")

@@ -38,7 +38,7 @@ def lies(job: str, generation: int) -> Iterator[h.FromHost]:
     """Of a job that others have, as a host of its gang would speak."""
     for number in range(generation + 2):
         of_gang: dict[str, Any] = {"at_s": 0.0, "job_id": job, "generation": number, "steps": STEPS}
-        yield h.EndKept(end=GangEnded(**of_gang, outcome=Outcome.SUCCEEDED, message=LIE), seal="0" * 64)
+        yield h.EndKept(end=GangEnded(**of_gang, outcome=Outcome.SUCCEEDED, message=LIE))
         yield h.EndKept(end=GangSuspended(**of_gang))
     for run in (job, f"trial:{job}"):
         yield h.RunRefused(run=run, outcome=Outcome.FAILED, why=LIE)
@@ -56,10 +56,7 @@ def strange() -> Iterator[h.FromHost]:
     """Of itself, as no host can be."""
     foreign = Node(name="n1", devices=("n1/0",), kind="cpu")
     yield h.DevicesOffered(devices={}, num_cores=1, nodes=(foreign,))
-    yield h.DevicesOffered(devices={}, num_cores=-1)
-    yield h.DevicesOffered(devices={}, num_cores=1 << 60)
     yield h.WorkersAlive(runs={str(number): {0: m.Alive()} for number in range(20_000)})
-    yield h.HostLeaving(within_s=float("nan"), why=LIE)
 
 
 class Inside:

@@ -7,6 +7,7 @@ from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from swell.executors.hosts.messages import trial_run
 from swell.model.command import ProfileJob
 from swell.model.event import Outcome
 
@@ -56,13 +57,13 @@ class TrialOpenings:
 
     def wants(self, job_id: str) -> bool:
         """Whether the job is among them, and its trial run is not called off."""
-        opening = self._openings.get(run_key(job_id))
+        opening = self._openings.get(trial_run(job_id))
         return opening is not None and not opening.is_called_off
 
     # ------------------------------------------------------------ it begins
     def is_under_way(self, job_id: str) -> bool:
         """Whether a host has yet to answer for a run of the job; one that was called off is one."""
-        return run_key(job_id) in self._openings
+        return trial_run(job_id) in self._openings
 
     def choose_host(self, command: ProfileJob) -> str | None:
         """Empty: there is none; None: it has enough to do."""
@@ -71,7 +72,7 @@ class TrialOpenings:
 
     def begin(self, host: str, command: ProfileJob) -> None:
         """The answer may come before this returns."""
-        run = run_key(command.job_id)
+        run = trial_run(command.job_id)
         self._openings[run] = TrialOpening(command, host, self._chooser.now_s())
         self._chooser.open_trial(host, run, command)
 
@@ -100,7 +101,7 @@ class TrialOpenings:
     # ------------------------------------------------------------ it ends
     def cancel(self, job_id: str) -> None:
         """The answer of the host is awaited all the same."""
-        if (opening := self._openings.get(run_key(job_id))) is not None:
+        if (opening := self._openings.get(trial_run(job_id))) is not None:
             opening.is_called_off = True
 
     def opened(self, run: str, host: str) -> TrialOpening | None:
@@ -133,8 +134,3 @@ class TrialOpenings:
             opening.host, opening.since_s = host, self._chooser.now_s()
             self._chooser.open_trial(host, run, opening.command)
         return bool(host)
-
-
-def run_key(job_id: str) -> str:
-    """How hosts call the trial run of a job."""
-    return f"trial:{job_id}"

@@ -125,12 +125,8 @@ class _Run:
     order: OpenRun
     opened: RunOpened
     next_worker: int  #: no worker of this kind had this number here, or a higher one
-    kept_record: KeepRecord | None = None
+    record: RunSnapshot | None = None
     workers: dict[int, _Worker] = field(default_factory=dict)
-
-    @property
-    def record(self) -> RunSnapshot | None:
-        return None if self.kept_record is None else self.kept_record.record
 
     def kept(self) -> RunKept:
         return RunKept(
@@ -139,7 +135,6 @@ class _Run:
             checkpoint_dir=self.opened.checkpoint_dir,
             record=self.record,
             workers=tuple(worker.kept() for worker in self.workers.values()),
-            seal="" if self.kept_record is None else self.kept_record.seal,
         )
 
 
@@ -173,7 +168,7 @@ class KeptRuns:
             case TellWorker(worker=worker, message=said) if worker in run.workers:
                 run.workers[worker].note(said)
             case KeepRecord(record=record):
-                run.kept_record = message
+                run.record = record
                 heard = [w.number for w in run.workers.values() if w.exit and w.number not in record.workers]
                 for number in heard:
                     del run.workers[number]
@@ -196,10 +191,9 @@ class KeptRuns:
 
     def _close(self, key: str, run: _Run) -> None:
         del self._runs[key]
-        kept = run.kept_record
-        end = None if kept is None else end_in(kept.record.gang)
-        if kept is not None and end is not None:
-            self._ends[key] = EndKept(end=end, seal=kept.end_seal)
+        end = None if run.record is None else end_in(run.record.gang)
+        if end is not None:
+            self._ends[key] = EndKept(end=end)
         for oldest in list(self._ends)[:-MAX_ENDS]:
             del self._ends[oldest]
 

@@ -53,6 +53,11 @@ from swell.model.usage import GangUsage
 from swell.wire.messages import Alive, FromAgent, FromWorker
 
 
+def trial_run(job_id: str) -> str:
+    """How the trial run of a job is called."""
+    return f"trial:{job_id}"
+
+
 # ---------------------------------------------------------------- controller -> host
 class OpenRun(HostMessage, frozen=True, kw_only=True):
     """Make ready for workers of this run: folders, code, limits. Answered once."""
@@ -63,7 +68,6 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
     is_trial: bool = False  #: no cores are divided for it
     share: float | None = None  #: None: none was chosen
     is_joining: bool = False  #: its gang hands the state over from other hosts: no checkpoint is needed
-    seal: str = ""  #: given back in `RunKept`; empty: the host is the controller's own
 
 
 class StartWorker(HostMessage, frozen=True, kw_only=True):
@@ -140,8 +144,6 @@ class KeepRecord(HostMessage, frozen=True, kw_only=True):
 
     run: str
     record: RunSnapshot
-    seal: str = ""  #: given back in `RunKept`
-    end_seal: str = ""  #: of the end in the record, given back in `EndKept`
 
 
 class DropCode(HostMessage, frozen=True, kw_only=True):
@@ -185,7 +187,6 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
     checkpoint_dir: str
     record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
     workers: tuple[KeptWorker, ...]
-    seal: str = ""  #: of the record, as the controller has made it
 
 
 class TalkKept(HostMessage, frozen=True, kw_only=True):
@@ -202,7 +203,6 @@ class EndKept(HostMessage, frozen=True, kw_only=True):
     """How a gang ended that had workers here; it may not have been told to a daemon."""
 
     end: GangEnded | GangSuspended
-    seal: str = ""  #: as the controller has made it
 
 
 class KeptTold(HostMessage, frozen=True, kw_only=True):

@@ -22,16 +22,13 @@ from swell.executors.hosts.messages import (
     DevicesOffered,
     EndKept,
     FromHost,
-    HostLeaving,
     KeptTold,
     NodeHost,
-    OwnerWarned,
     RunKept,
 )
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.files.opened_runs import OpenedRuns
 from swell.executors.rate_limited_log import RateLimitedLog
-from swell.executors.remote.bounds import OutOfBounds, bounded
 from swell.executors.remote.claims import Claimant, Claims
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.host_in_term import HostInTerm
@@ -40,16 +37,12 @@ from swell.executors.remote.join_token import NAME
 from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.minute_limit import MinuteLimit
 from swell.executors.remote.opening import Join, JoinJudged, JoinRefused, python_version
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
-
-#: What is written to the journal at once, so often a minute at most.
-TO_JOURNAL, MOST_A_MINUTE = (DevicesOffered, HostLeaving, OwnerWarned), 100
 
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
@@ -82,7 +75,6 @@ class JoinedHost:
     offered: DevicesOffered | None = None  #: last, in this term
     remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
     opened: OpenedRuns = field(default_factory=OpenedRuns)  #: in this term
-    rate: MinuteLimit = field(default_factory=lambda: MinuteLimit(MOST_A_MINUTE))
     is_distrusted: bool = False  #: it is to end this term, and nothing that it says counts until it has
 
     @property
@@ -275,11 +267,7 @@ class HostDoor:
         """What it may say, in this term, the controller hears. Of files see `HeadFiles`, which answers."""
         if host.is_distrusted:
             return
-        try:
-            message = bounded(said.message)
-        except OutOfBounds as error:
-            self._refuse(host, f"{type(said.message).__name__}: {error}")
-            return
+        message = said.message
         if isinstance(message, FilesKept):
             self._hear_files_kept(host, message)
             return
@@ -463,8 +451,6 @@ def _why_not_now(host: JoinedHost, message: FromHost) -> str:
     """Why it has no business to say this in its present term; empty: it has."""
     if isinstance(message, FileMessage):
         return ""
-    if isinstance(message, TO_JOURNAL) and not host.rate.take():
-        return f"it says {type(message).__name__} more than {MOST_A_MINUTE} times a minute"
     if isinstance(message, DevicesOffered):
         return _why_not_its_own(host.name, message)
     return host.opened.why_not(message)

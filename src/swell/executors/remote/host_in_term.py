@@ -51,9 +51,9 @@ class HostInTerm:
 
     def tell(self, message: ToHost) -> None:
         self._opened.note_told(message)
-        sealed = self._claims.sealed(self._who, message)
+        self._claims.note_told(self._who, message)
         try:
-            self._conversation.say(ToldInTerm(term=self.term, message=sealed))
+            self._conversation.say(ToldInTerm(term=self.term, message=message))
         except MessageTooLong as error:
             self._refuse(message, str(error))
 
