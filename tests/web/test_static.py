@@ -20,6 +20,6 @@ def test_a_module_is_short_and_loads_nothing_from_elsewhere(name: str) -> None:
     assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
-@pytest.mark.parametrize("name", ["simulation.js", "findings.js"])
+@pytest.mark.parametrize("name", ["simulation.js"])
 def test_modules_of_reports_become_one_script(name: str) -> None:
     assert f'modules["static/{name}"]' in bundle(f"static/{name}")

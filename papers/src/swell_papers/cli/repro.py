@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from swell_papers.cli import repro_fidelity
-from swell_papers.cli.evaluation import Evaluation, Html, Seed
+from swell_papers.cli.evaluation import Evaluation, Seed
 
 if TYPE_CHECKING:
     from swell_papers.experiment import Context
@@ -87,7 +87,6 @@ OPTIONS: Mapping[str, tuple[Any, Any]] = {
         metavar="FOLDER",
         help="Also write results/PAPER.md to this folder, from all findings in --out.",
     ),
-    "html": (Html, None),
 }
 
 
@@ -95,7 +94,7 @@ class PaperCommand(NamedTuple):
     """A command that runs the evaluation of a module's `PAPER`."""
 
     module: str
-    options: str  #: those of `OPTIONS`, besides --docs and --html
+    options: str  #: those of `OPTIONS`, besides --out and --docs
     help: str
 
 
@@ -218,13 +217,13 @@ def _function(name: str, command: PaperCommand) -> Callable[..., None]:
     """What runs it, with a parameter for each option."""
     told = "Folder for tables (CSV), pictures and findings (JSON)."
     out = _option(Path, Path("out/repro") / name, metavar="FOLDER", help=told)
-    taken = {"out": out, **{one: OPTIONS[one] for one in (*command.options.split(), "docs", "html")}}
+    taken = {"out": out, **{one: OPTIONS[one] for one in (*command.options.split(), "docs")}}
 
     def run(**given: Any) -> None:
         evaluate(command.module, **given)
 
     kind = Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [Parameter("invoked", kind, annotation=typer.Context)]
+    parameters = list[Parameter]()
     parameters += [
         Parameter(option, kind, default=told[1], annotation=told[0]) for option, told in taken.items()
     ]
@@ -241,10 +240,8 @@ app.command()(repro_fidelity.fidelity)
 
 def evaluate(
     module: str,
-    invoked: typer.Context,
     out: Path,
     docs: Path | None,
-    html: Path | None,
     figures: list[str] | None = None,
     **given: Any,
 ) -> None:
@@ -254,7 +251,7 @@ def evaluate(
     paper = import_module(f"swell_papers.{module}").PAPER
     context, experiments = _context(out, **given), paper.chosen(figures or ())
     paper.check(experiments, context.data)
-    evaluation = Evaluation(invoked, out, docs, html)
+    evaluation = Evaluation(out, docs)
     evaluation.check()
     is_all_reached = True
     for experiment in experiments:

@@ -9,7 +9,7 @@ import typer
 
 from swell.cli.destinations import writing
 from swell.cli.output import note
-from swell_papers.cli.evaluation import Evaluation, Html
+from swell_papers.cli.evaluation import Evaluation
 from swell_papers.variants import variant_names
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 def fidelity(
-    invoked: typer.Context,
     policy: Annotated[
         str,
         typer.Option(
@@ -36,7 +35,6 @@ def fidelity(
             metavar="FOLDER", help="Folder for tables (CSV), a picture and the measurements (JSON)."
         ),
     ] = Path("out/repro"),
-    html: Html = None,
 ) -> None:
     """Run twelve real jobs on paced devices, simulate them from their own profiles, and compare.
 
@@ -48,7 +46,7 @@ def fidelity(
     from swell_papers.live_run import LiveRun
 
     names = variant_names(policy)
-    evaluation = Evaluation(invoked, out, html=html)
+    evaluation = Evaluation(out)
     evaluation.check()
     runs = [
         _play(name, out) if live is None else read_record(live, f"live-{name}", LiveRun) for name in names
