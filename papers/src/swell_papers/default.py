@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from swell_papers.default_bars import summary
-from swell_papers.default_cores import SHARED_CORES
-from swell_papers.default_mixed import MIXED
-from swell_papers.default_papers import BORROWED, HU_JOBS, SAXENA_QUEUE
-from swell_papers.default_pollux import POLLUX
+from swell_papers.default_studies import BORROWED, HU_JOBS, POLLUX, SAXENA_QUEUE, SHARED_CORES, summary
 from swell_papers.experiment import Paper
+from swell_papers.mixed_queue import MIXED
 from swell_papers.page_texts import page_texts
 
 PAPER = Paper(
