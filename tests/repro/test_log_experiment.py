@@ -133,22 +133,6 @@ def test_broken_promises_are_told_with_how_late_they_were(data: Path) -> None:
     assert not any("resize cost changed" in note for note in told)
 
 
-def test_jobs_by_what_they_asked_for(data: Path) -> None:
-    table = found(tiny.experiment(tiny.COMPARED), data).tables[-1]
-    assert [column.name for column in table.columns] == ["case", "policy", "1", "4"]
-    assert table.rows == (
-        ("1x4", "jobs", 1, 2),
-        ("1x4", "elasticflow", 1.0, 0.5),
-        ("1x4", "(published)", 1.0, 0.0),
-    )
-
-
-def test_of_many_cases_sizes_are_summed(data: Path) -> None:
-    table = found(tiny.experiment(tiny.line("fifo"), num_cases=4), data).tables[-1]
-    assert table.rows[0] == ("all 4", "jobs", 4, 8)
-    assert [row[1] for row in table.rows] == ["jobs", "fifo"]
-
-
 def test_the_truth_names_cost_seed_version_settings_and_inputs(data: Path) -> None:
     truth = found(tiny.experiment(tiny.COMPARED), data).truth
     for word in ("resize cost changed", "everyone", "noise 0", "seed 0", "min_hold_s=60", "swell 0."):
@@ -240,13 +224,3 @@ def test_means_of_the_hours_add_up_to_the_mean_of_the_whole(
     means = efficiency_per_hour(outcome, makespan_s)
     hours_s = np.diff(np.append(np.arange(0.0, makespan_s, HOUR_S), makespan_s))
     assert means @ hours_s / makespan_s == pytest.approx(usage.mean(usage.efficiency, makespan_s) / 8)
-
-
-def test_the_jobs_that_make_the_difference_are_counted(data: Path) -> None:
-    tables = found(tiny.experiment(tiny.COMPARED, tiny.line("fifo")), data).tables
-    (row,) = (row for table in tables if table.name == "1a-jobs" for row in rows(table))
-    counts = [
-        row[name]
-        for name in ("both", "only Swell", "it declined", "a little late", "later", "only published")
-    ]
-    assert counts == [1, 1, 0, 1, 0, 0], "`late` ended 30 s after its deadline there"

@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from tests.examples import fewer_if_quick
 
 from swell_papers.findings import Chart, Panel, Series
-from swell_papers.line_names import spread
 from swell_papers.pictures import TWO_PANELS_WIDTH, Y_LABEL_LETTERS, figure_of
 
 Kind = Literal["bars", "lines", "steps"]
@@ -50,13 +49,12 @@ def test_all_panels_show_all_of_their_values() -> None:
 
 # ---------------------------------------------------------------- lines
 @pytest.mark.parametrize("kind", ["lines", "steps"])
-def test_lines_of_the_same_values_are_drawn_apart_and_named_together(kind: Kind) -> None:
+def test_lines_of_the_same_values_are_drawn_apart(kind: Kind) -> None:
     same = (1.0, 2.0, 1.5)
     axes = _axes(_chart(kind, Series("a", same), Series("b", same)))
     first, second = axes.lines
     assert first.get_linewidth() > second.get_linewidth()
     assert first.is_dashed() != second.is_dashed()
-    assert "a = b" in [text.get_text() for text in axes.texts]
 
 
 def test_a_value_of_steps_holds_until_the_next_x_as_in_the_report_of_a_browser() -> None:
@@ -69,26 +67,6 @@ def test_one_line_that_goes_on_for_long_does_not_squeeze_the_others() -> None:
     axes = _axes(_chart("steps", long, short))
     assert axes.get_xlim()[1] < 12
     assert "long until 99 →" in [text.get_text() for text in axes.texts]
-
-
-def test_long_names_do_not_take_the_room_of_lines() -> None:
-    name = "a name that is longer than most of them"
-    axes = _axes(_chart("lines", Series(name, (1.0, 2.0)), Series("b", (2.0, 3.0))))
-    assert [text.get_text() for text in axes.texts] == []
-
-
-MIDDLES = st.lists(st.tuples(st.floats(0.0, 1.0), st.sampled_from([0.04, 0.08])), max_size=8)
-
-
-@given(MIDDLES)
-def test_no_name_covers_another_and_names_that_have_room_stay(found: list[tuple[float, float]]) -> None:
-    found.sort()
-    middles, sizes = [one for one, _ in found], [one for _, one in found]
-    places = spread(middles, sizes)
-    gaps = np.diff(places) - (np.array(sizes[1:]) + np.array(sizes[:-1])) / 2
-    assert (gaps >= -1e-6).all()
-    if all(np.diff(middles) >= 0.08):
-        assert places == pytest.approx(middles)
 
 
 # ---------------------------------------------------------------- bars

@@ -159,7 +159,7 @@ class RunColumn(NamedTuple, Generic[RunT]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(Generic[RunT]):
+class PolicyComparison(Generic[RunT]):
     """Policies on the inputs of one paper: `of` makes the study.
 
     Args:
@@ -379,7 +379,7 @@ def _saxena(context: Context, case: SaxenaCase, label: str, seed: int) -> Saxena
     return run_once(case, next(line for line in case.lines if line.label == label), seed)
 
 
-SAXENA_QUEUE = Comparison(
+SAXENA_QUEUE = PolicyComparison(
     name="saxena",
     title="Saxena et al.: a queue on 40 devices",
     truth="the scaling model of Saxena et al. is the truth; all four categories; 240 min of arrivals; jobs "
@@ -437,7 +437,7 @@ def _of_label(label: str, num: int) -> tuple[str, Mapping[str, float | str]]:
     return (UNIFIED, {"gains_by": "samples"}) if label == BY_SAMPLES else (label, {})
 
 
-BORROWED = Comparison(
+BORROWED = PolicyComparison(
     name="borrowed",
     title="BFTrainer: trainers on idle nodes",
     truth=f"{SPAN_S / HOUR_S:.0f} h of Summit's idle nodes from {FROM_S:,.0f} s of the log on, its first 150 "
@@ -479,7 +479,7 @@ def _hu(context: Context, case: HuCase, label: str, seed: int) -> AllocatorRun:
     return measured(next(one for one in HU_POLICIES if one.name == label), case, seed)
 
 
-HU_JOBS = Comparison(
+HU_JOBS = PolicyComparison(
     name="hu",
     title=f"Hu et al.: {HU_CASE.nodes} nodes",
     truth="the 447 generated jobs of 5 min or more; resizes are free, noise 0; hu decides every 5 min, the "
@@ -551,7 +551,7 @@ def _learnt_s(metrics: Metrics) -> float:
     return metrics.time_to_95_s if isinstance(metrics.time_to_95_s, float) else float("nan")
 
 
-SHARED_CORES = Comparison(
+SHARED_CORES = PolicyComparison(
     name="cores",
     title="FlowCon: learning jobs on shared cores",
     truth=f"{NUM_JOBS} generated jobs without deadlines on nodes of {NUM_SLOTS} slots; durations drawn "

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from swell.arrays import IntArray
 from swell.sim.conditions import truth_of
-from swell.sim.traces.workload import Workload
 from swell_papers.experiment import Context
 from swell_papers.findings import Cell, Findings, Missed, Part, Table, findings, table
 from swell_papers.log_cases import (
@@ -23,19 +22,12 @@ from swell_papers.log_cases import (
 )
 from swell_papers.log_charts import charts_of, runs_of
 from swell_papers.log_ratios import OURS, ratios
-from swell_papers.measures import Measure, with_deadline
+from swell_papers.measures import Measure
 from swell_papers.program_version import program_version
-from swell_papers.published import in_time
 from swell_papers.variants import variant_policy
 
 #: Differences to the published simulator that want an explanation, in points.
 POINTS = 3.0
-#: An end that is later than its deadline by no more is a little late.
-NEAR_S = 600.0
-#: In the table of job sizes, the run of the published simulator, strictly.
-PUBLISHED = "(published)"
-#: Of more cases the table of job sizes shows the sum.
-MAX_CASES_BY_SIZE = 3
 #: Of the table of what is drawn by the hour.
 HOURS_A_ROW = 6
 
@@ -49,8 +41,6 @@ def findings_of(experiment: LogComparison, results: Sequence[CaseResult], contex
     parts: list[Part | None] = [
         *(_table(experiment, measure, results) for measure in experiment.measures),
         _bars_table(experiment, bars) if bars else None,
-        _parting_table(experiment, results),
-        _sizes_table(experiment, results),
         _not_public(experiment) if experiment.not_public else None,
         *ratios(experiment, results),
         _allocation_table(experiment, results) if experiment.picture == "allocation" else None,
@@ -184,79 +174,6 @@ def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]
             for is_kept in (_is_kept(bar, value, late),)
         ),
     )
-
-
-# Job by job
-
-
-def _parting_table(experiment: LogComparison, results: Iterable[CaseResult]) -> Table | None:
-    """Which jobs make the difference to the published simulator's own runs, under its costs."""
-    rows: list[tuple[Cell, ...]] = [
-        (result.case.name, result.line.policy, *_parting(result.runs[EVERYONE].in_time, result))
-        for result in results
-        if result.published is not None and EVERYONE in result.runs
-    ]
-    names = (
-        "case",
-        "policy",
-        "both",
-        "only Swell",
-        "it declined",
-        "a little late",
-        "later",
-        "only published",
-    )
-    title = (
-        "jobs in time by Swell (everyone) and by the published simulator (strict); jobs in time only by "
-        f"Swell: declined by the simulator, or ended by it up to {NEAR_S:.0f} s late, or later"
-    )
-    return table(f"{experiment.name}-jobs", title, names, rows) if rows else None
-
-
-def _parting(ours: frozenset[str], result: CaseResult) -> tuple[int, ...]:
-    run = result.published or {}
-    theirs = in_time(run, with_deadline(result.workload))
-    late = in_time(run, ours - theirs, leeway_s=NEAR_S)
-    gained = ours - theirs
-    declined = gained - run.keys()
-    sets = (ours & theirs, gained, declined, late, gained - declined - late, theirs - ours)
-    return tuple(map(len, sets))
-
-
-# By job size
-
-
-def _sizes_table(experiment: LogComparison, results: Sequence[CaseResult]) -> Table:
-    """Share in time of the jobs of each size: who pays for a high mean."""
-    groups: defaultdict[str, defaultdict[str, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
-    is_summed = len(experiment.cases) > MAX_CASES_BY_SIZE
-    for result in results:
-        in_case = groups[f"all {len(experiment.cases)}" if is_summed else result.case.name]
-        line = result.line
-        if CHANGED in result.runs:
-            in_case[line.policy] += _sizes(result.workload, result.runs[CHANGED].in_time)
-            in_case[f"of {line.policy}"] += _sizes(result.workload, with_deadline(result.workload))
-        if line.policy == "elasticflow" and result.published is not None and not is_summed:
-            ids = with_deadline(result.workload)
-            in_case[PUBLISHED] = _sizes(result.workload, in_time(result.published, ids))
-            in_case[f"of {PUBLISHED}"] = _sizes(result.workload, ids)
-    sizes = sorted({size for in_case in groups.values() for counts in in_case.values() for size in counts})
-    rows: list[tuple[Cell, ...]] = []
-    for case, in_case in groups.items():
-        names = [name for name in in_case if f"of {name}" in in_case]
-        all_jobs = in_case[f"of {names[0]}"] if names else Counter()
-        rows.append((case, "jobs", *(all_jobs[size] or None for size in sizes)))
-        for name in names:
-            total = in_case[f"of {name}"]
-            shares = (in_case[name][size] / total[size] if total[size] else None for size in sizes)
-            rows.append((case, name, *shares))
-    title = "share of jobs in time by requested devices, resize cost changed"
-    return table(f"{experiment.name}-sizes", title, ("case", "policy", *map(str, sizes)), rows)
-
-
-def _sizes(workload: Workload, ids: frozenset[str]) -> Counter[int]:
-    """How many of `ids` asked for each number of devices."""
-    return Counter(job.requested_devices for job in workload.jobs if job.id in ids)
 
 
 # Sentences

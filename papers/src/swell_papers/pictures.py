@@ -16,7 +16,6 @@ from matplotlib.ticker import Formatter
 from swell.sim.picture_style import colour, dashes, mark, plain_text, width
 from swell.sim.time_axis import shown_until
 from swell_papers.findings import Chart, Panel, Series
-from swell_papers.line_names import name_ends, shown_values
 
 #: Inches. Pages show a picture some eight inches wide: a wider one would have smaller letters.
 WIDTH, HEIGHT = 8.0, 4.4
@@ -70,9 +69,6 @@ def _figure(chart: Chart) -> Figure:
     for axes, panel in zip(all_axes, chart.panels, strict=True):
         _draw_panel(axes, chart, panel)
     _scale(all_axes[0], chart)  # once all panels are drawn, for they share it
-    if chart.kind != "bars":
-        for axes, panel in zip(all_axes, chart.panels, strict=True):
-            name_ends(axes, chart, panel)
     for axes in grid[::num_columns]:
         axes.set_ylabel(fill(chart.y_label, Y_LABEL_LETTERS), fontsize=WORDS)
     _add_legend(figure, chart, all_axes)
@@ -157,7 +153,7 @@ def _draw_panel(axes: Axes, chart: Chart, panel: Panel) -> None:
 def _draw_line(axes: Axes, chart: Chart, series: Series, number: int, middle: float) -> None:
     """A value of steps holds until the next x. A line between places that are no numbers is thin."""
     style = {"label": series.label, "color": colour(number), "ls": dashes(number), "lw": width(number)}
-    values = shown_values(series)
+    values = [np.nan if value is None else value for value in series.values]
     if chart.kind == "steps":
         axes.step(list(map(float, chart.x)), values, where="post", **style)
         return
