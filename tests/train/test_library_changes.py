@@ -187,6 +187,23 @@ def test_what_workers_have_of_a_batch_that_does_not_divide_is_gathered(
     assert getattr(accelerator, name)(torch.arange(10)).tolist() == list(range(32))
 
 
+@pytest.mark.parametrize("name", ["gather", "gather_for_metrics"])
+def test_what_was_filled_up_is_gathered_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a script has `torch.no_grad()` around its loop: the first of three has a row twice."""
+    filled = torch.tensor([*range(10), 0, *range(10, 32)])
+
+    def gather(self: object, tensor: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {key: filled if key == "rows" else value for key, value in tensor.items()}
+
+    accelerator = accelerate_of("MULTI_CPU", Told(), monkeypatch, gather).Accelerator()
+    batches = DividedBatchSampler(BatchSampler(SequentialSampler(range(64)), 32, False), 0, 3)
+    batches.is_uneven = False
+    loader = SimpleNamespace(batch_sampler=batches, end_of_dataloader=False)
+    accelerator.gradient_state.active_dataloader = loader
+    gathered = getattr(accelerator, name)({"rows": filled[:11], "losses": torch.zeros(3)})
+    assert (gathered["rows"].tolist(), len(gathered["losses"])) == (list(range(32)), 3)
+
+
 @pytest.mark.parametrize(
     ("kind", "config", "why"),
     [

@@ -181,18 +181,23 @@ def _gathering(
 def _gathering_uneven(gather: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Shares of a batch that was not filled up differ in size, which the library's own way cannot gather.
 
-    Whether a batch is evaluated is known only once the script computes with it.
+    Whether a batch is evaluated is known only once the script computes with it. Of one that was filled up,
+    the filling is left out.
     """
 
     @wraps(gather)
     def gathered(self: Any, tensor: Any) -> Any:
         loader = self.gradient_state.active_dataloader
         batches = divided_batches_of(loader)
-        if batches is None or not batches.is_uneven:
+        if batches is None:
             return gather(self, tensor)
         num_samples, num_workers = batches.num_samples(loader.end_of_dataloader), batches.num_processes
         if num_samples % num_workers == 0:
             return gather(self, tensor)
+        if not batches.is_uneven:
+            num_filled = num_workers * -(-num_samples // num_workers)
+            rows = true_rows(num_samples, num_workers, num_filled // num_workers)
+            return _each(gather(self, tensor), lambda part: part[rows] if len(part) == num_filled else part)
         return _each(tensor, lambda part: _rows(self, gather, part, num_samples, num_workers))
 
     return gathered
