@@ -40,6 +40,47 @@ def test_a_prefetcher_is_told_that_it_asks_too_soon(clears: bool) -> None:
     assert run.steps == 0
 
 
+@pytest.mark.parametrize("is_lasting", [True, False])
+@pytest.mark.parametrize("num_before", [0, 3])
+@pytest.mark.parametrize("leaves_out", ["at once", "by its loss", "by its loss, zeroed"])
+def test_a_loop_that_leaves_out_a_batch_is_told_how(
+    leaves_out: str, num_before: int, is_lasting: bool
+) -> None:
+    model, optimizer, loader = make_loop()
+    run = train.elastic(model, optimizer, loader, epochs=2)
+    num_seen = 0
+    with pytest.raises(train.LoopError, match=r"`continue`.*where they are read.*weight=0") as told:
+        for (x,) in run.batches():
+            num_seen += 1
+            is_bad = num_seen > num_before and (is_lasting or num_seen == num_before + 1)
+            if is_bad and leaves_out == "at once":
+                continue
+            optimizer.zero_grad(set_to_none=leaves_out == "by its loss")
+            loss = model(x).square().mean()
+            if is_bad:
+                continue
+            loss.backward()
+            run.step(loss)
+    assert run.steps == num_before
+    assert "batch_size=" not in str(told.value)
+
+
+def test_a_batch_with_a_weight_of_0_is_left_out() -> None:
+    model, optimizer, loader = make_loop()
+    run = train.elastic(model, optimizer, loader, epochs=1)
+    for number, (x,) in enumerate(run.batches()):
+        before = model.weight.detach().clone()
+        if number % 2:
+            run.step(torch.zeros(()), weight=0)
+        else:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            run.step(loss, weight=len(x))
+        assert bool((model.weight == before).all()) == bool(number % 2)
+    assert run.steps == 6
+
+
 @pytest.mark.parametrize("per", ["step", "epoch"])
 @pytest.mark.parametrize("kind", ["StepLR", "OneCycleLR", "LambdaLR", "SequentialLR"])
 def test_a_scheduler_that_is_given_and_stepped_by_hand_is_refused(per: str, kind: str) -> None:

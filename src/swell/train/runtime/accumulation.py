@@ -12,11 +12,19 @@ NO_STEP = (
     "loss by accum"
 )
 
-
+#: What to do instead of `continue`.
+_LEAVE_OUT = (
+    "To leave samples out, do so where they are read, in the dataset or the collate_fn. A batch counts for "
+    "nothing with run.step(torch.zeros(()), weight=0), where each other one has run.step(loss, weight=len(x))"
+)
+LEFT_OUT = (
+    "a batch went by without run.step(loss) and without a gradient, as where `continue` leaves it out; it "
+    f"comes again, for each batch is a step of all workers. {_LEAVE_OUT}"
+)
 AHEAD = (
     "the next batch was asked for before run.step(loss) of this one: batches that are read ahead of their "
     "steps, as by a prefetcher, or left out by `continue`, come again. Loop over run.batches() and call "
-    "run.step(loss) for each batch; num_workers= of the loader reads ahead, and weight=0 leaves a batch out"
+    f"run.step(loss) for each batch; num_workers= of the loader reads ahead. {_LEAVE_OUT}"
 )
 
 

@@ -20,7 +20,7 @@ from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import Purpose, has_drawn_since, seed_streams, stream_states
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_loader import StreamFeed
-from swell.train.runtime.accumulation import AHEAD, MOST_BATCHES, NO_STEP, advice
+from swell.train.runtime.accumulation import AHEAD, LEFT_OUT, MOST_BATCHES, NO_STEP, advice
 from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
@@ -75,6 +75,10 @@ class Run:
         )
         self._num_shown = 0  # how often the script got the batch that is out: again until it steps
         self._is_ahead = False  # it asked for the next batch before it had a gradient of this one
+        # A gradient that is small: the one of this parameter when the batch was given, and its version.
+        trained = [each for each in task.state.model.parameters() if each.requires_grad]
+        self._watched = min(trained, key=torch.Tensor.numel)
+        self._gradient_given: tuple[torch.Tensor, int] | None = None
         self._num_asked = 0  # how often it asked for batches after the last step
         self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
         self._has_drawn = False  # the script, from them, before it stepped
@@ -396,12 +400,13 @@ class Run:
                 self._calls.begin_pass()
                 self._seed(Purpose.PASS, part.step, part.first)
                 self._begun = None if self._is_use_checked else stream_states()
-                self._num_shown = 0
+                self._num_shown, gradient = 0, self._watched.grad
+                self._gradient_given = None if gradient is None else (gradient, gradient._version)
                 while self._out is not None:
-                    if self._num_shown >= (MOST_BATCHES if len(share.passes) == 1 else 1):
-                        raise LoopError(NO_STEP)
                     if self._num_shown == 1:  # it comes again: has the script computed anything with it?
-                        self._is_ahead = all(each.grad is None for each in task.state.model.parameters())
+                        self._is_ahead = self._has_no_gradient()
+                    if self._num_shown >= (MOST_BATCHES if len(share.passes) == 1 else 1):
+                        raise LoopError(LEFT_OUT if self._is_ahead else NO_STEP)
                     self._num_shown += 1
                     yield batch
                     if self._has_drawn and is_unused(sys._getframe(2), batch):
@@ -414,6 +419,14 @@ class Run:
             self._calls.close()
             if not self._has_stepped:
                 gradients.abandon()
+
+    def _has_no_gradient(self) -> bool:
+        """Whether the script has computed no gradient with the batch that is out."""
+        gradient, (given, version) = self._watched.grad, self._gradient_given or (None, 0)
+        if gradient is not None and gradient is given and gradient._version == version:
+            return True
+        gradients = [each.grad for each in self._task.state.model.parameters()]
+        return not any(each is not None and bool(each.any()) for each in gradients)
 
     def _check_call(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Raises LoopError where `step` is called at the wrong time, or for a strange optimizer."""
@@ -432,7 +445,7 @@ class Run:
     def _end_pass(self, weight: SupportsFloat | None) -> tuple[Share, Pass, bool]:
         """The share and the pass that was out, with its weight, and whether it is the last of its step."""
         assert self._out is not None  # noqa: S101 - a batch is out
-        (share, part), self._out = self._out, None
+        (share, part), self._out, self._gradient_given = self._out, None, None
         self._calls.is_out, is_last = False, part is share.passes[-1]
         if weight is not None or self._is_weighted:
             part = self._weigh(part, weight)
