@@ -48,7 +48,11 @@ def batches_of(
         bounded("batch_per_worker", per_worker, 1, MAX_BATCH // max(min_workers, max_workers or 1))
         return Batches(_own(per_worker * min_workers if own is None else own, 1), per_worker=per_worker)
     if own is None:
-        raise InvalidField("global_batch", "missing; every live job needs it, or batch, or batch_per_worker")
+        raise InvalidField(
+            "global_batch",
+            "missing; every live job needs it, or batch, or batch_per_worker, or a script that states it as "
+            "a number: DataLoader(data, batch_size=64)",
+        )
     return Batches(_own(own, min_workers))
 
 

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,7 @@ from msgspec import Meta
 from swell.api import fields
 from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
+from swell.api.script_numbers import numbers_of
 from swell.api.times import is_relative, with_offset
 from swell.model.coding import encode
 from swell.model.job import (
@@ -41,6 +42,8 @@ KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 #: How a moment is written, in each text that says so.
 MOMENT = "2030-01-31T18:00:00"
+#: Another way to name an end.
+STATED_END = ", or have the script state it as a number: elastic(model, optimizer, loader, epochs=3)"
 #: Steps, epochs or samples that a job may have.
 MOST_COUNTED = 10**12
 
@@ -70,8 +73,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "SAMPLES",
             "Samples in one optimizer step, over all workers. Not needed for `restart` jobs.",
             "It never changes, unless `batch` or `batch_per_worker` is given: then it is the batch that the "
-            "learning rate was chosen for, and in which `steps` are counted. Required for `live` jobs "
-            "without these two; the script of a `restart` job divides its batches itself.",
+            "learning rate was chosen for, and in which `steps` are counted. Default without these two: what "
+            "the script's text states as a number, in the `DataLoader` that it gives to `elastic`. The "
+            "script of a `restart` job divides its batches itself.",
         ),
     ] = None
     batch: Annotated[
@@ -169,7 +173,14 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         ),
     ] = None
     steps: Annotated[
-        int | None, _option("N", "End after this many optimizer steps.", bounds=(1, MOST_COUNTED))
+        int | None,
+        _option(
+            "N",
+            "End after this many optimizer steps.",
+            "Default without `epochs` and `samples`: what the script's text states as a number, as `epochs` "
+            "or `steps`, in its call of `elastic`.",
+            bounds=(1, MOST_COUNTED),
+        ),
     ] = None
     epochs: Annotated[
         Number | None,
@@ -472,6 +483,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """
         if base_dir is not None:
             return self.anchored(base_dir, now_s).to_spec(now_s)
+        if (whole := self._with_script_numbers()) != self:
+            return whole.to_spec(now_s)
         min_workers, max_workers = fields.worker_range(self.workers)
         batches = batches_of(
             self.elasticity is Elasticity.LIVE,
@@ -536,6 +549,17 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             weight=float(self._bounded("weight")),
         )
 
+    def _with_script_numbers(self) -> Self:
+        """This submission with the batch and the end that its script states, where it leaves them out."""
+        has_batch = (self.global_batch, self.batch, self.batch_per_worker) != (None, None, None)
+        has_end = (self.steps, self.epochs, self.samples) != (None, None, None)
+        if self.elasticity is not Elasticity.LIVE or self.script is None or (has_batch and has_end):
+            return self
+        stated = numbers_of(fields.entry(self.script, self.entry))
+        batch = {} if has_batch else {"global_batch": stated.batch}
+        end = {} if has_end else {"epochs": stated.epochs, "steps": stated.steps}
+        return msgspec.structs.replace(self, **batch, **end)
+
     def _end(self) -> EndCondition:
         given = [name for name in ("steps", "epochs", "samples") if getattr(self, name) is not None]
         if self.elasticity is Elasticity.RESTART:
@@ -549,7 +573,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             raise InvalidField(
                 given[1] if given else "steps",
                 f"{' and '.join(given) or 'no end condition'} given; "
-                "give exactly one of steps, epochs and samples",
+                f"give exactly one of steps, epochs and samples{'' if given else STATED_END}",
             )
         self._bounded(given[0])
         return EndCondition(
