@@ -399,7 +399,6 @@ def snapshot_of(
         num_changes=np.zeros_like(ones),
         changed_s=np.full(num, -math.inf),
         attained_device_s=zeros,
-        resize_cost_s=growth_s,
         growth_cost_s=growth_s,
         shrink_cost_s=shrink_s,
         resize_wait_s=zeros,

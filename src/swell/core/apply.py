@@ -304,7 +304,7 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
         state.end(record, Phase.FAILED, "failed", f"how long it is cannot be known; {_where(record)}")
         return
     state.learn_profile(record, event.profile)
-    state.costs.upper.learn_groups(event.profile.group_launch_s)
+    state.costs.learn_trial(event.profile)
     after_s = event.at_s - record.submitted_s
     after = f", known {span(after_s)} after its submission" if after_s >= LEAST_TRIAL_S else ""
     state.explain(record, "profiled", f"has {record.progress.total_steps:.0f} steps to do{after}")
@@ -415,8 +415,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     note_change(record, event.at_s - record.commanded.launched_s)
     record.status.start_s = event.at_s - record.commanded.launched_s
     start_s = max(0.0, record.status.start_s - record.commanded.fetched_s)
-    state.costs.learn_start(record, start_s)
-    state.costs.upper.learn_start(record, start_s, event.at_s)
+    state.costs.learn("start", record, record.num_workers, start_s, event.at_s)
     state.set_rate(record, record.num_workers)
     state.latest.note_up(record, event.at_s)
     record.progress.unmeasured = Mark(event.at_s, float(event.steps))

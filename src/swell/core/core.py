@@ -250,7 +250,7 @@ class Core:
         now_s = self._state.now_s
         for record in converger.launched:
             since_s = record.commanded.waits_since_s
-            self._state.costs.upper.learn_wait(0.0 if since_s is None else now_s - since_s)
+            self._state.costs.learn_wait(0.0 if since_s is None else now_s - since_s)
         for record in converger.waiting:
             if record.phase is Phase.QUEUED and record.commanded.waits_since_s is None:
                 record.commanded.waits_since_s = now_s

@@ -1,18 +1,17 @@
-"""Upper costs at every size, measured there or not.
+"""The cost table at every size, measured there or not, for all jobs at once.
 
-What was measured of a kind are the knots of its curve over log2 of the devices. It is straight between two
-knots. Beyond the first and the last it goes as the curve of its family, above the last at least as steeply as
-it did before. The curve of a family counts what changes cost beyond what profiles say, so it holds for
-jobs of which nothing was measured. Where few jobs of a kind were measured, it costs no less than its family.
+Each row of the table is drawn as lines over log2 of the devices, straight between the sizes that were measured.
+Gains are weighed with medians: a kind's own, else its family's. Promises are made with the dearest: where few jobs
+of a kind were measured at a size, a change costs no less than its family's there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+import statistics
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -20,251 +19,255 @@ from swell.arrays import FloatArray, IntArray, each
 from swell.core.cost_table import (
     CROWDED_WORKERS,
     CROWDING_SHARE,
-    NUM_CELLS,
-    STATE_BYTES_PER_S,
-    TRIED_FAMILY,
-    ChangeKindCosts,
+    TRIAL,
+    CostRow,
     CostTable,
-    SizeCosts,
-    cells_of,
+    JobCost,
+    cell_of,
     family_of,
+    kind_of,
 )
-from swell.model.job import Elasticity
+from swell.model.job import Elasticity, JobSpec, Profile
+from swell.model.resize import CostKind
 
-#: Below every cost. Finite, for it is added to other costs.
+#: From 1 to 2**16 devices.
+NUM_CELLS = 17
+#: Lines of a row: the median of each change; the most that starts and resizes cost, and of how many jobs that is known.
+CHANGES: tuple[CostKind, ...] = get_args(CostKind)
+START, WAIT, GROWTH, SHRINK = range(len(CHANGES))
+MOST_START, MOST_RESIZE, NUM_STARTED, NUM_RESIZED, NUM_LINES = range(len(CHANGES), len(CHANGES) + 5)
+#: So many jobs have to be measured at a size to know a kind there, and a family.
+NUM_OF_KIND, NUM_OF_FAMILY = 8, 3
+#: Below every cost. Finite, for lines between it and others are drawn.
 NO_COST_S = -1e15
-#: Of a launch beyond what its profile says, where no trial run has launched a group; and without a profile.
-TIMED_START_S, UNTIMED_START_S = 0.3, 20.0
-#: Until some launches were measured, one is taken to cost up to so many times what trial runs measured: they
-#: start the script and each group once, and the next start may meet a busier machine.
+#: A start, until some of its family were measured, is taken to cost up to so many times what trial runs measured:
+#: they start the script and each group once, and the next start may meet a busier machine.
 LAUNCH_SPREAD = 2.0
-#: Of a resize, beyond copying the state; and of one where every process stops and starts.
-LIVE_RESIZE_S, RESTART_RESIZE_S = 0.1, 5.0
-
-NOTHING = ChangeKindCosts()
 
 
-class FamilyCurve(NamedTuple):
-    costs_s: list[float]  #: (NUM_CELLS,) beyond what the profile says
-    median_s: list[float]  #: (NUM_CELLS,) the same of half the jobs; empty if not enough are known
-    is_known: list[bool]  #: (NUM_CELLS,) it, or the sizes around it, were measured of enough jobs
+class Prior(NamedTuple):
+    """What changes of a family are taken to cost where nothing was ever measured, beyond profiles."""
 
-
-class FamilyCurves(NamedTuple):
-    starts: FamilyCurve
-    resizes: FamilyCurve
-    untried_s: list[float]  #: (NUM_CELLS,) of a group without a script; NO_COST_S where launches are known
-
-
-class KindCurve(NamedTuple):
-    costs_s: list[float]  #: (NUM_CELLS,) NO_COST_S if nothing was measured
-    beyond_s: list[
-        float
-    ]  #: (NUM_CELLS,) no less than this beyond the profile; NO_COST_S: needs no such bound
+    start_s: float
+    most_start_s: float
+    resize_s: float
 
 
 class CostCurves:
-    """The curves of those kinds that jobs of the table have, as rows of `curves`.
+    """The lines of those kinds that jobs of a table of jobs have, and of their families.
 
-    `curves` is (kinds, 6, NUM_CELLS): both columns of the `KindCurve` of starts, both of resizes, 0 where a
-    resize is so little known that it has to be expected to cost as much as a start, else NO_COST_S, and
-    `FamilyCurves.untried_s`.
+    `lines` is (rows, NUM_LINES, NUM_CELLS).
     """
 
     def __init__(self) -> None:
-        self.curves: FloatArray = np.zeros((0, 6, NUM_CELLS))
+        self.lines: FloatArray = np.zeros((0, NUM_LINES, NUM_CELLS))
         self._row: dict[str, int] = {}
         self._num_jobs: dict[str, int] = {}
         self._free: list[int] = []
-        self._families: dict[str, FamilyCurves] = {}
         self._table: CostTable | None = None
-        self._version = 0  #: of the table, when the curves were drawn
-        self._new: set[str] = set()  #: kinds not drawn yet
-        self._empty: set[str] = set()  #: kinds that were drawn when nothing was measured of them
+        self._new: set[str] = set()  #: not drawn yet
 
-    def join(self, kind: str) -> int:
-        """The row of the kind, which one more job has."""
-        self._num_jobs[kind] = self._num_jobs.get(kind, 0) + 1
-        if kind not in self._row:
+    def join(self, name: str) -> int:
+        """The row of the kind or family, which one more job has."""
+        self._num_jobs[name] = self._num_jobs.get(name, 0) + 1
+        if name not in self._row:
             if not self._free:
-                num = len(self.curves)
-                self.curves = np.pad(self.curves, ((0, max(8, num)), (0, 0), (0, 0)))
-                self._free = list(range(num, len(self.curves)))
-            self._row[kind] = self._free.pop()
-            self._new.add(kind)
-        return self._row[kind]
+                num = len(self.lines)
+                self.lines = np.pad(self.lines, ((0, max(8, num)), (0, 0), (0, 0)))
+                self._free = list(range(num, len(self.lines)))
+            self._row[name] = self._free.pop()
+            self._new.add(name)
+        return self._row[name]
 
-    def leave(self, kind: str) -> None:
+    def leave(self, name: str) -> None:
         """One job fewer has it."""
-        self._num_jobs[kind] -= 1
-        if not self._num_jobs[kind]:
-            del self._num_jobs[kind]
-            self._free.append(self._row.pop(kind))
-            self._new.discard(kind)
-            self._empty.discard(kind)
+        self._num_jobs[name] -= 1
+        if not self._num_jobs[name]:
+            del self._num_jobs[name]
+            self._free.append(self._row.pop(name))
+            self._new.discard(name)
 
     def refresh(self, table: CostTable) -> list[int]:
-        """Draw those curves again of which something else is known now.
+        """Draw those lines again of which something else is known now.
 
-        Returns rows of the kinds whose curves are others now.
+        Returns rows in which what promises are made with is another.
         """
-        if table is self._table and table.version == self._version and not self._new:
-            return []
-        due = [kind for kind in self._row if self._is_due(table, kind)]
-        if table is not self._table:
-            self._families.clear()
-        for name in [
-            name for name in self._families if table.families.get(name, NOTHING).version > self._version
-        ]:
-            del self._families[name]
-        others = []
-        for kind in due:
-            measured, row = table.kinds.get(kind), self._row[kind]
-            curves = _curves(measured or NOTHING, self._family_curves(kind, table))
-            if not (curves == self.curves[row]).all():
-                self.curves[row] = curves
+        is_same = table is self._table
+        due = (table.changed | self._new) & self._row.keys() if is_same else self._row.keys()
+        others = list[int]()
+        for name in due:
+            row, lines = self._row[name], _drawn(table, name)
+            if not (lines[MOST_START:] == self.lines[row, MOST_START:]).all():
                 others.append(row)
-            (self._empty.add if measured is None else self._empty.discard)(kind)
-        self._table, self._version = table, table.version
+            self.lines[row] = lines
+        self._table = table
         self._new.clear()
+        table.changed.clear()
         return others
 
-    def _family_curves(self, kind: str, table: CostTable) -> FamilyCurves:
-        name = family_of(kind)
-        if name not in self._families:
-            launch_s = table.group_launch_s if name == TRIED_FAMILY else {}
-            self._families[name] = _family_curves(name, table.families.get(name, NOTHING), launch_s)
-        return self._families[name]
-
-    def _is_due(self, table: CostTable, kind: str) -> bool:
-        if table is not self._table or kind in self._new:
-            return True
-        measured = table.kinds.get(kind)
-        if measured is None and kind not in self._empty:
-            return True
-        family = table.families.get(family_of(kind), NOTHING)
-        return max(family.version, (measured or NOTHING).version) > self._version
-
-    def costs_of(
+    def most_s(
         self,
         workers: IntArray,
         devices: IntArray,
         kinds: IntArray,
+        families: IntArray,
         alone_s: FloatArray,
-        copied_bytes: FloatArray,
-        is_restart: IntArray,
+        copy_s: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """(P,) what a launch costs at most, and a resize of a running gang to that size.
 
         Args:
             workers, devices: (P,) of each size.
-            kinds: (P,) row of the kind of its job.
-            alone_s, copied_bytes: (P,) of the profile of its job; 0 where there is none.
-            is_restart: (P,) the job stops for a resize.
+            kinds, families: (P,) rows of its job.
+            alone_s, copy_s: (P,) start of one worker, and sending the state, by the profile of its job.
         """
-        uppers_s = self._at(kinds, _places(int(devices.max(initial=1)).bit_length())[devices])
-        crowd = np.minimum(workers, CROWDED_WORKERS) - 1
-        profiled_s = alone_s * (1.0 + CROWDING_SHARE * crowd)
-        copy_s = np.where(is_restart, 0.0, copied_bytes / STATE_BYTES_PER_S)
-        start_s = np.maximum(uppers_s[:, 0], profiled_s + uppers_s[:, 1])
-        start_s = np.maximum(start_s, LAUNCH_SPREAD * (profiled_s + uppers_s[:, 5]))
-        start_s = np.maximum(start_s, 0.0)
-        resize_s = np.maximum(uppers_s[:, 2], copy_s + uppers_s[:, 3])
-        resize_s = np.maximum(resize_s, start_s + uppers_s[:, 4])
+        places = _places(int(devices.max(initial=1)).bit_length())[devices]
+        own, of_family = self._at(kinds, places), self._at(families, places)
+        is_start_known, is_resize_known = (own[:, NUM_STARTED:] >= NUM_OF_KIND).T
+        is_family_started, is_family_resized = (of_family[:, NUM_STARTED:] >= NUM_OF_FAMILY).T
+        profiled_s = crowded_s(alone_s, workers) * np.where(
+            is_start_known | is_family_started, 1.0, LAUNCH_SPREAD
+        )
+        bound_s = np.where(is_start_known, NO_COST_S, of_family[:, MOST_START])
+        start_s = np.maximum(profiled_s + np.maximum(own[:, MOST_START], bound_s), 0.0)
+        bound_s = np.where(is_resize_known, NO_COST_S, of_family[:, MOST_RESIZE])
+        resize_s = copy_s + np.maximum(own[:, MOST_RESIZE], bound_s)
+        resize_s = np.where(is_resize_known | is_family_resized, resize_s, np.maximum(resize_s, start_s))
         return start_s, np.maximum(resize_s, 0.0)
 
-    def _at(self, kinds: IntArray, places: FloatArray) -> FloatArray:
-        """(P, 6) each of the curves of these (P,) kinds at these (P,) places among the cells."""
+    def _at(self, rows: IntArray, places: FloatArray) -> FloatArray:
+        """(P, NUM_LINES) all lines of these (P,) rows at these (P,) places among the cells."""
         cells = places.astype(np.int64)
-        shares, by_cell = places - cells, self.curves.transpose(0, 2, 1).reshape(-1, self.curves.shape[1])
-        at = kinds * NUM_CELLS + cells
-        uppers_s: FloatArray = by_cell[at]
+        shares, by_cell = places - cells, self.lines.transpose(0, 2, 1).reshape(-1, NUM_LINES)
+        at = rows * NUM_CELLS + cells
+        costs_s: FloatArray = by_cell[at]
         if shares.any():
-            uppers_s += shares[:, None] * (by_cell[at + (shares > 0.0)] - uppers_s)
-        return uppers_s
+            costs_s += shares[:, None] * (by_cell[at + (shares > 0.0)] - costs_s)
+        return costs_s
+
+    def medians_s(
+        self, kinds: IntArray, families: IntArray, devices: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """(4, J) medians beyond the profile at as many (4, J) sizes, by change: of each job's kind, NaN where
+        nothing was measured, and of its family.
+        """
+        cells = np.minimum(np.frexp(devices - 1)[1], NUM_CELLS - 1)
+        changes = np.arange(len(CHANGES))[:, None]
+        return self.lines[kinds, changes, cells], self.lines[families, changes, cells]
 
 
-# ---------------------------------------------------------------- how curves are drawn
-def _curves(kind: ChangeKindCosts, family: FamilyCurves) -> FloatArray:
-    """(6, NUM_CELLS), see `CostCurves`."""
-    starts, resizes = _kind_curve(kind.starts, family.starts), _kind_curve(kind.resizes, family.resizes)
-    as_start_s = [
-        NO_COST_S if is_known or beyond_s == NO_COST_S else 0.0
-        for is_known, beyond_s in zip(family.resizes.is_known, resizes.beyond_s, strict=True)
+@lru_cache(maxsize=NUM_CELLS + 1)
+def _places(num_bits: int) -> FloatArray:
+    """Where each number of devices of so many bits stands among the cells."""
+    places = np.minimum(each(math.log2, np.maximum(np.arange(1 << num_bits), 1)), NUM_CELLS - 1)
+    places.setflags(write=False)
+    return places
+
+
+def crowded_s(alone_s: FloatArray, workers: IntArray) -> FloatArray:
+    """What profiles say of launches of so many workers."""
+    profiled_s: FloatArray = alone_s * (1.0 + CROWDING_SHARE * (np.minimum(workers, CROWDED_WORKERS) - 1))
+    return profiled_s
+
+
+def expected_s(
+    table: CostTable, change: CostKind, spec: JobSpec, profile: Profile | None, num_workers: int
+) -> float:
+    """What a change of a job to so many workers is expected to cost: measured, else stated, else as of others."""
+    kind, line = kind_of(spec, profile), CHANGES.index(change)
+    cell = min(cell_of(num_workers * spec.devices_per_worker), NUM_CELLS - 1)
+    stated_s, own_s = stated_pause_s(change, spec, profile), _drawn(table, kind)[line, cell]
+    if not math.isnan(stated_s) and (spec.keeps_estimates or math.isnan(own_s)):
+        return stated_s
+    beyond_s = _drawn(table, family_of(kind))[line, cell] if math.isnan(own_s) else own_s
+    return max(0.0, float(beyond_s) + table.profiled_s(change, profile, spec, num_workers))
+
+
+def family_s(table: CostTable, family: str, change: CostKind) -> float:
+    """What a change of a small job of the family is expected to cost, beyond its profile."""
+    return float(_drawn(table, family)[CHANGES.index(change), 1])
+
+
+def stated_pause_s(change: CostKind, spec: JobSpec, profile: Profile | None) -> float:
+    """What a job's owner, else its profile, says beforehand that a growth or a shrink costs; NaN if neither does."""
+    owners_s = {"growth": spec.resize_up_s, "shrink": spec.resize_down_s}.get(change)
+    if owners_s is None and profile is not None:
+        owners_s = {"growth": profile.growth_s, "shrink": profile.shrink_s}.get(change)
+    return math.nan if owners_s is None else owners_s
+
+
+# ---------------------------------------------------------------- how lines are drawn
+def _drawn(table: CostTable, name: str) -> FloatArray:
+    """(NUM_LINES, NUM_CELLS) of a kind or a family."""
+    is_family = name == family_of(name)
+    row = (table.families if is_family else table.kinds).get(name) or CostRow()
+    lines = [_median_line(row.cells.get(change)) for change in CHANGES]
+    lines[WAIT] = lines[WAIT] or lines[START]
+    starts, resizes = row.cells.get("start", {}), _joined(row, "growth", "shrink")
+    prior = _prior(name)
+    if is_family:
+        lines[GROWTH], lines[SHRINK] = lines[GROWTH] or lines[SHRINK], lines[SHRINK] or lines[GROWTH]
+    expected_s = (prior.start_s, prior.start_s, prior.resize_s, prior.resize_s)
+    filled = [
+        line or [prior_s if is_family else math.nan] * NUM_CELLS
+        for line, prior_s in zip(lines, expected_s, strict=True)
     ]
-    return np.array([*starts, *resizes, as_start_s, family.untried_s])
+    filled += [
+        _most_line(starts, prior.most_start_s if is_family else NO_COST_S),
+        _most_line(resizes, prior.resize_s if is_family else NO_COST_S),
+    ]
+    return np.array([*filled, _count_line(starts), _count_line(resizes)])
 
 
-def _family_curves(name: str, costs: ChangeKindCosts, group_launch_s: Mapping[int, float]) -> FamilyCurves:
-    is_timed, is_restart = name.endswith(" timed"), name.startswith(Elasticity.RESTART)
-    start_s = TIMED_START_S if is_timed else UNTIMED_START_S
-    starts = _family_curve(costs.starts, start_s)
-    resizes = _family_curve(costs.resizes, RESTART_RESIZE_S if is_restart else LIVE_RESIZE_S)
-    return FamilyCurves(starts, resizes, _untried_s(starts, group_launch_s))
+def _prior(family: str) -> Prior:
+    is_timed, is_restart = family.endswith(" timed"), family.startswith(Elasticity.RESTART)
+    start_s, most_start_s = (0.3, 0.3) if is_timed else (1.0, 20.0)
+    return Prior(start_s, most_start_s, 5.0 if is_restart else 0.1)
 
 
-def _untried_s(starts: FamilyCurve, group_launch_s: Mapping[int, float]) -> list[float]:
-    """(NUM_CELLS,) what trial runs say of a launch, beside the script's part, where few were measured."""
-    if not group_launch_s:
-        return [NO_COST_S] * NUM_CELLS
-    line = _line({cells_of(num)[-1]: launch_s for num, launch_s in sorted(group_launch_s.items())})
-    return [NO_COST_S if is_known else cost_s for cost_s, is_known in zip(line, starts.is_known, strict=True)]
+def _joined(row: CostRow, *changes: CostKind) -> dict[int, list[JobCost]]:
+    cells = dict[int, list[JobCost]]()
+    for change in changes:
+        for cell, costs in row.cells.get(change, {}).items():
+            cells[cell] = cells.get(cell, []) + costs
+    return cells
 
 
-def _family_curve(costs: SizeCosts, prior_s: float) -> FamilyCurve:
-    """A size that few jobs were measured at costs no less than its neighbours say."""
-    uppers = costs.uppers
-    if not uppers:
-        return FamilyCurve([prior_s] * NUM_CELLS, [], [False] * NUM_CELLS)
-    known = {cell: upper.usual_s for cell, upper in uppers.items() if upper.is_family_known}
-    knots = {cell: upper.usual_s for cell, upper in uppers.items()}
-    if known:
-        among_known = _line(known)
-        knots = {cell: known.get(cell, max(cost_s, among_known[cell])) for cell, cost_s in knots.items()}
-    medians = {cell: uppers[cell].median_s for cell in known}
-    median_s = _line(medians, is_level=True) if medians else []
-    is_known = _known({cell: upper.is_family_known for cell, upper in uppers.items()})
-    return FamilyCurve(_line(knots), median_s, is_known)
+def _median_line(cells: dict[int, list[JobCost]] | None) -> list[float]:
+    """Level outside of what was measured; empty if nothing was."""
+    if not cells:
+        return []
+    return _line({cell: statistics.median(cost.latest_s for cost in cells[cell]) for cell in cells}, 0.0)
 
 
-def _kind_curve(costs: SizeCosts, family: FamilyCurve) -> KindCurve:
-    uppers, of_family_s = costs.uppers, family.costs_s
-    if not uppers:
-        return KindCurve([NO_COST_S] * NUM_CELLS, of_family_s)
-    knots = {cell: upper.cost_s for cell, upper in uppers.items()}
-    first, last, rise_s = min(knots), max(knots), _rise_s(knots) if len(knots) > 1 else 0.0
-    line = _line(knots)
-    if family.median_s:
-        for cell in range(first):
-            line[cell] -= _drop_s(knots[first], family.median_s[first], of_family_s[cell])
-    for cell in range(last + 1, NUM_CELLS):
-        line[cell] = knots[last] + max(rise_s * (cell - last), of_family_s[cell] - of_family_s[last])
-    is_known = _known({cell: upper.is_kind_known for cell, upper in uppers.items()})
-    bounds = [NO_COST_S if known else cost_s for known, cost_s in zip(is_known, of_family_s, strict=True)]
-    return KindCurve(line, bounds)
+def _most_line(cells: dict[int, list[JobCost]], prior_s: float) -> list[float]:
+    """It rises above the largest size that was measured."""
+    if not cells:
+        return [prior_s] * NUM_CELLS
+    most_s = {cell: max(map(_most_s, costs)) for cell, costs in cells.items()}
+    return _line(most_s, _rise_s(most_s))
 
 
-def _drop_s(cost_s: float, median_s: float, upper_below_s: float) -> float:
-    """Seconds by which a kind costs less at a smaller size than at its smallest measured size.
-
-    That is the difference between the family's median at the measured size and its upper cost at the smaller
-    one: an expensive kind is taken to be expensive at all sizes. The share is no larger than in the family.
-    """
-    if median_s <= 0.0 or upper_below_s >= median_s:
-        return 0.0
-    most_share = 1.0 - max(upper_below_s, 0.0) / median_s
-    return min(median_s - upper_below_s, most_share * cost_s)
+def _most_s(cost: JobCost) -> float:
+    return LAUNCH_SPREAD * cost.most_s if cost.job_id == TRIAL else cost.most_s
 
 
-def _line(knots: dict[int, float], *, is_level: bool = False) -> list[float]:
-    """(NUM_CELLS,) straight between knots, level below them; above them level, or as `_rise_s` says."""
+def _count_line(cells: dict[int, list[JobCost]]) -> list[float]:
+    """Jobs that were measured; 0 above the largest size."""
+    counts = {cell: float(len({cost.job_id for cost in costs} - {TRIAL})) for cell, costs in cells.items()}
+    last = max(counts, default=-1)
+    return _line(counts, 0.0)[: last + 1] + [0.0] * (NUM_CELLS - 1 - last) if counts else [0.0] * NUM_CELLS
+
+
+def _line(knots: dict[int, float], rise: float) -> list[float]:
+    """(NUM_CELLS,) straight between knots, level below the first, rising above the last."""
     cells = sorted(knots)
     line = [knots[cells[0]]] * cells[0]
     for cell, next_cell in pairwise(cells):
-        rise_s = (knots[next_cell] - knots[cell]) / (next_cell - cell)
-        line += [knots[cell] + rise_s * step for step in range(next_cell - cell)]
-    last, rise_s = cells[-1], 0.0 if is_level else _rise_s(knots)
-    return line + [knots[last] + rise_s * step for step in range(NUM_CELLS - last)]
+        slope = (knots[next_cell] - knots[cell]) / (next_cell - cell)
+        line += [knots[cell] + slope * step for step in range(next_cell - cell)]
+    last = cells[-1]
+    return line + [knots[last] + rise * step for step in range(NUM_CELLS - last)]
 
 
 def _rise_s(knots: dict[int, float]) -> float:
@@ -279,22 +282,3 @@ def _rise_s(knots: dict[int, float]) -> float:
         return max(0.0, knots[last] / (1 + last))
     rises_s = [(knots[last] - knots[cell]) / (last - cell) for cell in (first, cells[-2])]
     return max(0.0, *rises_s)
-
-
-def _known(is_known: Mapping[int, bool]) -> list[bool]:
-    """(NUM_CELLS,) those that are known by themselves, or lie between two such cells, or below the first."""
-    known, next_cell, is_known_below = [False] * NUM_CELLS, 0, True
-    for cell in sorted(is_known):
-        known[next_cell:cell] = [is_known_below and is_known[cell]] * (cell - next_cell)
-        known[cell] = is_known_below = is_known[cell]
-        next_cell = cell + 1
-    return known
-
-
-# ---------------------------------------------------------------- and read
-@lru_cache(maxsize=NUM_CELLS + 1)
-def _places(num_bits: int) -> FloatArray:
-    """Where each number of devices of so many bits stands among the cells."""
-    places = np.minimum(each(math.log2, np.maximum(np.arange(1 << num_bits), 1)), NUM_CELLS - 1)
-    places.setflags(write=False)
-    return places

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from swell.core.broken_promises import note_change
+from swell.core.cost_curves import expected_s
 from swell.core.job_progress import LastReport
 from swell.core.record import JobRecord
 from swell.core.resizes import Change, Mark
@@ -111,6 +112,8 @@ def learn_resize(state: HeadState, record: JobRecord, event: GangResized) -> Non
         return
     if change.after < change.before and not change.is_repair:
         record.tenure.take()
+    if change.after > change.before and not change.is_restart:
+        state.costs.learn("wait", record, change.after, event.at_s - change.at_s, state.now_s)
     if change.pause_s is not None:
         _learn_cost(state, record, change, change.pause_s)
 
@@ -129,12 +132,7 @@ def _learn_cost(state: HeadState, record: JobRecord, change: Change, pause_s: fl
     note_change(record, pause_s)
     if change.is_repair:
         return
-    record.resizes.note_pause(change, pause_s)
-    state.costs.upper.learn_resize(record, change.after, pause_s, state.now_s)
-    if change.is_restart:
-        state.costs.learn_restart(pause_s)
-    else:
-        state.costs.learn_pause(record, pause_s)
+    state.costs.learn(change.kind, record, change.after, pause_s, state.now_s)
 
 
 def is_repair(record: JobRecord, command: LaunchGang | Reconfigure) -> bool:
@@ -149,7 +147,7 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
     is_forced = is_repair(record, command)
     size_before = record.resizes.broken_from if is_forced and record.resizes.broken_from else before
     reason = state.reason_of(record) if plan is None else without_expectations(plan.why().text)
-    return Change(
+    change = Change(
         generation=command.generation,
         at_s=state.now_s,
         before=size_before,
@@ -158,11 +156,16 @@ def expect_resize(state: HeadState, record: JobRecord, command: Reconfigure, pla
         is_restart=record.spec.elasticity is Elasticity.RESTART,
         reason_code="lost" if is_forced else record.status.reason_code,
         reason=f"goes on with the {after} that are left" if is_forced else reason,
-        expected_cost_s=None if is_forced or plan is None else plan.expected_cost_s,
-        expected_gain_s=None if is_forced or plan is None else plan.expected_gain_s,
+        expected_cost_s=None,
+        expected_gain_s=None,
         rate_before_per_s=_rate_before_per_s(state, record, size_before),
         base=_latest_mark(state, record),
     )
+    if plan is not None and not is_forced:
+        cost_s = expected_s(state.costs, change.kind, record.spec, record.profile, after)
+        change.expected_cost_s = cost_s
+        change.expected_gain_s = None if plan.saved_s is None else plan.saved_s - cost_s
+    return change
 
 
 def _rate_before_per_s(state: HeadState, record: JobRecord, num_workers: int) -> float:

@@ -62,7 +62,7 @@ def steady(
         snapshot.remaining_steps,
         snapshot.changed_s,
         saved_s,
-        snapshot.resize_cost_s,
+        snapshot.growth_cost_s,
         (final, is_free, is_running, is_fresh, is_shrink, is_ending),
     )
     for pool in _pools(snapshot, floor, is_pinned, needs_owned, final):
@@ -197,7 +197,7 @@ def _settle(
     remaining_steps: FloatArray,
     changed_s: FloatArray,
     saved_s: FloatArray,
-    resize_cost_s: FloatArray,
+    growth_cost_s: FloatArray,
     columns: tuple[IntArray, BoolArray, BoolArray, BoolArray, BoolArray, BoolArray],
 ) -> None:
     """Write what each would have if there were enough for all, and what it may come to if there is not.
@@ -216,7 +216,7 @@ def _settle(
         # The very sum that `wake_s` asks for: a head that is woken then must find the hold over.
         is_fresh[row] = is_running[row] and now_s < changed_s[row] + min_hold_s
         is_optional = is_running[row] and held[row] >= floor[row]
-        is_worth_it = not is_fresh[row] and saved_s[row] > GAIN_OVER_COST * resize_cost_s[row]
+        is_worth_it = not is_fresh[row] and saved_s[row] > GAIN_OVER_COST * growth_cost_s[row]
         # A shrink that saves nothing waits until somebody needs what it leaves.
         is_shrink[row] = is_optional and want[row] < held[row] and not is_worth_it
         is_growth = is_optional and want[row] > held[row]

@@ -19,26 +19,15 @@ class PostponedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A `JobPlan` that waits for devices which others have yet to leave."""
 
     reason: Reason
-    expected_gain_s: float | None
-    expected_cost_s: float
+    saved_s: float | None = None
     target: Target = NOTHING
 
     @classmethod
     def of(cls, plan: JobPlan) -> PostponedPlan:
-        return cls(
-            target=plan.target,
-            reason=plan.why(),
-            expected_gain_s=plan.expected_gain_s,
-            expected_cost_s=plan.expected_cost_s,
-        )
+        return cls(target=plan.target, reason=plan.why(), saved_s=plan.saved_s)
 
     def plan(self) -> JobPlan:
-        return JobPlan(
-            target=self.target,
-            why=lambda: self.reason,
-            expected_gain_s=self.expected_gain_s,
-            expected_cost_s=self.expected_cost_s,
-        )
+        return JobPlan(target=self.target, why=lambda: self.reason, saved_s=self.saved_s)
 
 
 class LastPlan(msgspec.Struct, kw_only=True, dict=True):

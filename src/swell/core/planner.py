@@ -230,12 +230,6 @@ def _changes(
         changes[job_id] = JobPlan(
             target=Target(devices=devices, configuration=configuration),
             why=partial(account.reason, row),
-            expected_gain_s=_expected_gain_s(snapshot, row, float(saved_s[row])),
-            expected_cost_s=float(snapshot.resize_cost_s[row]),
+            saved_s=float(saved_s[row]) if snapshot.held_rate_per_s[row] > 0 else None,
         )
     return changes
-
-
-def _expected_gain_s(snapshot: Snapshot, row: int, saved_s: float) -> float | None:
-    """None: how fast the job is now is not known."""
-    return saved_s - float(snapshot.resize_cost_s[row]) if snapshot.held_rate_per_s[row] > 0 else None

@@ -121,12 +121,12 @@ class PlanAccount:
     def _why_not_grown(self, row: int, want: int) -> str:
         """Why the job does not grow to `want` workers; the causes are tried in the order of `steady`."""
         snapshot = self.snapshot
-        saves_s, cost_s = float(self.steadied.gain_s[row]), float(snapshot.resize_cost_s[row])
+        saves_s, cost_s = float(self.steadied.gain_s[row]), float(snapshot.growth_cost_s[row])
         if self.allocation.floor[row] <= snapshot.held_workers[row]:
             if snapshot.now_s < snapshot.changed_s[row] + snapshot.min_hold_s:
                 ago = span(snapshot.min_hold_s)
                 return f"resized less than {ago} ago; may grow to {want} later if that pays"
             if saves_s <= GAIN_OVER_COST * cost_s:
                 saves = f"growing to {want} would save {span(max(saves_s, 0.0))}"
-                return f"{saves}, less than {GAIN_OVER_COST:g} times the {span(cost_s)} that a resize costs"
+                return f"{saves}, less than {GAIN_OVER_COST:g} times the {span(cost_s)} that a growth costs"
         return f"no free devices to grow to {want}, or the job is about to end or be resized"

@@ -7,17 +7,13 @@ slowed down by while joiners started.
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 
 from swell.model.event import StepsReported
-from swell.model.resize import Resize, Verdict
+from swell.model.resize import CostKind, Resize, Verdict
 
 #: Resizes of a job that are remembered one by one; the totals count all.
 NUM_KEPT = 20
-#: Measurements that make up what is expected of a job's next resize.
-NUM_MEASURED = 5
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -46,6 +42,11 @@ class Change(msgspec.Struct, kw_only=True):
     pause_s: float | None = None  #: time in which no worker trained
     first: Mark | None = None  #: reports at the new size
     last: Mark | None = None
+
+    @property
+    def kind(self) -> CostKind:
+        """As what it is measured: one that moves workers gives newcomers the state, as a growth does."""
+        return "shrink" if self.after < self.before else "growth"
 
     @property
     def gain_s(self) -> float | None:
@@ -103,36 +104,9 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     held: Change | None = None
     past: tuple[Resize, ...] = ()
     saved_s: float = 0.0  #: by growths whose size was given up since
-    waits_s: tuple[float, ...] = ()  #: of the latest growths
     broken_from: int = 0  #: workers before some were lost; 0 while nothing is broken
     num_done: int = 0
     pause_s: float = 0.0  #: that all of them together took from training
-    pauses: tuple[float, ...] = ()  #: s, of the latest planned ones
-    growth_pauses: tuple[float, ...] = ()  #: s, of the latest planned growths
-    shrink_pauses: tuple[float, ...] = ()  #: s, of the latest planned shrinks
-
-    @property
-    def mean_pause_s(self) -> float:
-        """Mean pause of the latest planned resizes; NaN before the first."""
-        return _mean(self.pauses)
-
-    @property
-    def mean_growth_pause_s(self) -> float:
-        """Mean pause of the latest planned growths; NaN before the first."""
-        return _mean(self.growth_pauses)
-
-    @property
-    def mean_shrink_pause_s(self) -> float:
-        """Mean pause of the latest planned shrinks; NaN before the first."""
-        return _mean(self.shrink_pauses)
-
-    def note_pause(self, change: Change, pause_s: float) -> None:
-        """A planned one took so long from training."""
-        self.pauses = (*self.pauses, pause_s)[-NUM_MEASURED:]
-        if change.after > change.before:
-            self.growth_pauses = (*self.growth_pauses, pause_s)[-NUM_MEASURED:]
-        elif change.after < change.before:
-            self.shrink_pauses = (*self.shrink_pauses, pause_s)[-NUM_MEASURED:]
 
     def ask(self, change: Change) -> None:
         """This was commanded."""
@@ -153,8 +127,6 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         self.held, change.answered_s = change, at_s
         if change.is_restart and change.base is None:
             change.pause_s = at_s - change.at_s
-        if change.after > change.before:
-            self.waits_s = (*self.waits_s, at_s - change.at_s)[-NUM_MEASURED:]
         return change
 
     def fail(self, at_s: float) -> None:
@@ -215,11 +187,6 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         held = self.held
         return self.saved_s + (0.0 if held is None else _saved_s(held.told(held.verdict(), 0.0)))
 
-    @property
-    def wait_s(self) -> float:
-        """Mean wait of the latest growths; NaN before the first."""
-        return _mean(self.waits_s)
-
     def _call_off(self, verdict: Verdict, at_s: float) -> None:
         if self.under_way is not None:
             self._keep(self.under_way.told(verdict, at_s))
@@ -227,10 +194,6 @@ class ResizeLog(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     def _keep(self, told: Resize) -> None:
         self.past = _latest((*self.past, told))
-
-
-def _mean(pauses_s: tuple[float, ...]) -> float:
-    return sum(pauses_s) / len(pauses_s) if pauses_s else math.nan
 
 
 def _latest(told: tuple[Resize, ...]) -> tuple[Resize, ...]:

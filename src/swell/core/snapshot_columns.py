@@ -10,7 +10,8 @@ import numpy as np
 from swell.arrays import BoolArray, FloatArray, IntArray, read_only
 from swell.checkpoint_interval import DEFAULT_S
 from swell.compiled import suited
-from swell.core.costs import ChangeCosts
+from swell.core.cost_curves import GROWTH, SHRINK, CostCurves, crowded_s
+from swell.core.cost_table import CostTable
 from swell.core.tenants import Tenants
 from swell.model.options import Options
 from swell.model.quota import NO_QUOTA, Quotas
@@ -132,10 +133,9 @@ def advanced(now_s: float, rows: Rows, start_cost_s: FloatArray) -> AdvancedColu
     }
 
 
-class MeanCosts(TypedDict):
+class ExpectedCosts(TypedDict):
     """Columns of a snapshot that say what the next change of each job is expected to cost."""
 
-    resize_cost_s: FloatArray
     growth_cost_s: FloatArray
     shrink_cost_s: FloatArray
     resize_wait_s: FloatArray
@@ -143,31 +143,41 @@ class MeanCosts(TypedDict):
     expected_hold_s: FloatArray
 
 
-def mean_costs(costs: ChangeCosts, rows: Rows, largest: IntArray) -> MeanCosts:
-    """Expected costs of each job's next change, from its own changes or else from those of all jobs.
+def expected_costs(costs: CostTable, curves: CostCurves, rows: Rows, largest: IntArray) -> ExpectedCosts:
+    """A launch at the job's largest size, for that takes longest; a growth to twice what it has; a shrink to half.
 
     Args:
         largest: (J,) the most workers that each job may have.
     """
-    floats = rows.floats
-    expected = costs.expected(
-        floats["own_pause_s"],
-        floats["own_wait_s"],
-        floats["own_growth_s"],
-        floats["own_shrink_s"],
-        floats["own_start_s"],
-        floats["copied_bytes"],
-        rows.ints["is_restart"],
-        largest,
-    )
+    floats, ints = rows
+    held = ints["held_workers"]
+    grown, shrunk = np.clip(2 * held, 1, largest), np.maximum(held // 2, 1)
+    workers = np.stack([largest, grown, grown, shrunk])
+    own_s, of_family_s = curves.medians_s(ints["kind"], ints["family"], workers * ints["devices_per_worker"])
+    is_measured = ~np.isnan(own_s)
+    beyond_s = np.where(is_measured, own_s, of_family_s)
+    launch_s, wait_s = crowded_s(floats["own_start_s"], workers[:2]) + beyond_s[:2]
+    growth_s, shrink_s = copy_s(costs, rows) + beyond_s[GROWTH], beyond_s[SHRINK]
+    keeps_stated = ints["keeps_stated"] != 0
+    for change, cost_s, stated_s in (
+        (GROWTH, growth_s, floats["stated_growth_s"]),
+        (SHRINK, shrink_s, floats["stated_shrink_s"]),
+    ):
+        is_stated = ~np.isnan(stated_s) & (keeps_stated | ~is_measured[change])
+        cost_s[is_stated] = stated_s[is_stated]
     return {
-        "resize_cost_s": read_only(expected.resize_s),
-        "growth_cost_s": read_only(expected.growth_s),
-        "shrink_cost_s": read_only(expected.shrink_s),
-        "resize_wait_s": read_only(expected.wait_s),
-        "start_cost_s": read_only(expected.start_s),
+        "growth_cost_s": read_only(np.maximum(growth_s, 0.0)),
+        "shrink_cost_s": read_only(np.maximum(shrink_s, 0.0)),
+        "resize_wait_s": read_only(np.where(ints["is_restart"], 0.0, np.maximum(wait_s, 0.0))),
+        "start_cost_s": read_only(np.maximum(launch_s, 0.0)),
         "expected_hold_s": read_only(costs.hold_s(floats["trained_s"], floats["num_taken"])),
     }
+
+
+def copy_s(costs: CostTable, rows: Rows) -> FloatArray:
+    """(J,) what a profile says of a growth: to send the state; nothing where every process starts again."""
+    copied_s: FloatArray = rows.floats["copied_bytes"] * costs.state_s_per_byte
+    return np.where(rows.ints["is_restart"] != 0, 0.0, copied_s)
 
 
 def idle_s(

@@ -12,7 +12,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.checked_estimates import is_worth_telling, told_check, told_doubt
-from swell.core.costs import ChangeCosts
+from swell.core.cost_table import CostTable
 from swell.core.equal_values import EqualValues
 from swell.core.explanations import LatestAccounts
 from swell.core.holdings import Holdings
@@ -57,7 +57,7 @@ class KeptState(msgspec.Struct, kw_only=True, dict=True):
     lost_nodes: dict[str, NodeLost] = {}  #: by name, the latest last: that were lost for a cause
     set_aside: list[EventSetAside] = []  #: the latest last
     setbacks: Setbacks = msgspec.field(default_factory=Setbacks)
-    costs: ChangeCosts = msgspec.field(default_factory=ChangeCosts)
+    costs: CostTable = msgspec.field(default_factory=CostTable)
     tenants: Tenants = msgspec.field(default_factory=Tenants)
     quotas: dict[str, Quota] = {}  #: by name, of tenants that have one, whether they have jobs here or not
     num_stale: int = 0  #: reports about a generation, or a job, that is no more

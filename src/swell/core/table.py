@@ -9,9 +9,8 @@ import numpy as np
 
 from swell.arrays import BoolArray, Column, FloatArray, IntArray, read_only
 from swell.core.arrival_order import ArrivalOrder
-from swell.core.cost_curves import CostCurves
-from swell.core.cost_table import kind_of
-from swell.core.costs import ChangeCosts
+from swell.core.cost_curves import CostCurves, stated_pause_s
+from swell.core.cost_table import CostTable, family_of, kind_of
 from swell.core.option_table import JobOptions, OptionTable, PackedOptions
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
@@ -20,8 +19,9 @@ from swell.core.snapshot_columns import (
     advanced,
     as_written,
     checkpoint_intervals,
+    copy_s,
+    expected_costs,
     idle_s,
-    mean_costs,
     with_waits,
 )
 from swell.model.job import Elasticity
@@ -39,6 +39,8 @@ FIXED_FLOATS = (
     "least_steps",
     "own_start_s",
     "copied_bytes",
+    "stated_growth_s",
+    "stated_shrink_s",
     "one_worker_per_s",
     "weight",
 )
@@ -49,8 +51,10 @@ FIXED_INTS = (
     "tenant",
     "priority",
     "is_restart",
+    "keeps_stated",
     "samples_per_step",
     "kind",
+    "family",
 )
 #: ... and those that change with what happens to it.
 FLOATS = (
@@ -63,10 +67,6 @@ FLOATS = (
     "waits_since_s",
     "attained_device_s",
     "held_devices",
-    "own_pause_s",
-    "own_wait_s",
-    "own_growth_s",
-    "own_shrink_s",
     "trained_s",
     "num_taken",
     "checkpoint_interval_s",
@@ -157,7 +157,7 @@ class JobTable:
         if options is not None:
             self._options.write(row, options)
             self._fixed_floats[:, row] = _fixed_floats(record, options)
-            self._fixed_ints[:, row] = _fixed_ints(record, self._join_kind(row, record))
+            self._fixed_ints[:, row] = _fixed_ints(record, *self._join_kind(row, record))
         self.codes[row] = record.status.reason_code
         self._due[record.id] = record
 
@@ -168,16 +168,20 @@ class JobTable:
             self._ints[:, rows] = np.array([_ints(record) for record in records], dtype=np.int64).T
             self._due.clear()
 
-    def _join_kind(self, row: int, record: JobRecord) -> int:
-        """Where the curves of the job's kind are."""
+    def _join_kind(self, row: int, record: JobRecord) -> tuple[int, int]:
+        """Where the lines of the job's kind are, and of its family."""
         kind = kind_of(record.spec, record.profile)
-        joined = self._curves.join(kind)
+        joined = self._curves.join(kind), self._curves.join(family_of(kind))
         if row == len(self._kinds):
             self._kinds.append(kind)
         else:
-            self._curves.leave(self._kinds[row])
+            self._leave_kind(self._kinds[row])
             self._kinds[row] = kind
         return joined
+
+    def _leave_kind(self, kind: str) -> None:
+        self._curves.leave(kind)
+        self._curves.leave(family_of(kind))
 
     def remove(self, job_id: str) -> None:
         """Forget the job, if it is here; the last row takes its place."""
@@ -186,7 +190,7 @@ class JobTable:
             return
         self._index = None
         self._due.pop(job_id, None)
-        self._curves.leave(self._kinds[row])
+        self._leave_kind(self._kinds[row])
         last_id, last_code, last_kind = self.ids.pop(), self.codes.pop(), self._kinds.pop()
         last = len(self.ids)
         self._arrivals.remove(row, last)
@@ -202,7 +206,7 @@ class JobTable:
         self,
         now_s: float,
         num_devices: int,
-        costs: ChangeCosts,
+        costs: CostTable,
         margins: FloatArray,
         min_hold_s: float,
         num_tenants: int,
@@ -218,8 +222,8 @@ class JobTable:
         self._write_due()
         packed, rows = self._pack(num_devices, lent.num_unpromised), self._copied()
         options, largest, _ = packed
-        means = mean_costs(costs, rows, largest)
         option_start_s, option_resize_s = self._charge(costs, packed, rows)
+        expected = expected_costs(costs, self._curves, rows, largest)
         return Snapshot(
             now_s=now_s,
             num_devices=num_devices,
@@ -228,7 +232,7 @@ class JobTable:
             index=self._indexed(),
             num_tenants=num_tenants,
             idle_s=idle_s(now_s, rows, options, option_start_s, option_resize_s),
-            option_start_s=with_waits(now_s, rows, options, option_start_s, costs.upper.most_wait_s),
+            option_start_s=with_waits(now_s, rows, options, option_start_s, costs.most_wait_s),
             option_resize_s=option_resize_s,
             option_margin_share=self._margins_of(packed, margins),
             min_hold_s=min_hold_s,
@@ -242,8 +246,8 @@ class JobTable:
             is_due=policy.is_due,
             memory=policy.memory,
             **as_written(rows),
-            **advanced(now_s, rows, means["start_cost_s"]),
-            **means,
+            **advanced(now_s, rows, expected["start_cost_s"]),
+            **expected,
         )
 
     def _copied(self) -> Rows:
@@ -278,34 +282,34 @@ class JobTable:
             known = self._margins = (packed, margins, of_options)
         return known[2]
 
-    def _charge(self, costs: ChangeCosts, packed: PackedOptions, rows: Rows) -> tuple[FloatArray, FloatArray]:
+    def _charge(self, costs: CostTable, packed: PackedOptions, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """The very same as long as neither options nor what was measured change."""
-        others = self._curves.refresh(costs.upper)
+        others = self._curves.refresh(costs)
         if others or self._options.uncharged:
-            self._charge_again(others, rows)
+            self._charge_again(costs, others, rows)
             self._upper_costs = None
         if self._upper_costs is None:
             start_s, resize_s = self._options.costs_at(packed.places)
             self._upper_costs = read_only(start_s), read_only(resize_s)
         return self._upper_costs
 
-    def _charge_again(self, kinds: list[int], rows: Rows) -> None:
-        """Jobs of these kinds, and those with other options than before."""
+    def _charge_again(self, costs: CostTable, others: list[int], rows: Rows) -> None:
+        """Jobs of these kinds or families, and those with other options than before."""
         floats, ints = rows
-        is_due = np.isin(ints["kind"], kinds)
+        is_due = np.isin(ints["kind"], others) | np.isin(ints["family"], others)
         is_due[list(self._options.uncharged)] = True
         due = is_due.nonzero()[0]
         places, of, workers = self._options.stretch(due)
         jobs = due[of]
-        costs = self._curves.costs_of(
+        most_s = self._curves.most_s(
             workers,
             workers * ints["devices_per_worker"][jobs],
             ints["kind"][jobs],
+            ints["family"][jobs],
             floats["own_start_s"][jobs],
-            floats["copied_bytes"][jobs],
-            ints["is_restart"][jobs],
+            copy_s(costs, rows)[jobs],
         )
-        self._options.charge(places, costs)
+        self._options.charge(places, most_s)
         self._options.uncharged.clear()
 
     def _fixed(self, name: str) -> IntArray:
@@ -342,12 +346,14 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
         _least_steps(record),
         (profile.start_s if profile else 0.0) + record.fetch_s,
         profile.most_copied_bytes if profile else 0,
+        stated_pause_s("growth", record.spec, profile),
+        stated_pause_s("shrink", record.spec, profile),
         options.one_worker_per_s,
         record.spec.weight,
     )
 
 
-def _fixed_ints(record: JobRecord, kind: int) -> tuple[int, ...]:
+def _fixed_ints(record: JobRecord, kind: int, family: int) -> tuple[int, ...]:
     """Values of the job's FIXED_INTS, in that order."""
     spec = record.spec
     return (
@@ -357,15 +363,16 @@ def _fixed_ints(record: JobRecord, kind: int) -> tuple[int, ...]:
         record.tenant,
         spec.priority,
         spec.elasticity is Elasticity.RESTART,
+        spec.keeps_estimates,
         spec.global_batch,
         kind,
+        family,
     )
 
 
 def _floats(record: JobRecord) -> tuple[float, ...]:
     """Values of the job's FLOATS, in that order."""
     tenure, deadline_s, progress = record.tenure, record.planned_deadline_s, record.progress
-    profile = record.profile
     return (
         math.inf if deadline_s is None else deadline_s,
         progress.counted_steps,
@@ -376,20 +383,6 @@ def _floats(record: JobRecord) -> tuple[float, ...]:
         math.nan if record.commanded.waits_since_s is None else record.commanded.waits_since_s,
         progress.attained_device_s,
         len(record.gang.held),
-        record.resizes.mean_pause_s,
-        record.resizes.wait_s,
-        _pause_s(
-            record.resizes.mean_growth_pause_s,
-            profile.growth_s if profile else None,
-            record.spec.resize_up_s,
-            record.spec.keeps_estimates,
-        ),
-        _pause_s(
-            record.resizes.mean_shrink_pause_s,
-            profile.shrink_s if profile else None,
-            record.spec.resize_down_s,
-            record.spec.keeps_estimates,
-        ),
         tenure.total_s,
         tenure.num_taken,
         record.checkpoint_interval_s or 0.0,
@@ -424,15 +417,6 @@ def _changing_since_s(record: JobRecord) -> float:
 def _is_changing(record: JobRecord) -> bool:
     """It has been told to have other workers, and has not answered."""
     return record.gang.awaits_change and not record.gang.is_reconfigured_in_place
-
-
-def _pause_s(
-    measured_s: float, profiled_s: float | None, stated_s: float | None, keeps_stated: bool
-) -> float:
-    """What a growth, or a shrink, is expected to take from training; NaN if nothing is known of it."""
-    if stated_s is not None and (keeps_stated or math.isnan(measured_s)):
-        return stated_s
-    return profiled_s if math.isnan(measured_s) and profiled_s is not None else measured_s
 
 
 def _least_steps(record: JobRecord) -> float:

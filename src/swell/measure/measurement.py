@@ -126,7 +126,7 @@ class _MeasuredRun:
         self.gang.launch(JOB, self.spec, num_workers)
         first = self._await(num_workers, begun_s, 1)[0]
         took_s = first.end_s - begun_s
-        self.found.add(f"{what}, until its first step", took_s, self.expected.start_s(num_workers))
+        self.found.add(f"{what}, until its first step", took_s, self.expected.cost_s("start", num_workers))
         return first
 
     def _steps(self, num_workers: int, since_s: float) -> None:
@@ -139,8 +139,8 @@ class _MeasuredRun:
         first_s = self._await(most, begun_s, STEPS)[0].end_s
         what = f"growth from 1 to {_workers(most)}"
         pause = self._pause_s(1, most, begun_s)
-        self.found.add(f"{what}: time taken from training", pause, self.expected.pause_s())
-        self.found.add(f"{what}: until a step of all", first_s - begun_s, self.expected.wait_s(most))
+        self.found.add(f"{what}: time taken from training", pause, self.expected.cost_s("growth", most))
+        self.found.add(f"{what}: until a step of all", first_s - begun_s, self.expected.cost_s("wait", most))
         self._steps(most, begun_s)
 
     def _kill(self, most: int) -> None:
@@ -172,7 +172,7 @@ class _MeasuredRun:
         self.gang.resize(JOB, 1)
         self._await(1, begun_s, STEPS)
         what = f"shrink from {_workers(most)} to 1: time taken from training"
-        self.found.add(what, self._pause_s(most, 1, begun_s), self.expected.pause_s())
+        self.found.add(what, self._pause_s(most, 1, begun_s), self.expected.cost_s("shrink", 1))
 
     def _pause_s(self, before: int, after: int, changed_s: float) -> float:
         return pause_s(read_steps(self.folder), before, after, changed_s)

@@ -127,9 +127,8 @@ class JobPlan:
 
     target: Target
     why: Callable[[], Reason]  #: worked out when asked for
-    #: Of the change to this target while running, its cost taken off; None: not known.
-    expected_gain_s: float | None = None
-    expected_cost_s: float = 0.0
+    #: Seconds that the change to this target saves a running job, its cost not taken off; None: not known.
+    saved_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

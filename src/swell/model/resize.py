@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal
 
 import msgspec
+
+#: A launch until its first step; a growth until it takes place; and what a growth or a shrink takes from training.
+CostKind = Literal["start", "wait", "growth", "shrink"]
 
 
 class Verdict(StrEnum):

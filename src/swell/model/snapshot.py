@@ -94,8 +94,7 @@ class Snapshot:
     changed_s: FloatArray  #: (J,) when the gang last changed; -inf if it never has
     attained_device_s: FloatArray  #: (J,) device-seconds used so far
     checkpoint_interval_s: FloatArray  #: (J,) training of so long may be lost with the last worker of a gang
-    resize_cost_s: FloatArray  #: (J,) expected pause of the next resize
-    growth_cost_s: FloatArray  #: (J,) the same, of a change to more workers
+    growth_cost_s: FloatArray  #: (J,) expected pause of the next change to more workers
     shrink_cost_s: FloatArray  #: (J,) the same, of a change to fewer workers
     resize_wait_s: FloatArray  #: (J,) for which the old size is expected to train on before a growth
     expected_hold_s: FloatArray  #: (J,) for which workers given now are expected to stay

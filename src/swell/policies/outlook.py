@@ -52,8 +52,9 @@ def look_ahead(
 
 def pauses_s(snapshot: Snapshot, workers: IntArray) -> FloatArray:
     """(J,) time that going from what is held to `workers` takes from training."""
-    changes = np.where(workers != snapshot.held_workers, snapshot.resize_cost_s, 0.0)
-    return np.where(snapshot.held_workers == 0, snapshot.start_cost_s, changes)
+    held = snapshot.held_workers
+    changes = np.where(workers > held, snapshot.growth_cost_s, snapshot.shrink_cost_s)
+    return np.where(held == 0, snapshot.start_cost_s, np.where(workers == held, 0.0, changes))
 
 
 def _alone(snapshot: Snapshot, levels: Levels, rows: IntArray) -> tuple[IntArray, FloatArray]:

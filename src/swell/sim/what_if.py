@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from swell.core import loop
-from swell.core.costs import ChangeCosts
+from swell.core.cost_curves import family_s
+from swell.core.cost_table import CROWDING_SHARE, TRIED_FAMILY, UNTRIED_FAMILY, CostTable
 from swell.core.platform_core import PlatformCore
 from swell.model.coding import encode
 from swell.model.event import DeadlineChangeAsked, JobSubmitted, NodeWarned, Opened, QuotasSet
@@ -86,14 +87,15 @@ def _timings(nodes: Sequence[Node]) -> GangTimings:
     return GangTimings(report_s=REPORT_S) if shares_cores else GangTimings()
 
 
-def as_learnt(costs: ChangeCosts) -> AsMeasured:
+def as_learnt(costs: CostTable) -> AsMeasured:
     """Changes cost what the head has learnt that they cost."""
     return AsMeasured(
-        pause_s=costs.pause_s,
-        crowding_share=costs.crowding_share,
-        order_s=costs.order_s,
-        unprofiled_start_s=costs.start_s,
-        restart_s=costs.restart_s,
+        pause_s=family_s(costs, TRIED_FAMILY, "growth"),
+        state_bytes_per_s=1.0 / costs.state_s_per_byte,
+        crowding_share=CROWDING_SHARE,
+        order_s=family_s(costs, TRIED_FAMILY, "start"),
+        unprofiled_start_s=family_s(costs, UNTRIED_FAMILY, "start"),
+        restart_s=family_s(costs, UNTRIED_FAMILY, "growth"),
     )
 
 

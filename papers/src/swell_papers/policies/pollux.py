@@ -133,7 +133,7 @@ def _costs(search: _Search, at_s: float) -> FloatArray:
 def _change_factor(snapshot: Snapshot, at_s: float) -> FloatArray:
     """(J,) what is left of a speedup if the gang changes once more (section 4.2, re-allocation penalty)."""
     age_s = np.maximum(at_s - snapshot.submitted_s, 0.0)
-    cost_s = snapshot.resize_cost_s
+    cost_s = snapshot.growth_cost_s
     useful_s = np.maximum(age_s - snapshot.num_changes * cost_s, 0.0)
     factor: FloatArray = np.where(cost_s > 0.0, useful_s / np.maximum(age_s + cost_s, 1e-9), 1.0)
     return factor
