@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.fakes import core_of, profile, spec
+from tests.core.fakes import profile, spec
 from tests.core.records import steady
 
-from swell.core.cost_curves import LAUNCH_SPREAD, UNTIMED_START_S, CostCurves
+from swell.core.cost_curves import NUM_OF_FAMILY, NUM_OF_KIND, CostCurves
 from swell.core.cost_table import (
     MEMORY_S,
     NUM_JOBS,
     NUM_KINDS,
-    NUM_OF_FAMILY,
+    TRIAL_SPREAD,
     CostTable,
+    family_of,
     kind_of,
-    profiled_start_s,
 )
-from swell.core.costs import ChangeCosts
 from swell.core.option_table import JobOptions
 from swell.core.policy_state import PolicyState
 from swell.core.record import JobRecord
-from swell.core.state import read_saved
 from swell.core.table import JobTable
 from swell.model.job import Elasticity, Profile
+from swell.model.resize import CostKind
 
-STATES = Path(__file__).parent / "states"
 SIZES = tuple(1 << cell for cell in range(8))
 
 
@@ -50,23 +48,27 @@ def job(
 def upper(table: CostTable, record: JobRecord) -> tuple[dict[int, float], dict[int, float]]:
     """By size: of starts, and of resizes."""
     curves = CostCurves()
-    kind = curves.join(kind_of(record.spec, record.profile))
+    kind = kind_of(record.spec, record.profile)
+    rows = curves.join(kind), curves.join(family_of(kind))
     assert curves.refresh(table) and not curves.refresh(table)
     sizes = np.arange(1, SIZES[-1] + 1)
     alone_s = record.profile.start_s if record.profile else 0.0
-    state_bytes = float(record.profile.state_bytes) if record.profile else 0.0
-    is_restart = record.spec.elasticity is Elasticity.RESTART
-    of_job = (kind, alone_s, state_bytes, int(is_restart))
-    columns = curves.costs_of(sizes, sizes, *(np.full(len(sizes), value) for value in of_job))
+    copy_s = table.profiled_s("growth", record.profile, record.spec, 1)
+    of_job = (*rows, alone_s, copy_s)
+    columns = curves.most_s(sizes, sizes, *(np.full(len(sizes), value) for value in of_job))
     start_s, resize_s = (dict(enumerate(column.tolist(), start=1)) for column in columns)
     return start_s, resize_s
+
+
+def learn_start(table: CostTable, record: JobRecord, cost_s: float, at_s: float) -> None:
+    table.learn("start", record, record.num_workers, cost_s, at_s)
 
 
 def started(costs: Iterable[tuple[int, int, float]], entry: str = "a.py") -> CostTable:
     """Job, devices and seconds of each launch, one a second."""
     table = CostTable()
     for at_s, (number, num_devices, cost_s) in enumerate(costs):
-        table.learn_start(job(number, num_devices, entry), cost_s, float(at_s))
+        learn_start(table, job(number, num_devices, entry), cost_s, float(at_s))
     return table
 
 
@@ -79,12 +81,26 @@ COSTS_S = st.floats(0.0, 60.0)
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, NUM_JOBS - 1), st.integers(1, 100), COSTS_S), min_size=1, max_size=12)
+    st.lists(
+        st.tuples(
+            st.sampled_from(["start", "growth", "shrink"]),
+            st.integers(0, NUM_JOBS - 1),
+            st.integers(1, 100),
+            COSTS_S,
+        ),
+        min_size=1,
+        max_size=12,
+    )
 )
-def test_nothing_that_was_measured_lately_was_dearer(measured: list[tuple[int, int, float]]) -> None:
-    starts_s, _ = upper(started(measured), job(99))
-    for _, num_devices, cost_s in measured:
-        assert starts_s[num_devices] >= cost_s * (1 - 1e-12)
+def test_nothing_that_was_measured_lately_was_dearer(
+    measured: list[tuple[CostKind, int, int, float]],
+) -> None:
+    table = CostTable()
+    for change, number, num_devices, cost_s in measured:
+        table.learn(change, job(number, start_s=1.0), num_devices, cost_s, 0.0)
+    starts_s, resizes_s = upper(table, job(99, start_s=1.0))
+    for change, _, num_devices, cost_s in measured:
+        assert (starts_s if change == "start" else resizes_s)[num_devices] >= cost_s * (1 - 1e-12)
 
 
 @given(st.integers(0, 7), st.floats(1.0, 5.0), st.floats(50.0, 500.0))
@@ -95,11 +111,6 @@ def test_one_outlier_is_forgotten_after_some_newer_jobs(cell: int, usual_s: floa
     assert upper(started([(0, size, outlier_s), *usual]), job(99))[0][size] == pytest.approx(usual_s)
 
 
-def test_a_cost_that_comes_back_is_no_outlier() -> None:
-    cheap = [(number, 4, 2.0) for number in range(2, NUM_JOBS + 3)]
-    assert upper(started([(0, 4, 8.0), (1, 4, 8.0), *cheap]), job(99))[0][4] == 8.0
-
-
 def test_a_job_that_goes_to_and_fro_at_little_cost_does_not_hide_what_others_paid() -> None:
     there_and_back = [(0, 4, 2.0)] * 100
     others = [(number, 4, 8.0) for number in (1, 2)]
@@ -108,18 +119,18 @@ def test_a_job_that_goes_to_and_fro_at_little_cost_does_not_hide_what_others_pai
 
 def test_what_was_measured_long_ago_is_forgotten_once_something_is_measured() -> None:
     table = CostTable()
-    table.learn_start(job(0, 8), 50.0, 0.0)
-    table.learn_start(job(1, 1), 4.0, MEMORY_S)
+    learn_start(table, job(0, 8), 50.0, 0.0)
+    learn_start(table, job(1, 1), 4.0, MEMORY_S)
     assert upper(table, job(99))[0][8] >= 50.0
-    table.learn_start(job(2, 1), 4.0, MEMORY_S + 1.0)
+    learn_start(table, job(2, 1), 4.0, MEMORY_S + 1.0)
     assert upper(table, job(99))[0][8] < 50.0
 
 
 def test_kinds_that_were_measured_long_ago_make_room() -> None:
     table = CostTable()
     for number in range(2 * NUM_KINDS):
-        table.learn_start(job(number, entry=f"{number}.py"), 5.0, float(number))
-        table.learn_start(job(number, entry="kept.py"), 5.0, float(number))
+        learn_start(table, job(number, entry=f"{number}.py"), 5.0, float(number))
+        learn_start(table, job(number, entry="kept.py"), 5.0, float(number))
     assert len(table.kinds) == NUM_KINDS
     assert any("kept.py" in kind for kind in table.kinds)
 
@@ -151,76 +162,64 @@ def test_a_single_measurement_says_that_larger_sizes_cost_more_and_smaller_ones_
     assert all(starts_s[size] <= (1 + math.log2(size)) * cost_s * (1 + 1e-9) for size in SIZES)
 
 
-def test_smaller_sizes_of_a_kind_are_cheaper_by_as_much_as_those_of_other_kinds() -> None:
-    table = started([(number, size, as_published(size)) for number, size in enumerate([1, 1, 1, 8, 8, 8])])
-    table.learn_start(job(50, 8, "b.py"), 20.0, 100.0)
-    starts_s, _ = upper(table, job(99, entry="b.py"))
-    assert starts_s[8] == 20.0
-    assert starts_s[1] == pytest.approx(20.0 - (as_published(8) - as_published(1)))
-
-
 def test_a_kind_of_which_few_jobs_were_measured_is_no_cheaper_than_its_family() -> None:
-    others = [(number, 8, 10.0) for number in range(NUM_JOBS)]
-    for num_jobs in range(1, NUM_JOBS + 1):
+    others = [(number, 8, 10.0) for number in range(NUM_OF_FAMILY)]
+    for num_jobs in range(1, NUM_OF_KIND + 1):
         table = started(others)
         for number in range(num_jobs):
-            table.learn_start(job(100 + number, 8, "b.py"), 2.0, 100.0 + number)
-        expected_s = 2.0 if num_jobs >= NUM_JOBS else 10.0
+            learn_start(table, job(100 + number, 8, "b.py"), 2.0, 100.0 + number)
+        expected_s = 2.0 if num_jobs >= NUM_OF_KIND else 10.0
         assert upper(table, job(99, entry="b.py"))[0][8] == expected_s
 
 
+def tried(**measured: Any) -> CostTable:
+    """A trial run has measured groups of workers."""
+    table = CostTable()
+    table.learn_trial(msgspec.structs.replace(profile(), **measured))
+    return table
+
+
 def test_before_anything_was_measured_the_profile_says_or_a_cautious_guess() -> None:
-    assert upper(CostTable(), job(0))[0][4] == UNTIMED_START_S
+    assert upper(CostTable(), job(0))[0][4] >= 20.0
     starts_s, _ = upper(CostTable(), job(0, start_s=2.0))
-    assert 2.0 <= starts_s[1] < 3.0
-    assert starts_s[1] < starts_s[2] < starts_s[4] < 5.0
+    assert 2.0 * TRIAL_SPREAD <= starts_s[1] < starts_s[2] < starts_s[4] < 4.0 * TRIAL_SPREAD
 
 
 def test_until_launches_were_measured_they_cost_what_those_of_trial_runs_did_with_a_margin() -> None:
-    table, in_trials_s = CostTable(), {2: 0.6, 4: 0.9}
-    table.learn_groups(in_trials_s)
-    starts_s, _ = upper(table, job(0, start_s=1.0))
-    alone_s = {size: profiled_start_s(1.0, size) for size in SIZES}
+    in_trials_s = {2: 0.6, 4: 0.9}
+    table, alone = tried(group_launch_s=in_trials_s), job(0, start_s=1.0)
+    starts_s, _ = upper(table, alone)
+    alone_s = {size: table.profiled_s("start", alone.profile, alone.spec, size) for size in SIZES}
     for size, launch_s in in_trials_s.items():
-        assert starts_s[size] == pytest.approx(LAUNCH_SPREAD * (alone_s[size] + launch_s))
-    assert starts_s[1] == pytest.approx(LAUNCH_SPREAD * (alone_s[1] + in_trials_s[2]))
+        assert starts_s[size] == pytest.approx(TRIAL_SPREAD * (alone_s[size] + launch_s))
+    assert starts_s[1] == pytest.approx(TRIAL_SPREAD * (alone_s[1] + in_trials_s[2]))
     assert starts_s[8] > starts_s[4]
-    assert upper(table, job(0))[0][4] == UNTIMED_START_S
+    assert upper(table, job(0))[0][4] >= 20.0, "a job without a trial run is of another family"
 
 
-def test_a_few_quick_launches_do_not_hide_what_trial_runs_measured() -> None:
-    table = CostTable()
-    table.learn_groups({2: 0.6})
+def test_a_slow_launch_counts_at_once_and_quick_ones_once_there_are_some() -> None:
+    table = tried(group_launch_s={2: 0.6})
+    learn_start(table, job(0, start_s=1.0), 5.0, 0.0)
+    assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] >= 5.0
+    table = tried(group_launch_s={2: 0.6})
     for number in range(NUM_OF_FAMILY):
-        starts_s, _ = upper(table, job(99, entry="b.py", start_s=1.0))
-        assert starts_s[1] == pytest.approx(LAUNCH_SPREAD * (1.0 + 0.6))
-        table.learn_start(job(number, start_s=1.0), 1.1, float(number))
+        assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] >= TRIAL_SPREAD
+        learn_start(table, job(number, start_s=1.0), 1.1, float(number))
     assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] == pytest.approx(1.1)
 
 
-def test_a_slow_launch_counts_at_once() -> None:
-    table = CostTable()
-    table.learn_groups({2: 0.6})
-    table.learn_start(job(0, start_s=1.0), 5.0, 0.0)
-    assert upper(table, job(99, entry="b.py", start_s=1.0))[0][1] == pytest.approx(5.0)
-
-
-def test_a_later_measurement_of_groups_counts_from_then_on() -> None:
-    table, curves = CostTable(), CostCurves()
-    curves.join(kind_of(job(0, start_s=1.0).spec, job(0, start_s=1.0).profile))
-    table.learn_groups({2: 0.6})
-    assert curves.refresh(table)
-    table.learn_groups({})
-    table.learn_groups({2: 0.6})
-    assert not curves.refresh(table)
-    table.learn_groups({2: 0.7})
-    assert curves.refresh(table)
+def test_what_jobs_measured_stands_against_a_later_trial_run() -> None:
+    table = tried(group_launch_s={2: 0.6, 4: 0.9})
+    table.learn("start", job(0, start_s=1.0), 2, 3.0, 0.0)
+    before = upper(table, job(99, start_s=1.0))
+    table.learn_trial(msgspec.structs.replace(profile(), group_launch_s={2: 60.0}))
+    assert upper(table, job(99, start_s=1.0)) == before
 
 
 def test_jobs_that_start_slowly_by_themselves_say_little_of_those_that_do_not() -> None:
     table = CostTable()
     for number in range(20):
-        table.learn_start(job(number, entry="slow.py", start_s=13.0), 13.4, float(number))
+        learn_start(table, job(number, entry="slow.py", start_s=13.0), 13.4, float(number))
     starts_s, _ = upper(table, job(99, entry="quick.py", start_s=1.0))
     assert starts_s[1] == pytest.approx(1.4)
     assert upper(table, job(99, entry="slow.py", start_s=13.0))[0][1] == pytest.approx(13.4)
@@ -231,7 +230,7 @@ def test_a_resize_is_taken_to_cost_a_start_until_some_jobs_were_resized_to_such_
     table = started([(number, 4, 9.0) for number in range(5)])
     for number in range(NUM_OF_FAMILY):
         assert upper(table, job(99, entry="b.py"))[1][4] >= 9.0
-        table.learn_resize(job(number, 2), 4, 0.5, 10.0)
+        table.learn("growth", job(number, 2), 4, 0.5, 10.0)
     starts_s, resizes_s = upper(table, job(99, entry="b.py"))
     assert resizes_s[4] == resizes_s[1] == 0.5
     assert resizes_s[8] >= starts_s[8] >= 9.0  # none was resized to so many
@@ -240,8 +239,8 @@ def test_a_resize_is_taken_to_cost_a_start_until_some_jobs_were_resized_to_such_
 def test_restarts_and_live_resizes_are_kept_apart() -> None:
     table = CostTable()
     for number in range(3):
-        table.learn_resize(job(number, 4), 4, 0.5, 0.0)
-        table.learn_resize(job(number, 4, restarts=True), 4, 30.0, 0.0)
+        table.learn("growth", job(number, 4), 4, 0.5, 0.0)
+        table.learn("growth", job(number, 4, restarts=True), 4, 30.0, 0.0)
     assert upper(table, job(99))[1][4] == 0.5
     assert upper(table, job(99, restarts=True))[1][4] == 30.0
 
@@ -250,7 +249,7 @@ def test_a_larger_state_takes_longer_to_copy() -> None:
     small = job(0, 4, start_s=1.0)
     table = CostTable()
     for number in range(3):
-        table.learn_resize(job(number, 4, start_s=1.0), 4, 0.5, 0.0)
+        table.learn("growth", job(number, 4, start_s=1.0), 4, 0.5, 0.0)
     assert isinstance(small.profile, Profile)
     large = job(99, 4, "b.py", start_s=1.0)
     large.profile = msgspec.structs.replace(small.profile, state_bytes=2_000_000_000)
@@ -264,46 +263,28 @@ MEASURED = st.lists(
 )
 
 
-def learnt(measured: list[tuple[bool, int, int, str, float]]) -> ChangeCosts:
-    costs = ChangeCosts()
+def learnt(measured: list[tuple[bool, int, int, str, float]]) -> CostTable:
+    table = CostTable()
+    learn_all(table, measured, 0.0)
+    return table
+
+
+def learn_all(table: CostTable, measured: list[tuple[bool, int, int, str, float]], since_s: float) -> None:
     for at_s, (is_start, number, size, entry, cost_s) in enumerate(measured):
-        if is_start:
-            costs.upper.learn_start(job(number, size, entry), cost_s, float(at_s))
-        else:
-            costs.upper.learn_resize(job(number, 1, entry), size, cost_s, float(at_s))
-    return costs
+        change: CostKind = "start" if is_start else "growth"
+        table.learn(change, job(number, 1, entry), size, cost_s, since_s + at_s)
 
 
 @given(MEASURED, MEASURED)
 def test_what_is_read_back_says_the_same_and_learns_the_same(
     before: list[tuple[bool, int, int, str, float]], after: list[tuple[bool, int, int, str, float]]
 ) -> None:
-    costs = learnt(before)
-    again = msgspec.json.decode(msgspec.json.encode(costs), type=ChangeCosts)
-    for is_start, number, size, entry, cost_s in after:
-        for table in (costs.upper, again.upper):
-            if is_start:
-                table.learn_start(job(number, size, entry), cost_s, 100.0)
-            else:
-                table.learn_resize(job(number, 1, entry), size, cost_s, 100.0)
-    assert msgspec.json.encode(costs) == msgspec.json.encode(again)
-    assert upper(costs.upper, job(99, entry="a")) == upper(again.upper, job(99, entry="a"))
-
-
-def test_costs_of_an_earlier_version_are_read_as_if_none_had_been_measured() -> None:
-    old = msgspec.json.decode(msgspec.json.encode(ChangeCosts(pause_s=3.0)))
-    del old["upper"]
-    read = msgspec.convert(old, ChangeCosts)
-    assert read.pause_s == 3.0 and read.upper == CostTable()
-
-
-@pytest.mark.parametrize("state", [core_of().save(), (STATES / "before-resize-log.json").read_bytes()])
-def test_what_an_earlier_version_kept_of_costs_and_nobody_needs_is_passed_over(state: bytes) -> None:
-    """The dearest pauses and starts of the whole installation."""
-    saved = msgspec.json.decode(state)
-    saved["costs"] |= {"pause_s": 3.0, "most_pause_s": 4.0, "most_restart_s": 5.0, "most_start_s": 20.0}
-    read = read_saved(msgspec.json.encode(saved))
-    assert read.costs == msgspec.structs.replace(read_saved(state).costs, pause_s=3.0)
+    table = learnt(before)
+    again = msgspec.json.decode(msgspec.json.encode(table), type=CostTable)
+    for one in (table, again):
+        learn_all(one, after, 100.0)
+    assert msgspec.json.encode(table) == msgspec.json.encode(again)
+    assert upper(table, job(99, entry="a")) == upper(again, job(99, entry="a"))
 
 
 @given(
@@ -328,6 +309,6 @@ def test_each_row_shows_the_costs_of_its_jobs_kind(
         view = table.snapshot(0.0, 8, costs, np.zeros(1), 0.0, 1, PolicyState())
         for row, job_id in enumerate(view.job_ids):
             run = slice(view.options.starts[row], view.options.starts[row + 1])
-            starts_s, resizes_s = upper(costs.upper, job(99, entry=entries[job_id]))
+            starts_s, resizes_s = upper(costs, job(99, entry=entries[job_id]))
             assert view.option_start_s[run].tolist() == [starts_s[size] for size in SIZES[:4]]
             assert view.option_resize_s[run].tolist() == [resizes_s[size] for size in SIZES[:4]]

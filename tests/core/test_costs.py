@@ -1,94 +1,102 @@
-"""What changes of a gang are expected to cost, and for how long."""
+"""What the next change of a gang is expected to cost, and for how long workers stay."""
 
 from __future__ import annotations
 
-import math
+from typing import Any, get_args
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
-from tests.core.records import steady
 
-from swell.core.cost_table import STATE_BYTES_PER_S
-from swell.core.costs import ChangeCosts, ExpectedCosts
+from swell.core.cost_curves import expected_s
+from swell.core.cost_table import CostTable
 from swell.core.hold_time import PRIOR_S, HoldTime
 from swell.core.record import JobRecord
+from swell.model.job import Elasticity
+from swell.model.resize import CostKind
+
+KINDS = st.sampled_from(get_args(CostKind))
+WORKERS = st.integers(1, 40)
+COSTS_S = st.floats(0.001, 600.0)
+#: How far a prediction may be off.
+RATIO = 1.5
 
 
-def launched(num_workers: int) -> JobRecord:
-    gang = tuple(f"n0.{index}" for index in range(num_workers))
-    return JobRecord(id="j", spec=spec(), submitted_s=0.0, profile=profile(), gang=steady(*gang))
+def job(number: int = 0, entry: str = "a.py", **fields: Any) -> JobRecord:
+    kind = msgspec.structs.replace(spec(), entry=entry, **fields)
+    return JobRecord(id=f"j{number}", spec=kind, submitted_s=0.0, profile=profile())
 
 
-def expected(
-    costs: ChangeCosts,
-    own_pause_s: float = math.nan,
-    own_wait_s: float = math.nan,
-    own_growth_s: float = math.nan,
-    own_shrink_s: float = math.nan,
-    own_start_s: float = 0.0,
-    copied_bytes: float = 0.0,
-    is_restart: bool = False,
-    most_workers: int = 1,
-) -> ExpectedCosts:
-    """Of one job, as plain numbers."""
-    columns = costs.expected(
-        own_pause_s=np.array([own_pause_s]),
-        own_wait_s=np.array([own_wait_s]),
-        own_growth_s=np.array([own_growth_s]),
-        own_shrink_s=np.array([own_shrink_s]),
-        own_start_s=np.array([own_start_s]),
-        copied_bytes=np.array([copied_bytes]),
-        is_restart=np.array([int(is_restart)]),
-        most_workers=np.array([most_workers]),
-    )
-    return ExpectedCosts(*(column[0] for column in columns))
+def cost_s(table: CostTable, change: CostKind, record: JobRecord, num_workers: int) -> float:
+    return expected_s(table, change, record.spec, record.profile, num_workers)
 
 
-@pytest.mark.parametrize(("order_s", "crowding_share"), [(0.1, 0.0), (0.5, 0.6), (2.0, 1.0)])
-def test_launches_of_one_and_of_many_teach_what_any_launch_costs(
-    order_s: float, crowding_share: float
+OTHERS = st.lists(st.tuples(KINDS, st.sampled_from("bc"), WORKERS, COSTS_S), max_size=20)
+
+
+@given(KINDS, WORKERS, COSTS_S, st.floats(1 / RATIO, RATIO), OTHERS)
+def test_the_second_change_of_a_kind_and_size_costs_about_what_the_first_one_did(
+    change: CostKind, num_workers: int, first_s: float, ratio: float, others: list[Any]
 ) -> None:
-    costs, alone_s = ChangeCosts(), profile().start_s
-    for _ in range(30):
-        costs.learn_start(launched(1), order_s + alone_s)
-        costs.learn_start(launched(4), order_s + alone_s * (1 + 3 * crowding_share))
-    starts_s = [expected(costs, own_start_s=alone_s, most_workers=num).start_s for num in (1, 8)]
-    assert starts_s == pytest.approx(
-        [order_s + alone_s, order_s + alone_s * (1 + 7 * crowding_share)], rel=0.02
-    )
+    """Whatever a constant, a trial run or other kinds say: the first measurement replaces them."""
+    table = CostTable()
+    table.learn_trial(msgspec.structs.replace(profile(), group_launch_s={2: 60.0, 4: 90.0}))
+    for other, entry, size, other_s in others:
+        table.learn(other, job(1, entry), size, other_s, 0.0)
+    table.learn(change, job(), num_workers, first_s, 1.0)
+    second_s = ratio * first_s
+    predicted_s = cost_s(table, change, job(2), num_workers)
+    assert second_s / (RATIO * 1.001) <= predicted_s <= second_s * RATIO * 1.001
 
 
-def test_a_job_without_a_profile_starts_like_the_others() -> None:
-    costs = ChangeCosts()
-    for _ in range(30):
-        costs.learn_start(launched(2), 7.0)
-    assert expected(costs, most_workers=4).start_s == pytest.approx(7.0, rel=0.01)
+@given(KINDS, st.lists(COSTS_S, min_size=1, max_size=9))
+def test_of_several_jobs_half_were_dearer_than_is_expected(change: CostKind, costs_s: list[float]) -> None:
+    table = CostTable()
+    for number, measured_s in enumerate(costs_s):
+        table.learn(change, job(number), 4, measured_s, 0.0)
+    assert cost_s(table, change, job(99), 4) == pytest.approx(float(np.median(costs_s)))
 
 
-@given(st.floats(0.0, 60.0), st.floats(0.0, 60.0), st.floats(0.0, 60.0))
-def test_a_job_is_judged_by_its_own_pauses_and_until_then_by_those_of_its_kind(
-    own_s: float, live_s: float, restart_s: float
+@given(WORKERS, st.floats(0.0, 5.0), st.floats(0.1, 60.0))
+def test_a_kind_that_was_never_started_starts_as_others_do_beside_its_own_script(
+    num_workers: int, order_s: float, alone_s: float
 ) -> None:
-    costs = ChangeCosts()
-    for _ in range(60):
-        costs.learn_pause(launched(2), live_s + profile().state_bytes / STATE_BYTES_PER_S)
-        costs.learn_restart(restart_s)
-    copied_bytes = float(profile().state_bytes)
-    of_live_s = live_s + copied_bytes / STATE_BYTES_PER_S
-    assert expected(costs, own_s, copied_bytes=copied_bytes).resize_s == own_s
-    assert expected(costs, copied_bytes=copied_bytes).resize_s == pytest.approx(of_live_s, abs=1e-3)
-    restart = expected(costs, copied_bytes=copied_bytes, is_restart=True)
-    assert restart.resize_s == pytest.approx(restart_s, abs=1e-3)
+    table, slow = CostTable(), job(1, "slow.py")
+    slow.profile = msgspec.structs.replace(profile(), start_s=alone_s)
+    alone = table.profiled_s("start", profile(), spec(), num_workers)
+    table.learn("start", job(), num_workers, alone + order_s, 0.0)
+    own_s = table.profiled_s("start", slow.profile, spec(), num_workers)
+    assert cost_s(table, "start", slow, num_workers) == pytest.approx(own_s + order_s)
 
 
-def test_joiners_are_waited_for_as_long_as_last_time_and_nobody_trains_on_through_a_restart() -> None:
-    costs = ChangeCosts(start_s=2.0)
-    assert expected(costs, own_wait_s=7.0).wait_s == 7.0
-    assert expected(costs).wait_s == 2.0
-    assert expected(costs, own_wait_s=7.0, is_restart=True).wait_s == 0.0
+def test_what_the_owner_states_counts_until_it_is_measured_or_for_ever() -> None:
+    table, stated = CostTable(), job(resize_up_s=7.0, resize_down_s=3.0)
+    kept = job(resize_up_s=7.0, keeps_estimates=True)
+    assert (cost_s(table, "growth", stated, 2), cost_s(table, "shrink", stated, 1)) == (7.0, 3.0)
+    table.learn("growth", stated, 2, 0.5, 0.0)
+    assert cost_s(table, "growth", stated, 2) == pytest.approx(0.5)
+    assert cost_s(table, "growth", kept, 2) == 7.0
+
+
+def test_joiners_are_waited_for_as_long_as_a_launch_takes_until_a_growth_was_measured() -> None:
+    table = CostTable()
+    table.learn("start", job(), 4, 9.0, 0.0)
+    assert cost_s(table, "wait", job(), 4) == pytest.approx(9.0)
+    table.learn("wait", job(), 4, 2.0, 0.0)
+    assert cost_s(table, "wait", job(), 4) == pytest.approx(2.0)
+
+
+def test_where_every_process_starts_again_a_resize_is_measured_apart() -> None:
+    table = CostTable()
+    table.learn("growth", job(), 4, 0.5, 0.0)
+    table.learn("growth", job(1, elasticity=Elasticity.RESTART), 4, 30.0, 0.0)
+    other = job(2, "b.py", elasticity=Elasticity.RESTART)
+    assert cost_s(table, "growth", other, 4) == cost_s(table, "shrink", other, 4) == 30.0
+    copied_s = table.profiled_s("growth", profile(), spec(), 4)
+    assert cost_s(table, "growth", job(3, "b.py"), 4) == pytest.approx(0.5, abs=copied_s)
 
 
 # ---------------------------------------------------------------- how long workers stay
@@ -108,12 +116,12 @@ def test_expected_tenure_follows_the_latest_and_grows_while_nothing_is_taken(
         assert _hold_s(tenure) > 3 * max(stays_s)
 
 
-def _hold_s(tenure: HoldTime, costs: ChangeCosts | None = None) -> float:
-    return float((costs or ChangeCosts()).hold_s(np.array([tenure.total_s]), np.array([tenure.num_taken]))[0])
+def _hold_s(tenure: HoldTime, costs: CostTable | None = None) -> float:
+    return float((costs or CostTable()).hold_s(np.array([tenure.total_s]), np.array([tenure.num_taken]))[0])
 
 
 def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> None:
-    costs = ChangeCosts()
+    costs = CostTable()
     assert _hold_s(HoldTime(), costs) == PRIOR_S
     for _ in range(50):
         ended = HoldTime()
@@ -122,8 +130,3 @@ def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> N
             ended.take()
         costs.tenure.add(ended)
     assert _hold_s(HoldTime(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)
-
-
-def test_a_growth_or_a_shrink_costs_what_is_known_of_it_else_what_a_resize_does() -> None:
-    known = expected(ChangeCosts(), own_pause_s=3.0, own_growth_s=7.0)
-    assert known.resize_s == 3.0 and known.growth_s == 7.0 and known.shrink_s == 3.0

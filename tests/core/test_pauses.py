@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swell.core.costs import ChangeCosts
 from tests.core.fakes import FirstFree, allocation_of, core_of, everybody, node, profile, spec
 from tests.core.records import steady
 from tests.policies.snapshots import Job, best_effort
@@ -19,7 +20,6 @@ from tests.policies.snapshots import snapshot as snapshot_of
 
 from swell.arrays import IntArray
 from swell.core.apply import apply
-from swell.core.costs import ChangeCosts
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions
 from swell.core.planner import Planner

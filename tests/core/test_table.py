@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from swell.core.costs import ChangeCosts
 from tests.core.fakes import profile, spec
 from tests.core.records import steady
 
 from swell.core.admission_state import Admission
 from swell.core.cost_table import STATE_BYTES_PER_S
-from swell.core.costs import ChangeCosts
 from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable

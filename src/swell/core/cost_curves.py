@@ -8,7 +8,7 @@ of a kind were measured at a size, a change costs no less than its family's ther
 from __future__ import annotations
 
 import math
-import statistics
+from collections.abc import Mapping
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, get_args
@@ -19,10 +19,9 @@ from swell.arrays import FloatArray, IntArray, each
 from swell.core.cost_table import (
     CROWDED_WORKERS,
     CROWDING_SHARE,
-    TRIAL,
-    CostRow,
+    TRIAL_SPREAD,
     CostTable,
-    JobCost,
+    SizeCosts,
     cell_of,
     family_of,
     kind_of,
@@ -35,22 +34,31 @@ NUM_CELLS = 17
 #: Lines of a row: the median of each change; the most that starts and resizes cost, and of how many jobs that is known.
 CHANGES: tuple[CostKind, ...] = get_args(CostKind)
 START, WAIT, GROWTH, SHRINK = range(len(CHANGES))
-MOST_START, MOST_RESIZE, NUM_STARTED, NUM_RESIZED, NUM_LINES = range(len(CHANGES), len(CHANGES) + 5)
+MOST_START, MOST_RESIZE, IS_STARTED, IS_RESIZED, NUM_LINES = range(len(CHANGES), len(CHANGES) + 5)
 #: So many jobs have to be measured at a size to know a kind there, and a family.
 NUM_OF_KIND, NUM_OF_FAMILY = 8, 3
 #: Below every cost. Finite, for lines between it and others are drawn.
 NO_COST_S = -1e15
-#: A start, until some of its family were measured, is taken to cost up to so many times what trial runs measured:
-#: they start the script and each group once, and the next start may meet a busier machine.
-LAUNCH_SPREAD = 2.0
+
+
+#: What tells of a change where it was not measured: of a kind, and of a family.
+INSTEAD_IN_KIND: Mapping[CostKind, CostKind] = {"wait": "start"}
+INSTEAD_IN_FAMILY: Mapping[CostKind, CostKind] = {"wait": "start", "growth": "shrink", "shrink": "growth"}
 
 
 class Prior(NamedTuple):
-    """What changes of a family are taken to cost where nothing was ever measured, beyond profiles."""
+    """What changes are taken to cost where nothing was ever measured, beyond profiles."""
 
     start_s: float
     most_start_s: float
     resize_s: float
+    most_resize_s: float
+    instead: Mapping[CostKind, CostKind]
+    num_to_know: int  #: jobs that have to be measured at a size to know the kind or family there
+
+
+#: A kind of which nothing is known costs what its family does.
+NO_PRIOR = Prior(math.nan, NO_COST_S, math.nan, NO_COST_S, INSTEAD_IN_KIND, NUM_OF_KIND)
 
 
 class CostCurves:
@@ -123,11 +131,10 @@ class CostCurves:
         """
         places = _places(int(devices.max(initial=1)).bit_length())[devices]
         own, of_family = self._at(kinds, places), self._at(families, places)
-        is_start_known, is_resize_known = (own[:, NUM_STARTED:] >= NUM_OF_KIND).T
-        is_family_started, is_family_resized = (of_family[:, NUM_STARTED:] >= NUM_OF_FAMILY).T
-        profiled_s = crowded_s(alone_s, workers) * np.where(
-            is_start_known | is_family_started, 1.0, LAUNCH_SPREAD
-        )
+        is_start_known, is_resize_known = (own[:, IS_STARTED:] > 0.0).T
+        is_family_started, is_family_resized = (of_family[:, IS_STARTED:] > 0.0).T
+        spread = np.where(is_start_known | is_family_started, 1.0, TRIAL_SPREAD)
+        profiled_s = spread * crowded_s(alone_s, workers)
         bound_s = np.where(is_start_known, NO_COST_S, of_family[:, MOST_START])
         start_s = np.maximum(profiled_s + np.maximum(own[:, MOST_START], bound_s), 0.0)
         bound_s = np.where(is_resize_known, NO_COST_S, of_family[:, MOST_RESIZE])
@@ -173,19 +180,25 @@ def crowded_s(alone_s: FloatArray, workers: IntArray) -> FloatArray:
 def expected_s(
     table: CostTable, change: CostKind, spec: JobSpec, profile: Profile | None, num_workers: int
 ) -> float:
-    """What a change of a job to so many workers is expected to cost: measured, else stated, else as of others."""
-    kind, line = kind_of(spec, profile), CHANGES.index(change)
-    cell = min(cell_of(num_workers * spec.devices_per_worker), NUM_CELLS - 1)
-    stated_s, own_s = stated_pause_s(change, spec, profile), _drawn(table, kind)[line, cell]
-    if not math.isnan(stated_s) and (spec.keeps_estimates or math.isnan(own_s)):
+    """What a change of a job to so many workers should cost: measured, else stated, else as of other jobs."""
+    kind, num_devices = kind_of(spec, profile), num_workers * spec.devices_per_worker
+    beyond_s, stated_s = _median_s(table, kind, change, num_devices), stated_pause_s(change, spec, profile)
+    if not math.isnan(stated_s) and (spec.keeps_estimates or math.isnan(beyond_s)):
         return stated_s
-    beyond_s = _drawn(table, family_of(kind))[line, cell] if math.isnan(own_s) else own_s
-    return max(0.0, float(beyond_s) + table.profiled_s(change, profile, spec, num_workers))
+    if math.isnan(beyond_s):
+        beyond_s = _median_s(table, family_of(kind), change, num_devices)
+    return max(0.0, beyond_s + table.profiled_s(change, profile, spec, num_workers))
+
+
+def _median_s(table: CostTable, name: str, change: CostKind, num_devices: int) -> float:
+    """What is measured of a kind or a family, NaN if nothing is."""
+    line = _median_line(_sizes(table, name), change, _prior(name))
+    return line[min(cell_of(num_devices), NUM_CELLS - 1)]
 
 
 def family_s(table: CostTable, family: str, change: CostKind) -> float:
     """What a change of a small job of the family is expected to cost, beyond its profile."""
-    return float(_drawn(table, family)[CHANGES.index(change), 1])
+    return _median_s(table, family, change, 2)
 
 
 def stated_pause_s(change: CostKind, spec: JobSpec, profile: Profile | None) -> float:
@@ -199,67 +212,67 @@ def stated_pause_s(change: CostKind, spec: JobSpec, profile: Profile | None) -> 
 # ---------------------------------------------------------------- how lines are drawn
 def _drawn(table: CostTable, name: str) -> FloatArray:
     """(NUM_LINES, NUM_CELLS) of a kind or a family."""
-    is_family = name == family_of(name)
-    row = (table.families if is_family else table.kinds).get(name) or CostRow()
-    lines = [_median_line(row.cells.get(change)) for change in CHANGES]
-    lines[WAIT] = lines[WAIT] or lines[START]
-    starts, resizes = row.cells.get("start", {}), _joined(row, "growth", "shrink")
-    prior = _prior(name)
-    if is_family:
-        lines[GROWTH], lines[SHRINK] = lines[GROWTH] or lines[SHRINK], lines[SHRINK] or lines[GROWTH]
-    expected_s = (prior.start_s, prior.start_s, prior.resize_s, prior.resize_s)
-    filled = [
-        line or [prior_s if is_family else math.nan] * NUM_CELLS
-        for line, prior_s in zip(lines, expected_s, strict=True)
-    ]
-    filled += [
-        _most_line(starts, prior.most_start_s if is_family else NO_COST_S),
-        _most_line(resizes, prior.resize_s if is_family else NO_COST_S),
-    ]
-    return np.array([*filled, _count_line(starts), _count_line(resizes)])
+    sizes, prior = _sizes(table, name), _prior(name)
+    starts, resizes = sizes.get("start", {}), _both(sizes.get("growth", {}), sizes.get("shrink", {}))
+    return np.array(
+        [
+            *(_median_line(sizes, change, prior) for change in CHANGES),
+            _most_line(starts, prior.most_start_s),
+            _most_line(resizes, prior.most_resize_s),
+            _known_line(starts, prior.num_to_know),
+            _known_line(resizes, prior.num_to_know),
+        ]
+    )
 
 
-def _prior(family: str) -> Prior:
-    is_timed, is_restart = family.endswith(" timed"), family.startswith(Elasticity.RESTART)
-    start_s, most_start_s = (0.3, 0.3) if is_timed else (1.0, 20.0)
-    return Prior(start_s, most_start_s, 5.0 if is_restart else 0.1)
+def _sizes(table: CostTable, name: str) -> dict[CostKind, dict[int, SizeCosts]]:
+    row = (table.families if name == family_of(name) else table.kinds).get(name)
+    return {} if row is None else row.sizes
 
 
-def _joined(row: CostRow, *changes: CostKind) -> dict[int, list[JobCost]]:
-    cells = dict[int, list[JobCost]]()
-    for change in changes:
-        for cell, costs in row.cells.get(change, {}).items():
-            cells[cell] = cells.get(cell, []) + costs
-    return cells
+def _prior(name: str) -> Prior:
+    if name != family_of(name):
+        return NO_PRIOR
+    start_s, most_start_s = (0.3, 0.3) if name.endswith(" timed") else (1.0, 20.0)
+    resize_s = 5.0 if name.startswith(Elasticity.RESTART) else 0.1
+    return Prior(start_s, most_start_s, resize_s, resize_s, INSTEAD_IN_FAMILY, NUM_OF_FAMILY)
 
 
-def _median_line(cells: dict[int, list[JobCost]] | None) -> list[float]:
-    """Level outside of what was measured; empty if nothing was."""
-    if not cells:
-        return []
-    return _line({cell: statistics.median(cost.latest_s for cost in cells[cell]) for cell in cells}, 0.0)
+def _both(growths: dict[int, SizeCosts], shrinks: dict[int, SizeCosts]) -> dict[int, SizeCosts]:
+    """What a resize to each size took at most, of how many jobs."""
+    resizes = dict(growths)
+    for cell, costs in shrinks.items():
+        if known := growths.get(cell):
+            costs = SizeCosts(math.nan, max(costs.most_s, known.most_s), max(costs.num_jobs, known.num_jobs))
+        resizes[cell] = costs
+    return resizes
 
 
-def _most_line(cells: dict[int, list[JobCost]], prior_s: float) -> list[float]:
+def _median_line(sizes: dict[CostKind, dict[int, SizeCosts]], change: CostKind, prior: Prior) -> list[float]:
+    """Level outside of what was measured."""
+    measured = sizes.get(change) or sizes.get(prior.instead.get(change, change))
+    if not measured:
+        return [prior.start_s if change in ("start", "wait") else prior.resize_s] * NUM_CELLS
+    return _line({cell: costs.median_s for cell, costs in measured.items()}, 0.0)
+
+
+def _most_line(sizes: dict[int, SizeCosts], prior_s: float) -> list[float]:
     """It rises above the largest size that was measured."""
-    if not cells:
+    if not sizes:
         return [prior_s] * NUM_CELLS
-    most_s = {cell: max(map(_most_s, costs)) for cell, costs in cells.items()}
+    most_s = {cell: costs.most_s for cell, costs in sizes.items()}
     return _line(most_s, _rise_s(most_s))
 
 
-def _most_s(cost: JobCost) -> float:
-    return LAUNCH_SPREAD * cost.most_s if cost.job_id == TRIAL else cost.most_s
+def _known_line(sizes: dict[int, SizeCosts], num_to_know: int) -> list[float]:
+    """1 where so many jobs were measured; between two sizes, where their line says so."""
+    if not sizes:
+        return [0.0] * NUM_CELLS
+    num, last = _line({cell: costs.num_jobs for cell, costs in sizes.items()}, 0.0), max(sizes)
+    return [float(cell <= last and num[cell] >= num_to_know) for cell in range(NUM_CELLS)]
 
 
-def _count_line(cells: dict[int, list[JobCost]]) -> list[float]:
-    """Jobs that were measured; 0 above the largest size."""
-    counts = {cell: float(len({cost.job_id for cost in costs} - {TRIAL})) for cell, costs in cells.items()}
-    last = max(counts, default=-1)
-    return _line(counts, 0.0)[: last + 1] + [0.0] * (NUM_CELLS - 1 - last) if counts else [0.0] * NUM_CELLS
-
-
-def _line(knots: dict[int, float], rise: float) -> list[float]:
+def _line(knots: Mapping[int, float], rise: float) -> list[float]:
     """(NUM_CELLS,) straight between knots, level below the first, rising above the last."""
     cells = sorted(knots)
     line = [knots[cells[0]]] * cells[0]
@@ -270,7 +283,7 @@ def _line(knots: dict[int, float], rise: float) -> list[float]:
     return line + [knots[last] + rise * step for step in range(NUM_CELLS - last)]
 
 
-def _rise_s(knots: dict[int, float]) -> float:
+def _rise_s(knots: Mapping[int, float]) -> float:
     """Seconds by which a cost rises with each doubling of devices above the last knot.
 
     It is the steeper of two slopes: between the last two knots, and from the first knot to the last. With one

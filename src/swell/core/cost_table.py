@@ -8,6 +8,9 @@ below a measurement. The first figures of a machine are those of its trial runs;
 
 from __future__ import annotations
 
+import statistics
+from typing import NamedTuple
+
 import msgspec
 
 from swell.arrays import FloatArray
@@ -30,6 +33,10 @@ TRIED_FAMILY, UNTRIED_FAMILY = f"{Elasticity.LIVE} timed", f"{Elasticity.RESTART
 #: Names what a trial run measured of a family; no job has this id.
 TRIAL = ""
 
+#: Until jobs were measured, a change is taken to cost up to so many times what trial runs measured: they start the
+#: script and each group once, and the next start may meet a busier machine.
+TRIAL_SPREAD = 2.0
+
 #: In a pause a worker gets the job's state, or its part of it; until a trial run has measured it, this much.
 STATE_S_PER_BYTE = 1e-9
 #: Workers of one node start side by side: each delays the first one by this share, up to so many.
@@ -51,31 +58,56 @@ class JobCost(msgspec.Struct, frozen=True, array_like=True):
         return JobCost(self.job_id, self.at_s, self.most_s, cost_s)
 
 
-class CostRow(msgspec.Struct):
+class SizeCosts(NamedTuple):
+    """What jobs' changes to one size took, beyond their profiles."""
+
+    median_s: float  #: of the latest of each job
+    most_s: float  #: no change that is remembered took longer
+    num_jobs: int  #: trial runs apart
+
+
+class CostRow(msgspec.Struct, dict=True):
     """What the changes of alike jobs cost, beyond what their profiles say."""
 
     #: By change and cell, one for each job, the latest last.
     cells: dict[CostKind, dict[int, list[JobCost]]] = {}
 
+    def __post_init__(self) -> None:
+        self.sizes: dict[CostKind, dict[int, SizeCosts]] = {
+            change: {cell: _size_costs(costs) for cell, costs in by_cell.items()}
+            for change, by_cell in self.cells.items()
+        }
+
     def learn(self, change: CostKind, num_devices: int, job_id: str, cost_s: float, at_s: float) -> None:
         """A change of this job to so many devices took so long."""
-        of_change = self.cells.setdefault(change, {})
+        since_s = at_s - MEMORY_S
+        for cell, known in list(self.cells.get(change, {}).items()):
+            if known[-1].job_id != TRIAL and known[-1].at_s < since_s:
+                del self.cells[change][cell], self.sizes[change][cell]
         for cell in cells_of(num_devices):
-            known = of_change.get(cell, [])
-            own = next((cost for cost in known if cost.job_id == job_id), None)
-            others = [
-                cost for cost in known if cost.job_id not in (job_id, TRIAL) and cost.at_s > at_s - MEMORY_S
-            ]
-            newest = JobCost(job_id, at_s, cost_s, cost_s) if own is None else own.then(cost_s, at_s)
-            of_change[cell] = [*others, newest][-NUM_JOBS:]
+            known = self.cells.get(change, {}).get(cell, [])
+            own = next((one for one in known if one.job_id == job_id), JobCost(job_id, at_s, cost_s, cost_s))
+            others = [one for one in known if one.job_id not in (job_id, TRIAL) and one.at_s >= since_s]
+            self._put(change, cell, [*others[1 - NUM_JOBS :], own.then(cost_s, at_s)])
 
     def try_out(self, change: CostKind, measured_s: dict[int, float]) -> None:
         """A trial run took so long by number of devices; of sizes that jobs have measured, they tell."""
-        of_change = self.cells.setdefault(change, {})
         for num_devices, cost_s in measured_s.items():
             cell = cell_of(num_devices)
-            if all(cost.job_id == TRIAL for cost in of_change.get(cell, ())):
-                of_change[cell] = [JobCost(TRIAL, 0.0, cost_s, cost_s)]
+            if all(cost.job_id == TRIAL for cost in self.cells.get(change, {}).get(cell, ())):
+                self._put(change, cell, [JobCost(TRIAL, 0.0, TRIAL_SPREAD * cost_s, cost_s)])
+
+    def _put(self, change: CostKind, cell: int, costs: list[JobCost]) -> None:
+        self.cells.setdefault(change, {})[cell] = costs
+        self.sizes.setdefault(change, {})[cell] = _size_costs(costs)
+
+
+def _size_costs(costs: list[JobCost]) -> SizeCosts:
+    return SizeCosts(
+        statistics.median([cost.latest_s for cost in costs]),
+        max([cost.most_s for cost in costs]),
+        sum([cost.job_id != TRIAL for cost in costs]),
+    )
 
 
 class CostTable(msgspec.Struct, dict=True):
