@@ -62,7 +62,6 @@ def snapshot_of(
         num_changes=np.zeros(num, dtype=np.int64),
         changed_s=now_s - np.array(age_s),
         attained_device_s=zeros,
-        resize_cost_s=np.full(num, 0.5),
         growth_cost_s=np.full(num, 0.5),
         shrink_cost_s=np.full(num, 0.5),
         resize_wait_s=np.full(num, wait_s),
@@ -173,7 +172,7 @@ def test_a_gang_grows_only_when_the_gain_beats_the_cost(
     held = snapshot.held_workers
     for row in np.flatnonzero((held > 0) & (workers > held) & (allocation.floor <= held)):
         saved_s = _saved_s(snapshot, int(row), int(held[row]), int(workers[row]))
-        assert saved_s > GAIN_OVER_COST * snapshot.resize_cost_s[row]
+        assert saved_s > GAIN_OVER_COST * snapshot.growth_cost_s[row]
 
 
 def _saved_s(snapshot: Snapshot, row: int, held: int, wanted: int) -> float:

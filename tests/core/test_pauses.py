@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from swell.core.costs import ChangeCosts
 from tests.core.fakes import FirstFree, allocation_of, core_of, everybody, node, profile, spec
 from tests.core.records import steady
 from tests.policies.snapshots import Job, best_effort
@@ -20,6 +19,7 @@ from tests.policies.snapshots import snapshot as snapshot_of
 
 from swell.arrays import IntArray
 from swell.core.apply import apply
+from swell.core.cost_table import CostTable
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions
 from swell.core.planner import Planner
@@ -58,7 +58,7 @@ def seen(record: JobRecord, now_s: float) -> Snapshot:
         SIZES, 64 * SIZES, 10.0 * SIZES.astype(float), np.ones(len(SIZES)), 0 * SIZES, one_worker_per_s=10.0
     )
     table.write(record, options)
-    costs = ChangeCosts(pause_s=1.0, start_s=4.0)
+    costs = CostTable()
     return table.snapshot(now_s, 4, costs, np.full(1, 0.05), 5.0, 1, PolicyState())
 
 

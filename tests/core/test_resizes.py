@@ -313,7 +313,7 @@ def test_a_growth_that_its_own_pauses_do_not_pay_is_not_made() -> None:
             gain_s = last(bench).expected_gain_s
             assert gain_s is not None and gain_s > pause_s
         else:
-            assert "less than 2 times the 60 s that a resize costs" in bench.job().reason
+            assert "less than 2 times the 60 s that a growth costs" in bench.job().reason
 
 
 def test_who_has_no_history_is_judged_by_that_of_others() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
+
+import msgspec
 import pytest
 from tests.core.driven_world import DrivenWorld
-from tests.core.fakes import core_of, node, spec
+from tests.core.fakes import core_of, node, profile, spec
 from tests.core.head import Head
-from tests.core.test_table import KNOWN_COSTS
 
+from swell.core.cost_curves import expected_s as expected_cost_s
+from swell.core.cost_table import CostTable
 from swell.core.planner import Planner
-from swell.core.table import _pause_s
+from swell.core.record import JobRecord
 from swell.model.job import JobSpec, Phase
 from swell.model.snapshot import Snapshot
 from swell.policies.registry import new_policy
@@ -34,8 +38,13 @@ NAN = float("nan")
 def test_a_stated_pause_counts_until_one_was_measured_or_for_good(
     measured_s: float, profiled_s: float | None, stated_s: float | None, keeps: bool, expected_s: float
 ) -> None:
-    assert _pause_s(measured_s, profiled_s, stated_s, keeps) == expected_s
-    assert KNOWN_COSTS.growth_s == 18.0
+    job = spec(resize_up_s=stated_s, keeps_estimates=keeps)
+    known = msgspec.structs.replace(profile(), growth_s=profiled_s)
+    table = CostTable()
+    if not math.isnan(measured_s):
+        record = JobRecord(id="a", spec=job, submitted_s=0.0, profile=known)
+        table.learn("growth", record, 2, measured_s, 0.0)
+    assert expected_cost_s(table, "growth", job, known, 2) == pytest.approx(expected_s)
 
 
 def seen_of(job: JobSpec, monkeypatch: pytest.MonkeyPatch) -> Snapshot:

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from swell.core.costs import ChangeCosts
 from tests.core.fakes import profile, spec
 from tests.core.records import steady
 
 from swell.core.admission_state import Admission
-from swell.core.cost_table import STATE_BYTES_PER_S
+from swell.core.cost_curves import expected_s
+from swell.core.cost_table import CostTable
 from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
 from swell.core.option_table import JobOptions, OptionTable
 from swell.core.policy_state import PolicyState
 from swell.core.record import CommandTimes, JobRecord
-from swell.core.resizes import ResizeLog
 from swell.core.state import job_sizes
 from swell.core.table import LEAST_REMAINING_STEPS, JobTable
-from swell.model.job import JobClass, Profile
+from swell.model.job import JobClass
 from swell.model.options import Options, Sizes
+from swell.model.resize import CostKind
 from swell.model.snapshot import CLASS_CODES, Snapshot
 
 SIZES = Sizes.POWERS_OF_TWO.up_to(8)
@@ -59,12 +60,6 @@ def records(draw: st.DrawFn) -> JobRecord:
         gang=gang.ask(gang.members) if len(held) > 0 and draw(st.booleans()) else gang,
         admission=Admission(is_promised=draw(st.booleans()), is_decided=draw(st.booleans())),
         commanded=CommandTimes(changed_s=draw(st.none() | st.floats(0.0, NOW_S))),
-        resizes=ResizeLog(
-            pauses=draw(st.sampled_from([(), (0.5,), (0.5, 1.5)])),
-            growth_pauses=draw(st.sampled_from([(), (2.0, 3.0)])),
-            shrink_pauses=draw(st.sampled_from([(), (0.2, 0.4)])),
-            waits_s=draw(st.sampled_from([(), (2.0, 3.0)])),
-        ),
         tenure=HoldTime(since_s=draw(st.floats(0.0, 100.0)), num_taken=draw(st.floats(0.0, 5.0))),
     )
 
@@ -72,10 +67,20 @@ def records(draw: st.DrawFn) -> JobRecord:
 STEPS = st.lists(st.one_of(records(), st.sampled_from([f"j{number}" for number in range(40)])), max_size=120)
 
 
-@given(STEPS, st.floats(0.0, 5.0), st.floats(0.0, 5.0))
-def test_a_table_agrees_with_a_dict(steps: list[JobRecord | str], pause_s: float, start_s: float) -> None:
+MEASURED = st.lists(
+    st.tuples(st.sampled_from(get_args(CostKind)), records(), st.integers(1, 8), st.floats(0.0, 60.0)),
+    max_size=9,
+)
+
+
+@given(STEPS, MEASURED)
+def test_a_table_agrees_with_a_dict(
+    steps: list[JobRecord | str], measured: list[tuple[CostKind, JobRecord, int, float]]
+) -> None:
     table, twin = JobTable(), dict[str, JobRecord]()
-    costs = ChangeCosts(pause_s=pause_s, start_s=start_s)
+    costs = CostTable()
+    for change, record, num_workers, cost_s in measured:
+        costs.learn(change, record, num_workers, cost_s, NOW_S)
     for step in steps:
         if isinstance(step, str):
             table.remove(step)
@@ -110,7 +115,7 @@ def _options(record: JobRecord) -> JobOptions:
     )
 
 
-def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCosts) -> None:
+def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: CostTable) -> None:
     waited_s = max(0.0, NOW_S - record.progress.as_of_s)
     left = (
         (record.progress.total_steps or 0.0)
@@ -139,47 +144,24 @@ def assert_row(snapshot: Snapshot, row: int, record: JobRecord, costs: ChangeCos
     assert (snapshot.options.rate_per_s[run] == _options(record).rate_per_s).all()
     assert (snapshot.option_margin_share[run] == MARGINS[_options(record).margin_class]).all()
     assert snapshot.one_worker_per_s[row] == _options(record).one_worker_per_s
-    assert snapshot.resize_cost_s[row] == pytest.approx(_pause_s(record, costs))
-    assert snapshot.growth_cost_s[row] == pytest.approx(_growth_s(record, costs))
-    assert snapshot.shrink_cost_s[row] == pytest.approx(_shrink_s(record, costs))
     assert snapshot.samples_per_step[row] == record.spec.global_batch
-    assert snapshot.start_cost_s[row] == pytest.approx(_start_s(record, costs))
-    waits_s = record.resizes.waits_s
-    assert snapshot.resize_wait_s[row] == pytest.approx(
-        sum(waits_s) / 2 if waits_s else _start_s(record, costs)
-    )
+    held, largest = len(record.gang.held), int(_options(record).workers[-1])
+    grown = min(2 * held, largest) or 1
+    sizes: dict[CostKind, int] = {
+        "start": largest,
+        "wait": grown,
+        "growth": grown,
+        "shrink": max(held // 2, 1),
+    }
+    columns = (snapshot.start_cost_s, snapshot.resize_wait_s, snapshot.growth_cost_s, snapshot.shrink_cost_s)
+    for (change, num_workers), column in zip(sizes.items(), columns, strict=True):
+        cost_s = expected_s(costs, change, record.spec, record.profile, num_workers)
+        assert column[row] == pytest.approx(cost_s)
     assert snapshot.expected_hold_s[row] >= record.tenure.total_s / (1 + record.tenure.num_taken)
-
-
-def _start_s(record: JobRecord, costs: ChangeCosts) -> float:
-    """At the largest size it may have: that takes longest."""
-    if record.profile is None or record.profile.start_s == 0:
-        return costs.start_s
-    return costs.order_s + record.profile.start_s * (1 + costs.crowding_share * (int(SIZES[-1]) - 1))
 
 
 def _or(value: float | None, default: float) -> float:
     return default if value is None else value
-
-
-def _pause_s(record: JobRecord, costs: ChangeCosts) -> float:
-    if record.resizes.pauses:
-        return sum(record.resizes.pauses) / len(record.resizes.pauses)
-    state_bytes = record.profile.state_bytes if isinstance(record.profile, Profile) else 0
-    return costs.pause_s + state_bytes / STATE_BYTES_PER_S
-
-
-def _growth_s(record: JobRecord, costs: ChangeCosts) -> float:
-    """Of its own growths, else as profiled, else as any change."""
-    if record.resizes.growth_pauses:
-        return 2.5
-    return 18.0 if record.profile is KNOWN_COSTS else _pause_s(record, costs)
-
-
-def _shrink_s(record: JobRecord, costs: ChangeCosts) -> float:
-    if record.resizes.shrink_pauses:
-        return 0.3
-    return 12.0 if record.profile is KNOWN_COSTS else _pause_s(record, costs)
 
 
 def test_nobody_can_write_into_a_snapshot() -> None:
@@ -188,7 +170,7 @@ def test_nobody_can_write_into_a_snapshot() -> None:
         JobRecord(id="a", spec=spec(), submitted_s=0.0, progress=JobProgress(total_steps=5.0)),
     )
     table.write(record, _options(record))
-    snapshot = table.snapshot(NOW_S, 8, ChangeCosts(), MARGINS, 5.0, 1, PolicyState())
+    snapshot = table.snapshot(NOW_S, 8, CostTable(), MARGINS, 5.0, 1, PolicyState())
     arrays = [getattr(snapshot, name) for name in Snapshot.__dataclass_fields__]
     arrays += [getattr(snapshot.options, name) for name in Options.__dataclass_fields__]
     for array in arrays:

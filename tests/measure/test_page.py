@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.measure.measurements import PROFILE, measurement
 
-from swell.core.cost_table import STATE_BYTES_PER_S
-from swell.core.costs import ChangeCosts
+from swell.core.cost_table import CostTable
 from swell.executors.local.devices import parse_devices
 from swell.measure.expectations import JobExpectations
 from swell.measure.page import cells_of, conditions, markdown, not_measured, outcome
@@ -60,11 +59,11 @@ def test_nothing_is_missing_of_cuda_where_several_gpus_were_measured() -> None:
 
 
 def test_expectations_are_those_of_a_platform_after_the_trial_run() -> None:
-    expected, costs = JobExpectations(SPEC, PROFILE), ChangeCosts()
-    assert expected.pause_s() == pytest.approx(costs.pause_s + 48e6 / STATE_BYTES_PER_S)
-    assert expected.start_s(1) == pytest.approx(costs.order_s + PROFILE.start_s)
-    assert expected.start_s(2) > expected.start_s(1)
-    assert expected.wait_s(2) == expected.start_s(2)
+    expected, costs = JobExpectations(SPEC, PROFILE), CostTable()
+    assert expected.cost_s("growth", 2) >= costs.profiled_s("growth", PROFILE, SPEC, 2)
+    assert expected.cost_s("start", 1) > PROFILE.start_s
+    assert expected.cost_s("start", 2) > expected.cost_s("start", 1)
+    assert expected.cost_s("wait", 2) == expected.cost_s("start", 2)
     assert expected.step_s(1) == pytest.approx(0.05)
     assert (expected.all_reduce_s(2), expected.all_reduce_s(4)) == (0.02, None)
     assert math.isfinite(expected.step_s(2))

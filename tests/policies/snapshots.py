@@ -188,7 +188,6 @@ def snapshot(
         num_changes=column([job.changes for job in jobs], np.int64),
         changed_s=column([now_s + job.changed for job in jobs], float),
         attained_device_s=column([job.attained for job in jobs], float),
-        resize_cost_s=column([job.resize_cost for job in jobs], float),
         growth_cost_s=column([_or(job.growth_cost, job.resize_cost) for job in jobs], float),
         shrink_cost_s=column([_or(job.shrink_cost, job.resize_cost) for job in jobs], float),
         samples_per_step=column([job.batch for job in jobs], np.int64),

@@ -166,7 +166,6 @@ def test_what_was_decided_is_decided_again(policy: Policy, view: Snapshot) -> No
         is_promised=view.job_class[rows] == STRICT,
         is_undecided=np.zeros(len(rows), dtype=bool),
         start_cost_s=np.zeros(len(rows)),
-        resize_cost_s=np.zeros(len(rows)),
         option_start_s=np.zeros(len(kept.options.workers)),
         option_resize_s=np.zeros(len(kept.options.workers)),
         growth_cost_s=np.zeros(len(rows)),

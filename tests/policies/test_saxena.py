@@ -252,5 +252,5 @@ def test_a_start_is_not_put_off_and_a_forced_change_is_to_the_best_size() -> Non
 @pytest.mark.slow
 @given(view=snapshots(opens_batches=True))
 def test_where_changes_are_free_it_decides_as_its_paper(view: Snapshot) -> None:
-    free = replace(view, resize_cost_s=np.zeros(view.num_jobs))
+    free = replace(view, growth_cost_s=np.zeros(view.num_jobs))
     assert Saxena(counts_changes=1).decide(free).option.tolist() == Saxena().decide(free).option.tolist()

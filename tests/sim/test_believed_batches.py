@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.sim.worlds import head, job
 
-from swell.core.costs import ChangeCosts
+from swell.core.cost_table import CostTable
 from swell.core.saved_kinds import read_one_kind
 from swell.model.job import Profile
 from swell.sim.job import SimJob
@@ -52,7 +52,7 @@ def live_like(name: str, **batches: int) -> SimJob:
 def test_what_would_become_of_it_is_what_becomes_of_it(policy: str, batches: dict[str, int]) -> None:
     core = head(policy)
     made = live_like("a", **batches)
-    truth = as_learnt(ChangeCosts())
+    truth = as_learnt(CostTable())
     world, state, finished_s = SimulatedWorld(cluster(1, 4, "gpu"), [made], truth), b"", 0.0
     while batch := world.next_events():
         if not state and batch[0].at_s > CUT_S:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from swell.core.costs import ChangeCosts
+from swell.core.cost_table import TRIED_FAMILY, CostRow, CostTable
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import Phase
@@ -37,7 +37,9 @@ def run(
     scenario = set_up(jobs, saxena(), Conditions(nodes=4, devices_per_node=2, resize_cost=cost))
     core = variant_core(policy, {"min_hold_s": 0.0, "report_plan_s": 60.0}, parameters)
     if told is not None:
-        core._cores[0]._state.costs = ChangeCosts(pause_s=0.0)
+        free = CostRow()
+        free.try_out("growth", {1: 0.0})
+        core._cores[0]._state.costs = CostTable(families={TRIED_FAMILY: free})
         handle = core.handle
 
         def listening(batch: Sequence[AnyEvent]) -> list[AnyCommand]:

@@ -13,7 +13,7 @@ from tests.examples import fewer_if_quick
 from tests.policies.guide import from_the_guide
 from tests.sim.worlds import head, job
 
-from swell.core.costs import ChangeCosts
+from swell.core.cost_table import CostTable
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_one_kind
 from swell.live.board import ViewBoard
@@ -31,7 +31,7 @@ from swell.sim.what_if import JobForecast, PlatformChange, as_learnt, go_on
 from swell.sim.world import SimulatedWorld
 
 #: What a head takes changes to cost before it has measured any.
-COST = as_learnt(ChangeCosts())
+COST = as_learnt(CostTable())
 POLICIES = ("elasticflow", "edf", "fifo", "srtf", "equal_share")
 #: With a memory and a period: the second example of the documentation.
 PERIODIC = "periodic_shares"

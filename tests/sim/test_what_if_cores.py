@@ -6,7 +6,7 @@ import pytest
 from tests.sim.neighbours import lone
 from tests.sim.worlds import head
 
-from swell.core.costs import ChangeCosts
+from swell.core.cost_table import CostTable
 from swell.core.saved_kinds import read_one_kind
 from swell.core.state import Saved
 from swell.model.view import JobView
@@ -26,7 +26,7 @@ def looked_at(jobs: list[SimJob]) -> tuple[Saved, dict[str, float]]:
     """The head's state after a minute, in which gangs have reported; and when jobs really ended."""
     core, state, ended = head("fifo"), b"", dict[str, JobView]()
     timings = GangTimings(report_s=0.5)
-    world = SimulatedWorld(NODES, jobs, as_learnt(ChangeCosts()), timings)
+    world = SimulatedWorld(NODES, jobs, as_learnt(CostTable()), timings)
     while batch := world.next_events():
         state = state or (core.save() if batch[0].at_s > CUT_S else b"")
         for command in core.handle(batch):

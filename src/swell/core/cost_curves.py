@@ -1,8 +1,8 @@
 """The cost table at every size, measured there or not, for all jobs at once.
 
-Each row of the table is drawn as lines over log2 of the devices, straight between the sizes that were measured.
-Gains are weighed with medians: a kind's own, else its family's. Promises are made with the dearest: where few jobs
-of a kind were measured at a size, a change costs no less than its family's there.
+Each row of the table is drawn as lines over log2 of the devices, straight between the sizes that were
+measured. Gains are weighed with medians: a kind's own, else its family's. Promises are made with the dearest:
+where few jobs of a kind were measured at a size, a change costs no less than its family's there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from swell.model.resize import CostKind
 
 #: From 1 to 2**16 devices.
 NUM_CELLS = 17
-#: Lines of a row: the median of each change; the most that starts and resizes cost, and of how many jobs that is known.
+#: Lines of a row: the median of each change; the most of starts and resizes; and whether that is known.
 CHANGES: tuple[CostKind, ...] = get_args(CostKind)
 START, WAIT, GROWTH, SHRINK = range(len(CHANGES))
 MOST_START, MOST_RESIZE, IS_STARTED, IS_RESIZED, NUM_LINES = range(len(CHANGES), len(CHANGES) + 5)
@@ -202,7 +202,7 @@ def family_s(table: CostTable, family: str, change: CostKind) -> float:
 
 
 def stated_pause_s(change: CostKind, spec: JobSpec, profile: Profile | None) -> float:
-    """What a job's owner, else its profile, says beforehand that a growth or a shrink costs; NaN if neither does."""
+    """What the owner, else the profile, says beforehand that a resize costs; NaN if neither does."""
     owners_s = {"growth": spec.resize_up_s, "shrink": spec.resize_down_s}.get(change)
     if owners_s is None and profile is not None:
         owners_s = {"growth": profile.growth_s, "shrink": profile.shrink_s}.get(change)

@@ -1,9 +1,10 @@
 """What starts and resizes cost: measured, by kind of script and number of devices.
 
-A row has what was measured of one kind of job, beyond what the profiles of its jobs say; a row for each family
-of kinds has the same of all of them. Sizes are cells: cell b holds what was measured on 2**b devices. What was
-measured on a number between two powers of two counts for both, so a straight line from cell to cell is nowhere
-below a measurement. The first figures of a machine are those of its trial runs; what jobs measure replaces them.
+A row has what was measured of one kind of job, beyond what the profiles of its jobs say; a row for each
+family of kinds has the same of all of them. Sizes are cells: cell b holds what was measured on 2**b devices.
+What was measured on a number between two powers of two counts for both, so a straight line from cell to cell
+is nowhere below a measurement. The first figures of a machine are those of its trial runs; what jobs measure
+replaces them.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ TRIED_FAMILY, UNTRIED_FAMILY = f"{Elasticity.LIVE} timed", f"{Elasticity.RESTART
 #: Names what a trial run measured of a family; no job has this id.
 TRIAL = ""
 
-#: Until jobs were measured, a change is taken to cost up to so many times what trial runs measured: they start the
-#: script and each group once, and the next start may meet a busier machine.
+#: Until jobs were measured, a change is taken to cost up to so many times what trial runs measured: they
+#: start the script and each group once, and the next start may meet a busier machine.
 TRIAL_SPREAD = 2.0
 
 #: In a pause a worker gets the job's state, or its part of it; until a trial run has measured it, this much.
@@ -136,6 +137,9 @@ class CostTable(msgspec.Struct, dict=True):
         """A trial run has measured groups of workers, or found the figures of an earlier one."""
         family = self.families.setdefault(TRIED_FAMILY, CostRow())
         family.try_out("start", profile.group_launch_s)
+        family.try_out("growth", profile.group_connect_s)
+        family.try_out("shrink", profile.group_connect_s)
+        self.state_s_per_byte = profile.state_s_per_byte or self.state_s_per_byte
         self.changed.add(TRIED_FAMILY)
 
     def learn(

@@ -144,7 +144,7 @@ class ExpectedCosts(TypedDict):
 
 
 def expected_costs(costs: CostTable, curves: CostCurves, rows: Rows, largest: IntArray) -> ExpectedCosts:
-    """A launch at the job's largest size, for that takes longest; a growth to twice what it has; a shrink to half.
+    """A launch at the largest size, for that takes longest; a growth to twice what is held; a shrink to half.
 
     Args:
         largest: (J,) the most workers that each job may have.

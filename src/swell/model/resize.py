@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-#: A launch until its first step; a growth until it takes place; and what a growth or a shrink takes from training.
+#: A launch until its first step; a growth until it takes place; what a growth, or a shrink, takes from steps.
 CostKind = Literal["start", "wait", "growth", "shrink"]
 
 

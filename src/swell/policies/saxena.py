@@ -143,7 +143,7 @@ class Saxena(Policy):
         options = snapshot.options
         held = snapshot.held_workers[options.rows]
         horizon_s = np.minimum(snapshot.expected_hold_s, self.period_s)
-        lost_share = np.minimum(snapshot.resize_cost_s / np.maximum(horizon_s, 1e-9), MOST_LOST_SHARE)
+        lost_share = np.minimum(snapshot.growth_cost_s / np.maximum(horizon_s, 1e-9), MOST_LOST_SHARE)
         is_change = (held > 0) & (options.workers != held)
         kept: FloatArray = np.where(is_change, 1.0 - lost_share[options.rows], 1.0)
         return kept

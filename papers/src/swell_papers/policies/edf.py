@@ -87,7 +87,6 @@ def without_costs(snapshot: Snapshot) -> Snapshot:
     return replace(
         snapshot,
         start_cost_s=nothing_s,
-        resize_cost_s=nothing_s,
         growth_cost_s=nothing_s,
         shrink_cost_s=nothing_s,
         option_start_s=nothing_each_s,

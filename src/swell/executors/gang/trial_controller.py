@@ -27,8 +27,10 @@ from swell.executors.gang.allreduce import (
     CrossingTable,
     GroupTimes,
     allreduce_s,
+    connect_s,
     crossing_s,
     is_measured,
+    send_s_per_byte,
     sizes_to_measure,
     spreads_to_measure,
 )
@@ -76,7 +78,7 @@ class TrialPart:
     is_stepping: bool = False  #: its workers run the script, and make steps together
     members: dict[int, Member] = field(default_factory=dict)
     numbers: list[int] = field(default_factory=list)  #: by rank
-    is_grouped: bool = False
+    grouped_s: float | None = None  #: its workers have been told to form a group since then
     forked_s: float | None = None  #: the first member, which the zygote may have to import for
     joined_s: float | None = None  #: the latest member is in the group since then
     is_measured: bool = False
@@ -350,7 +352,7 @@ class Trial:
             self._give_up(part, "the time for more numbers of workers is over")
         elif self._now_s - begun_s > limit_s:
             is_started = all(member.pid is not None for member in part.members.values())
-            part.is_unformed |= part.is_grouped and part.joined_s is None and not part.failure
+            part.is_unformed |= part.grouped_s is not None and part.joined_s is None and not part.failure
             self._give_up(part, self._too_long(part, is_started), is_fault=is_started)
 
     # ------------------------------------------------------------ what workers say
@@ -378,8 +380,8 @@ class Trial:
         member.state = State.READY
         if part.size is None:
             self._start_s, self._least.num_holders = self._now_s - member.since_s, message.num_holders
-        elif all(m.state is State.READY for m in part.members.values()) and not part.is_grouped:
-            part.is_grouped = True
+        elif all(m.state is State.READY for m in part.members.values()) and part.grouped_s is None:
+            part.grouped_s = self._now_s
             for rank, number in enumerate(part.numbers):
                 self._effects.append(Send(number, _order(part, rank)))
 
@@ -401,9 +403,13 @@ class Trial:
                 by_size = self.crossing.setdefault(part.num_hosts, {})
                 by_size[part.size] = dict(message.allreduce_s)
             else:
-                known = self.table.get(part.size, GroupTimes(allreduce_s={}, launch_s=launch_s))
+                connecting_s = (
+                    up_s - (up_s if part.grouped_s is None else part.grouped_s) + message.first_sum_s
+                )
+                first = GroupTimes(allreduce_s={}, launch_s=launch_s, connect_s=connecting_s)
+                known = self.table.get(part.size, first)
                 points = known.allreduce_s | message.allreduce_s
-                self.table[part.size] = GroupTimes(allreduce_s=points, launch_s=known.launch_s)
+                self.table[part.size] = msgspec.structs.replace(known, allreduce_s=points)
             part.is_measured = True
 
     @_hear.register
@@ -595,6 +601,8 @@ class Trial:
             samples_per_epoch=measured.samples_per_epoch,
             start_s=self._start_s or 0.0,
             group_launch_s={size: times.launch_s for size, times in self.table.items()},
+            group_connect_s=connect_s(self.table),
+            state_s_per_byte=send_s_per_byte(self.table),
             crossing_s=crossing_s(self.crossing, by_size, measured.grad_bytes),
             max_local_batch=self._max_local_batch,
             num_shards=measured.num_shards,

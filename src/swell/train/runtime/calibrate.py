@@ -25,6 +25,7 @@ def main() -> None:
     while True:
         try:
             generation = join_group(link, group)
+            first_sum_s = _sum_s(group, torch.zeros(1, device=group.device))
             seconds = {
                 num_bytes: _allreduce_s(group, num_bytes) for num_bytes in link.welcome.allreduce_bytes
             }
@@ -36,7 +37,7 @@ def main() -> None:
         except GroupBroken as broken:
             link.send(messages.Broken(generation=generation, steps=0, message=str(broken)))
     if group.rank == 0:
-        link.send(messages.Calibrated(allreduce_s=seconds))
+        link.send(messages.Calibrated(allreduce_s=seconds, first_sum_s=first_sum_s))
     group.close()
 
 
@@ -54,12 +55,14 @@ def join_group(link: Link, group: Group) -> int:
 def _allreduce_s(group: Group, num_bytes: int) -> float:
     """Median of a few, after one that is not timed; the same number on all workers, in step."""
     tensor = torch.zeros(max(1, num_bytes // 4), device=group.device)
-    timed = []
     num_timed = NUM_TIMED if num_bytes <= max(messages.CALIBRATED_BYTES) else NUM_TIMED_LARGE
-    for _ in range(1 + num_timed):
-        begun_s = time.perf_counter()
-        group.sum_all(tensor)
-        if tensor.is_cuda:
-            torch.cuda.synchronize(tensor.device)
-        timed.append(time.perf_counter() - begun_s)
+    timed = [_sum_s(group, tensor) for _ in range(1 + num_timed)]
     return statistics.median(timed[1:])
+
+
+def _sum_s(group: Group, tensor: torch.Tensor) -> float:
+    begun_s = time.perf_counter()
+    group.sum_all(tensor)
+    if tensor.is_cuda:
+        torch.cuda.synchronize(tensor.device)
+    return time.perf_counter() - begun_s
