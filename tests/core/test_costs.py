@@ -130,3 +130,15 @@ def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> N
             ended.take()
         costs.tenure.add(ended)
     assert _hold_s(HoldTime(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)
+
+
+def test_before_any_job_was_measured_the_first_trial_run_says_what_a_machine_takes() -> None:
+    table, tried = CostTable(), msgspec.structs.replace(profile(), state_bytes=2_000_000_000)
+    table.learn_trial(
+        msgspec.structs.replace(tried, group_connect_s={2: 0.7, 4: 0.9}, state_s_per_byte=0.25e-9)
+    )
+    large = job()
+    large.profile = tried
+    assert cost_s(table, "growth", large, 2) == pytest.approx(0.7 + 0.5)
+    assert cost_s(table, "growth", large, 4) == pytest.approx(0.9 + 0.5)
+    assert cost_s(table, "shrink", large, 2) == pytest.approx(0.7), "no state is sent"

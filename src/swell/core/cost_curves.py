@@ -19,6 +19,7 @@ from swell.arrays import FloatArray, IntArray, each
 from swell.core.cost_table import (
     CROWDED_WORKERS,
     CROWDING_SHARE,
+    NUM_CELLS,
     TRIAL_SPREAD,
     CostTable,
     SizeCosts,
@@ -29,8 +30,6 @@ from swell.core.cost_table import (
 from swell.model.job import Elasticity, JobSpec, Profile
 from swell.model.resize import CostKind
 
-#: From 1 to 2**16 devices.
-NUM_CELLS = 17
 #: Lines of a row: the median of each change; the most of starts and resizes; and whether that is known.
 CHANGES: tuple[CostKind, ...] = get_args(CostKind)
 START, WAIT, GROWTH, SHRINK = range(len(CHANGES))
@@ -39,8 +38,6 @@ MOST_START, MOST_RESIZE, IS_STARTED, IS_RESIZED, NUM_LINES = range(len(CHANGES),
 NUM_OF_KIND, NUM_OF_FAMILY = 8, 3
 #: Below every cost. Finite, for lines between it and others are drawn.
 NO_COST_S = -1e15
-
-
 #: What tells of a change where it was not measured: of a kind, and of a family.
 INSTEAD_IN_KIND: Mapping[CostKind, CostKind] = {"wait": "start"}
 INSTEAD_IN_FAMILY: Mapping[CostKind, CostKind] = {"wait": "start", "growth": "shrink", "shrink": "growth"}
@@ -193,7 +190,7 @@ def expected_s(
 def _median_s(table: CostTable, name: str, change: CostKind, num_devices: int) -> float:
     """What is measured of a kind or a family, NaN if nothing is."""
     line = _median_line(_sizes(table, name), change, _prior(name))
-    return line[min(cell_of(num_devices), NUM_CELLS - 1)]
+    return line[cell_of(num_devices)]
 
 
 def family_s(table: CostTable, family: str, change: CostKind) -> float:

@@ -20,6 +20,8 @@ from swell.core.record import JobRecord
 from swell.model.job import Elasticity, JobSpec, Profile
 from swell.model.resize import CostKind
 
+#: From 1 to 2**16 devices.
+NUM_CELLS = 17
 #: Jobs whose latest changes to a size are remembered.
 NUM_JOBS = 16
 #: Launches whose waits for devices are remembered.
@@ -198,10 +200,10 @@ def family_of(kind: str) -> str:
 
 def cell_of(num_devices: int) -> int:
     """The cell of a power of two, else the one above."""
-    return (num_devices - 1).bit_length()
+    return min((num_devices - 1).bit_length(), NUM_CELLS - 1)
 
 
 def cells_of(num_devices: int) -> tuple[int, ...]:
     """The cell of a power of two, else the two around it."""
     above = cell_of(num_devices)
-    return (above,) if num_devices == 1 << above else (above - 1, above)
+    return (above,) if num_devices >= 1 << above else (above - 1, above)
