@@ -45,7 +45,7 @@ class Change(msgspec.Struct, kw_only=True):
 
     @property
     def kind(self) -> CostKind:
-        """As what it is measured: one that moves workers gives newcomers the state, as a growth does."""
+        """What it is measured as: a change that only moves workers sends the state, as a growth does."""
         return "shrink" if self.after < self.before else "growth"
 
     @property
