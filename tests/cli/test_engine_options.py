@@ -14,7 +14,6 @@ from swell.cli.up_options import UpOptions
 from swell.executors.local.engine import LocalEngine
 from swell.executors.ray.engine import RayEngine
 from swell.executors.ray.options import InvalidResource, parse_resource
-from swell.executors.remote.engine import JoinEngine
 from swell.store.folder import StateFolder
 
 NOTHING: dict[str, str] = {}
@@ -37,13 +36,9 @@ def test_a_platform_is_local_unless_another_engine_is_named(folder: StateFolder)
 
 
 def test_machines_join_where_an_address_is_named(folder: StateFolder) -> None:
-    listening = chosen(folder, {"engine": "join", "listen": "127.0.0.1:0"})
-    assert type(listening.engine) is JoinEngine and listening.options.devices == "auto"
-    for choice in (listening, chosen(folder, {"listen": "127.0.0.1:0"})):
-        assert choice.engine.door_at(choice.listen) and not choice.engine.encoded()
+    choice = chosen(folder, {"listen": "127.0.0.1:0"})
+    assert choice.engine.door_at(choice.listen) and not choice.engine.encoded()
     assert not LocalEngine().door_at("")
-    with pytest.raises(InvalidOption, match=r"--engine join: .* add `--listen ADDRESS`"):
-        _ = chosen(folder, {"engine": "join"}).engine
 
 
 def test_on_ray_the_own_machine_has_no_devices_unless_they_are_named(folder: StateFolder) -> None:
@@ -121,7 +116,7 @@ def test_an_error_names_what_was_remembered_only_if_it_is_about_that(folder: Sta
 
 
 def test_an_engine_or_a_resource_that_there_is_none_of_is_refused(folder: StateFolder) -> None:
-    with pytest.raises(InvalidOption, match=r"--engine pbs: .* choose one of join, local, ray, slurm"):
+    with pytest.raises(InvalidOption, match=r"--engine pbs: .* choose one of local, ray, slurm"):
         chosen(folder, {"engine": "pbs"})
     with pytest.raises(InvalidOption, match=r"--device-resource GPU=gpu: .* write a resource of Ray"):
         _ = chosen(folder, {"engine": "ray"}, device_resource="GPU=gpu").engine

@@ -9,12 +9,11 @@ import msgspec
 from swell.executors.engine import Engine, InvalidEngine, OptionValue, words_of
 from swell.executors.local.engine import LocalEngine
 from swell.executors.ray.engine import RayEngine
-from swell.executors.remote.engine import JoinEngine
 from swell.executors.slurm.engine import SlurmEngine
 from swell.plugins import Registry, broken_rule
 
 #: With those of installed packages.
-ENGINES = Registry(Engine, "swell.engines", (LocalEngine, JoinEngine, RayEngine, SlurmEngine))
+ENGINES = Registry(Engine, "swell.engines", (LocalEngine, RayEngine, SlurmEngine))
 
 
 def make_engine(name: str, options: Mapping[str, OptionValue], listen: str) -> Engine:
