@@ -28,7 +28,6 @@ from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
 
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.processes.listing import list_processes
-from swell.executors.node.keeper import KEEPER_MODULE
 from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported, WorkersLost
 from swell.model.job import JobSpec
@@ -171,15 +170,6 @@ class HostMachine:
         """Of the host process itself; `process` has brought it into its namespaces."""
         (pid,) = (found.pid for found in list_processes() if found.parent == self.process.pid)
         return pid
-
-    def keepers(self) -> list[int]:
-        """Pids of what would end its workers if it stood still; it has one."""
-        children = [found.pid for found in list_processes() if found.parent == self.pid]
-        keepers = [
-            pid for pid in children if KEEPER_MODULE.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-        ]
-        assert len(keepers) == 1
-        return keepers
 
     def workers(self) -> list[int]:
         """Pids of live processes that are forks of the zygote."""
@@ -354,19 +344,6 @@ def test_a_frozen_host_is_given_up_and_comes_back_in_another_term(
     host.machine.thaw()
     host.await_no_worker()
     head.await_word("joined")
-
-
-@at_once
-def test_workers_end_before_their_devices_are_given_away_though_all_that_would_end_them_is_stopped(
-    machines: Machines,
-) -> None:
-    head, host = machines
-    for pid in host.keepers():
-        os.kill(pid, signal.SIGSTOP)
-    os.kill(host.pid, signal.SIGSTOP)
-    host.await_no_worker()
-    assert not head.output.has(" lost "), "the workers are gone, and it waits for the margin"
-    head.await_word("lost")
 
 
 @at_once

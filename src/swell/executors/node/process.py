@@ -30,7 +30,6 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.introduction import introduction
-from swell.executors.node.keeper import LeaseKeeper
 from swell.executors.node.lacks import lacks_of, there_of
 from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.probes import listen_for_probes
@@ -84,7 +83,6 @@ class HostProcess:
         self._num_insides = self._probe_port = 0
         self._settings = PlatformSettings()
         self._is_told_to_leave = asyncio.Event()
-        self._keeper = LeaseKeeper(options.state_dir)
         self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
 
     def leave(self) -> None:
@@ -134,7 +132,7 @@ class HostProcess:
                 self._state.begin_term,
                 self._new_inside,
                 HostClock().now_s,
-                partial(self._show_end, ShownEnd(self._options.state_dir / LEASE_FILE)),
+                ShownEnd(self._options.state_dir / LEASE_FILE).show,
             )
         except OSError as error:
             raise unusable(self._options.state_dir, error) from error
@@ -148,7 +146,6 @@ class HostProcess:
         for task in (joining, told):
             task.cancel()
         await asyncio.wait([joining, told])
-        self._keeper.close()
         await _say_farewell(terms)
         terms.conversation.close()
         if is_refused:
@@ -195,15 +192,6 @@ class HostProcess:
         _attach(terms, lost, line)
 
     # ------------------------------------------------------------ workers
-    def _show_end(self, shown: ShownEnd, end_s: float) -> None:
-        """Show the end of the lease to the workers, and to the keeper, which ends those that do not look."""
-        shown.show(end_s)
-        try:
-            self._keeper.show(end_s)
-        except OSError as error:
-            log.error("nothing would end the workers if this process was stopped (%s): it leaves", error)
-            self.leave()
-
     def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalTermProcesses:
         self._num_insides += 1
         preload = self._settings.preload

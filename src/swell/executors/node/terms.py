@@ -70,7 +70,7 @@ class HostTerms:
             begin_term: the number of a new term, which is above all earlier ones and will stay so. Raises
                 OSError.
             now_s: see `HeldLease`.
-            show_end: told when nothing of this process may run any longer, to what sees to it if this
+            show_end: told when nothing of this process may run any longer, which workers see though this
                 process is stopped. -inf: it is being ended; inf: nothing is left.
 
         Raises:
