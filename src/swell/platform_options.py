@@ -28,6 +28,8 @@ class PlatformOptions:
     advertise: str = (
         ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
     )
+    backup_to: Path | None = None  #: folder for copies of the state; None: none are made
+    backup_every_s: float = 600.0  #: between two of them
     share: str = ""  #: folder with a socket for other users of the machine; empty: none
     engine: Engine = field(default_factory=LocalEngine)  #: what brings machines
 

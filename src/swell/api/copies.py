@@ -11,6 +11,8 @@ from pathlib import Path
 
 from swell.api.user_list import decode_users
 from swell.api.webhook_file import decode_webhooks
+from swell.executors.remote.certificate import CERTIFICATE_FILE
+from swell.executors.remote.token_list import TOKENS_FILE, parse_tokens
 from swell.live.webhooks.signature import check_secret
 from swell.store import backup
 from swell.store.backup import BackedUp, Restored
@@ -24,6 +26,9 @@ CHECKS: dict[str, Callable[[bytes], object]] = {
     "options.json": decode_options,
     "webhooks.yaml": decode_webhooks,
     "webhook-secret": check_secret,
+    "metrics-token": bytes.decode,
+    CERTIFICATE_FILE: bytes.decode,
+    TOKENS_FILE: parse_tokens,
 }
 
 
@@ -43,6 +48,8 @@ def secrets_of(copy: BackedUp, folder: StateFolder) -> str:
     found = ["values of --env and addresses of webhooks"]
     if folder.webhook_secret.name in copy.files:
         found.append("what webhooks are signed with")
+    if CERTIFICATE_FILE in copy.files:
+        found.append("the key by which hosts trust this head")
     return ", and ".join(found)
 
 

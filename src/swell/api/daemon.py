@@ -14,6 +14,8 @@ from types import FrameType
 
 from swell import compiled
 from swell.api.access import Access
+from swell.api.automatic_copies import AutomaticCopies
+from swell.api.durations import format_duration
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
 from swell.api.metrics_app import create_metrics_app
@@ -96,7 +98,8 @@ def serve(
             if options.share:
                 announce(options.share, endpoint)
             folder.write_notice("")
-            platform.run()
+            with _copied(options, folder, platform.remarks):
+                platform.run()
         finally:
             folder.remove_endpoint()
             page.stop()
@@ -224,10 +227,26 @@ def _to_remember(options: PlatformOptions) -> LastOptions:
         rack=options.rack,
         listen=options.listen,
         advertise=options.advertise,
+        backup_to="" if options.backup_to is None else str(options.backup_to),
+        backup_every=format_duration(options.backup_every_s),
         share=options.share,
         engine=options.engine.name,
         engine_options=options.engine.changed,
     )
+
+
+@contextmanager
+def _copied(options: PlatformOptions, folder: StateFolder, warnings: dict[str, str]) -> Iterator[None]:
+    """While the platform runs its state is copied at an interval, if it is to be."""
+    if options.backup_to is None:
+        yield
+        return
+    made = AutomaticCopies(folder, options.backup_to, options.backup_every_s, warnings)
+    made.start()
+    try:
+        yield
+    finally:
+        made.stop()
 
 
 @contextmanager

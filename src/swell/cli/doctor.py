@@ -170,8 +170,8 @@ def backup(
     what = " and ".join([", ".join(names[:-1]), names[-1]] if copy.files else names)
     print(f"copied {what} of {folder.path} to {file}: {copy.num_bytes:,} bytes, checked")
     print(f"{file} holds secrets ({secrets_of(copy, folder)}): only you can read it")
-    print(f"not included: {folder.jobs} (checkpoints, logs), profiles, join tokens, and of webhooks the")
-    print("messages that wait")
+    print(f"not included: {folder.jobs} (checkpoints, logs), profiles, and of webhooks the messages that")
+    print("wait")
     for name, flaw in copy.damaged.items():
         warn(
             f"{folder.path / name} is damaged ({flaw}), and was copied as it is: correct it, and make "
@@ -183,30 +183,39 @@ def backup(
 def restore(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="A copy written by `swell backup`."),
+        typer.Argument(
+            metavar="COPY", help="A copy written by `swell backup`, or the folder of `swell up --backup-to`."
+        ),
     ],
     state: State = None,
 ) -> None:
     """Restore the journal, and the files that a copy has besides. No daemon may run.
 
     All of the copy is checked before anything is replaced. What is replaced is kept under another name.
-    Workers of a killed daemon may run: the next `swell up` takes them over.
+    Workers of a killed daemon may run: the next `swell up` takes them over. Of a folder the newest sound copy
+    is restored, with the code of jobs.
     """
-    from swell.api import copies
+    from swell.api import automatic_copies, copies
     from swell.store.backup import refuse_no_file
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    refuse_no_file(file)
-    folder.create()
-    restored = copies.restore(folder, file)
+    if file.is_dir():
+        folder.create()
+        file, restored, damaged = automatic_copies.restore_newest(folder, file)
+        for why in damaged.values():
+            warn(why)
+    else:
+        refuse_no_file(file)
+        folder.create()
+        restored = copies.restore(folder, file)
     _print_restored(folder, file, restored)
     if restored.files.get(folder.users.name) is not None:
         print("users that were removed since the copy was made are back: look at `swell users`")
     if restored.files.get(folder.webhook_secret.name) is not None:
         print("webhooks are signed with the secret of then: receivers need to know it")
     print(
-        f"`swell doctor --state {folder.path}` lists the jobs that were submitted or ended "
+        f"`swell doctor --state {folder.path}` names the folders of jobs that were submitted "
         "since the copy was made"
     )
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
+from swell.api.durations import parse_duration
 from swell.api.errors import InvalidOption
 from swell.cli.up_options import UpOptions
 from swell.executors.engine import Engine, InvalidEngine, OptionValue, words_of
@@ -21,6 +22,7 @@ from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.engine import LocalEngine
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
+from swell.model.lengths import span
 from swell.model.share_mode import ShareMode
 from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settings, parse_setting, spell
 from swell.store.errors import StateError
@@ -28,6 +30,8 @@ from swell.store.folder import LastOptions, StateFolder
 
 #: Options that an error may name by their quoted value alone; all others it names together with it.
 NAMED_BY_VALUE = ("--devices", "--policy", "--preload", "--engine")
+#: A copy reads the whole state.
+LEAST_BACKUP_S = 1.0
 #: What is remembered, apart from settings and options of the engine.
 NAMES = tuple(name for name in LastOptions.__struct_fields__ if name not in ("settings", "engine_options"))
 
@@ -88,6 +92,34 @@ class ChosenOptions:
     def advertise(self) -> str:
         """IP address for workers of hosts; empty: that of `listen`. Raises InvalidOption: it is none."""
         return self._address("advertise", check_address)
+
+    @property
+    def backup_to(self) -> Path | None:
+        """Folder for copies. Raises InvalidOption: its parent is missing, or it is in the state folder."""
+        said = self.options.backup_to
+        if not said:
+            return None
+        if not Path(said).parent.is_dir():
+            raise InvalidOption(
+                f"--backup-to {said}: there is no folder {Path(said).parent}; make it, mount its disk, or "
+                "choose another folder"
+            )
+        return Path(said)
+
+    @property
+    def backup_every_s(self) -> float:
+        """Raises InvalidOption: it is no length of time, or too short."""
+        said = self.options.backup_every
+        try:
+            every_s = parse_duration(said)
+        except ValueError as error:
+            raise InvalidOption(f"--backup-every: {error}") from error
+        if every_s < LEAST_BACKUP_S:
+            raise InvalidOption(
+                f"--backup-every {said}: a copy reads the whole state, so the time between two is at least "
+                f"{span(LEAST_BACKUP_S)}; name a longer one"
+            )
+        return every_s
 
     def _address(self, name: str, parse: Callable[[str], object]) -> str:
         said = getattr(self.options, name)
@@ -202,8 +234,10 @@ def _value(name: str, said: Any) -> Any:
     """What is remembered of a value that was said."""
     if name == "preload":
         return tuple(module for module in said if module)
-    if name == "share" and said:
+    if name in ("share", "backup_to") and said:
         return str(Path(said).expanduser().absolute())
+    if name == "backup_every":
+        return said or DEFAULTS.backup_every
     return (said or None) if name == "cores" else said
 
 

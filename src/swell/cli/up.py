@@ -143,6 +143,8 @@ def _platform_options(folder: StateFolder, choice: ChosenOptions) -> PlatformOpt
         containers=choice.containers,
         listen=choice.listen,
         advertise=choice.advertise,
+        backup_to=choice.backup_to,
+        backup_every_s=choice.backup_every_s,
         share=choice.options.share,
         engine=choice.engine,
     )

@@ -113,6 +113,22 @@ class UpOptions:
             "previous value, else the address of --listen if that is one IP address; '': the default.",
         ),
     ] = None
+    backup_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Copy the state to this folder at an interval; on another machine's disk it survives the "
+            "loss of this one (`swell restore FOLDER`). Default: previous value, else no copies; '': none.",
+        ),
+    ] = None
+    backup_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            hidden=True,
+            help="Time between two copies of --backup-to. Default: previous value, else 10m; '': 10m.",
+        ),
+    ] = None
     share: Annotated[
         str | None,
         typer.Option(

@@ -66,6 +66,8 @@ class Platform:
         webhooks: None: nothing is told to any address.
         read_quotas: see `QuotaWatch`.
         """
+        #: Warnings of what works beside the platform, by what they are about.
+        self.remarks: dict[str, str] = {}
         self._core, self._store, self._jobs_dir = core, store, site.jobs_dir
         self._clock, self._board = HeadClock(system_clocks), ViewBoard()
         self._watch, self._tally = ClockWatch(self._clock), OperatorTally()
@@ -125,7 +127,9 @@ class Platform:
             self._clock,
             self._watch,
             self._nodes,
-            PlatformWarnings(site, self._core, self._store, self._journal, executor, self._quotas),
+            PlatformWarnings(
+                site, self._core, self._store, self._journal, executor, self._quotas, self.remarks
+            ),
             self._tally,
             lambda: WebhookCounts() if webhooks is None else webhooks.counts,
             lambda: self._core.quotas,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from swell.core.platform_core import PlatformCore
 from swell.live.ports import Executor, Store
@@ -26,7 +26,10 @@ class PlatformWarnings:
         journal: RetryingJournal,
         executor: Executor,
         quotas: QuotaWatch,
+        remarks: Mapping[str, str],
     ) -> None:
+        """`remarks`: of what works beside the platform."""
+        self._remarks = remarks
         self._site, self._core, self._store = site, core, store
         self._journal, self._executor, self._quotas = journal, executor, quotas
 
@@ -36,7 +39,7 @@ class PlatformWarnings:
         Args:
             free_bytes: on the disk of the state folder.
         """
-        warnings = {}
+        warnings = dict(self._remarks)
         if lacks := [lack for lack in (self._executor.lack, self._lack_of_neighbours(nodes)) if lack]:
             warnings[ABOUT_SHARES] = "; ".join(lacks)
         if self._core.makes_promises and (crowded := [node for node in nodes if _is_crowded(node)]):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from swell.model.errors import Unwritable
 
 
@@ -27,9 +29,21 @@ class DamagedState(StateError):
     """The database cannot be read."""
 
 
+class _Options(msgspec.Struct):
+    """What of `options.json` a remedy names."""
+
+    backup_to: str = ""
+
+
 def remedy(journal: Path) -> str:
     """What to do about a journal that is damaged or lost."""
-    return (
-        f"`swell restore COPY --state {journal.parent}` goes back to a copy that `swell backup` made; "
-        f"checkpoints and logs in {journal.parent / 'jobs'} are not touched by that"
-    )
+    state = journal.parent
+    try:
+        copies = msgspec.json.decode((state / "options.json").read_bytes(), type=_Options).backup_to
+    except (OSError, msgspec.MsgspecError):
+        copies = ""
+    if copies:
+        way = f"`swell restore {copies} --state {state}` goes back to the newest copy there"
+    else:
+        way = f"`swell restore COPY --state {state}` goes back to a copy that `swell backup` made"
+    return f"{way}; checkpoints and logs in {state / 'jobs'} are not touched by that"

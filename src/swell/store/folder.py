@@ -93,6 +93,8 @@ class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     containers: str = "auto"  #: which program runs them
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     advertise: str = ""  #: IP address for workers of hosts; empty: that of `listen`
+    backup_to: str = ""  #: folder for copies of the state; empty: none are made
+    backup_every: str = "10m"  #: between two of them
     share: str = ""  #: folder with a socket for other users of the machine; empty: none
     engine: str = "local"  #: what brings machines
     engine_options: dict[str, str | bool | int | float] = {}  #: those that are not as by default

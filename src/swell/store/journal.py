@@ -82,6 +82,8 @@ class SqlJournal:
             with self._database.writing() as connection:
                 create(connection, where=path)
                 self._last_seq = self._find_last_seq(connection)
+            if not path.stat().st_size:  # all is in its log, and an empty journal is taken for lost
+                self._database.give_back_space()
             self._curves = CurveBook(self._database)
         except BaseException:
             self._database.close()
