@@ -43,7 +43,7 @@ LONG = (
     "tests/policies/test_flowcon_fit.py",
     "tests/repro/test_bftrainer.py",
     "tests/repro/test_findings_store.py",
-    "tests/sim/test_audit.py",
+    "tests/sim/test_segments_add_up.py",
     "tests/sim/test_bound.py",
     "tests/sim/test_compiled_runs.py",
     "tests/sim/test_hu_runs.py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tests.sim.test_audit import ROUGH
+from tests.sim.test_segments_add_up import ROUGH
 from tests.sim.worlds import head
 
 from swell.model.device_usage import GroupBy, HeldTime, UsageEntry, report_of

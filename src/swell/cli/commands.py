@@ -109,10 +109,6 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),
     "simulate": CommandSource("simulate:simulate", "Try policies on a log of jobs."),
-    "audit": CommandSource(
-        "audit:audit",
-        "Recompute a simulated run from its record: steps, times, devices, deadlines, figures.",
-    ),
     "access": CommandSource(
         "access:access",
         "Show who changed what, and what was refused, on a platform with users besides its owner.",

@@ -43,8 +43,7 @@ class SimulationFiles:
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Write the reasons of all decisions, for `swell explain --run`, and all that gangs did, for "
-            "`swell audit`.",
+            help="Write the reasons of all decisions and what gangs did, for `swell explain --run`.",
         ),
     ] = None
 
@@ -78,8 +77,6 @@ class SimulationFiles:
                 write_json(self.json, log.results)
         if self.jobs is not None:
             _write_jobs(self.jobs, log)
-        if self.stories is not None:
-            _write_runs(self.stories, log)
         if self.html is not None:
             _write_report(self.html, log, command)
 
@@ -89,14 +86,6 @@ def _write_jobs(file: Path, log: SimulatedLog) -> None:
 
     with writing("--jobs", file):
         write_jobs(file, ((policy, outcome.jobs) for policy, outcome in log.runs.items()))
-
-
-def _write_runs(folder: Path, log: SimulatedLog) -> None:
-    from swell.sim.run_files import write_run
-
-    with writing("--stories", folder):
-        for result in log.results:
-            write_run(folder, result, log.runs[result.policy].jobs)
 
 
 def _write_report(file: Path, log: SimulatedLog, command: str) -> None:
