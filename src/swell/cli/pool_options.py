@@ -26,8 +26,7 @@ class PoolOptions:
         typer.Option(
             metavar="PATH|NAME:DURATION",
             help="Borrow nodes while this log says that they are idle: rows of node,start_s,end_s[,devices] "
-            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz). Or a folder, or a "
-            "file, of snapshots that sinfo, bslots -l, pbsnodes -a or nodelist printed. Or theta-like:7d, "
+            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz). Or theta-like:7d, "
             "mira-like:7d: seven days drawn with --seed, with as many nodes that join and leave as Table 1 "
             "of BFTrainer prints of these machines.",
         ),
@@ -89,12 +88,11 @@ def _drawn(pool: Path) -> tuple[str, str] | None:
 
 def _pool(pool: Path, seed: int) -> Pool:
     from swell.sim.drawn_pool import drawn_pool
-    from swell.sim.node_snapshots.read import are_snapshots, pool_of_snapshots
     from swell.sim.pool_file import read_pool
 
     drawn = _drawn(pool)
     if drawn is None:
-        return pool_of_snapshots(pool) if are_snapshots(pool) else read_pool(pool)
+        return read_pool(pool)
     name, duration = drawn
     if not duration:
         raise InvalidInput(f"--pool is {str(pool)!r}; say how long a time to draw, such as {name}:7d")
