@@ -488,22 +488,6 @@ def test_nodes_that_are_never_up_or_down_are_one_clear_error(option: str, swell:
     assert done.stderr.startswith(f"swell: {option} is 0 s; a mean time must be at least 1 s")
 
 
-@pytest.mark.slow
-def test_a_pool_may_be_drawn(swell: Run) -> None:
-    words = ("log.csv", "--deadlines", "none", "--policy", "bftrainer")
-    done = swell(*words, "--pool", "theta-like:1h", "--seed", "5")
-    assert done.returncode == 0, done.stderr
-    assert "on borrowed nodes of theta-like (0.0416667 days drawn with seed 5)" in done.stdout
-    for pool, text in (
-        ("theta-like", "say how long a time to draw, such as theta-like:7d"),
-        ("theta-like:soon", "soon"),
-        ("mira-like:365d", "ask for fewer days"),
-        ("titan-like:7d", "titan-like:7d"),
-    ):
-        refused = swell(*words, "--pool", pool)
-        assert refused.returncode != 0 and text in refused.stderr
-
-
 def test_several_kinds_of_device(swell: Run) -> None:
     """A strict job is promised by the kind that can; another one waits for the kind that it names."""
     Path("kinds.csv").write_text(

@@ -9,13 +9,13 @@ from functools import cache
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.sim.drawn_pool import LIKE, drawn_pool
 from swell.sim.pool import HOUR_S, Pool
 from swell_papers.bftrainer_experiment import figure
 from swell_papers.bftrainer_inputs import read_log
 from swell_papers.bftrainer_runs import UNTIL_S
 from swell_papers.experiment import Context
 from swell_papers.findings import Part, Values, chart, table
+from swell_papers.idle_statistics import LIKE, drawn_pool
 
 DAY_S = 24.0 * HOUR_S
 #: Days that are drawn of each pool.

@@ -24,11 +24,9 @@ class PoolOptions:
     pool: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH|NAME:DURATION",
+            metavar="PATH",
             help="Borrow nodes while this log says that they are idle: rows of node,start_s,end_s[,devices] "
-            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz). Or theta-like:7d, "
-            "mira-like:7d: seven days drawn with --seed, with as many nodes that join and leave as Table 1 "
-            "of BFTrainer prints of these machines.",
+            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz).",
         ),
     ] = None
     pool_nodes: Annotated[
@@ -54,11 +52,12 @@ class PoolOptions:
     @property
     def files(self) -> list[Path]:
         """Files that are read."""
-        is_drawn = self.pool is not None and _drawn(self.pool) is not None
-        return [file for file in (None if is_drawn else self.pool, self.pool_nodes) if file is not None]
+        return [file for file in (self.pool, self.pool_nodes) if file is not None]
 
-    def read(self, seed: int) -> Pool | None:
-        """Read the pool, or draw it with this seed; None without `--pool`. Raises InvalidInput."""
+    def read(self) -> Pool | None:
+        """Read the pool; None without `--pool`. Raises InvalidInput."""
+        from swell.sim.pool_file import read_pool
+
         if self.pool is None:
             for option, value in (("--pool-nodes", self.pool_nodes), ("--pool-window", self.pool_window)):
                 if value is not None:
@@ -68,7 +67,7 @@ class PoolOptions:
             if self.pool_warning is not None:
                 raise InvalidInput("--pool-warning is about a pool; give the log of idle nodes with --pool")
             return None
-        pool = _pool(self.pool, seed)
+        pool = read_pool(self.pool)
         if self.pool_nodes is not None:
             pool = _of_nodes(pool, self.pool_nodes)
         if self.pool_window is not None:
@@ -76,27 +75,6 @@ class PoolOptions:
         if self.pool_warning is not None:
             pool = replace(pool, warning_s=seconds("pool-warning", self.pool_warning))
         return pool
-
-
-def _drawn(pool: Path) -> tuple[str, str] | None:
-    """(name, duration) of a pool that is to be drawn; None for a file."""
-    from swell.sim.drawn_pool import LIKE
-
-    name, _, duration = str(pool).partition(":")
-    return (name, duration) if name in LIKE and not pool.exists() else None
-
-
-def _pool(pool: Path, seed: int) -> Pool:
-    from swell.sim.drawn_pool import drawn_pool
-    from swell.sim.pool_file import read_pool
-
-    drawn = _drawn(pool)
-    if drawn is None:
-        return read_pool(pool)
-    name, duration = drawn
-    if not duration:
-        raise InvalidInput(f"--pool is {str(pool)!r}; say how long a time to draw, such as {name}:7d")
-    return drawn_pool(name, seconds("pool", duration), seed)
 
 
 def _of_nodes(pool: Pool, file: Path) -> Pool:

@@ -90,7 +90,7 @@ def simulate(
 
     settings = _settings(set_ or [])
     rules = msgspec.structs.replace(filling.rules(), buggy_share=buggy, cancelled_share=cancelled)
-    conditions = truth.conditions(filling.seed, borrowed.read(filling.seed))
+    conditions = truth.conditions(filling.seed, borrowed.read())
     names = policy_names(policy)
     refuse_unkept(names, conditions.quotas, "leave --quota out")
     files.check_files([trace, *borrowed.files])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from swell.model.errors import InvalidInput
-from swell.sim.drawn_pool import LIKE, drawn_pool
 from swell_papers.bftrainer_pools import idle_times
+from swell_papers.idle_statistics import LIKE, drawn_pool
 
 DAY_S = 86_400.0
 
