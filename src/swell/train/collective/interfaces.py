@@ -5,21 +5,16 @@ torch's gloo and NCCL are given an interface, and take the address of it.
 
 from __future__ import annotations
 
-import ctypes
 import ipaddress
 import os
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 from swell.wire import environ
 
 LOOPBACK = "127.0.0.1"
 LOOPBACK_INTERFACE = "lo"
 GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
-
-#: Where an address lies in `sockaddr_in` and `sockaddr_in6` of Linux, and how many bytes it has.
-_PLACES = {int(socket.AF_INET): (4, 4), int(socket.AF_INET6): (8, 16)}
 
 
 class NoInterface(OSError):
@@ -72,43 +67,11 @@ def _ip_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
         ) from error
 
 
-class _Entry(ctypes.Structure):
-    """`struct ifaddrs` of getifaddrs(3)."""
-
-
-_Entry._fields_ = [
-    ("next", ctypes.POINTER(_Entry)),
-    ("name", ctypes.c_char_p),
-    ("flags", ctypes.c_uint),
-    ("address", ctypes.c_void_p),
-    ("netmask", ctypes.c_void_p),
-    ("other", ctypes.c_void_p),
-    ("data", ctypes.c_void_p),
-]
-
-
 def _addresses() -> Iterator[tuple[str, str]]:
-    """(interface, address) of each address of this machine. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    first = ctypes.POINTER(_Entry)()
-    if libc.getifaddrs(ctypes.byref(first)):
-        raise OSError(ctypes.get_errno(), "the network interfaces cannot be listed")
-    try:
-        entry: Any = first
-        while entry:
-            if (address := _address_at(entry.contents.address)) is not None:
-                yield entry.contents.name.decode(), address
-            entry = entry.contents.next
-    finally:
-        libc.freeifaddrs(first)
+    """(interface, address) of each IP address of this machine."""
+    import psutil  # here, as only gangs over several hosts ask
 
-
-def _address_at(pointer: int | None) -> str | None:
-    """The IP address in a `sockaddr`, as text; None if its family is neither IPv4 nor IPv6."""
-    if pointer is None:
-        return None
-    family = ctypes.c_ushort.from_address(pointer).value
-    if family not in _PLACES:
-        return None
-    offset, size = _PLACES[family]
-    return socket.inet_ntop(family, ctypes.string_at(pointer + offset, size))
+    for interface, known in psutil.net_if_addrs().items():
+        for one in known:
+            if one.family in (socket.AF_INET, socket.AF_INET6):
+                yield interface, one.address.partition("%")[0]  # of a link-local one, its interface
