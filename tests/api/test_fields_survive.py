@@ -37,7 +37,6 @@ GIVEN: dict[str, dict[str, Any]] = {
     "python": {"python": "/bin/sh"},
     "image": {"image": "python:3.11-slim"},
     "needs": {"needs": ["/data/x"]},
-    "fetch": {"fetch": "get it", "needs": ["/data/x"]},
     "steps": {"steps": 11},
     "epochs": {"epochs": 2.5, "steps": None},
     "samples": {"samples": 1000, "steps": None},

@@ -24,7 +24,6 @@ LATER = frozenset(
         "accept_differences",
         "after",
         "checkpoint_interval_s",
-        "fetch",
         "group",
         "hold_after_trial",
         "keeps_estimates",

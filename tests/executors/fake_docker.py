@@ -18,8 +18,6 @@ from typing import Any, NoReturn
 
 #: Images: what stands in for their Python.
 IMAGES = {"fake:1": sys.executable, "fake:no-python": "", "fake:ends": "/bin/true"}
-#: Images that can be pulled.
-REGISTRY = {"fake:pulled": sys.executable}
 INSIDE = "/run/swell"
 #: Runs the script that is its first argument, in which paths of Unix sockets are those of the container.
 WRAPPER = """
@@ -38,9 +36,6 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 FOLDER = Path(os.environ["FAKE_DOCKER"])
 CONTAINERS = FOLDER / "containers"
-PULLED = FOLDER / "pulled"  #: names of images, a line each
-if PULLED.exists():
-    IMAGES |= {image: REGISTRY[image] for image in PULLED.read_text().split()}
 #: Options that stand alone; all others are followed by a value.
 ALONE = {"--detach", "--rm", "--read-only"}
 
@@ -122,11 +117,6 @@ def main(command: str, *words: str) -> None:
         if words[-1] not in IMAGES:
             fail(1, f"Error response from daemon: No such image: {words[-1]}")
         print("sha256:0")
-    elif command == "pull":
-        if words[-1] not in REGISTRY:
-            fail(1, f"Error response from daemon: manifest for {words[-1]} not found")
-        with PULLED.open("a") as file:
-            file.write(f"{words[-1]}\n")
     elif command == "inspect":
         print(read(words[-1])["pid"])
     elif command == "update":

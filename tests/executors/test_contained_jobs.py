@@ -24,7 +24,6 @@ from swell.model.event import (
     GangEnded,
     GangResized,
     GangStarted,
-    HostFetched,
     JobProfiled,
     JobWarned,
     Outcome,
@@ -213,22 +212,6 @@ def test_an_image_that_cannot_train_fails_its_job_and_no_other(
     failed = listener.wait(ProfilingFailed)
     assert failed.outcome is Outcome.FAILED
     assert "has no python3" in failed.message
-
-
-@pytest.mark.slow
-@FAKE_ONLY
-def test_an_image_that_is_missing_is_pulled_once(
-    executor: LocalExecutor, listener: Listener, make_job: Callable[..., JobSpec]
-) -> None:
-    for number in (0, 1):
-        command = launch(make_job, devices(number), steps=5)
-        spec = msgspec.structs.replace(command.spec, image="fake:pulled")
-        executor.perform(msgspec.structs.replace(command, job_id=f"job-{number}", spec=spec))
-    listener.wait(GangEnded, num=2)
-    ends = [event for event in listener.events if isinstance(event, GangEnded)]
-    assert [event.outcome for event in ends] == [Outcome.SUCCEEDED, Outcome.SUCCEEDED]
-    [fetched] = [event for event in listener.events if isinstance(event, HostFetched)]
-    assert set(fetched.took_s) == {"image"} and fetched.took_s["image"] > 0
 
 
 @REAL_IN_SOAK

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.executors.agents import CALL
 from tests.executors.file_world import held
@@ -21,7 +20,6 @@ from swell.model.command import LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     GangEnded,
     GangStarted,
-    HostFetched,
     HostRuledOut,
     JobProfiled,
     Outcome,
@@ -163,38 +161,6 @@ def test_a_host_that_lacks_what_the_job_needs_does_not_start_it(
     (tmp_path / "data").touch()
     engine.perform(launch(spec, "b/0", generation=3))
     engine.wait(GangStarted)
-
-
-def test_each_host_gets_what_it_lacks_by_the_jobs_command(new_engine: NewEngine, tmp_path: Path) -> None:
-    engine = new_engine()
-    data = tmp_path / "data"
-    spec = make_spec(workdir=str(tmp_path), entry=__file__, needs=(str(data),), env=(("FROM", "there"),))
-    fetching = msgspec.structs.replace(spec, fetch=f'echo "$FROM" >> {data}')
-    engine.join("b")
-    engine.perform(launch(fetching, "b/0", generation=1))
-    engine.wait(GangStarted, 1)
-    fetched = engine.wait(HostFetched)
-    assert fetched.devices[0] == "b/0" and set(fetched.took_s) == {"data"}
-    assert data.read_text() == "there\n"
-
-
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("echo no route; exit 3", "its command `fetch` ended with status 3: no route"),
-        ("true", "its command `fetch` succeeded, but did not bring it"),
-    ],
-)
-def test_a_host_that_cannot_get_it_does_not_start_the_job(
-    new_engine: NewEngine, tmp_path: Path, command: str, words: str
-) -> None:
-    engine = new_engine()
-    spec = make_spec(workdir=str(tmp_path), entry=__file__, needs=(str(tmp_path / "data"),))
-    engine.join("b")
-    engine.perform(launch(msgspec.structs.replace(spec, fetch=command), "b/0"))
-    ended = engine.wait(GangEnded)
-    assert ended.outcome is Outcome.LOST and words in ended.message
-    assert engine.wait(HostRuledOut).message in ended.message
 
 
 def test_a_trial_run_takes_place_on_a_joined_host(new_engine: NewEngine, tmp_path: Path) -> None:

@@ -42,25 +42,20 @@ class StartDelays:
         yield table(self.name, "seconds until a decision takes place, as shares of all within", heading, rows)
 
     def _row(self, what: str, found_s: list[float]) -> tuple[Cell, ...]:
-        paper_s = None if what.startswith("of a start") else self.assumed_s
         if not found_s:
-            return (what, paper_s, None, *(None for _ in QUANTILES))
-        return (what, paper_s, len(found_s), *np.quantile(found_s, QUANTILES).tolist())
+            return (what, self.assumed_s, None, *(None for _ in QUANTILES))
+        return (what, self.assumed_s, len(found_s), *np.quantile(found_s, QUANTILES).tolist())
 
 
 def delays_s(jobs: Iterable[JobView]) -> dict[str, list[float]]:
-    """What was measured, by what it is of: latest starts with their parts, and all growths."""
+    """What was measured, by what it is of: latest starts, and all growths."""
     found: dict[str, list[float]] = {
         "start": [],
-        "of a start, image": [],
-        "of a start, data": [],
         "growth, during which the old gang trains": [],
     }
-    start, image, data, growth = found.values()
+    start, growth = found.values()
     for job in jobs:
         start += [job.start_s] if job.start_s is not None else []
-        image += [job.fetched_s["image"]] if "image" in job.fetched_s else []
-        data += [job.fetched_s["data"]] if "data" in job.fetched_s else []
         growth += [
             resize.wait_s
             for resize in job.resize_history

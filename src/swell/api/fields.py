@@ -32,8 +32,6 @@ TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII)
 TAG = re.compile(r"[^\s,\x00-\x1f\x7f\ud800-\udfff]{1,100}")
 MOST_TAGS = 20
 MOST_PREDECESSORS = 100
-#: Characters of a shell command.
-MOST_COMMAND = 4000
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", re.ASCII)
 #: A module, or a function of it; what ends as a file of Python's is a path.
 ENTRY = re.compile(r"(?!.*\.py$)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?", re.ASCII)
@@ -442,17 +440,6 @@ def image(image: str | None, python: str | None) -> str:
 def needs(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Absolute paths. They may be missing here: it is the hosts of the workers that must have them."""
     return tuple(str(_absolute("needs", path)) for path in paths)
-
-
-def fetch(command: str | None, paths: tuple[str, ...]) -> str:
-    """A command that brings paths; empty for none."""
-    if command is None:
-        return ""
-    if not paths:
-        raise InvalidField("fetch", "nothing says when it is to run; name what it brings with `needs`")
-    if not command.strip() or "\0" in command or len(command) > MOST_COMMAND:
-        raise InvalidField("fetch", f"is no shell command of 1 to {MOST_COMMAND} characters")
-    return command
 
 
 def finding_names(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -405,11 +405,8 @@ def _estimate(view: JobView) -> str:
 
 
 def _start(view: JobView) -> str:
-    """How long the latest start took, and what hosts have got for it. Starts within a second are not told."""
-    got = ", ".join(f"{what} got in {span(took_s)}" for what, took_s in sorted(view.fetched_s.items()))
-    if view.start_s is None or (view.start_s < 1.0 and not got):
-        return ""
-    return span(view.start_s) + (f" (hosts lacked: {got})" if got else "")
+    """How long the latest start took. Starts within a second are not told."""
+    return "" if view.start_s is None or view.start_s < 1.0 else span(view.start_s)
 
 
 def _pids(view: JobView) -> str:
@@ -434,7 +431,6 @@ def submission_facts(submitted: JobSubmitted, is_ours: bool) -> list[tuple[str, 
         ("seed", str(spec.seed)),
         ("memory limit", "" if spec.memory_bytes is None else format_bytes(spec.memory_bytes)),
         ("needs", ", ".join(spec.needs)),
-        ("fetch", spec.fetch),
     ]
     return [(name, text) for name, text in told if text]
 

@@ -55,9 +55,7 @@ REFUSED = {
     "export": "variables are given by --env NAME=VALUE; remove it",
     "wrap": "there is no script then; submit what it runs with `swell submit --script`",
 }
-_NO_SHELL = (
-    "Swell runs no shell; run it before you submit, or bring data with --needs and --fetch, and remove it"
-)
+_NO_SHELL = "Swell runs no shell; run it before you submit, name the data with --needs, and remove it"
 _MODULES = "Swell loads no modules; load them before `swell up` or `swell node`, and remove the line"
 _INTERPRETER = "Swell activates no environment; remove the line, and give --python PATH/bin/python"
 _LAUNCHER = "it is a launcher of its own; write `srun python FILE.py`: workers have torchrun's variables"

@@ -151,8 +151,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _option(
             "NAME",
             "Run the workers in a container of this image (Docker or Podman).",
-            "A host that lacks the image pulls it. Its `python3` is their interpreter. Default: no "
-            "container.",
+            "Each host must have the image. Its `python3` is their interpreter. Default: no container.",
         ),
     ] = None
     needs: Annotated[
@@ -163,15 +162,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "Each host looks for them itself.",
         ),
     ] = ()
-    fetch: Annotated[
-        str | None,
-        _option(
-            "COMMAND",
-            "Shell command that brings the paths of `needs` to a host that lacks them.",
-            "It runs once, before the first worker there, in the workdir if that exists, with the job's "
-            "variables. The time that it takes counts as a part of the start.",
-        ),
-    ] = None
     steps: Annotated[
         int | None,
         _option(
@@ -530,7 +520,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             python=fields.interpreter(self.python),
             image=fields.image(self.image, self.python),
             needs=fields.needs(self.needs),
-            fetch=fields.fetch(self.fetch, self.needs),
             metric=fields.metric(self.metric),
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.memory(self.memory),

@@ -44,7 +44,6 @@ from swell.model.event import (
     GangStarted,
     GangSuspended,
     HoldRequested,
-    HostFetched,
     HostRuledOut,
     JobEvent,
     JobProfiled,
@@ -414,8 +413,7 @@ def _(event: GangStarted, state: HeadState, record: JobRecord) -> None:
     record.sizes.note(event.at_s, record.num_workers)
     note_change(record, event.at_s - record.commanded.launched_s)
     record.status.start_s = event.at_s - record.commanded.launched_s
-    start_s = max(0.0, record.status.start_s - record.commanded.fetched_s)
-    state.costs.learn("start", record, record.num_workers, start_s, event.at_s)
+    state.costs.learn("start", record, record.num_workers, record.status.start_s, event.at_s)
     state.set_rate(record, record.num_workers)
     state.latest.note_up(record, event.at_s)
     record.progress.unmeasured = Mark(event.at_s, float(event.steps))
@@ -569,18 +567,6 @@ def _(event: HostRuledOut, state: HeadState, record: JobRecord) -> None:
         state.tell(
             record, "ruled_out", f"does not run on {', '.join(news)}: {failure_sentence(event.message)}"
         )
-
-
-@_apply_to.register
-def _(event: HostFetched, state: HeadState, record: JobRecord) -> None:
-    nodes = [node.name for node in state.cluster.nodes if not set(node.devices).isdisjoint(event.devices)]
-    record.fetched = {**record.fetched, **dict.fromkeys(nodes, event.took_s)}
-    most_s = max((sum(took_s.values()) for took_s in record.fetched.values()), default=0.0)
-    record.fetch_s = most_s if any(node.name not in record.fetched for node in state.cluster.nodes) else 0.0
-    record.commanded.fetched_s = max(record.commanded.fetched_s, sum(event.took_s.values()))
-    state.relearn(record)
-    got = " and ".join(f"its {what} in {span(took_s)}" for what, took_s in sorted(event.took_s.items()))
-    state.tell(record, "fetched", f"{', '.join(nodes) or 'a host'} got {got}")
 
 
 @_apply_to.register

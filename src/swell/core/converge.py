@@ -144,7 +144,6 @@ class Converger:
         record.become(record.gang.launch(self._with_time_to_loss(record, target)))
         times = record.commanded
         times.launched_s = times.changed_s = times.asked_s = self._now_s
-        times.fetched_s = 0.0
         self.launched.append(record)
         self.commands.append(launch_of(record))
 

@@ -33,7 +33,6 @@ class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """When the head last said what about the gang."""
 
     launched_s: float = 0.0
-    fetched_s: float = 0.0  #: of the latest launch: the longest that a host took to get what it lacked
     changed_s: float | None = None  #: since when its size is held; None: it need not be
     asked_s: float = 0.0  #: anything at all
     #: Since when it waits to be launched, because others have yet to leave its devices; None: it does not.
@@ -62,8 +61,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     is_held: bool = False  #: its owner wants it to have no gang; it may have one still
     awaits: tuple[str, ...] = ()  #: ids of the jobs that it follows, until all of them have succeeded
     ruled_out: dict[str, str] = {}  #: names of nodes that cannot run it, and why
-    fetched: dict[str, dict[str, float]] = {}  #: names of nodes -> what they had to get for it, in seconds
-    fetch_s: float = 0.0  #: that a start on a node may take besides, because it lacks that
     ended: Phase | None = None  #: how; None: it has not
 
     gang: AnyGang = NO_GANG
@@ -96,14 +93,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         step_s = self.profile.compute_s.get(self.spec.global_batch) if self.profile else None
         total_steps = self.progress.total_steps
         return None if step_s is None or total_steps is None else step_s * total_steps
-
-    @property
-    def longest_fetches_s(self) -> dict[str, float]:
-        """What nodes had to get for it -> the longest time that one took."""
-        longest: dict[str, float] = {}
-        for took_s in self.fetched.values():
-            longest.update({what: max(took_s[what], longest.get(what, 0.0)) for what in took_s})
-        return longest
 
     @property
     def phase(self) -> Phase:
@@ -230,7 +219,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             self.search.least_workers = self.search.least_workers | known
         self.least_by_memory = 1
         self.profile, self.is_profiling, self.progress.total_steps = None, False, None
-        self.backoff, self.ruled_out, self.fetched, self.fetch_s = Backoff(), {}, {}, 0.0
+        self.backoff, self.ruled_out = Backoff(), {}
 
     @property
     def least_workers(self) -> int:
@@ -375,7 +364,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             estimate_s=spec.estimate_s,
             alone_s=self.alone_s,
             start_s=status.start_s,
-            fetched_s=self.longest_fetches_s,
             finished_s=status.finished_s,
             is_held=self.is_held and self.ended is None,
             awaits=self.awaits if self.ended is None else (),

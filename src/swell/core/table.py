@@ -344,7 +344,7 @@ def _fixed_floats(record: JobRecord, options: JobOptions) -> tuple[float, ...]:
         record.submitted_s,
         record.progress.total_steps or 0.0,
         _least_steps(record),
-        (profile.start_s if profile else 0.0) + record.fetch_s,
+        profile.start_s if profile else 0.0,
         profile.most_copied_bytes if profile else 0,
         stated_pause_s("growth", record.spec, profile),
         stated_pause_s("shrink", record.spec, profile),

@@ -187,16 +187,6 @@ class HostRuledOut(JobEvent, frozen=True, kw_only=True):
     message: str
 
 
-class HostFetched(JobEvent, frozen=True, kw_only=True):
-    """A host lacked an image or data of the job and has got them, before it runs workers of it.
-
-    `devices` are all of the host's.
-    """
-
-    devices: tuple[str, ...]
-    took_s: dict[str, float]  #: `image`, `data` -> seconds
-
-
 class WorkersLost(GangEvent, frozen=True, kw_only=True):
     """Some workers are gone, the others go on by themselves; `devices` are those of the former.
 
@@ -368,7 +358,6 @@ AnyEvent = (
     | ScriptDistributed
     | JobWarned
     | HostRuledOut
-    | HostFetched
     | WorkersLost
     | SuspendFailed
     | GangSuspended

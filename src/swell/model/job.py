@@ -181,7 +181,6 @@ class JobSpec(
     metric: str = LOSS  #: name of its evaluation function: `loss`, or of a metric that it reports
     metric_rises: bool = False  #: learning raises it, as it does an accuracy
     needs: tuple[str, ...] = ()  #: absolute paths that a host must have to run its workers
-    fetch: str = ""  #: shell command by which a host gets those that it lacks; empty: there is none
     memory_bytes: int | None = None  #: that all its workers together may have on a node; None: no limit
     #: No more than its smallest number of workers until its script has shown that it works with others.
     grows_when_distributed: bool = False

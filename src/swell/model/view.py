@@ -87,7 +87,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     estimate_s: float | None = None  #: its owner's, of its time on one worker
     alone_s: float | None = None  #: that time as measured; None while it is not known
     start_s: float | None = None  #: length of the latest start: from the launch until the gang trained
-    fetched_s: dict[str, float] = {}  #: what hosts got for it: `image`, `data` -> longest time
     finished_s: float | None  #: the job ended, in whichever way
     estimated_finish_s: float | None  #: None once it has ended, or while nothing that there is can run it
     kept: (

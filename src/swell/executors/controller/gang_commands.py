@@ -14,7 +14,7 @@ from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.gang_protocol import GangProtocol
 from swell.executors.hosts import messages
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
-from swell.model.event import HostFetched, HostRuledOut, Outcome
+from swell.model.event import HostRuledOut, Outcome
 
 
 class GangCommands:
@@ -190,8 +190,6 @@ class GangCommands:
         preparation = self.preparing.get(message.run)
         if isinstance(message, messages.RunRefused) and message.is_lacking:
             self._rule_out(host, message)
-        if isinstance(message, messages.RunOpened) and message.fetched_s:
-            self._tell_fetched(host, message)
         if preparation is None and isinstance(message, messages.RunOpened):
             self._runs.trials.opened(host, message)
         elif preparation is None and isinstance(message, messages.RunRefused):
@@ -214,10 +212,6 @@ class GangCommands:
         """Before what comes of it is told, so that the head does not choose the host again."""
         job_id, devices = self._job_and_devices(host, refused.run)
         self._runs.report(HostRuledOut(at_s=0.0, job_id=job_id, devices=devices, message=refused.why))
-
-    def _tell_fetched(self, host: str, opened: messages.RunOpened) -> None:
-        job_id, devices = self._job_and_devices(host, opened.run)
-        self._runs.report(HostFetched(at_s=0.0, job_id=job_id, devices=devices, took_s=opened.fetched_s))
 
     def _job_and_devices(self, host: str, run: str) -> tuple[str, tuple[str, ...]]:
         """Return the job of a run, and all devices of the host."""

@@ -224,7 +224,6 @@ class RunOpened(HostMessage, frozen=True, kw_only=True):
     run: str
     first_worker: int  #: no worker of this kind had this number here, or a higher one
     checkpoint_dir: str  #: where workers on this host find checkpoints of the job
-    fetched_s: dict[str, float] = {}  #: what the host lacked and has got for it -> seconds that it took
 
 
 class RunRefused(HostMessage, frozen=True, kw_only=True):

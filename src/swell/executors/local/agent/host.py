@@ -24,7 +24,6 @@ from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.local.agent.containers import ADDRESS, Containers
-from swell.executors.local.agent.fetching import FetchOutcome, HostFetches
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_files import (
     JobFiles,
@@ -114,9 +113,6 @@ class LocalHost:
             self._scratch.new_room,
             listen_at,
         )
-        # Threads of their own: what they wait for may take an hour.
-        self._fetching = ThreadBackground()
-        self._fetches = HostFetches(options.state_dir, self._containers.find_engine, self._fetching)
 
     def _new_files(self, when_settled: WhenSettled, left_logs: Iterable[ForwardedLog]) -> JobFiles:
         options = self._options
@@ -167,8 +163,6 @@ class LocalHost:
         self._scratch.end()
         self.left_logs = self._files.close()
         self._background.close()
-        self._fetches.close()
-        self._fetching.close()
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
@@ -256,17 +250,9 @@ class LocalHost:
         self._answer(messages.RunPortFound(run=run.key, address=run.reached_at, port=port))
 
     def _open(self, order: OpenRun) -> None:
-        shown = f"host {self._options.joined_as!r}" if self._options.joined_as else "this machine"
-        self._fetches.get(order, shown, partial(self._fetched, order))
+        self._files.open(order, Opening(partial(self._opened, order), partial(self._refuse, order)))
 
-    def _fetched(self, order: OpenRun, fetched: FetchOutcome) -> None:
-        refuse = partial(self._refuse, order)
-        if fetched.refusal is not None:
-            refuse(fetched.refusal)
-        else:
-            self._files.open(order, Opening(partial(self._opened, order, fetched.took_s), refuse))
-
-    def _opened(self, order: OpenRun, fetched_s: dict[str, float], place: JobPlace) -> None:
+    def _opened(self, order: OpenRun, place: JobPlace) -> None:
         kind = TRIAL if order.is_trial else WORKER
         # A container has only loopback.
         reached_at = LOOPBACK if order.spec.image else self._options.advertise
@@ -280,7 +266,6 @@ class LocalHost:
             run=run.key,
             first_worker=place.first_worker,
             checkpoint_dir=str(place.checkpoints),
-            fetched_s=fetched_s,
         )
         self._answer(opened)
 
