@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from swell.sim.outcome import SimOutcome
     from swell.sim.report import PolicyResult, Truth
     from swell.sim.simulate import Scenario
-    from swell.sim.traces.log import Log
+    from swell.sim.traces.entry import Trace
     from swell.sim.traces.rules import FillRules
     from swell.sim.traces.workload import Workload
 
 
-Trace = Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")]
+TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")]
 Policy = Annotated[
     str, typer.Option(metavar="NAME,...", help="Policies to compare, one row of the table each.")
 ]
@@ -63,7 +63,7 @@ Timing = Annotated[
 @with_groups
 def simulate(
     context: typer.Context,
-    trace: Trace,
+    trace: TraceFile,
     *,
     policy: Policy = DEFAULT_POLICY,
     profiles: Profiles = "law",
@@ -160,23 +160,23 @@ def _settings(texts: list[str]) -> Settings:
         raise InvalidInput(f"--set: {error}") from error
 
 
-def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: SimulationFiles) -> Log:
+def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: SimulationFiles) -> Trace:
     from swell.cli.progress import reading
-    from swell.sim.traces.log import Log
+    from swell.sim.traces.read import read
     from swell.sim.traces.record import plural
 
     with reading(trace) as watch:
-        log = Log(trace, format, strict, watch)
+        log = read(trace, format, strict, watch)
     for line in log.warnings:
         warn(f"{trace}: {line}")
-    if log.num_skipped:
-        warn(f"{trace}: {plural(log.num_skipped, 'line')} skipped; `swell trace info {trace}` says why")
+    if len(log.skipped):
+        warn(f"{trace}: {plural(len(log.skipped), 'line')} skipped; `swell trace info {trace}` says why")
     _check_room(log, num_runs, files.has_gangs)
     return log
 
 
 def _set_up(
-    log: Log, profiles: str, rules: FillRules, conditions: Conditions, settings: Settings
+    log: Trace, profiles: str, rules: FillRules, conditions: Conditions, settings: Settings
 ) -> tuple[Workload, Scenario]:
     from swell.sim.conditions import set_up
     from swell.sim.profiles.load import load
@@ -195,7 +195,7 @@ def _set_up(
     return workload, replace(scenario, timings=timings)
 
 
-def _check_room(log: Log, num_runs: int, is_logged: bool) -> None:
+def _check_room(log: Trace, num_runs: int, is_logged: bool) -> None:
     """What is kept of jobs must fit into memory in the end: better said now than found out after a day."""
     import psutil
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from swell.sim.traces.arrivals import Arrivals
     from swell.sim.traces.entry import Trace, TraceJob
     from swell.sim.traces.generate import Demand
-    from swell.sim.traces.log import Log
     from swell.sim.traces.rules import FillRules
 
 HOUR_S = 3600.0
@@ -130,10 +129,9 @@ def convert(
     """Convert a trace to another format; with --profiles, also fill in missing fields.
 
     Prints the rules by which fields were filled, and the jobs that were left out because they could not be.
-    A long trace needs room for temporary files in TMPDIR and in the folder of OUT.
     """
     from swell.cli.progress import reading
-    from swell.sim.traces.log import Log
+    from swell.sim.traces.read import read
     from swell.sim.traces.record import plural
 
     rules = filling.rules()
@@ -141,10 +139,10 @@ def convert(
     writer = _writer(to)
     check_files({"OUT": out}, [])
     with reading(file) as watch:
-        log = Log(file, format, strict, watch)
+        log = read(file, format, strict, watch)
     for line in log.warnings:
         warn(f"{file}: {line}")
-    jobs, lines = plural(len(log.jobs), "job"), plural(log.num_skipped, "line")
+    jobs, lines = plural(len(log.jobs), "job"), plural(len(log.skipped), "line")
     print(f"{file}: {log.format}, {jobs}, {lines} skipped")
     _write(log, out, to, writer, profiles, rules)
 
@@ -182,9 +180,7 @@ def generate(
     _write(trace, out, to, writer, profiles, rules)
 
 
-def _write(
-    trace: Trace | Log, out: Path, to: str, writer: Writer, profiles: str | None, rules: FillRules
-) -> None:
+def _write(trace: Trace, out: Path, to: str, writer: Writer, profiles: str | None, rules: FillRules) -> None:
     """Write the trace as it is, or filled from `profiles`, and print what was done."""
     from swell.cli.progress import counted
     from swell.sim.profiles.load import load

@@ -59,6 +59,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     epoch_s: float = 0.0  #: of the first submission on the log's own clock: often seconds since 1970
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()  #: how the format was understood, and what is odd about the jobs
+    warnings: tuple[str, ...] = ()  #: those of the notes that people should know of unasked
 
 
 def since(job: TraceJob, start_s: float) -> TraceJob:

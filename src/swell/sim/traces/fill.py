@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 
@@ -12,12 +12,10 @@ import numpy as np
 
 from swell.model.job import JobClass
 from swell.model.lengths import span
-from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.profiles.curve import ThroughputCurve
 from swell.sim.profiles.errors import UnknownProfile
 from swell.sim.profiles.profile_set import ProfileSet, pairs
 from swell.sim.traces.entry import Trace, TraceJob
-from swell.sim.traces.log import Log
 from swell.sim.traces.loss_draws import drawn_loss
 from swell.sim.traces.record import LineRemarks
 from swell.sim.traces.rules import FillRules
@@ -43,38 +41,29 @@ class Undecidable(ValueError):
     """The job cannot be filled; the text says what is missing."""
 
 
-def fill(trace: Trace | Log, profiles: ProfileSet, rules: FillRules | None = None) -> Workload:
+def fill(trace: Trace, profiles: ProfileSet, rules: FillRules | None = None) -> Workload:
     """Every job of the trace, complete or counted among the dropped.
-
-    Jobs that are not all in memory are filled again, and alike, each time one goes through them.
 
     Raises:
         UnknownProfile: a job's model or global batch is not among the profiles, and the rules refuse that.
     """
-
-    def filling() -> Filling:
-        return Filling(trace.jobs, profiles, rules or FillRules())
-
-    first = filling()
-    if isinstance(trace.jobs, tuple):
-        jobs: ItemSource[WorkloadJob] = tuple(first)
-    else:
-        jobs = RepeatedItems(sum(1 for _ in first), lambda: iter(filling()))
+    filling = Filling(trace.jobs, profiles, rules or FillRules())
+    jobs = tuple(filling)
     return Workload(
         jobs=jobs,
-        dropped=first.dropped,
-        filled=first.applied.lines(),
+        dropped=filling.dropped,
+        filled=filling.applied.lines(),
         profiles=profiles.name,
         source=trace.source,
         epoch_s=trace.epoch_s,
-        tells_losses=first.tells_losses,
+        tells_losses=filling.tells_losses,
     )
 
 
 class Filling:
     """Jobs of a trace being filled, once; `dropped` and `applied` are complete when it is over."""
 
-    def __init__(self, jobs: ItemSource[TraceJob], profiles: ProfileSet, rules: FillRules) -> None:
+    def __init__(self, jobs: Sequence[TraceJob], profiles: ProfileSet, rules: FillRules) -> None:
         self.dropped = Dropped()
         self.applied = LineRemarks()
         self._jobs = jobs

@@ -73,9 +73,11 @@ def _base_s(known: Format, head: Head) -> float:
     return PLAIN.epoch_s(head.text) if known is PLAIN else 0.0
 
 
-def read(path: Path, format_name: str | None = None, is_strict: bool = False) -> Trace:
-    """The whole trace, in memory: `Log` is for any length. Arguments and errors as in `TraceScan`."""
-    scan = TraceScan(path, format_name, is_strict)
+def read(
+    path: Path, format_name: str | None = None, is_strict: bool = False, watch: Watch = unwatched
+) -> Trace:
+    """The whole trace, on a clock that is 0 at the first submission; arguments and errors: `TraceScan`."""
+    scan = TraceScan(path, format_name, is_strict, watch)
     jobs: list[TraceJob] = []
     skipped: list[Skipped] = []
     for entry in scan:
@@ -83,12 +85,14 @@ def read(path: Path, format_name: str | None = None, is_strict: bool = False) ->
             jobs.append(entry)
         else:
             skipped.append(entry)
-    start_s = min((job.submit_s for job in jobs), default=0.0)
+    jobs.sort(key=order)
+    start_s = jobs[0].submit_s if jobs else 0.0
     return Trace(
-        jobs=tuple(sorted((since(job, start_s) for job in jobs), key=order)),
+        jobs=tuple(since(job, start_s) for job in jobs),
         format=scan.format.name,
         source=str(path),
         epoch_s=start_s + scan.base_s,
         skipped=tuple(skipped),
         notes=scan.notes(),
+        warnings=scan.warnings,
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import msgspec
 
 from swell.model.job import JobClass
-from swell.sim.item_source import ItemSource
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.record import plural
 
@@ -97,7 +96,7 @@ class Dropped(msgspec.Struct):
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs of a trace, filled; every job of the trace is in `jobs` or counted in `dropped`."""
 
-    jobs: ItemSource[WorkloadJob]  #: in the order of the trace; a tuple where the trace's are one
+    jobs: tuple[WorkloadJob, ...]  #: in the order of the trace
     dropped: Dropped
     filled: tuple[str, ...]  #: each rule that was applied, and to how many jobs
     profiles: str  #: name of the set

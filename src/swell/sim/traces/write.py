@@ -6,21 +6,15 @@ import csv
 import gzip
 import io
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import compress
 from pathlib import Path
 from typing import IO, Any, TextIO, cast
 
-import msgspec
-
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.formats import plain
-
-#: Of rows that wait, in memory.
-MAX_HELD_BYTES = 1 << 26
 
 ELASTICFLOW_HEADER = (
     "job_id",
@@ -38,9 +32,6 @@ ELASTICFLOW_HEADER = (
 def write_plain(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> None:
     """Columns that no job fills are left out. `read` gives the same jobs back, to the last bit.
 
-    Jobs are gone through once. Which columns to leave out is known after the last, so rows wait in a
-    temporary file beside the one to be written.
-
     Args:
         epoch_s: the first submission on the log's own clock.
 
@@ -49,20 +40,15 @@ def write_plain(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> N
     """
     fields = list(plain.COLUMNS)
     is_filled = [at < 2 for at in range(len(fields))]
-    with replacing(path) as text, tempfile.SpooledTemporaryFile(MAX_HELD_BYTES, dir=str(path.parent)) as rows:
-        for job in jobs:
-            row = plain.cells(job)
-            for at, cell in enumerate(row):
-                if cell is not None:
-                    is_filled[at] = True
-            rows.write(msgspec.json.encode([spell(cell) for cell in row]) + b"\n")
-        rows.seek(0)
+    rows = [plain.cells(job) for job in jobs]
+    for row in rows:
+        is_filled = [known or cell is not None for known, cell in zip(is_filled, row, strict=True)]
+    with replacing(path) as text:
         if epoch_s:
             text.write(f"# epoch_s={spell(epoch_s)}\n")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(compress(fields, is_filled))
-        decode = msgspec.json.Decoder(list[str]).decode
-        writer.writerows(compress(decode(row), is_filled) for row in rows)
+        writer.writerows(map(spell, compress(row, is_filled)) for row in rows)
 
 
 def write_elasticflow(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> None:
