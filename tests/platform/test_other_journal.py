@@ -138,10 +138,10 @@ def test_jobs_go_on_from_their_checkpoints_after_the_loss_of_the_state_folder(
         eventually(lambda: not swell.processes(), "the end of all workers")
         (swell.state / "jobs").rename(tmp_path / "jobs")
         shutil.rmtree(swell.state)
-        swell.state.mkdir(mode=0o700)
-        (tmp_path / "jobs").rename(swell.state / "jobs")
         told = swell("restore", str(copies))
         assert told.returncode == 0 and str(max(copies.glob("swell-*.db"))) in told.stdout, told
+        shutil.rmtree(swell.state / "jobs")
+        (tmp_path / "jobs").rename(swell.state / "jobs")
         assert "--backup-to" in swell.ok("up")
         before = len(read_diary(folder))
         eventually(lambda: len(read_diary(folder)) > before, "a step after the loss")
