@@ -15,7 +15,7 @@ from swell.core.saved_kinds import read_kinds, read_one_kind
 from swell.live.board import ViewBoard
 from swell.live.recovery import changed_nodes
 from swell.model.cluster import Cluster
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, SuspendGang, WakeAt
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.event import (
     AnyEvent,
     CancelRequested,
@@ -364,7 +364,7 @@ def found_elsewhere() -> PlatformCore:
     found = GangFound(at_s=0.0, job_id="b", generation=3, devices=("n1.0", "n1.1", "n1.2", "n1.3"), steps=10)
     nodes = [join(of_kind("slow", "n0")), join(of_kind("fast", "n1"))]
     asked = core.handle([submit("b", at_s=0.0), *nodes, found])
-    assert {type(one) for one in asked if not isinstance(one, WakeAt)} == {ProfileJob, SuspendGang}
+    assert {type(one) for one in asked if not isinstance(one, WakeAt)} == {ProfileJob, StopGang}
     return core
 
 

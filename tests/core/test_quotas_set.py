@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 from hypothesis import example, given, settings
@@ -22,7 +20,6 @@ from swell.model.job import Elasticity
 from swell.model.quota import NO_QUOTA, Quota
 from swell.model.snapshot import Snapshot
 
-OLD_STATE = Path(__file__).parent / "states" / "before-resize-log.json"
 TENANTS = st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=6)
 
 
@@ -91,16 +88,6 @@ def test_folds_and_replays_keep_the_quotas_that_were_set_last(steps: list[dict[s
 def test_the_journal_keeps_them_as_they_were(quotas: dict[str, Quota]) -> None:
     batch: list[AnyEvent] = [said(quotas)]
     assert decoder(list[AnyEvent]).decode(encode(batch)) == batch
-
-
-def test_a_state_of_a_version_without_quotas_has_none() -> None:
-    core = PlatformCore(core_of)
-    core.load(OLD_STATE.read_bytes())
-    assert core.quotas == {}
-    core.handle([said({"a": Quota(devices=2)}, core.now_s)])
-    again = PlatformCore(core_of)
-    again.load(core.save())
-    assert again.quotas == {"a": Quota(devices=2)} and again.save() == core.save()
 
 
 def test_numbers_that_are_free_again_leave_no_gap_that_a_policy_could_fall_into() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,11 +13,9 @@ from tests.examples import fewer_if_quick
 
 from swell.core.resizes import NUM_KEPT
 from swell.model.command import LaunchGang, Reconfigure
-from swell.model.event import GangResized, Outcome, StepsReported, Woke
-from swell.model.job import Elasticity, Phase
+from swell.model.event import Outcome, StepsReported, Woke
+from swell.model.job import Elasticity
 from swell.model.resize import Resize, Verdict
-
-STATES = Path(__file__).parent / "states"
 
 
 def training(
@@ -348,34 +344,6 @@ def test_workers_that_never_stay_are_not_worth_much() -> None:
         bench.want(a=4)
         asked[num_times_taken] = bool(bench.say(Woke(at_s=bench.now_s)))
     assert asked == {0: True, 12: False}
-
-
-# ---------------------------------------------------------------- states of earlier versions
-def test_a_state_from_before_there_was_a_log_goes_on() -> None:
-    """It was saved while two resizes were under way, by the code that had no log of them."""
-    core = core_of()
-    core.load((STATES / "before-resize-log.json").read_bytes())
-    resizes = [command for command in core.under_way() if isinstance(command, Reconfigure)]
-    assert {command.job_id for command in resizes} == {"a", "b"}
-    before = {view.id: view.resizes for view in core.views()}
-    at_s = core.now_s
-    for command in resizes:
-        job_id, generation = command.job_id, command.generation
-        core.handle([GangResized(at_s=at_s, job_id=job_id, generation=generation, steps=240, pids=(1,))])
-        core.handle(
-            [
-                StepsReported(
-                    at_s=at_s, job_id=job_id, generation=generation, steps=250, num_workers=1, pause_s=0.5
-                )
-            ]
-        )
-    views = {view.id: view for view in core.views()}
-    assert {job: views[job].resizes for job in "ab"} == {job: before[job] + 1 for job in "ab"}
-    assert views["a"].resize_pause_s == pytest.approx(0.6) and views["a"].resize_history == ()
-    again = core_of()
-    again.load(core.save())
-    assert again.save() == core.save()
-    assert all(view.phase is not Phase.FAILED for view in again.views())
 
 
 def test_what_a_gang_too_small_to_be_known_saves_by_growing_is_not_made_up() -> None:

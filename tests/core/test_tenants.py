@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +16,6 @@ from swell.model.job import Elasticity
 from swell.policies.elasticflow.demand import NO_TENANT, still_its
 
 JOBS = {"a1": "a", "b": "b", "no tenant's": "", "a2": "a"}
-OLD_STATE = Path(__file__).parent / "states" / "before-resize-log.json"
 
 #: (a tenant of whom a job comes or, the second time, goes; seconds before that)
 visits = st.lists(st.tuples(st.sampled_from("abcde"), st.floats(0.0, MEMORY_S)), max_size=60)
@@ -103,18 +100,6 @@ def test_who_was_here_a_moment_ago_counts_for_a_day_after_a_restart_too(wait_s: 
     for head in (core, again):
         head.handle([_submitted("c", "c", 10.0 + wait_s), NodeJoined(at_s=10.0 + wait_s, node=node())])
     assert policy.shown[0].num_tenants == num
-    assert again.save() == core.save()
-
-
-def test_a_state_of_a_version_without_tenants_goes_on() -> None:
-    policy = Watching()
-    core = core_of(policy)
-    core.load(OLD_STATE.read_bytes())
-    core.handle([_submitted("new", "lab", core.now_s)])
-    (shown,) = policy.shown
-    assert shown.num_tenants == 2 and sorted(shown.tenant.tolist()) == [*[0] * (len(shown.tenant) - 1), 1]
-    again = core_of()
-    again.load(core.save())
     assert again.save() == core.save()
 
 

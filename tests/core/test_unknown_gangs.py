@@ -1,13 +1,12 @@
-"""Gangs of another journal are saved and ended, and nothing is given their devices before they are gone."""
+"""Gangs of another journal are ended, and nothing is given their devices before they are gone."""
 
 from __future__ import annotations
 
-import pytest
 from tests.core.bench import Bench
 from tests.core.fakes import spec
 
-from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
-from swell.model.event import DrainRequested, GangFound, Outcome, Woke
+from swell.model.command import LaunchGang, Reconfigure, StopGang
+from swell.model.event import DrainRequested, GangFound, Outcome
 from swell.model.job import Phase
 
 
@@ -16,15 +15,15 @@ def found(bench: Bench, job_id: str, generation: int, *numbers: int) -> GangFoun
     return GangFound(at_s=bench.now_s, job_id=job_id, generation=generation, devices=devices, steps=9)
 
 
-def test_a_gang_of_a_job_that_is_not_in_the_journal_is_saved_and_its_devices_are_waited_for() -> None:
+def test_a_gang_of_a_job_that_is_not_in_the_journal_is_ended_and_its_devices_are_waited_for() -> None:
     bench = Bench()
-    assert bench.say(found(bench, "lost", 3, 0, 1)) == [SuspendGang(job_id="lost", generation=4)]
+    assert bench.say(found(bench, "lost", 3, 0, 1)) == [StopGang(job_id="lost", generation=4)]
     assert bench.core.unknown_owner == {"n0.0": "lost", "n0.1": "lost"} and not bench.core.is_idle
     bench.want(a=8)
     bench.submit("a")
     assert bench.profiled("a") == []
     assert bench.job().reason_code == "waiting"
-    [launch] = bench.suspended(4, "lost")
+    [launch] = bench.gone(4, Outcome.STOPPED, "lost")
     assert isinstance(launch, LaunchGang) and launch.job_id == "a"
     assert bench.core.unknown_owner == {}
 
@@ -43,33 +42,18 @@ def test_a_job_whose_gang_is_ahead_of_the_journal_goes_on_after_it() -> None:
     """An older copy of the journal was put back: generation 1 is believed, and generation 6 runs."""
     bench = Bench()
     bench.run(workers=2)
-    assert bench.say(found(bench, "a", 6, 4, 5)) == [SuspendGang(job_id="a", generation=7)]
+    assert bench.say(found(bench, "a", 6, 4, 5)) == [StopGang(job_id="a", generation=7)]
     assert (bench.phase(), bench.num_held()) == (Phase.QUEUED, 0)
-    [launch] = bench.suspended(7, steps=500)
+    [launch] = bench.gone(7, Outcome.STOPPED, "a")
     assert isinstance(launch, LaunchGang) and launch.generation > 7
     bench.started(launch.generation, steps=500)
     assert (bench.phase(), bench.job().steps) == (Phase.RUNNING, 500)
 
 
-@pytest.mark.parametrize("is_told", [True, False])
-def test_one_that_cannot_be_saved_is_stopped(is_told: bool) -> None:
-    bench = Bench()
-    bench.say(found(bench, "lost", 3, 0))
-    stop = StopGang(job_id="lost", generation=4)
-    if is_told:
-        assert bench.suspend_failed(4, "lost") == [stop]
-    else:
-        bench.say(Woke(at_s=bench.now_s), after_s=60.0)
-        assert bench.say(Woke(at_s=bench.now_s)) == [stop]
-    assert bench.say(Woke(at_s=bench.now_s + 100.0)) == []
-    bench.gone(4, Outcome.STOPPED, "lost")
-    assert bench.core.is_idle
-
-
-def test_a_platform_that_stops_saves_it_too() -> None:
+def test_a_platform_that_stops_ends_it_too() -> None:
     bench = Bench()
     bench.say(DrainRequested(at_s=bench.now_s))
-    assert bench.say(found(bench, "lost", 3, 0)) == [SuspendGang(job_id="lost", generation=4)]
+    assert bench.say(found(bench, "lost", 3, 0)) == [StopGang(job_id="lost", generation=4)]
 
 
 def test_it_is_remembered_over_a_restart_and_told_again() -> None:
@@ -77,7 +61,7 @@ def test_it_is_remembered_over_a_restart_and_told_again() -> None:
     bench.say(found(bench, "lost", 3, 0))
     reborn = bench.reborn()
     assert reborn.unknown_owner == {"n0.0": "lost"}
-    assert SuspendGang(job_id="lost", generation=4) in reborn.under_way()
+    assert StopGang(job_id="lost", generation=4) in reborn.under_way()
     assert reborn.handle([found(bench, "lost", 4, 0)]) == []  # it has heard the command
 
 
@@ -87,5 +71,5 @@ def test_a_cancelled_job_ends_and_its_gang_with_it() -> None:
     bench.cancel("a")
     bench.say(found(bench, "a", 6, 4, 5))
     assert bench.phase() is Phase.CANCELLED
-    bench.suspended(7)
+    bench.gone(7, Outcome.STOPPED, "a")
     assert bench.core.is_idle

@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from swell.live.recovery import explained_jobs, unlike_gangs
-from swell.model.command import LaunchGang, StopGang, SuspendGang
+from swell.model.command import LaunchGang, StopGang
 from swell.model.event import GangEnded, GangFound, Outcome
 from swell.model.job import Phase
 from swell.model.running import RunningWork
@@ -26,11 +26,11 @@ def copy_journal(folder: Path, name: str) -> Path:
     return target
 
 
-def first_index(hands: Hands, kind: type[LaunchGang | SuspendGang], job_id: str) -> int:
+def first_index(hands: Hands, kind: type[LaunchGang | StopGang], job_id: str) -> int:
     return next(i for i, c in enumerate(hands.performed) if isinstance(c, kind) and c.job_id == job_id)
 
 
-def test_with_an_empty_journal_what_runs_is_saved_before_others_get_its_devices(tmp_path: Path) -> None:
+def test_with_an_empty_journal_what_runs_is_ended_before_others_get_its_devices(tmp_path: Path) -> None:
     hands = Hands()
     with running(tmp_path, hands) as first:
         lost = [first.submit(spec(name)).id for name in "ab"]
@@ -45,7 +45,7 @@ def test_with_an_empty_journal_what_runs_is_saved_before_others_get_its_devices(
         assert not survivors.gangs.keys() & set(lost)
         assert StopGang(job_id="gone", generation=0) in survivors.performed
         launched = first_index(survivors, LaunchGang, job)
-        assert min(first_index(survivors, SuspendGang, job_id) for job_id in lost) < launched
+        assert min(first_index(survivors, StopGang, job_id) for job_id in lost) < launched
 
 
 def test_with_an_older_journal_jobs_go_on_under_a_newer_generation(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_with_an_older_journal_jobs_go_on_under_a_newer_generation(tmp_path: Pat
     with running(older, survivors) as second:
         until(lambda: second.job(job).phase is Phase.RUNNING and second.job(job).generation > 4)
         assert "found" in [story.code for story in second.stories(job)]
-        assert [type(command) for command in survivors.performed] == [SuspendGang, LaunchGang]
+        assert [type(command) for command in survivors.performed] == [StopGang, LaunchGang]
 
 
 def test_what_the_journal_explains_is_adopted_and_nothing_else() -> None:

@@ -26,7 +26,7 @@ from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
 from swell.live.poison import PoisonGuard
 from swell.live.recovery import replay
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, SuspendGang
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
 from swell.model.event import (
     AnyEvent,
     EventSetAside,
@@ -163,9 +163,7 @@ class Chosen(Moments):
             raise Raised(f"{what} of {about}")
 
 
-def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_saved_before_its_devices_are_free() -> (
-    None
-):
+def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_gone_before_its_devices_are_free() -> None:
     moments = Chosen()
     head = guarded(moments, num_devices=1)
     [launch] = head.enter("a", max_workers=1)
@@ -173,12 +171,12 @@ def test_the_job_of_an_event_fails_with_the_reason_and_its_gang_is_saved_before_
     assert head.enter("b", max_workers=1) == []
     head.reported(1, 5, step_s=0.1)
     moments.named.add("learn_rate 0.2")
-    assert head.reported(1, 10, step_s=0.2) == [SuspendGang(job_id="a", generation=2)]
+    assert head.reported(1, 10, step_s=0.2) == [StopGang(job_id="a", generation=2)]
     [view] = head.core.ended_views()
     assert view.phase is Phase.FAILED and "Raised: learn_rate of ('a'" in view.message
     assert "StepsReported" in view.reason and "swell doctor" in view.reason
     assert head.core.unknown_owner == {"n0.0": "a"}
-    [launch] = head.suspended(2)
+    [launch] = head.gone(2)
     assert isinstance(launch, LaunchGang) and launch.job_id == "b"
     [aside] = head.core.set_aside
     assert (
@@ -267,7 +265,7 @@ def test_a_running_job_is_blamed_only_once_no_plan_was_made_for_long() -> None:
         assert head.phases()["a"] is Phase.RUNNING and head.core.failed_plans[0] == number
         head.reported(1, 300 * (number + 1), step_s=0.1)
         head.now_s += RETRY_S
-    assert head.reported(1, 990, step_s=0.1) == [SuspendGang(job_id="a", generation=2)]
+    assert head.reported(1, 990, step_s=0.1) == [StopGang(job_id="a", generation=2)]
     assert head.phases()["a"] is Phase.FAILED and head.core.failed_plans[0] == 0
 
 

@@ -230,7 +230,7 @@ def _(event: QuotasSet, state: HeadState) -> None:
 
 @_apply.register
 def set_aside(event: EventSetAside, state: HeadState) -> None:
-    """End the job at once as failed; what runs of it is saved, and keeps its devices until that has ended."""
+    """End the job at once as failed; what runs of it is stopped, and keeps its devices until it is gone."""
     state.set_aside = [*state.set_aside, event][-NUM_SET_ASIDE:]
     record = state.records.get(event.job_id)
     if record is None:
@@ -243,7 +243,6 @@ def set_aside(event: EventSetAside, state: HeadState) -> None:
             found=record.generation,
             devices=record.gang.held,
             formed=record.generation if record.gang.is_launching else record.gang.generation,
-            is_stopping=record.gang.is_launching or record.is_ending,
         )
         state.unknown.add(gang)
     record.is_cancelled = not isinstance(event.event, JobProfiled | ProfilingFailed)  # a trial run is ended
@@ -263,11 +262,6 @@ def _apply_to_unknown(event: UnknownGangEvent, state: HeadState) -> None:
     if isinstance(event, GangFound):
         _give_up_believed(event, state, record)
         _note_set_aside(state, record)
-    elif isinstance(event, GangSuspended):
-        record.progress.done_steps = _truth(record, event.steps)
-        state.tell(
-            record, "found_saved", f"the workers that were found are saved{_step(record, 'at', event.steps)}"
-        )
     state.touch(record)
 
 
@@ -281,7 +275,7 @@ def _give_up_believed(event: GangFound, state: HeadState, record: JobRecord) -> 
         record.become(NO_GANG)
     text = (
         f"workers of it run of which the journal does not know (generation {event.generation}, "
-        f"{len(event.devices)} devices): they are saved and ended, and the job goes on from there"
+        f"{len(event.devices)} devices): they are ended, and the job goes on from its newest checkpoint"
     )
     state.explain(record, "found", text)
 

@@ -144,7 +144,7 @@ class Core:
         state.set_domain(self.domain)
         state.write_rows()
         commands = self._end_trials(state.ended[num_ended:])
-        commands += state.unknown.commands(state.now_s, self._settings.yield_s)
+        commands += state.unknown.commands()
         known = self._questions.known
         if known and known[-1].num_asked < 0:
             state.last_plan.fail(known[-1])
@@ -205,7 +205,7 @@ class Core:
             EventSetAside(at_s=verdict.at_s, job_id=record.id, why=verdict.why, trace=verdict.trace), state
         )
         state.write_rows()
-        return self._end_trials([record]) + state.unknown.commands(state.now_s, self._settings.yield_s)
+        return self._end_trials([record]) + state.unknown.commands()
 
     def _blamed(self, policy: Decides, snapshot: Snapshot) -> str:
         """Return the id of the job that is the cause of the policy's error; empty: that is not known.
@@ -548,7 +548,7 @@ class Core:
     def _wake(self, planned_s: float) -> list[AnyCommand]:
         """Ask to be woken for what the plan waits for, unless that is what was asked last."""
         state = self._state
-        ends_s = [planned_s, state.unknown.due_s(self._settings.yield_s)]
+        ends_s = [planned_s]
         backoffs = [record.backoff for record in state.watchlist("held back")]
         ends_s += [
             at_s for one in backoffs for at_s in (one.until_s, one.share_until_s) if at_s > state.now_s
@@ -829,7 +829,7 @@ class Core:
         """Commands whose answer is still out: said again after a restart, they are idempotent."""
         state = self._state
         commands = [command for record in state.records.values() if (command := pending(state, record))]
-        commands += [gang.command() for gang in state.unknown.gangs.values() if gang.asked_s is not None]
+        commands += [gang.command() for gang in state.unknown.gangs.values() if gang.is_told]
         return commands if state.wake_s is None else [*commands, WakeAt(at_s=state.wake_s)]
 
 
