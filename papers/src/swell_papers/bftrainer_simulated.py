@@ -10,7 +10,7 @@ import msgspec
 
 from swell.core.platform_core import PlatformCore
 from swell.model.job import EndCondition, JobSpec, Phase, Profile
-from swell.sim.change_cost import Constant, UpAndDown
+from swell.sim.change_cost import Constant, Cost, GangChange, PaidByChanges
 from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.conditions import REPORT_S
 from swell.sim.gangs import GangTimings
@@ -26,6 +26,19 @@ from swell_papers.variants import variant_core
 #: Images of a step: 64 for each of a node's six GPUs, on 64 nodes. It only says how work is cut into steps.
 BATCH = 64 * 6 * 64
 KIND = "summit"
+
+
+@dataclass(frozen=True, slots=True)
+class UpAndDown(PaidByChanges):
+    """One amount for starts and growths, another for shrinks and for survivors that go on by themselves."""
+
+    growth_s: float
+    shrink_s: float
+
+    def of(self, change: GangChange) -> Cost:
+        if change.before == 0:
+            return Cost(self.growth_s, 0.0)
+        return Cost(0.0, self.growth_s if change.after > change.before else self.shrink_s)
 
 
 @dataclass(frozen=True)

@@ -150,19 +150,6 @@ class AsMeasured(PaidByChanges):
 
 
 @dataclass(frozen=True, slots=True)
-class UpAndDown(PaidByChanges):
-    """One amount for starts and growths, another for shrinks and for survivors that go on by themselves."""
-
-    growth_s: float
-    shrink_s: float
-
-    def of(self, change: GangChange) -> Cost:
-        if change.before == 0:
-            return Cost(self.growth_s, 0.0)
-        return Cost(0.0, self.growth_s if change.after > change.before else self.shrink_s)
-
-
-@dataclass(frozen=True, slots=True)
 class Constant(PaidByChanges):
     """The same for every change; 0: changes are free."""
 
