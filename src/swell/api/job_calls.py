@@ -141,7 +141,7 @@ class JobCalls:
         kind: str | None = None,
         key: str | None = None,
     ) -> SubmittedJob:
-        """Submit a failed, cancelled, refused or early stopped job again, from its beginning.
+        """Submit a failed, cancelled, refused or early ended job again, from its beginning.
 
         Returns the new id.
 

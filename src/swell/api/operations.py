@@ -197,7 +197,7 @@ class Operations:
     def retry(
         self, job_id: JobId, scope: Scope, key: Key | None = None, body: Resubmission = UNCHANGED
     ) -> SubmitResult:
-        """Submit a job again that failed, or was cancelled, refused or stopped early."""
+        """Submit a job again that failed, or was cancelled, refused or ended early."""
         return self._bound(*retried(self._control, job_id, body, request_key(key)), caller_of(scope))
 
     @operation("POST", "/v1/jobs/{job_id}/continue", Role.SUBMIT, status=201, failures=(404, 409, 422, 503))

@@ -63,7 +63,7 @@ def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> Job
             state, remedy = "has succeeded", "submit it with `swell submit` to run it again"
         raise WrongPhase(
             f"job {job_id!r} {state}: {verb} is for jobs that failed or ended early, or were cancelled, "
-            f"refused or stopped early; {remedy}"
+            f"refused or ended early; {remedy}"
         )
     return _with_changes(control.submission(job_id), view)
 
