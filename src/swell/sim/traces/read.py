@@ -12,12 +12,11 @@ from swell.sim.traces.formats.plain import PLAIN
 from swell.sim.traces.formats.registry import by_name, detect
 from swell.sim.traces.formats.swf import SWF
 from swell.sim.traces.record import LineRemarks, cut
-from swell.sim.traces.seen import SeenIds
 from swell.sim.traces.source import Source, Watch, unwatched
 
 
 class TraceScan:
-    """A trace that is read while one goes through it, once, in little memory however long it is.
+    """A trace that is read while one goes through it, once.
 
     Jobs come in the order of the file, with times on the file's own clock.
 
@@ -45,11 +44,14 @@ class TraceScan:
         self._is_strict = is_strict
 
     def __iter__(self) -> Iterator[TraceJob | Skipped]:
-        seen = SeenIds()
+        seen = set[str]()
         for line, entry in self.format.records(self.source, self._remarks):
             found = entry
-            if isinstance(found, TraceJob) and not seen.add(found.id):
-                found = Skipped(line, f"id was there before: {cut(found.id)!r}")
+            if isinstance(found, TraceJob):
+                if found.id in seen:
+                    found = Skipped(line, f"id was there before: {cut(found.id)!r}")
+                else:
+                    seen.add(found.id)
             if self._is_strict and isinstance(found, Skipped) and found.is_malformed:
                 raise TraceError(
                     f"{self.source.path}, line {found.line}: {found.why}; mend the line, or leave out "

@@ -1,14 +1,15 @@
-"""What is in a trace, in numbers; gathered while the file is read, in a bit to ten bytes a job."""
+"""What is in a trace, in numbers; gathered while the file is read."""
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from swell.sim.traces.entry import Skipped, TraceJob
-from swell.sim.traces.quantiles import Quantiles
 from swell.sim.traces.read import TraceScan
 from swell.sim.traces.source import Watch, unwatched
 
@@ -17,6 +18,7 @@ NUM_EXAMPLES = 3
 #: Models, tenants and users beyond so many are counted as one.
 NUM_NAMES = 100_000
 OTHERS = "(others)"
+QUANTILES = {"p10": 0.1, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 class SkippedLines(msgspec.Struct, kw_only=True):
@@ -54,6 +56,14 @@ class TraceSurvey(msgspec.Struct, kw_only=True):
     notes: tuple[str, ...]
 
 
+def quantiles(values: Iterable[float]) -> dict[str, float]:
+    """Return values that occur, by the names of `QUANTILES`; empty if there are none."""
+    ordered = sorted(values)
+    if not ordered:
+        return {}
+    return {name: ordered[round(share * (len(ordered) - 1))] for name, share in QUANTILES.items()}
+
+
 class SurveyTally:
     """Adds up jobs for a survey."""
 
@@ -61,8 +71,8 @@ class SurveyTally:
         self.jobs = self.with_deadline = self.with_steps = self.best_effort = self.soft = 0
         self.device_seconds = 0.0
         self.first_s, self.last_s = float("inf"), float("-inf")
-        self.durations_s = Quantiles()
-        self.deadline_shares = Quantiles()
+        self.durations_s = array("d")
+        self.deadline_shares = array("d")
         self.devices: Counter[int] = Counter()
         self.models: Counter[str] = Counter()
         self.status: Counter[str] = Counter()
@@ -89,7 +99,7 @@ class SurveyTally:
         if job.num_devices is not None:
             self.devices[job.num_devices] += 1
         if job.duration_s is not None:
-            self.durations_s.add(job.duration_s)
+            self.durations_s.append(job.duration_s)
             self.device_seconds += job.duration_s * (job.num_devices or 1)
 
     def _add_deadline(self, job: TraceJob) -> None:
@@ -99,7 +109,7 @@ class SurveyTally:
             return
         self.with_deadline += 1
         if job.duration_s is not None:
-            self.deadline_shares.add((job.deadline_s - job.submit_s) / job.duration_s)
+            self.deadline_shares.append((job.deadline_s - job.submit_s) / job.duration_s)
 
     def skip(self, entry: Skipped) -> None:
         if entry.rule not in self.skipped:
@@ -134,10 +144,10 @@ def survey(
         device_seconds=tally.device_seconds,
         mean_devices=tally.device_seconds / span_s if span_s else None,
         devices=dict(sorted(tally.devices.items())),
-        duration_s=tally.durations_s.found(),
+        duration_s=quantiles(tally.durations_s),
         models=dict(tally.models.most_common()),
         with_deadline=tally.with_deadline,
-        deadline_share=tally.deadline_shares.found(),
+        deadline_share=quantiles(tally.deadline_shares),
         with_steps=tally.with_steps,
         best_effort=tally.best_effort,
         soft=tally.soft,
