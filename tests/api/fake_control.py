@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,6 @@ from swell.live.measures import Measures
 from swell.live.metrics import MetricNews, metric_history
 from swell.live.operator_tally import OperatorTally
 from swell.live.retention import PrunedJob, PruneRequest, choose
-from swell.live.submitter import uncounted
 from swell.live.tenant_devices import TenantDevices
 from swell.model.calendar import Calendar
 from swell.model.device_usage import HeldTime, UsageEntry
@@ -91,13 +90,11 @@ class FakeControl:
         spec: JobSpec,
         origin: Origin = PLAIN,
         max_open: int | None = None,
-        count: Callable[[], None] = uncounted,
     ) -> SubmitResult:
         with self._lock:
             if max_open is not None:
                 own = [view for view in self._jobs.values() if view.tenant == spec.tenant]
                 check_room(spec.tenant, [view.id for view in own if not view.phase.is_end], max_open)
-            count()
             if self.is_full:
                 raise Unavailable("no folder can be made for the job")
             job_id = f"{spec.name}-{len(self._jobs):04d}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.api.rates import HOUR_S, Buckets, HourlyCounts, TokenBucket
+from swell.api.rates import Buckets, TokenBucket
 
 STEPS_S = st.lists(st.floats(-5.0, 100.0), max_size=60)
 
@@ -36,39 +36,3 @@ def test_who_waits_as_long_as_told_is_let_through(rate_per_s: float, burst: int)
 def test_each_name_has_its_own_bucket() -> None:
     buckets = Buckets(1.0, 1, lambda: 0.0)
     assert [buckets.take(name) for name in ("ana", "bob", "ana")] == [0.0, 0.0, 1.0]
-
-
-@given(st.integers(1, 5), st.lists(st.floats(0.0, HOUR_S), max_size=40))
-@example(1, [496.71637278183834, 0.0])  # an hour after that is rounded up
-def test_in_no_hour_there_are_more_than_the_limit(limit: int, steps_s: list[float]) -> None:
-    now_s, taken_s = 0.0, list[float]()
-    counts = HourlyCounts(lambda: now_s)
-    for step_s in steps_s:
-        now_s += step_s
-        wait_s = counts.take("vision", limit)
-        if wait_s == 0.0:
-            taken_s.append(now_s)
-        else:
-            assert 0.0 < wait_s <= HOUR_S
-        assert sum(now_s - HOUR_S < at_s for at_s in taken_s) <= limit
-
-
-def test_a_lower_limit_counts_what_was_before() -> None:
-    now_s = 0.0
-    counts = HourlyCounts(lambda: now_s)
-    for at_s in (0.0, 10.0, 20.0):
-        now_s = at_s
-        assert counts.take("vision", 3) == 0.0
-    assert counts.take("vision", 1) == HOUR_S
-    assert counts.take("vision", 2) == HOUR_S - 10.0
-    now_s = HOUR_S + 10.0
-    assert counts.take("vision", 2) == 0.0
-
-
-def test_what_is_given_back_can_be_taken_again() -> None:
-    counts = HourlyCounts(lambda: 0.0)
-    counts.give_back("vision")
-    for _ in range(3):
-        assert counts.take("vision", 2) == 0.0
-        counts.give_back("vision")
-    assert [counts.take("vision", 2) == 0.0 for _ in range(3)] == [True, True, False]

@@ -196,29 +196,6 @@ def test_a_user_who_asks_too_often_is_told_when_to_ask_again(site: Site) -> None
         assert {client.get("/v1/health").status_code for _ in range(520)} == {200}
 
 
-def test_a_tenant_submits_no_more_in_an_hour_than_it_may(site: Site, script: Path) -> None:
-    site.users.limit("vision", TenantLimits(submissions_per_hour=2))
-    with site.client(site.tokens[Role.SUBMIT]) as client:
-        answers = [client.post("/v1/jobs", json=job(script)) for _ in range(3)]
-        assert [answer.status_code for answer in answers] == [201, 201, 429]
-        assert answers[2].headers["Retry-After"] == "3600"
-        assert "--per-hour" in answers[2].json()["error"]
-        assert client.post(f"/v1/jobs/{answers[0].json()['id']}/cancel").status_code == 202
-        site.now_s += 3600.0
-        assert client.post("/v1/jobs", json=job(script)).status_code == 201
-
-
-def test_a_submission_that_makes_no_job_is_not_counted(site: Site, script: Path) -> None:
-    site.users.limit("vision", TenantLimits(submissions_per_hour=2))
-    with site.client(site.tokens[Role.SUBMIT]) as client:
-        statuses = [client.post("/v1/jobs", json=job(script)).status_code]
-        site.control.is_full = True
-        statuses += [client.post("/v1/jobs", json=job(script)).status_code for _ in range(5)]
-        site.control.is_full = False
-        statuses += [client.post("/v1/jobs", json=job(script)).status_code for _ in range(2)]
-    assert statuses == [201, *[503] * 5, 201, 429]
-
-
 def test_a_tenant_has_no_more_open_jobs_than_it_may(site: Site, script: Path) -> None:
     site.users.limit("vision", TenantLimits(open_jobs=4))
     statuses: list[int] = []

@@ -146,6 +146,6 @@ def test_no_change_is_lost_where_many_are_made_at_once(tmp_path: Path) -> None:
 
 def test_limits_without_a_limit_are_none(tmp_path: Path) -> None:
     users = users_in(tmp_path)
-    users.limit("vision", TenantLimits(open_jobs=3, submissions_per_hour=9))
+    users.limit("vision", TenantLimits(open_jobs=3, devices=9))
     users.limit("vision", TenantLimits())
     assert users.tenants() == {}

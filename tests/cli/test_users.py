@@ -65,8 +65,7 @@ def test_a_token_is_written_to_a_file_of_the_owner(here: Run, tmp_path: Path) ->
         (["users", "remove", "ana"], "users are: none"),
         (["tenants", "limit", "vision"], "--open-jobs"),
         (["tenants", "limit", "vision", "--open-jobs", "-1"], "--open-jobs"),
-        (["tenants", "limit", "vision", "--per-hour", "0"], "from 1 to"),
-        (["tenants", "limit", "a b", "--per-hour", "1"], "valid tenant name"),
+        (["tenants", "limit", "a b", "--open-jobs", "1"], "valid tenant name"),
         (["access", "--since", "x"], "--since"),
         (["--token-file", "/absent", "jobs"], "SWELL_TOKEN_FILE"),
     ],
@@ -86,8 +85,7 @@ def test_what_is_wrong_is_said(
     [
         ["users", "add", "ana", "--role", "god"],
         ["users", "add", "owner", "--role", "view"],
-        ["tenants", "limit", "a b", "--per-hour", "1"],
-        ["tenants", "limit", "vision", "--per-hour", "0"],
+        ["tenants", "limit", "a b", "--open-jobs", "1"],
         ["tenants", "limit", "vision", "--share", "0"],
         ["users", "remove", "ana"],
     ],
@@ -106,16 +104,12 @@ def test_a_wrong_word_before_the_first_start_leaves_a_folder_that_can_be_used(
 def test_limits_are_changed_one_by_one(here: Run) -> None:
     assert "no tenant has limits" in here("tenants").stdout
     here("tenants", "limit", "vision", "--open-jobs", "4")
-    assert (
-        "open jobs: 4, submissions per hour: 9"
-        in here("tenants", "limit", "vision", "--per-hour", "9").stdout
-    )
-    assert json.loads(here("tenants", "--json").stdout) == {
-        "vision": {"open_jobs": 4, "submissions_per_hour": 9}
-    }
+    assert "open jobs: 4, devices: 9" in here("tenants", "limit", "vision", "--devices", "9").stdout
+    limits = json.loads(here("tenants", "--json").stdout)["vision"]
+    assert (limits["open_jobs"], limits["devices"]) == (4, 9)
     here("tenants", "limit", "vision", "--open-jobs", "any")
     assert "any" in here("tenants").stdout
-    here("tenants", "limit", "vision", "--per-hour", "any")
+    here("tenants", "limit", "vision", "--devices", "any")
     assert json.loads(here("tenants", "--json").stdout) == {}
 
 

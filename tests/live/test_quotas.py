@@ -53,21 +53,6 @@ def test_a_repeated_request_is_answered_with_its_job_at_a_full_quota(tmp_path: P
         assert submit(platform, "vision", "k", 1) == first
 
 
-def test_only_a_new_job_is_counted(tmp_path: Path) -> None:
-    counted: list[str] = []
-    origin, wanted = Origin(key="k", fingerprint="f"), msgspec.structs.replace(spec(), tenant="vision")
-    with running(tmp_path, Hands()) as platform:
-
-        def submit_again(_: int) -> str:
-            return platform.submit(wanted, origin, 1, lambda: counted.append("k")).id
-
-        with ThreadPoolExecutor(8) as pool:
-            found = set(pool.map(submit_again, range(8)))
-        assert len(found) == len(counted) == 1
-        assert submit(platform, "vision", "", 1) == ""
-    assert len(counted) == 1
-
-
 def test_a_job_that_ends_makes_room_and_others_tenants_are_not_counted(tmp_path: Path) -> None:
     with running(tmp_path, Hands()) as platform:
         first = submit(platform, "vision", max_open=1)

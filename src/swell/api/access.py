@@ -9,7 +9,6 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anyio import to_thread
@@ -22,8 +21,8 @@ from swell.api.access_log import AccessEntry, AccessLog
 from swell.api.answers import failure
 from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
 from swell.api.operation import Operation
-from swell.api.rates import Buckets, HourlyCounts, RateExceeded
-from swell.api.user_list import TenantLimits, UserList, UserListError
+from swell.api.rates import Buckets, RateExceeded
+from swell.api.user_list import UserList, UserListError
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.settings import Settings
 from swell.store.folder import StateFolder
@@ -59,7 +58,6 @@ class Access:
         self._entries = entries
         self._requests = Buckets(requests_per_s, requests_per_s * BURST_S, clock_s)
         self._refusals = Buckets(REFUSALS_PER_S, REFUSALS_AT_ONCE, clock_s)
-        self._submissions = HourlyCounts(clock_s)
         self._complaints = RateLimitedLog()
 
     @classmethod
@@ -78,24 +76,6 @@ class Access:
             wait_s,
         )
 
-    def submission_of(self, tenant: str) -> CountedSubmission:
-        """One more, which is not counted yet. Raises UserListError: what the tenant may is not known."""
-        return CountedSubmission(self, tenant, self.users.limits_of(tenant))
-
-    def count_submission(self, tenant: str, per_hour: int) -> None:
-        """Raises RateExceeded: the tenant has made as many in this hour as it may."""
-        if wait_s := self._submissions.take(tenant, per_hour):
-            raise RateExceeded(
-                f"tenant {tenant!r} has submitted {per_hour} jobs within an hour, and may submit no more: "
-                f"try again in {math.ceil(wait_s)} s, or ask the operator for a higher limit "
-                f"(`swell tenants limit {tenant} --per-hour N`)",
-                wait_s,
-            )
-
-    def give_back_submission(self, tenant: str) -> None:
-        """One that was counted has come to nothing."""
-        self._submissions.give_back(tenant)
-
     def note(self, scope: Scope, status: int, job_id: str = "") -> None:
         """Log the request of an ASGI scope, if there are users."""
         caller: Caller | None = scope.get(CALLER)
@@ -108,30 +88,6 @@ class Access:
         except (OSError, UserListError) as error:
             if self._complaints.take():
                 log.error("a request is not in the access log: %s", error)
-
-
-@dataclass(slots=True)
-class CountedSubmission:
-    """A submission that counts against its tenant's hourly limit once it makes a job.
-
-    A client that hears no answer sends the same submission again, which must not count twice.
-    """
-
-    access: Access
-    tenant: str
-    limits: TenantLimits
-    is_counted: bool = False
-
-    def count(self) -> None:
-        """Count the submission; call it for a new job only. Raises RateExceeded."""
-        if self.limits.submissions_per_hour is not None:
-            self.access.count_submission(self.tenant, self.limits.submissions_per_hour)
-            self.is_counted = True
-
-    def give_back(self) -> None:
-        """No job was made."""
-        if self.is_counted:
-            self.access.give_back_submission(self.tenant)
 
 
 def _is_logged(scope: Scope, status: int) -> bool:

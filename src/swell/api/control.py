@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -10,7 +10,6 @@ from swell.live.board import BoardChanges, BoardNews
 from swell.live.measures import Measures
 from swell.live.metrics import MetricNews
 from swell.live.retention import PrunedJob, PruneRequest
-from swell.live.submitter import uncounted
 from swell.live.tenant_devices import TenantDevices
 from swell.model.device_usage import UsageEntry
 from swell.model.errors import InvalidJob, UnknownJob
@@ -36,9 +35,8 @@ class Control(Protocol):
         spec: JobSpec,
         origin: Origin = PLAIN,
         max_open: int | None = None,
-        count: Callable[[], None] = uncounted,
     ) -> SubmitResult:
-        """The new job, or that of an earlier submission with the same key. A new one is counted first.
+        """The new job, or that of an earlier submission with the same key.
 
         Raises InvalidJob, KeyConflict; WrongPhase if there is nothing that it could continue from;
         TooManyOpenJobs if its tenant would have more than `max_open`.

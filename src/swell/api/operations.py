@@ -31,7 +31,7 @@ from swell.api.submission import Submission, declared, origin_of, request_key
 from swell.api.usage_accounting import usage_report
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.device_usage import GroupBy, UsageReport
-from swell.model.errors import InvalidJob, Unavailable
+from swell.model.errors import InvalidJob
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT, JobSpec, Origin, Phase, key_of_user
 from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
@@ -208,10 +208,7 @@ class Operations:
         return self._bound(*continued(self._control, job_id, body, request_key(key)), caller_of(scope))
 
     def _bound(self, spec: JobSpec, origin: Origin, caller: Caller) -> SubmitResult:
-        """Submit it; its code is kept for as long as the job is.
-
-        Raises RateExceeded: its tenant has submitted too many jobs.
-        """
+        """Submit it; its code is kept for as long as the job is."""
         if caller != OWNER:
             key = key_of_user(caller.name, origin.key)
             origin = msgspec.structs.replace(origin, user=caller.name, key=key)
@@ -224,12 +221,7 @@ class Operations:
         """Within the limits of its tenant."""
         if self._access is None:
             return self._control.submit(spec, origin)
-        submission = self._access.submission_of(spec.tenant)
-        try:
-            return self._control.submit(spec, origin, submission.limits.open_jobs, submission.count)
-        except Unavailable:
-            submission.give_back()
-            raise
+        return self._control.submit(spec, origin, self._access.users.limits_of(spec.tenant).open_jobs)
 
     @operation("GET", "/v1/jobs", Role.VIEW, failures=(404, 422))
     def jobs(

@@ -1,15 +1,10 @@
-"""How often something may happen: a token bucket, and a number in any hour."""
+"""How often something may happen: a token bucket."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
-
-HOUR_S = 3600.0
-#: A wait that was rounded to 0 would say that it is over.
-LEAST_WAIT_S = 1e-3
 
 
 class RateExceeded(RuntimeError):
@@ -60,31 +55,3 @@ class Buckets:
             if name not in self._buckets:
                 self._buckets[name] = TokenBucket(self._rate_per_s, self._burst, now_s)
             return self._buckets[name].take(now_s)
-
-
-class HourlyCounts:
-    """How many things each name did in the hour before now. Thread-safe."""
-
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._clock_s = clock_s
-        self._lock = threading.Lock()
-        self._times_s: dict[str, deque[float]] = {}
-
-    def take(self, name: str, limit: int) -> float:
-        """Count one more, unless there were `limit`, 1 or more, in an hour: then seconds to wait."""
-        now_s = self._clock_s()
-        with self._lock:
-            times_s = self._times_s.setdefault(name, deque())
-            while times_s and times_s[0] <= now_s - HOUR_S:
-                times_s.popleft()
-            if len(times_s) < limit:
-                times_s.append(now_s)
-                return 0.0
-            # In this order rounding makes it no longer than an hour.
-            return max(LEAST_WAIT_S, HOUR_S + (times_s[-limit] - now_s))
-
-    def give_back(self, name: str) -> None:
-        """What was counted last came to nothing."""
-        with self._lock:
-            if times_s := self._times_s.get(name):
-                times_s.pop()

@@ -57,7 +57,6 @@ class TenantLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What the jobs of a tenant may take together; None: any number."""
 
     open_jobs: int | None = None
-    submissions_per_hour: int | None = None
     devices: Annotated[int, msgspec.Meta(ge=1)] | None = None
     share: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None  #: of the devices that are there
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(name="tenants", rich_markup_mode=None, add_completion=False)
 
-HEADINGS = ("TENANT", "OPEN JOBS", "PER HOUR", "DEVICES", "SHARE", "IN USE")
+HEADINGS = ("TENANT", "OPEN JOBS", "DEVICES", "SHARE", "IN USE")
 
 #: By kind of device, of one tenant.
 Held = Mapping[str, "TenantDevices"]
@@ -83,7 +83,6 @@ def _row(name: str, limits: TenantLimits, held: Held | None) -> tuple[str, ...]:
     return (
         name,
         _shown(limits.open_jobs),
-        _shown(limits.submissions_per_hour),
         _shown(limits.devices),
         _shown(limits.share, told_share),
         _shown_held(held),
@@ -107,10 +106,6 @@ def limit(
     open_jobs: Annotated[
         str | None,
         typer.Option(metavar="N", help="Most jobs that have not ended; any: no limit. Default: as before."),
-    ] = None,
-    per_hour: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Most submissions in any hour; any: no limit. Default: as before."),
     ] = None,
     devices: Annotated[
         str | None,
@@ -138,14 +133,13 @@ def limit(
     from swell.api.user_list import TenantLimits, UserList
     from swell.model.quota_words import told_share
 
-    if (open_jobs, per_hour, devices, share) == (None, None, None, None):
-        raise typer.BadParameter("give --open-jobs, --per-hour, --devices or --share")
+    if (open_jobs, devices, share) == (None, None, None):
+        raise typer.BadParameter("give --open-jobs, --devices or --share")
     folder, name = own_folder(state), checked_tenant(tenant)
     users = UserList(folder.path)
     before = users.limits_of(name)
     limits = TenantLimits(
-        open_jobs=_parsed("--open-jobs", open_jobs, before.open_jobs, _number_from(0)),
-        submissions_per_hour=_parsed("--per-hour", per_hour, before.submissions_per_hour, _number_from(1)),
+        open_jobs=_parsed("--open-jobs", open_jobs, before.open_jobs, _number),
         devices=_parsed("--devices", devices, before.devices, parse_devices),
         share=_parsed("--share", share, before.share, parse_share),
     )
@@ -155,8 +149,7 @@ def limit(
     users.limit(name, limits)
     note_access(folder, "tenants limit", name)
     print(
-        f"tenant {name}: open jobs: {_shown(limits.open_jobs)}, submissions per hour: "
-        f"{_shown(limits.submissions_per_hour)}, devices: {_shown(limits.devices)}, "
+        f"tenant {name}: open jobs: {_shown(limits.open_jobs)}, devices: {_shown(limits.devices)}, "
         f"share of devices: {_shown(limits.share, told_share)}"
     )
 
@@ -191,13 +184,10 @@ def _check_kept(folder: StateFolder, name: str, quota: Quota) -> None:
 MOST = 100_000
 
 
-def _number_from(least: int) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        if not text.isdecimal() or not least <= int(text) <= MOST:
-            raise ValueError(f"{text!r} is not a number from {least} to {MOST}, nor `any`")
-        return int(text)
-
-    return parse
+def _number(text: str) -> int:
+    if not text.isdecimal() or int(text) > MOST:
+        raise ValueError(f"{text!r} is not a number from 0 to {MOST}, nor `any`")
+    return int(text)
 
 
 def _parsed(option: str, text: str | None, before: T | None, parse: Callable[[str], T]) -> T | None:

@@ -14,7 +14,7 @@ from swell.live.named_kinds import with_named_kinds
 from swell.live.predecessors import with_predecessors
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
-from swell.live.submitter import Submitter, result_of, uncounted
+from swell.live.submitter import Submitter, result_of
 from swell.model.errors import WrongPhase
 from swell.model.event import (
     CancelRequested,
@@ -51,13 +51,11 @@ class JobRequests:
         spec: JobSpec,
         origin: Origin = PLAIN,
         max_open: int | None = None,
-        count: Callable[[], None] = uncounted,
     ) -> SubmitResult:
         """The new job, or the one of an earlier submission with the same key, once the journal has it.
 
         Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint;
-        TooManyOpenJobs if its tenant would have more than `max_open` jobs that have not ended; whatever
-        `count` does, which is called before there is a new job.
+        TooManyOpenJobs if its tenant would have more than `max_open` jobs that have not ended.
         """
         self._journal.refuse_while_stalled()
 
@@ -65,7 +63,6 @@ class JobRequests:
             spec = self._checked(spec)
             if max_open is not None:
                 check_room(spec.tenant, {*in_flight, *self._board.open_of(spec.tenant)}, max_open)
-            count()
             return spec
 
         return self._submitter.submit(spec, origin, checked)

@@ -30,7 +30,7 @@ from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.live.site_nodes import SiteNodes
 from swell.live.status import PlatformStatus
-from swell.live.submitter import Submitter, uncounted
+from swell.live.submitter import Submitter
 from swell.live.tenant_devices import TenantDevices
 from swell.live.trial_log import TrialLog
 from swell.live.turn_feed import TurnFeed
@@ -179,10 +179,9 @@ class Platform:
         spec: JobSpec,
         origin: Origin = PLAIN,
         max_open: int | None = None,
-        count: Callable[[], None] = uncounted,
     ) -> SubmitResult:
         """See `JobRequests.submit`."""
-        return self._requests.submit(spec, origin, max_open, count)
+        return self._requests.submit(spec, origin, max_open)
 
     def cancel(self, job_id: str) -> None:
         """See `JobRequests.cancel`."""

@@ -32,10 +32,6 @@ TAKEN_WITHIN_S = 10.0
 Checked = Callable[[JobSpec, Collection[str]], JobSpec]
 
 
-def uncounted() -> None:
-    """What is done for a new job where submissions are not counted."""
-
-
 class Submissions(Protocol):
     """What the journal knows of jobs that were submitted, ended ones too."""
 
