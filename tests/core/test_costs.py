@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.fakes import profile, spec
 
 from swell.core.cost_curves import expected_s
-from swell.core.cost_table import CostTable
+from swell.core.cost_table import RESIZE_S, CostTable
 from swell.core.hold_time import PRIOR_S, HoldTime
 from swell.core.record import JobRecord
 from swell.model.job import Elasticity
@@ -139,6 +139,6 @@ def test_before_any_job_was_measured_the_first_trial_run_says_what_a_machine_tak
     )
     large = job()
     large.profile = tried
-    assert cost_s(table, "growth", large, 2) == pytest.approx(0.7 + 0.5)
-    assert cost_s(table, "growth", large, 4) == pytest.approx(0.9 + 0.5)
-    assert cost_s(table, "shrink", large, 2) == pytest.approx(0.7), "no state is sent"
+    assert cost_s(table, "growth", large, 2) == pytest.approx(RESIZE_S + 0.7 + 0.5)
+    assert cost_s(table, "growth", large, 4) == pytest.approx(RESIZE_S + 0.9 + 0.5)
+    assert cost_s(table, "shrink", large, 2) == pytest.approx(RESIZE_S + 0.7), "no state is sent"

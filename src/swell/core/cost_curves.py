@@ -20,6 +20,7 @@ from swell.core.cost_table import (
     CROWDED_WORKERS,
     CROWDING_SHARE,
     NUM_CELLS,
+    RESIZE_S,
     TRIAL_SPREAD,
     CostTable,
     SizeCosts,
@@ -231,7 +232,7 @@ def _prior(name: str) -> Prior:
     if name != family_of(name):
         return NO_PRIOR
     start_s, most_start_s = (0.3, 0.3) if name.endswith(" timed") else (1.0, 20.0)
-    resize_s = 5.0 if name.startswith(Elasticity.RESTART) else 0.1
+    resize_s = 5.0 if name.startswith(Elasticity.RESTART) else RESIZE_S
     return Prior(start_s, most_start_s, resize_s, resize_s, INSTEAD_IN_FAMILY, NUM_OF_FAMILY)
 
 

@@ -24,6 +24,8 @@ from swell.model.resize import CostKind
 NUM_CELLS = 17
 #: Jobs whose latest changes to a size are remembered.
 NUM_JOBS = 16
+#: Changes of one job to one size that count for what is expected.
+NUM_OWN = 5
 #: Launches whose waits for devices are remembered.
 NUM_WAITS = 8
 #: What was measured longer ago is forgotten when something is measured.
@@ -40,6 +42,8 @@ TRIAL = ""
 #: start the script and each group once, and the next start may meet a busier machine.
 TRIAL_SPREAD = 2.0
 
+#: What a resize takes beside connecting the new group and sending the state: to part, to meet, to step again.
+RESIZE_S = 0.1
 #: In a pause a worker gets the job's state, or its part of it; until a trial run has measured it, this much.
 STATE_S_PER_BYTE = 1e-9
 #: Workers of one node start side by side: each delays the first one by this share, up to so many.
@@ -52,19 +56,20 @@ class JobCost(msgspec.Struct, frozen=True, array_like=True):
     job_id: str
     at_s: float  #: when the dearest was measured
     most_s: float
-    latest_s: float
+    latest_s: tuple[float, ...]
 
     def then(self, cost_s: float, at_s: float) -> JobCost:
         """The next change took so long."""
+        latest_s = (*self.latest_s, cost_s)[-NUM_OWN:]
         if cost_s >= self.most_s or self.at_s < at_s - MEMORY_S:
-            return JobCost(self.job_id, at_s, cost_s, cost_s)
-        return JobCost(self.job_id, self.at_s, self.most_s, cost_s)
+            return JobCost(self.job_id, at_s, cost_s, latest_s)
+        return JobCost(self.job_id, self.at_s, self.most_s, latest_s)
 
 
 class SizeCosts(NamedTuple):
     """What jobs' changes to one size took, beyond their profiles."""
 
-    median_s: float  #: of the latest of each job
+    median_s: float  #: of the latest of all jobs
     most_s: float  #: no change that is remembered took longer
     num_jobs: int  #: trial runs apart
 
@@ -89,7 +94,7 @@ class CostRow(msgspec.Struct, dict=True):
                 del self.cells[change][cell], self.sizes[change][cell]
         for cell in cells_of(num_devices):
             known = self.cells.get(change, {}).get(cell, [])
-            own = next((one for one in known if one.job_id == job_id), JobCost(job_id, at_s, cost_s, cost_s))
+            own = next((one for one in known if one.job_id == job_id), JobCost(job_id, at_s, cost_s, ()))
             others = [one for one in known if one.job_id not in (job_id, TRIAL) and one.at_s >= since_s]
             self._put(change, cell, [*others[1 - NUM_JOBS :], own.then(cost_s, at_s)])
 
@@ -98,7 +103,7 @@ class CostRow(msgspec.Struct, dict=True):
         for num_devices, cost_s in measured_s.items():
             cell = cell_of(num_devices)
             if all(cost.job_id == TRIAL for cost in self.cells.get(change, {}).get(cell, ())):
-                self._put(change, cell, [JobCost(TRIAL, 0.0, TRIAL_SPREAD * cost_s, cost_s)])
+                self._put(change, cell, [JobCost(TRIAL, 0.0, TRIAL_SPREAD * cost_s, (cost_s,))])
 
     def _put(self, change: CostKind, cell: int, costs: list[JobCost]) -> None:
         self.cells.setdefault(change, {})[cell] = costs
@@ -107,7 +112,7 @@ class CostRow(msgspec.Struct, dict=True):
 
 def _size_costs(costs: list[JobCost]) -> SizeCosts:
     return SizeCosts(
-        statistics.median([cost.latest_s for cost in costs]),
+        statistics.median([cost_s for cost in costs for cost_s in cost.latest_s]),
         max([cost.most_s for cost in costs]),
         sum([cost.job_id != TRIAL for cost in costs]),
     )
@@ -139,8 +144,9 @@ class CostTable(msgspec.Struct, dict=True):
         """A trial run has measured groups of workers, or found the figures of an earlier one."""
         family = self.families.setdefault(TRIED_FAMILY, CostRow())
         family.try_out("start", profile.group_launch_s)
-        family.try_out("growth", profile.group_connect_s)
-        family.try_out("shrink", profile.group_connect_s)
+        pauses_s = {size: RESIZE_S + connect_s for size, connect_s in profile.group_connect_s.items()}
+        family.try_out("growth", pauses_s)
+        family.try_out("shrink", pauses_s)
         self.state_s_per_byte = profile.state_s_per_byte or self.state_s_per_byte
         self.changed.add(TRIED_FAMILY)
 
