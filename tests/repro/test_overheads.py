@@ -10,9 +10,9 @@ from swell.model.resize import Resize, Verdict
 from swell.model.view import ClusterView, JobView, NodeView, Story
 from swell_papers.experiment import Context
 from swell_papers.findings import Findings
-from swell_papers.overheads import Overheads, read_records
+from swell_papers.platform_records import overheads
 
-EXPERIMENT = Overheads(
+EXPERIMENT = overheads(
     name="12",
     title="Figure 12",
     profiling_s={"ResNet50": 549.8},
@@ -83,9 +83,8 @@ def run(records: FakeRecords | None) -> Findings:
 
 def test_without_records_nothing_is_ours_and_it_says_so() -> None:
     findings = run(None)
-    assert findings.truth == (
-        "no records of a platform were given (--state), so there are no figures of ours",
-    )
+    (told,) = findings.truth
+    assert told.startswith("no records of a platform were given (--state), so there are no figures of ours;")
     profiling, resizes = findings.tables
     assert profiling.rows == (("ResNet50", 549.8, None, None),)
     assert resizes.rows == (
@@ -108,5 +107,6 @@ def test_trial_runs_and_resizes_that_took_place_are_counted() -> None:
 
 
 def test_the_platform_is_named() -> None:
-    source = read_records(FakeRecords([job("a")])).source
-    assert source == "records of a platform of 8 devices (cpu) with 1 jobs, policy fifo, swell 1.2"
+    (source,) = run(FakeRecords([job("a")])).truth
+    told = "records of a platform of 8 devices (cpu) with 1 jobs, policy fifo, swell 1.2;"
+    assert source.startswith(told)

@@ -11,9 +11,9 @@ from tests.repro.test_overheads import FakeRecords, job, resize
 from swell.model.resize import Verdict
 from swell_papers.experiment import Context
 from swell_papers.findings import Findings
-from swell_papers.start_delays import StartDelays
+from swell_papers.platform_records import start_delays
 
-EXPERIMENT = StartDelays(name="delays", title="Delays", assumed_s=15.0)
+EXPERIMENT = start_delays(name="delays", title="Delays", assumed_s=15.0)
 
 
 def run(records: FakeRecords | None) -> Findings:

@@ -10,9 +10,9 @@ from tests.repro.test_overheads import FakeRecords, job
 
 from swell.model.view import JobView
 from swell_papers.experiment import Context
-from swell_papers.user_estimates import UserEstimates
+from swell_papers.platform_records import user_estimates
 
-EXPERIMENT = UserEstimates(name="estimates", title="Estimates", assumed_share=0.1)
+EXPERIMENT = user_estimates(name="estimates", title="Estimates", assumed_share=0.1)
 
 
 def estimated(name: str, elasticity: str, estimate_s: float | None, alone_s: float | None) -> JobView:

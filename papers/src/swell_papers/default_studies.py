@@ -194,6 +194,7 @@ class PolicyComparison(Generic[RunT]):
             tell=self._tell,
             truth=self.truth,
             needs=self.needs,
+            num_seeds=self.num_seeds(),
         )
 
     def _cases(self, context: Context) -> dict[tuple[int, str, int], Callable[[], RunT]]:

@@ -178,9 +178,9 @@ class Study(Generic[K, T]):
     def _truth(self, context: Context, found: Mapping[K, T]) -> Iterator[str]:
         first, *others = (self.truth,) if isinstance(self.truth, str) else self.truth(context, found)
         seeds = context.seeds(self.num_seeds)
-        drawn = f"seeds {seeds[0]} to {seeds[-1]}" if seeds else f"seed {context.seed}"
+        drawn = f"; seeds {seeds[0]} to {seeds[-1]}" if seeds else ""
         only = f"; run were only {', '.join(sorted(context.policies))}" if context.policies else ""
-        yield f"{first}; {drawn}; {program_version()}{only}"
+        yield f"{first}{drawn}; {program_version()}{only}"
         yield from others
 
 

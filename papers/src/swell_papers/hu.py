@@ -17,8 +17,7 @@ from swell_papers.hu_experiment import (
 from swell_papers.hu_runs import Allocator, HuCase
 from swell_papers.hu_workload import Assumed, Disturbed
 from swell_papers.page_texts import page_texts
-from swell_papers.start_delays import StartDelays
-from swell_papers.user_estimates import UserEstimates
+from swell_papers.platform_records import start_delays, user_estimates
 
 #: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
 NODES = (70, 90, 110, 130, 150, 170, 190)
@@ -106,10 +105,10 @@ FIGURE_15 = AllocatorExperiment(
 FIGURE_16 = DecisionTimes(
     name="fig16", title="Figure 16: time of a decision, 70 nodes", case=HuCase(nodes=70), allocator=HU
 )
-DELAYS = StartDelays(
+DELAYS = start_delays(
     name="delays", title="Section 5.5: delays of starts and growths, measured and assumed", assumed_s=15.0
 )
-ESTIMATES = UserEstimates(
+ESTIMATES = user_estimates(
     name="estimates", title="Section 5.4: errors of estimates, measured and assumed", assumed_share=0.1
 )
 VARIANTS = AllocatorExperiment(

@@ -367,7 +367,8 @@ def missed(truth: TrueSpeeds, found: Mapping[float | None, MarginOutcome]) -> It
 
 def _truth(context: Context, found: Found) -> Iterator[str]:
     settings = ", ".join(f"{name}={value:g}" for name, value in SETTINGS.items())
-    yield f"resize cost changed; no node fails; gangs report; estimate_quantile={KEPT_SHARE:g}, {settings}"
+    quantile = f"estimate_quantile={KEPT_SHARE:g}"
+    yield f"resize cost changed; no node fails; gangs report; seed {context.seed}; {quantile}, {settings}"
     yield from (f"{on.name}: {on.title}" for on in LOGS)
 
 

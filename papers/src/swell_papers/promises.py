@@ -256,7 +256,8 @@ def _against(whom: str, told: Sequence[tuple[str, float | None, tuple[str, float
 
 def _truth(context: Context, found: Found) -> Iterator[str]:
     settings = ", ".join(f"{name}={value:g}" for name, value in SETTINGS.items())
-    yield f"resize cost changed; noise 0, no node fails, profiles are the truth; settings {settings}"
+    told = f"seed {context.seed}; settings {settings}"
+    yield f"resize cost changed; noise 0, no node fails, profiles are the truth; {told}"
     known = {name for name, _ in found}
     yield from (f"{on.name}: {on.title}" for on in INPUTS if on.name in known)
 
