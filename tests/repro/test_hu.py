@@ -54,7 +54,7 @@ def test_changes_are_over_the_greedy_run_of_the_same_seed() -> None:
     assert (greedy["allocator"], greedy["queueing time, min"]) == (GREEDY, 12.0)
     assert ours["allocator"] == "hu" and ours["queueing time, %"] == pytest.approx(-40.0)
     claims = rows_of(findings, 1)
-    assert [(row["paper"], row["reached"]) for row in claims] == [(-32.0, "yes"), (-32.0, "yes")]
+    assert [(row["figure"], row["comes out"]) for row in claims] == [(-32.0, "yes"), (-32.0, "yes")]
 
 
 @pytest.mark.usefixtures("half_the_time")
@@ -62,7 +62,7 @@ def test_jobs_in_addition_are_counted_by_total_times_and_at_the_hundredth() -> N
     row = rows_of(FIGURE_11.run(CONTEXT))[1]
     assert row["jobs more per 100"] == pytest.approx(100.0)
     assert row["jobs more at its 100th"] == pytest.approx(100.0)
-    assert rows_of(FIGURE_11.run(CONTEXT), 1)[0]["reached"] == "yes"
+    assert rows_of(FIGURE_11.run(CONTEXT), 1)[0]["comes out"] == "yes"
 
 
 @pytest.mark.slow

@@ -188,7 +188,7 @@ def told_claims(name: str, claims: Iterable[Claim[K, T]], found: Mapping[K, T]) 
     """A table of the claims whose cases were run, and a sentence for each that does not come out."""
     judged = [(claim, ours) for claim in claims if (ours := _ours(claim, found)) is not None]
     if judged:
-        heading = ("what", ("figure", 3), ("ours", 3), "wanted", "comes out")
+        heading = ("claim", ("figure", 3), ("ours", 3), "wanted", "comes out")
         rows = (
             (claim.text, claim.figure, ours, claim.told_way, "yes" if claim.comes_out(ours) else "no")
             for claim, ours in judged

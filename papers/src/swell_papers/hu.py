@@ -10,9 +10,9 @@ from swell_papers.hu_experiment import (
     MORE,
     QUEUE,
     TOTAL,
-    AllocatorExperiment,
-    DecisionTimes,
     HuClaim,
+    allocator_study,
+    decision_times,
 )
 from swell_papers.hu_runs import Allocator, HuCase
 from swell_papers.hu_workload import Assumed, Disturbed
@@ -42,7 +42,7 @@ def _over(nodes: tuple[int, ...], case: HuCase | None = None) -> tuple[tuple[str
 DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1))
 ALL_DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1))
 
-FIGURE_9 = AllocatorExperiment(
+FIGURE_9 = allocator_study(
     name="fig9",
     title="Figure 9: queueing time",
     cases=_over(NODES),
@@ -55,7 +55,7 @@ FIGURE_9 = AllocatorExperiment(
         HuClaim("the same at the best number of nodes, %", -32.0, QUEUE),
     ),
 )
-FIGURE_10 = AllocatorExperiment(
+FIGURE_10 = allocator_study(
     name="fig10",
     title="Figure 10: total time",
     cases=_over(NODES),
@@ -63,7 +63,7 @@ FIGURE_10 = AllocatorExperiment(
     leads=(TOTAL,),
     drawn=None,
 )
-FIGURE_11 = AllocatorExperiment(
+FIGURE_11 = allocator_study(
     name="fig11",
     title="Figure 11: jobs done in addition",
     cases=_over(NODES),
@@ -74,35 +74,35 @@ FIGURE_11 = AllocatorExperiment(
         HuClaim("the same at the best number of nodes", 17.4),
     ),
 )
-FIGURE_12 = AllocatorExperiment(
+FIGURE_12 = allocator_study(
     name="fig12",
     title="Figure 12: all 1,252 jobs, most of them shorter than 5 minutes",
     cases=_over(NODES, HuCase(nodes=0, is_all=True)),
     allocators=(HU,),
     claims=(HuClaim("most jobs in addition while the other does 100", 24.1),),
 )
-FIGURE_13 = AllocatorExperiment(
+FIGURE_13 = allocator_study(
     name="fig13",
     title="Figure 13: estimates that are wrong by up to 10 %",
     cases=_over(NODES, DISTURBED),
     allocators=(HU, HU_OVERDUE),
     claims=(HuClaim("most jobs in addition: 0.6 to 2.4 fewer than 17.4", 15.0),),
 )
-FIGURE_14 = AllocatorExperiment(
+FIGURE_14 = allocator_study(
     name="fig14",
     title="Figure 14: wrong estimates, 15 % buggy jobs and 10 % that users give up",
     cases=_over(NODES, ALL_DISTURBED),
     allocators=(HU, HU_OVERDUE),
     claims=(HuClaim("most jobs in addition", 15.0),),
 )
-FIGURE_15 = AllocatorExperiment(
+FIGURE_15 = allocator_study(
     name="fig15",
     title="Figure 15: 15 s until a start or a growth takes place",
     cases=_over(NODES, HuCase(nodes=0, resize_cost="delay:15")),
     allocators=(HU, HU_AWARE),
     claims=(HuClaim("most jobs in addition: 0.9 more to 1.8 fewer than 17.4", 15.6),),
 )
-FIGURE_16 = DecisionTimes(
+FIGURE_16 = decision_times(
     name="fig16", title="Figure 16: time of a decision, 70 nodes", case=HuCase(nodes=70), allocator=HU
 )
 DELAYS = start_delays(
@@ -111,7 +111,7 @@ DELAYS = start_delays(
 ESTIMATES = user_estimates(
     name="estimates", title="Section 5.4: errors of estimates, measured and assumed", assumed_share=0.1
 )
-VARIANTS = AllocatorExperiment(
+VARIANTS = allocator_study(
     name="variants",
     title="Other allocators on the same jobs, and a resize that takes 60 s from training",
     cases=(("110", HuCase(nodes=110)), ("110, 60 s a resize", HuCase(nodes=110, resize_cost="60"))),
@@ -119,7 +119,7 @@ VARIANTS = AllocatorExperiment(
     leads=(MORE, TOTAL, QUEUE),
     num_seeds=2,
 )
-ASSUMED = AllocatorExperiment(
+ASSUMED = allocator_study(
     name="assumed",
     title="What the generated jobs assume: nodes on which the times were measured, and their spread",
     cases=tuple(

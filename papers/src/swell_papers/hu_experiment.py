@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Literal, NamedTuple
@@ -11,12 +10,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell_papers.experiment import Context
-from swell_papers.findings import Cell, Chart, Findings, Part, chart, findings, table
+from swell_papers.experiment import Claim, Context, Study
+from swell_papers.findings import Cell, Part, chart, table
 from swell_papers.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
 from swell_papers.intervals import Interval
 from swell_papers.page_texts import page_texts
-from swell_papers.program_version import program_version
 
 #: Seeds of the jobs: so many, from the one that is asked for.
 NUM_SEEDS = 5
@@ -64,122 +62,105 @@ class HuClaim(NamedTuple):
     lead: Lead = MORE
     nodes: int | None = None  #: None: the best of all
 
-    def is_reached(self, ours: float) -> bool:
-        return ours <= self.paper if self.lead.is_least else ours >= self.paper
+
+#: By case, allocator and seed.
+Key = tuple[str, str, int]
+Runs = Mapping[Key, AllocatorRun]
 
 
-def _total_min(run: AllocatorRun) -> float:
-    return run.total_min
+def _interval(lead: Lead, found: Runs, case: str, name: str) -> Interval:
+    """Over seeds, each beside the greedy run of its own. Raises KeyError: the allocator was not run."""
+    if not (seeds := [seed for label, one, seed in found if (label, one) == (case, name)]):
+        raise KeyError(name)
+    return Interval.of([lead.of(found[case, name, seed], found[case, GREEDY, seed]) for seed in seeds])
 
 
-@dataclass(frozen=True, kw_only=True)
-class AllocatorExperiment:
-    """Implements `experiment.Experiment`.
+def allocator_study(
+    name: str,
+    title: str,
+    cases: Sequence[tuple[str, HuCase]],
+    allocators: Sequence[Allocator],
+    leads: Sequence[Lead] = (MORE, AHEAD, QUEUE),
+    value: tuple[str, Callable[[AllocatorRun], float]] = ("total time, min", lambda run: run.total_min),
+    drawn: Lead | None = MORE,
+    claims: Sequence[HuClaim] = (),
+    num_seeds: int = NUM_SEEDS,
+    x_label: str = "nodes",
+) -> Study[Key, AllocatorRun]:
+    """Allocators beside the greedy one, over nodes and seeds.
 
     Args:
         cases: by their labels along the x axis.
         value: of one run, beside which the leads stand.
         drawn: the lead of the picture; None: the value.
     """
+    labels = [label for label, _ in cases]
 
-    name: str
-    title: str
-    cases: tuple[tuple[str, HuCase], ...]
-    allocators: tuple[Allocator, ...]
-    leads: tuple[Lead, ...] = (MORE, AHEAD, QUEUE)
-    value: tuple[str, Callable[[AllocatorRun], float]] = ("total time, min", _total_min)
-    drawn: Lead | None = MORE
-    claims: tuple[HuClaim, ...] = ()
-    num_seeds: int = NUM_SEEDS
-    x_label: str = "nodes"
-    needs: tuple[str, ...] = ()
+    def runs(context: Context) -> dict[Key, Callable[[], AllocatorRun]]:
+        chosen = [Allocator(policy=GREEDY), *(one for one in allocators if context.is_run(one.policy))]
+        return {
+            (label, allocator.name, seed): partial(measured, allocator, case, seed)
+            for label, case in cases
+            for allocator in chosen
+            for seed in context.seeds(num_seeds)
+        }
 
-    def run(self, context: Context) -> Findings:
-        """Simulate; see `experiment.Experiment`."""
-        found = self._runs(context)
-        parts = (*self._parts(found), *REMARKS[self.name])
-        return findings(self.name, self.title, self._truth(context), parts)
+    def value_of(found: Runs, case: str, allocator: str) -> Interval:
+        return Interval.of([value[1](run) for (*key, _), run in found.items() if key == [case, allocator]])
 
-    def _runs(self, context: Context) -> Runs:
-        chosen = [one for one in self.allocators if context.is_run(one.policy)]
-        wanted = [
-            (label, case, allocator, seed)
-            for label, case in self.cases
-            for allocator in (Allocator(policy=GREEDY), *chosen)
-            for seed in range(context.seed, context.seed + self.num_seeds)
-        ]
-        runs = context.run_all(
-            self.name, (partial(measured, one, case, seed) for _, case, one, seed in wanted)
-        )
-        found: Runs = {}
-        for (label, _, allocator, _), run in zip(wanted, runs, strict=True):
-            found.setdefault((label, allocator.name), []).append(run)
-        return found
+    def row(found: Runs, case: str, allocator: str) -> Iterator[Cell]:
+        yield from (case, allocator, *value_of(found, case, allocator))
+        for lead in leads:
+            yield from (None, None) if allocator == GREEDY else _interval(lead, found, case, allocator)
+        resizes = [run.num_resizes for (*key, _), run in found.items() if key == [case, allocator]]
+        yield float(np.mean(resizes))
 
-    def _parts(self, found: Runs) -> Iterator[Part]:
-        heading: list[str | tuple[str, int]] = [self.x_label, "allocator", (self.value[0], 2), ("+-", 2)]
-        for lead in self.leads:
+    def tell(context: Context, found: Runs) -> Iterator[Part]:
+        heading: list[str | tuple[str, int]] = [x_label, "allocator", (value[0], 2), ("+-", 2)]
+        for lead in leads:
             heading += (lead.name, 1), ("+-", 1)
-        title = (
-            f"means of {self.num_seeds} seeds; +-: half of the 95 % interval; changes and jobs are over "
+        told = (
+            f"means of {num_seeds} seeds; +-: half of the 95 % interval; changes and jobs are over "
             f"`{GREEDY}` with the same seed"
         )
-        yield table(self.name, title, (*heading, ("resizes", 0)), self._rows(found))
-        names = [name for name in dict.fromkeys(name for _, name in found) if name != GREEDY]
-        rows = [
-            (claim.text, claim.paper, name, ours, "yes" if claim.is_reached(ours) else "no")
-            for claim in self.claims
-            for name in names
-            for ours in (self._best(claim, name, found),)
-        ]
-        heading = ["claim", ("paper", 1), "allocator", ("ours", 1), "reached"]
-        if rows:
-            yield table(f"{self.name}-claims", "what the paper says, and what comes out here", heading, rows)
-        yield self._chart(found, names if self.drawn else [GREEDY, *names])
+        both = dict.fromkeys((case, allocator) for case, allocator, _ in found)
+        yield table(name, told, (*heading, ("resizes", 0)), (tuple(row(found, *key)) for key in both))
+        names = dict.fromkeys(one for _, one in both if drawn is None or one != GREEDY)
+        of = partial(_interval, drawn, found) if drawn else partial(value_of, found)
+        shown = {one: [of(label, one).mean for label in labels] for one in names}
+        kind: Literal["lines", "bars"] = "bars" if drawn else "lines"
+        yield chart(name, title, kind, (x_label, labels), drawn.label if drawn else value[0], shown)
 
-    def _value(self, runs: Sequence[AllocatorRun]) -> Interval:
-        return Interval.of([self.value[1](run) for run in runs])
-
-    def _rows(self, found: Runs) -> Iterator[tuple[Cell, ...]]:
-        for (label, name), runs in found.items():
-            cells: list[Cell] = [label, name, *self._value(runs)]
-            for lead in self.leads:
-                cells += (None, None) if name == GREEDY else _interval(lead, runs, found[label, GREEDY])
-            yield (*cells, float(np.mean([run.num_resizes for run in runs])))
-
-    def _best(self, claim: HuClaim, name: str, found: Runs) -> float:
+    def best(claim: HuClaim, allocator: str, found: Runs) -> float:
         """Our figure for a claim: that of its case, or the best of all."""
-        labels = [label for label, case in self.cases if claim.nodes in (None, case.nodes)]
-        values = [_interval(claim.lead, found[label, name], found[label, GREEDY]).mean for label in labels]
+        some = [label for label, case in cases if claim.nodes in (None, case.nodes)]
+        values = [_interval(claim.lead, found, label, allocator).mean for label in some]
         return min(values) if claim.lead.is_least else max(values)
 
-    def _chart(self, found: Runs, names: Sequence[str]) -> Chart:
-        labels = [label for label, _ in self.cases]
-        kind: Literal["lines", "bars"] = "lines" if self.drawn is None else "bars"
-        y_label = self.value[0] if self.drawn is None else self.drawn.label
-        shown = {name: [self._drawn(found, label, name) for label in labels] for name in names}
-        return chart(self.name, self.title, kind, (self.x_label, labels), y_label, shown)
-
-    def _drawn(self, found: Runs, label: str, name: str) -> float:
-        runs = found[label, name]
-        if self.drawn is not None:
-            return _interval(self.drawn, runs, found[label, GREEDY]).mean
-        return self._value(runs).mean
-
-    def _truth(self, context: Context) -> Iterator[str]:
-        first, last = context.seed, context.seed + self.num_seeds - 1
-        yield f"simulated by {program_version()}, generated jobs of seeds {first} to {last}"
+    def truth(context: Context, found: Runs) -> Iterator[str]:
+        yield "simulated, generated jobs"
         yield "a worker is a node; speed n 0.8^log2(n) on n nodes; sizes 1, 2, 4, 8 and 16"
-        costs = ", ".join(dict.fromkeys(case.resize_cost for _, case in self.cases))
-        yield f"resize cost: {costs}"
+        yield f"resize cost: {', '.join(dict.fromkeys(case.resize_cost for _, case in cases))}"
 
-
-Runs = dict[tuple[str, str], list[AllocatorRun]]
-
-
-def _interval(lead: Lead, runs: Sequence[AllocatorRun], greedy: Sequence[AllocatorRun]) -> Interval:
-    """Over seeds, each beside the greedy run of its own."""
-    return Interval.of([lead.of(run, other) for run, other in zip(runs, greedy, strict=True)])
+    return Study(
+        name=name,
+        title=title,
+        cases=runs,
+        tell=tell,
+        truth=truth,
+        claims=[
+            Claim(
+                text=f"{claim.text}, {allocator.name}",
+                figure=claim.paper,
+                of=partial(best, claim, allocator.name),
+                way="<=" if claim.lead.is_least else ">=",
+            )
+            for claim in claims
+            for allocator in allocators
+        ],
+        remarks=REMARKS[name],
+        num_seeds=num_seeds,
+    )
 
 
 #: Figure 16: statistics of decisions, and what the paper prints of them in milliseconds.
@@ -192,35 +173,19 @@ STATISTICS: dict[str, tuple[Callable[[FloatArray], float], float]] = {
 EDGES_MS = (0, 1, 2, 3, 4, 6, 8, 10, 15, 20, 30, 50, 100, 1000)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecisionTimes:
-    """How long decisions take: Figure 16. Implements `experiment.Experiment`."""
+def decision_times(name: str, title: str, case: HuCase, allocator: Allocator) -> Study[str, AllocatorRun]:
+    """How long decisions take: Figure 16. Times are of this machine, and not reproducible."""
 
-    name: str
-    title: str
-    case: HuCase
-    allocator: Allocator
-    needs: tuple[str, ...] = ()
-
-    def run(self, context: Context) -> Findings:
-        """Simulate one seed; see `experiment.Experiment`."""
-        [run] = context.run_all(self.name, [partial(measured, self.allocator, self.case, context.seed)])
-        truth = (
-            f"simulated by {program_version()}, seed {context.seed}, {self.case.nodes} nodes; times are "
-            "of this machine, and not reproducible"
-        )
-        return findings(self.name, self.title, (truth,), (*self._parts(run), *REMARKS[self.name]))
-
-    def _parts(self, run: AllocatorRun) -> Iterator[Part]:
-        name = self.allocator.name
+    def tell(context: Context, found: Mapping[str, AllocatorRun]) -> Iterator[Part]:
+        run = found[allocator.name]
         rows: list[tuple[Cell, ...]] = [
             ("paper", "solver", None, *(printed for _, printed in STATISTICS.values()))
         ]
         for what, spent_ms in (("decision", run.plan_ms), ("whole turn", run.turn_ms)):
             told = (float(of(spent_ms)) for of, _ in STATISTICS.values())
-            rows.append((name, what, len(spent_ms), *told))
+            rows.append((allocator.name, what, len(spent_ms), *told))
         yield table(
-            self.name,
+            name,
             "CPU milliseconds; a decision is the policy from the snapshot to the sizes, once a period; "
             "a turn is the scheduler from an event to the commands, most of them between decisions",
             ("allocator", "what", "number", *STATISTICS),
@@ -228,4 +193,14 @@ class DecisionTimes:
         )
         shares = np.histogram(run.plan_ms, EDGES_MS)[0] / max(len(run.plan_ms), 1)
         x = ("CPU time of a decision, ms", [f"{low:g}-{high:g}" for low, high in pairwise(EDGES_MS)])
-        yield chart(self.name, self.title, "bars", x, "share of decisions", {name: shares.tolist()})
+        yield chart(name, title, "bars", x, "share of decisions", {allocator.name: shares.tolist()})
+
+    return Study(
+        name=name,
+        title=title,
+        cases=lambda context: {allocator.name: partial(measured, allocator, case, context.seed)},
+        tell=tell,
+        truth=f"simulated, {case.nodes} nodes; times are of this machine, and not reproducible",
+        remarks=REMARKS[name],
+        num_seeds=1,
+    )

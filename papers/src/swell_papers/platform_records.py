@@ -14,7 +14,7 @@ import numpy as np
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
 from swell_papers.experiment import Context, Records, Study
-from swell_papers.findings import Cell, Part, chart, table
+from swell_papers.findings import Cell, Heading, Part, chart, table
 
 #: A trial run that took no longer was none: the script's profile was at hand from an earlier job.
 KNOWN_S = 0.1
@@ -180,7 +180,12 @@ def start_delays(name: str, title: str, assumed_s: float) -> Study[str, None]:
         return (what, assumed_s, len(found_s), *np.quantile(found_s, QUANTILES).tolist())
 
     def tell(jobs: Sequence[JobView], records: Records | None) -> Iterator[Part]:
-        heading = ("what", ("paper", 1), "number", *((f"{share:.0%} within", 2) for share in QUANTILES))
+        heading: Heading = (
+            "what",
+            ("paper", 1),
+            "number",
+            *((f"{share:.0%} within", 2) for share in QUANTILES),
+        )
         rows = (row(what, found) for what, found in delays_s(jobs).items())
         yield table(name, "seconds until a decision takes place, as shares of all within", heading, rows)
 
@@ -211,7 +216,12 @@ def user_estimates(name: str, title: str, assumed_share: float) -> Study[str, No
     """A study of errors of users' estimates, which the paper takes as uniform up to `assumed_share`."""
 
     def tell(jobs: Sequence[JobView], records: Records | None) -> Iterator[Part]:
-        heading = ("estimates", "jobs", ("median error, %", 1), *((f"within {one:.0%}", 2) for one in ERRORS))
+        heading: Heading = (
+            "estimates",
+            "jobs",
+            ("median error, %", 1),
+            *((f"within {one:.0%}", 2) for one in ERRORS),
+        )
         paper: list[Cell] = [min(1.0, share / assumed_share) for share in ERRORS]
         rows: list[tuple[Cell, ...]] = [("paper, uniform", None, 0.0, *paper)]
         for kind, found in errors_of(jobs).items():
