@@ -110,6 +110,8 @@ class Context:
 
 
 K = TypeVar("K")
+#: How our figure is to be to the one that is printed or wanted: at least, at most, near it.
+Way = Literal[">=", "<=", "~"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,7 @@ class Claim(Generic[K, T]):
     text: str
     figure: float
     of: Callable[[Mapping[K, T]], float]
-    way: Literal[">=", "<=", "~"] = "~"
+    way: Way = "~"
     within: float = 0.25
     is_target: bool = False
     why: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome
 from swell.sim.profiles.saxena import DEVICES_PER_NODE, ScalingModel, saxena
 from swell.sim.simulate import simulate
-from swell_papers.experiment import Context
 from swell_papers.saxena_workload import MINUTE_S, Pattern, workload
 from swell_papers.variants import variant_core
 
@@ -98,21 +97,6 @@ class SaxenaResult:
     def count(self, name: str) -> float:
         """The mean of a field of the metrics."""
         return float(np.mean([getattr(run.metrics, name) for run in self.runs]))
-
-
-def results_of(name: str, cases: Sequence[SaxenaCase], context: Context) -> list[SaxenaResult]:
-    """Run every line whose policy is to be run, and return the results."""
-    wanted = [(case, line) for case in cases for line in case.lines if context.is_run(line.policy)]
-    seeds = {case.name: context.seeds(case.num_seeds) for case in cases}
-    runs = iter(
-        context.run_all(
-            name, (partial(run_once, case, line, seed) for case, line in wanted for seed in seeds[case.name])
-        )
-    )
-    return [
-        SaxenaResult(case=case, line=line, runs=[next(runs) for _ in seeds[case.name]])
-        for case, line in wanted
-    ]
 
 
 def run_once(case: SaxenaCase, line: SaxenaLine, seed: int, model: ScalingModel | None = None) -> SaxenaRun:

@@ -2,133 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from swell.arrays import FloatArray
 from swell.sim.profiles.saxena import fitted
-from swell_papers.experiment import Context
+from swell_papers.experiment import Claim, Context, Study, told_claims
 from swell_papers.findings import (
     Cell,
     Chart,
-    Findings,
-    Missed,
     Panel,
     Part,
     Table,
     Values,
     chart,
-    findings,
     panel,
     table,
 )
-from swell_papers.program_version import program_version
 from swell_papers.saxena_cases import (
     DIGITS,
     SETTINGS,
     SaxenaCase,
     SaxenaResult,
-    results_of,
+    SaxenaRun,
+    run_once,
 )
 
-#: A printed figure comes out if ours is within this share of it.
-CLOSE_SHARE = 0.25
 #: Points of a curve of completed jobs.
 NUM_POINTS = 97
 #: Of more lines a picture is a smear.
 MOST_LINES = 6
 
-Found = dict[tuple[str, str], SaxenaResult]
+#: The runs of a line of a case, by case, label of the line and seed.
+Key = tuple[str, str, int]
+Runs = Mapping[Key, SaxenaRun]
+Found = Mapping[tuple[str, str], SaxenaResult]
 
 
-class PrintedClaim(NamedTuple):
-    """Something that the paper says, and where it does not come out, why."""
-
-    text: str
-    paper: float
-    of: Callable[[Found], float]  #: our figure, of the results by (case, label of the line)
-    why: str = ""
-
-    def comes_out(self, ours: float) -> bool:
-        return abs(ours - self.paper) <= CLOSE_SHARE * abs(self.paper)
-
-
-class SaxenaBar(NamedTuple):
-    """What is to be reached by a line of a case."""
-
-    case: str
-    label: str
-    measure: str
-    limit: float
-    is_least: bool  #: the measure is to be at least the limit; otherwise at most
-
-    @property
-    def told(self) -> str:
-        return f"{'>=' if self.is_least else '<='} {self.limit:g}"
-
-    def is_reached(self, value: float) -> bool:
-        return value >= self.limit if self.is_least else value <= self.limit
+def results_of(cases: Sequence[SaxenaCase], runs: Runs) -> dict[tuple[str, str], SaxenaResult]:
+    """The results of the lines that were run, by case and label."""
+    by_line: dict[tuple[str, str], list[SaxenaRun]] = {}
+    for (case, label, _), run in runs.items():
+        by_line.setdefault((case, label), []).append(run)
+    return {
+        (case.name, line.label): SaxenaResult(case=case, line=line, runs=by_line[case.name, line.label])
+        for case in cases
+        for line in case.lines
+        if (case.name, line.label) in by_line
+    }
 
 
-@dataclass(frozen=True, kw_only=True)
-class SaxenaExperiment:
-    """Implements `experiment.Experiment`.
+def saxena_study(
+    name: str,
+    title: str,
+    cases: Sequence[SaxenaCase],
+    claims: Sequence[Claim[tuple[str, str], SaxenaResult]] = (),
+    remarks: tuple[str, ...] = (),
+    more: Sequence[Callable[[str, Context], Table]] = (),
+) -> Study[Key, SaxenaRun]:
+    """Cases, and what the paper says of their lines.
 
     Args:
-        more: further tables, made from what is asked for (policies, seed).
+        claims: of the results by case and label.
+        more: further tables.
     """
 
-    name: str
-    title: str
-    cases: tuple[SaxenaCase, ...]
-    claims: tuple[PrintedClaim, ...] = ()
-    bars: tuple[SaxenaBar, ...] = ()
-    remarks: tuple[str, ...] = ()
-    more: tuple[Callable[[str, Context], Table], ...] = ()
-    needs: tuple[str, ...] = ()
+    def runs(context: Context) -> dict[Key, Callable[[], SaxenaRun]]:
+        return {
+            (case.name, line.label, seed): partial(run_once, case, line, seed)
+            for case in cases
+            for line in case.lines
+            if context.is_run(line.policy)
+            for seed in context.seeds(case.num_seeds)
+        }
 
-    def run(self, context: Context) -> Findings:
-        """Simulate all cases; see `experiment.Experiment`."""
-        results = results_of(self.name, self.cases, context)
-        parts = self._parts(results, context)
-        return findings(self.name, self.title, _truth(self.cases, context), parts)
+    def tell(context: Context, found: Runs) -> Iterator[Part]:
+        results = results_of(cases, found)
+        yield _measures_table(name, list(results.values()))
+        yield from told_claims(name, claims, results)
+        yield from (make(name, context) for make in more)
+        yield _chart(name, title, cases, results)
 
-    def _parts(self, results: Sequence[SaxenaResult], context: Context) -> Iterator[Part]:
-        found = {(result.case.name, result.line.label): result for result in results}
-        yield _measures_table(self.name, results)
-        yield from self.remarks
-        if claims := list(_judged(self.claims, found)):
-            yield table(
-                f"{self.name}-claims",
-                f"what the paper says; it comes out if ours is within {CLOSE_SHARE:.0%}",
-                ("claim", ("paper", 2), ("ours", 2), "comes out"),
-                ((claim.text, claim.paper, ours, _yes(claim.comes_out(ours))) for claim, ours in claims),
-            )
-        for claim, ours in claims:
-            if not claim.comes_out(ours):
-                told = f"{claim.text} (paper {claim.paper:.2f}, ours {ours:.2f})"
-                yield f"Does not come out: {told}. {claim.why}"
-        bars = [
-            (bar, found[bar.case, bar.label].mean(bar.measure))
-            for bar in self.bars
-            if (bar.case, bar.label) in found
-        ]
-        if bars:
-            heading = ("case", "line", "measure", "reached", "to reach", "is reached")
-            rows = ((*bar[:3], value, bar.told, _yes(bar.is_reached(value))) for bar, value in bars)
-            yield table(f"{self.name}-bars", "targets", heading, rows)
-        for bar, value in bars:
-            if not bar.is_reached(value):
-                yield Missed(f"{bar.label}: {bar.measure} {value:.3f}; to reach: {bar.told}")
-        yield from (make(self.name, context) for make in self.more)
-        yield _chart(self.name, self.title, self.cases, found)
+    def truth(context: Context, found: Runs) -> Iterable[str]:
+        return _truth(cases, context)
 
-
-def _yes(is_so: bool) -> str:
-    return "yes" if is_so else "no"
+    return Study(name=name, title=title, cases=runs, tell=tell, truth=truth, remarks=remarks)
 
 
 def _measures_table(name: str, results: Sequence[SaxenaResult]) -> Table:
@@ -149,15 +109,6 @@ def _measures_table(name: str, results: Sequence[SaxenaResult]) -> Table:
         rows.append((*row, result.count("resizes")))
     title = "means of the runs; cost: seconds that a change of a gang takes"
     return table(name, title, (*heading, ("resizes", 1)), rows)
-
-
-def _judged(claims: Iterable[PrintedClaim], found: Found) -> Iterable[tuple[PrintedClaim, float]]:
-    """Yield the claims whose lines were run, each with our figure."""
-    for claim in claims:
-        try:
-            yield claim, claim.of(found)
-        except KeyError:
-            continue
 
 
 def _chart(name: str, title: str, cases: Sequence[SaxenaCase], found: Found) -> Chart:
@@ -201,8 +152,7 @@ def _truth(cases: Sequence[SaxenaCase], context: Context) -> Iterable[str]:
     yield (
         f"the scaling model is the truth: overhead {model.overhead_share:.3f}, all-reduce of two devices "
         f"{shares} of a full step (categories 1 to 3), network {model.network:.2f}; noise 0; "
-        f"seeds from {context.seed}; settings {told}; {program_version()}"
-        + (f"; run were only {', '.join(sorted(context.policies))}" if context.policies else "")
+        f"seeds from {context.seed}; settings {told}"
     )
     for case in cases:
         pattern = case.pattern
