@@ -173,7 +173,7 @@ def test_a_user_who_is_removed_before_the_answer_is_refused(
     monkeypatch.setattr(site.control, "jobs", jobs_after_all)
     with site.client(site.tokens[Role.VIEW]) as client:
         answer = client.get("/v1/jobs")
-    assert answer.status_code == 401 and "expired token" in answer.json()["error"]
+    assert answer.status_code == 401 and "wrong or missing token" in answer.json()["error"]
 
 
 def test_a_damaged_list_lets_in_the_owner_only(site: Site) -> None:

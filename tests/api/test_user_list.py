@@ -44,12 +44,6 @@ def test_who_is_added_again_is_another_caller(tmp_path: Path) -> None:
     assert not first.is_current(caller)
 
 
-def test_a_token_expires(tmp_path: Path) -> None:
-    token = users_in(tmp_path).add("ana", Role.VIEW, lasts_s=60.0)
-    assert users_in(tmp_path, NOW_S + 59.0).find(token) is not None
-    assert users_in(tmp_path, NOW_S + 60.0).find(token) is None
-
-
 @settings(max_examples=fewer_if_quick(20), deadline=None)
 @given(
     st.sampled_from(Role),

@@ -20,7 +20,7 @@ def _without_users(folder: StateFolder) -> None:
 
 def test_a_user_is_added_listed_and_removed(here: Run, folder: StateFolder) -> None:
     assert "no users besides you" in here("users").stdout
-    added = here("users", "add", "ana", "--role", "submit", "--tenant", "vision", "--expires", "30d")
+    added = here("users", "add", "ana", "--role", "submit", "--tenant", "vision")
     assert added.returncode == 0, added.stderr
     token = added.stdout.strip()
     assert token.startswith("swu_")
@@ -30,8 +30,7 @@ def test_a_user_is_added_listed_and_removed(here: Run, folder: StateFolder) -> N
     assert "ana" in listed and "submit" in listed and "vision" in listed and token not in listed
     (told,) = json.loads(here("users", "--json").stdout)
     assert (told["name"], told["role"], told["tenant"]) == ("ana", "submit", "vision")
-    assert told["expires_s"] - told["added_s"] == pytest.approx(30 * 86400)
-    assert set(told) == {"name", "role", "tenant", "added_s", "expires_s"}
+    assert set(told) == {"name", "role", "tenant", "added_s"}
     assert here("users", "remove", "ana").returncode == 0
     assert json.loads(here("users", "--json").stdout) == []
     did = [
@@ -60,8 +59,6 @@ def test_a_token_is_written_to_a_file_of_the_owner(here: Run, tmp_path: Path) ->
         (["users", "add", "ana", "--role", "submit"], "--tenant"),
         (["users", "add", "ana", "--role", "submit", "--tenant", "a b"], "valid tenant name"),
         (["users", "add", "owner", "--role", "view"], "choose another"),
-        (["users", "add", "ana", "--role", "view", "--expires", "soon"], "--expires"),
-        (["users", "add", "ana", "--role", "view", "--expires", "0s"], "--expires"),
         (["users", "remove", "ana"], "users are: none"),
         (["tenants", "limit", "vision"], "--open-jobs"),
         (["tenants", "limit", "vision", "--open-jobs", "-1"], "--open-jobs"),

@@ -204,7 +204,7 @@ def _check_origin(scope: Scope, host: bytes, session: Session) -> None:
 def _wrong_token() -> RequestRefused:
     return RequestRefused(
         401,
-        "wrong, missing or expired token; send `Authorization: Bearer TOKEN`: the owner's is `token` in the "
+        "wrong or missing token; send `Authorization: Bearer TOKEN`: the owner's is `token` in the "
         "state folder, others get one from the operator",
     )
 

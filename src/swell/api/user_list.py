@@ -42,15 +42,11 @@ class KnownUser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     sha256: str  #: of the token, in hexadecimal digits
     role: str
-    added_s: float  #: seconds since 1970, as is `expires_s`
+    added_s: float  #: seconds since 1970
     tenant: str = ""
-    expires_s: float | None = None  #: None: never
 
     def as_caller(self, name: str) -> Caller:
         return Caller(name, Role[self.role.upper()], self.tenant, self.added_s)
-
-    def is_in_force(self, now_s: float) -> bool:
-        return self.expires_s is None or now_s < self.expires_s
 
 
 class TenantLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -88,13 +84,13 @@ class UserList:
 
     # ------------------------------------------------------------ for requests
     def find(self, token: str) -> Caller | None:
-        """Whose token it is; None: no user's, or one that has expired.
+        """Whose token it is; None: no user's.
 
         How long it takes tells nothing of the digests. Raises UserListError.
         """
         digest, found = _digest(token), None
         for name, user in self.users().items():
-            if hmac.compare_digest(digest, user.sha256) and user.is_in_force(self._now_s()):
+            if hmac.compare_digest(digest, user.sha256):
                 found = user.as_caller(name)
         return found
 
@@ -103,7 +99,7 @@ class UserList:
         if caller == OWNER:
             return True
         user = self.users().get(caller.name)
-        return user is not None and user.is_in_force(self._now_s()) and user.as_caller(caller.name) == caller
+        return user is not None and user.as_caller(caller.name) == caller
 
     def limits_of(self, tenant: str) -> TenantLimits:
         """Raises UserListError."""
@@ -133,7 +129,7 @@ class UserList:
         limits = self.tenants().items()
         return {name: quota for name, limit in limits if (quota := limit.quota) is not None}
 
-    def add(self, name: str, role: Role, tenant: str = "", lasts_s: float | None = None) -> str:
+    def add(self, name: str, role: Role, tenant: str = "") -> str:
         """A new user's token, which is kept nowhere else. Raises UserListError, OSError."""
         if not NAME.fullmatch(name) or name == OWNER.name:
             raise UserListError(
@@ -142,11 +138,8 @@ class UserList:
             )
         if (role is Role.SUBMIT) != bool(tenant):
             raise UserListError(_about_tenant(role))
-        token, now_s = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES), self._now_s()
-        expires_s = None if lasts_s is None else now_s + lasts_s
-        user = KnownUser(
-            sha256=_digest(token), role=role.word, added_s=now_s, tenant=tenant, expires_s=expires_s
-        )
+        token = TOKEN_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
+        user = KnownUser(sha256=_digest(token), role=role.word, added_s=self._now_s(), tenant=tenant)
         with self._changing() as content:
             if name in content.users:
                 raise UserListError(

@@ -38,9 +38,7 @@ def list_users(context: typer.Context, state: State = None, json: Json = False) 
         print_json([_told(name, user) for name, user in users.items()])
     elif users:
         now_s = time.time()
-        print_table(
-            ("USER", "ROLE", "TENANT", "ADDED", "EXPIRES"), [_row(*one, now_s) for one in users.items()]
-        )
+        print_table(("USER", "ROLE", "TENANT", "ADDED"), [_row(*one, now_s) for one in users.items()])
     else:
         print("no users besides you; add one with `swell users add NAME --role ROLE`")
 
@@ -51,16 +49,13 @@ def _told(name: str, user: KnownUser) -> dict[str, object]:
         "role": user.role,
         "tenant": user.tenant,
         "added_s": user.added_s,
-        "expires_s": user.expires_s,
     }
 
 
 def _row(name: str, user: KnownUser, now_s: float) -> tuple[str, ...]:
     from swell.cli.clock import clock
 
-    expires = "never" if user.expires_s is None else clock(user.expires_s, now_s)
-    over = "" if user.is_in_force(now_s) else " (over)"
-    return name, user.role, user.tenant or "-", clock(user.added_s, now_s), expires + over
+    return name, user.role, user.tenant or "-", clock(user.added_s, now_s)
 
 
 @app.command()
@@ -76,10 +71,6 @@ def add(
     ],
     tenant: Annotated[
         str | None, typer.Option(metavar="TENANT", help="With role submit: whose jobs.")
-    ] = None,
-    expires: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="The token ends after this long, such as 30d. Default: never."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -98,11 +89,11 @@ def add(
 
     if out is not None and out.exists():
         raise InvalidOption(f"--out {out}: there is such a file; a token is written to a new one")
-    known_role, its_tenant, lasts_s = _role(role), checked_tenant(tenant), _duration(expires)
+    known_role, its_tenant = _role(role), checked_tenant(tenant)
     folder = own_folder(state)
     folder.create()
     users = UserList(folder.path)
-    token = users.add(name, known_role, its_tenant, lasts_s)
+    token = users.add(name, known_role, its_tenant)
     note_access(folder, "users add", name)
     if out is None:
         print(token)
@@ -167,15 +158,3 @@ def _role(text: str) -> Role:
     if text not in words:
         raise typer.BadParameter(f"--role: {text!r} is not known; choose from {', '.join(words)}")
     return words[text]
-
-
-def _duration(text: str | None) -> float | None:
-    from swell.api.durations import parse_duration
-
-    try:
-        lasts_s = None if text is None else parse_duration(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"--expires: {error}") from error
-    if lasts_s == 0:
-        raise typer.BadParameter("--expires: a token that ends at once is of no use; give a time such as 30d")
-    return lasts_s
