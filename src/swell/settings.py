@@ -217,12 +217,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         float,
         Meta(ge=0.1, le=1e6, description="Requests that each user besides the owner may send in a second."),
     ] = 100.0
-    access_log_bytes: Annotated[
-        int,
-        _bytes(
-            LEAST_LOG_BYTES, "Largest size of the log of what users did (`swell access`), oldest lines go."
-        ),
-    ] = 16 << 20
 
     # ---- policies: count from the next `swell up` on
     parameters: Mapping[

@@ -50,7 +50,7 @@ class Site:
             return client.request(operation.method, path, json=BODIES.get(operation.name))
 
     def log(self) -> list[tuple[str, str, str, int]]:
-        entries = AccessLog(self.folder, 1 << 20).entries()
+        entries = AccessLog(self.folder).entries()
         return [(one.user, one.operation, one.about, one.status) for one in entries]
 
 
@@ -73,7 +73,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     site = Site(folder, control, UserList(folder))
     for role in Role:
         site.tokens[role] = site.users.add(role.word, role, "vision" if role is Role.SUBMIT else "")
-    access = Access(site.users, AccessLog(folder, 1 << 20), REQUESTS_PER_S, lambda: site.now_s)
+    access = Access(site.users, AccessLog(folder), REQUESTS_PER_S, lambda: site.now_s)
     server = ApiServer(create_app(control, TOKEN, access=access), bind())
     server.start()
     site.base_url = f"http://127.0.0.1:{server.port}"

@@ -40,7 +40,7 @@ class SharedSite:
         self.state.create()
         self.shared.mkdir(mode=0o750)
         self.users = UserList(self.state.path)
-        self.access = access = Access(self.users, AccessLog(self.state.path, 1 << 20), 100.0, lambda: 0.0)
+        self.access = access = Access(self.users, AccessLog(self.state.path), 100.0, lambda: 0.0)
         listener = opened.enter_context(shared_socket(str(self.shared)))
         self.control = FakeControl(root / "logs")
         self.page = Page(self.control, port=lambda: 1)

@@ -49,7 +49,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     site, listener = Site(folder), bind()
-    access = Access(site.users, AccessLog(folder, 1 << 20), requests_per_s=1e6)
+    access = Access(site.users, AccessLog(folder), requests_per_s=1e6)
     server = ApiServer(create_app(site.control, TOKEN, access=access), listener)
     site.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     site.put("a", 1.0, user="ada", tenant="nlp", job_class=JobClass.STRICT, kind="a100")

@@ -31,7 +31,7 @@ class PageSite:
         self.control.put(job_view(id="own-1", tenant="vision"))
         self.users = UserList(root)
         self.page = Page(self.control, port=lambda: self.server.port)
-        access = Access(self.users, AccessLog(root, 1 << 20), 1000.0)
+        access = Access(self.users, AccessLog(root), 1000.0)
         self.server = ApiServer(create_app(self.control, TOKEN, page=self.page, access=access), bind())
         self.server.start()
 

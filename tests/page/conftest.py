@@ -60,7 +60,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     page = Page(control, port=lambda: port)
     (tmp_path / "users").mkdir(mode=0o700)
     users = UserList(tmp_path / "users")
-    access = Access(users, AccessLog(tmp_path / "users", 1 << 20), requests_per_s=1e6)
+    access = Access(users, AccessLog(tmp_path / "users"), requests_per_s=1e6)
     server = ApiServer(create_app(control, TOKEN, page=page, access=access), listener)
     server.start()
     yield Served(control, page, port, users)

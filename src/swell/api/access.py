@@ -63,7 +63,7 @@ class Access:
     @classmethod
     def of(cls, folder: StateFolder, settings: Settings) -> Access:
         """Return the access rules and the access log of the platform with this state folder."""
-        entries = AccessLog(folder.path, settings.access_log_bytes)
+        entries = AccessLog(folder.path)
         return cls(UserList(folder.path), entries, settings.user_requests_per_s)
 
     def why_too_often(self, caller: Caller | None) -> RateExceeded | None:

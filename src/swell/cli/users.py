@@ -136,9 +136,8 @@ def own_folder(state: Path | None) -> StateFolder:
 def access_log_of(folder: StateFolder) -> AccessLog:
     """Log of what users did, and of what the owner did about users."""
     from swell.api.access_log import AccessLog
-    from swell.assemble import settings_of
 
-    return AccessLog(folder.path, settings_of(folder.path).access_log_bytes)
+    return AccessLog(folder.path)
 
 
 def note_access(folder: StateFolder, operation: str, about: str) -> None:
