@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from swell.arrays import FloatArray, IntArray
-from swell.settings import Settings, make_settings
-from swell.sim.conditions import SETTINGS, Conditions
+from swell.sim.conditions import Conditions
 from swell.sim.metrics import Metrics
 from swell.sim.traces.workload import Workload
 from swell_papers.measures import Measure, with_deadline
@@ -24,7 +23,7 @@ class CasePolicy:
     """A policy in a case, and what was published of it.
 
     Args:
-        policy: ours of this name is run, if there is one.
+        policy: ours of this name is run.
         paper: measure -> figure that the paper prints.
         run: per-job outcomes of the published simulator, below the data folder.
         slot_s: leeway of its own count.
@@ -36,7 +35,6 @@ class CasePolicy:
     run: str | None = None
     slot_s: float = 0.0
     counts: tuple[int, int] | None = None
-    is_ours: bool = True
 
     @property
     def is_compared(self) -> bool:
@@ -154,11 +152,6 @@ class LogComparison:
     def needs(self) -> tuple[str, ...]:
         """Files below the data folder, without duplicates."""
         return tuple(dict.fromkeys(name for case in self.cases for name in (case.trace, case.profiles)))
-
-
-def head_settings() -> Settings:
-    """Scheduler settings of these experiments."""
-    return make_settings(SETTINGS)
 
 
 def conditions(case: Case, resize_cost: str, seed: int) -> Conditions:

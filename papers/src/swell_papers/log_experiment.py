@@ -56,7 +56,7 @@ def _results(experiment: LogComparison, case: Case, context: Context) -> Iterato
     costs = {
         line.policy: (CHANGED, EVERYONE)[: 1 + line.is_compared]
         for line in case.lines
-        if line.is_ours and context.is_run(line.policy)
+        if context.is_run(line.policy)
     }
     scenarios = {
         cost: set_up(workload, profiles, conditions(case, cost, context.seed))

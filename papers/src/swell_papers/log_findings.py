@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 
 from swell.arrays import IntArray
-from swell.sim.conditions import truth_of
-from swell_papers.experiment import Context
-from swell_papers.findings import Cell, Findings, Missed, Part, Table, findings, table
+from swell.sim.conditions import SETTINGS, truth_of
+from swell_papers.experiment import Claim, Context, told_claims
+from swell_papers.findings import Cell, Findings, Part, Table, findings, table
 from swell_papers.log_cases import (
     CHANGED,
     EVERYONE,
@@ -18,7 +20,6 @@ from swell_papers.log_cases import (
     CaseResult,
     LogComparison,
     conditions,
-    head_settings,
 )
 from swell_papers.log_charts import charts_of, runs_of
 from swell_papers.log_ratios import OURS, ratios
@@ -34,13 +35,11 @@ HOURS_A_ROW = 6
 
 def findings_of(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Findings:
     """Tables, charts, remarks and missed targets of an experiment's results."""
-    bars = [
-        (bar, *_measured(experiment, bar, results)) for bar in experiment.bars if context.is_run(bar.policy)
-    ]
+    by_key = {(result.case.name, result.line.policy): result for result in results if result.runs}
     differences = _differences(experiment, results)
     parts: list[Part | None] = [
         *(_table(experiment, measure, results) for measure in experiment.measures),
-        _bars_table(experiment, bars) if bars else None,
+        *told_claims(experiment.name, _claims(experiment), by_key),
         _not_public(experiment) if experiment.not_public else None,
         *ratios(experiment, results),
         _allocation_table(experiment, results) if experiment.picture == "allocation" else None,
@@ -50,14 +49,6 @@ def findings_of(experiment: LogComparison, results: Sequence[CaseResult], contex
         *_missing(results),
         *_broken(results),
         *(_told(experiment, policy, cases) for policy, cases in differences.items()),
-        *(
-            Missed(
-                f"{bar.policy} on {', '.join(bar.cases)}: {value:.3f} with {late} broken promises; "
-                f"to reach: {bar.at_least:g} with none"
-            )
-            for bar, value, late in bars
-            if not _is_kept(bar, value, late)
-        ),
     ]
     return findings(
         experiment.name,
@@ -147,33 +138,26 @@ def _at(column: IntArray, hour: int) -> int:
 
 # What was to be reached
 
-
-def _measured(experiment: LogComparison, bar: Bar, results: Iterable[CaseResult]) -> tuple[float, int]:
-    """The mean over the bar's cases, and all broken promises in them."""
-    runs = [
-        result.runs[CHANGED]
-        for result in results
-        if result.line.policy == bar.policy and result.case.name in bar.cases
-    ]
-    values = [run.values[experiment.measures[0].name] or 0.0 for run in runs]
-    return sum(values) / len(bar.cases), sum(run.metrics.admitted_late for run in runs)
+#: By case and policy.
+Results = Mapping[tuple[str, str], CaseResult]
 
 
-def _is_kept(bar: Bar, value: float, late: int) -> bool:
-    return value >= bar.at_least and late == 0
+def _claims(experiment: LogComparison) -> Iterator[Claim[tuple[str, str], CaseResult]]:
+    """The mean over the cases of each bar, and that no promise is broken in them."""
+    measure = experiment.measures[0]
 
+    def mean(bar: Bar, found: Results) -> float:
+        return fmean(found[case, bar.policy].runs[CHANGED].values[measure.name] or 0.0 for case in bar.cases)
 
-def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]]) -> Table:
-    return table(
-        f"{experiment.name}-bars",
-        f"target: {experiment.measures[0].label}, mean over cases, resize cost {CHANGED}, no late job",
-        ("cases", "policy", "reached", "late", "to reach", "is reached"),
-        (
-            (", ".join(bar.cases), bar.policy, value, late, bar.at_least, "yes" if is_kept else "NO")
-            for bar, value, late in bars
-            for is_kept in (_is_kept(bar, value, late),)
-        ),
-    )
+    def late(bar: Bar, found: Results) -> float:
+        return sum(found[case, bar.policy].runs[CHANGED].metrics.admitted_late for case in bar.cases)
+
+    for bar in experiment.bars:
+        of = f"{bar.policy} on {', '.join(bar.cases)}"
+        text = f"{of}: {measure.label}, resize cost {CHANGED}"
+        yield Claim(text=text, figure=bar.at_least, of=partial(mean, bar), way=">=", is_target=True)
+        text = f"{of}: broken promises"
+        yield Claim(text=text, figure=0.0, of=partial(late, bar), way="<=", is_target=True)
 
 
 # Sentences
@@ -181,10 +165,9 @@ def _bars_table(experiment: LogComparison, bars: Iterable[tuple[Bar, float, int]
 
 def _truth(experiment: LogComparison, results: Sequence[CaseResult], context: Context) -> Iterable[str]:
     by_case = {result.case.name: result for result in results}
-    settings = head_settings().changed
     first = results[0]
-    truth = truth_of(first.workload, conditions(first.case, CHANGED, context.seed), settings)
-    told = ", ".join(f"{name}={value:g}" for name, value in settings.items())
+    truth = truth_of(first.workload, conditions(first.case, CHANGED, context.seed), SETTINGS)
+    told = ", ".join(f"{name}={value:g}" for name, value in SETTINGS.items())
     is_compared = any(EVERYONE in result.runs for result in results)
     yield (
         f"resize cost {CHANGED}"
