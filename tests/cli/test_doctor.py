@@ -149,7 +149,10 @@ def test_a_mistyped_file_leaves_nothing_behind(
     assert f"there is no folder {tmp_path / 'none'}; make it" in capsys.readouterr().err
     monkeypatch.setenv("SWELL_STATE", str(tmp_path / "other"))
     assert main.run(["restore", str(tmp_path)]) == 1
-    assert f"{tmp_path} is no file; give one that `swell backup`" in capsys.readouterr().err
+    assert (
+        f"{tmp_path} has no sound copy (no file there is called swell-*.db); give a folder of"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "other").exists()
 
 

@@ -105,7 +105,10 @@ def restore_newest(folder: StateFolder, to: Path) -> tuple[Path, Restored, dict[
         StateError: there is no sound copy, or the folder is in use; nothing was changed.
     """
     damaged: dict[Path, str] = {}
-    for copy in reversed(found_in(to)):
+    found = found_in(to)
+    if found:  # where there is none, a folder may be mistyped, and nothing is made
+        folder.create()
+    for copy in reversed(found):
         try:
             restored = copies.restore(folder, copy)
         except DamagedState as error:

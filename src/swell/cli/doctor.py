@@ -201,7 +201,6 @@ def restore(
 
     folder = StateFolder(state)
     if file.is_dir():
-        folder.create()
         file, restored, damaged = automatic_copies.restore_newest(folder, file)
         for why in damaged.values():
             warn(why)
