@@ -18,7 +18,7 @@ from swell.model.job import JobSpec, Phase
 from swell.model.view import MetricHistory, MetricSeries
 from swell_papers import reclaim_player
 from swell_papers.experiment import Context
-from swell_papers.live_search import NUM_EPOCHS, NUM_TRIALS, SEARCH, LiveSearch, found_by
+from swell_papers.live_search import NUM_TRIALS, SEARCH, LiveSearch, found_by
 from swell_papers.reclaim_record import NodeSeen, Reclaimed, SearchEnded, SearchRun
 
 
@@ -41,7 +41,7 @@ def run_of(*views: object) -> SearchRun:
     seen = (NodeSeen(node="a", at_s=0.0, has_joined=True), NodeSeen(node="a", at_s=9.0, has_joined=False))
     return SearchRun(
         source="made up",
-        ended=SearchEnded(views=views, begun_s=50.0, seen=seen, pruned=("lr-1-aa",)),  # type: ignore[arg-type]
+        ended=SearchEnded(views=views, begun_s=50.0, seen=seen, pruned={"lr-1-aa": 3}),  # type: ignore[arg-type]
         reclaimed=(Reclaimed(node="a", sent_s=8.9, gone_s=8.95),),
         seed=0,
         version="0",
@@ -49,11 +49,11 @@ def run_of(*views: object) -> SearchRun:
 
 
 def test_a_search_is_told_trial_by_trial_and_can_be_told_again(tmp_path: Path) -> None:
-    run = run_of(trial(1, "cancelled", phase=Phase.CANCELLED), trial(3, "succeeded"))
+    run = run_of(trial(1, "cancelled", phase=Phase.CANCELLED, steps=0), trial(3, "succeeded"))
     told = found_by("hpo", run)
     assert not told.missed
     rows = told.tables[0].rows
-    assert rows[0][:4] == ("lr-1", "0.1", "stopped early", f"{NUM_EPOCHS / 3:.1f}")
+    assert rows[0][:4] == ("lr-1", "0.1", "stopped early", "3.0")
     assert rows[1][-1] == 53.0
     assert "1 of 2 trials were stopped early" in told.notes[0] and "The best one is lr-3" in told.notes[0]
     assert "joined 1 times and were lost 1 times" in told.notes[1]
@@ -102,5 +102,5 @@ def test_trials_are_jobs_and_those_that_are_worse_at_a_rung_are_to_end() -> None
     trials = dict(reclaim_player.submitted(client, SEARCH, study))
     assert len(trials) == NUM_TRIALS
     assert all(spec.metric_rises and spec.batch_per_worker == 48 for spec in platform.specs)
-    worse = [job_id for job_id, trial in trials.items() if reclaim_player.is_worse(client, job_id, trial)]
+    worse = [job_id for job_id, trial in trials.items() if reclaim_player.worse_after(client, job_id, trial)]
     assert worse == [f"lr-{number}" for number in range(2, NUM_TRIALS + 1)]

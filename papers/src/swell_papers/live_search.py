@@ -99,7 +99,7 @@ def _parts(run: SearchRun) -> Iterator[Part]:
         ),
         (_row(view, run.ended) for view in views),
     )
-    trained = sum(map(_epochs, views))
+    trained = sum(_epochs(view, run.ended) for view in views)
     ended = [view for view in views if view.phase.is_end]
     best = max(views, key=lambda view: view.metrics.get("accuracy", 0.0))
     accuracy = best.metrics.get("accuracy", 0.0)
@@ -120,13 +120,15 @@ def _row(view: JobView, search: SearchEnded) -> tuple[Cell, ...]:
     lr = next((tag.partition("=")[2] for tag in view.tags if tag.startswith("lr=")), "-")
     became = "stopped early" if view.id in search.pruned else job_words.phase(view)
     end_s = None if view.finished_s is None else view.finished_s - search.begun_s
-    epochs = f"{_epochs(view):.1f}"
+    epochs = f"{_epochs(view, search):.1f}"
     accuracy = view.metrics.get("accuracy")
     return view.name, lr, became, epochs, accuracy, view.resizes, end_s
 
 
-def _epochs(view: JobView) -> float:
-    """Passes over the data that the trial has made."""
+def _epochs(view: JobView, search: SearchEnded) -> float:
+    """Passes over the data that the trial has made. A cancelled job counts the steps that it has saved."""
+    if view.id in search.pruned:
+        return float(search.pruned[view.id])
     return NUM_EPOCHS * view.steps / view.total_steps if view.total_steps else 0.0
 
 

@@ -115,20 +115,18 @@ def search(client: Client, order: PlayOrder, work: SearchWork) -> SearchEnded:
         pruner=PRUNER,
     )
     trials = dict(submitted(client, work, study))
-    pruned: list[str] = []
+    pruned: dict[str, int] = {}
     views = [client.job(job_id) for job_id in trials]
     while time.monotonic() < until_s and not all(view.phase.is_end for view in views):
         watch.look()
         time.sleep(LOOK_EVERY_S)
         views = [client.job(job_id) for job_id in trials]
         for job_id in [view.id for view in views if not view.phase.is_end and view.id not in pruned]:
-            if is_worse(client, job_id, trials[job_id]):
+            if num_epochs := worse_after(client, job_id, trials[job_id]):
                 client.cancel(job_id)
-                pruned.append(job_id)
+                pruned[job_id] = num_epochs
     watch.look()
-    return SearchEnded(
-        views=tuple(views), begun_s=cluster.now_s, seen=tuple(watch.seen), pruned=tuple(pruned)
-    )
+    return SearchEnded(views=tuple(views), begun_s=cluster.now_s, seen=tuple(watch.seen), pruned=pruned)
 
 
 def submitted(client: Client, work: SearchWork, study: optuna.Study) -> Iterator[tuple[str, optuna.Trial]]:
@@ -141,13 +139,13 @@ def submitted(client: Client, work: SearchWork, study: optuna.Study) -> Iterator
         yield client.submit(**fields), trial
 
 
-def is_worse(client: Client, job_id: str, trial: optuna.Trial) -> bool:
-    """Whether the job is to end, as others had a better accuracy after as many epochs."""
+def worse_after(client: Client, job_id: str, trial: optuna.Trial) -> int:
+    """Epochs after which others had a better accuracy, so that the job is to end; 0: it is not."""
     found = client.metrics(job_id, names=["accuracy"]).series
     values = found[0].last if found else []
     for epoch, value in enumerate(values, 1):  # told again, a value is ignored
         trial.report(math.nan if value is None else value, epoch)
-    return bool(values) and trial.should_prune()
+    return len(values) if values and trial.should_prune() else 0
 
 
 def main() -> None:

@@ -63,7 +63,7 @@ class SearchEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     views: tuple[JobView, ...]  #: of the trials, in the order of submission
     begun_s: float  #: head time
     seen: tuple[NodeSeen, ...]
-    pruned: tuple[str, ...]  #: ids of the trials that were ended early
+    pruned: dict[str, int]  #: ids of the trials that were ended early -> epochs that each had reported
 
 
 Told = ScriptsMeasured | PlayBegun | PlayEnded | SearchEnded
