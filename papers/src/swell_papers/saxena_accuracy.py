@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import queue
-import subprocess
 import sys
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import find_spec
-from subprocess import PIPE
+from multiprocessing import get_context
 
 import msgspec
 import numpy as np
@@ -21,13 +19,12 @@ from swell.model.errors import InvalidInput
 from swell_papers.experiment import Context
 from swell_papers.findings import Cell, Chart, Findings, Part, Table, chart, findings, panel, table
 
-SCRIPT = "swell.demo.changing_batch"
-#: Modules that it imports.
+#: Modules that training imports.
 NEEDED = ("torch", "sklearn")
 #: The batch that the learning rate was chosen for, and the range in which the batch changes. The paper's are
 #: 512, and 128 to 1024.
 BASE, LEAST, MOST = 64, 16, 128
-#: Rules of the learning rate, by what the table calls them; the script's names are `train.scaling`'s.
+#: Rules of the learning rate, by what the table calls them; the others are the names of `train.scaling`.
 RULES = {"fixed": "none", "linear": "linear", "square root": "square_root", "AdaScale": "adascale"}
 #: Final accuracies that differ by no more are similar, in percentage points (section II-C).
 SIMILAR_POINTS = 0.5
@@ -36,15 +33,15 @@ NUM_DRAWN = 6
 
 
 class AccuracyRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One training run: a line of the script's input."""
+    """One training run."""
 
     batches: list[int]  #: samples a step, in each epoch
-    rule: str  #: the script's name
+    rule: str  #: of `RULES`, as `train.scaling` calls it
     seed: int
 
 
 class AccuracyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of the script's output."""
+    """What came of it."""
 
     accuracy: list[float]  #: share of held-out pictures that are read right, after each epoch
     updates: int
@@ -55,49 +52,28 @@ Trainer = Callable[[Sequence[AccuracyRun], Callable[[int], None]], list[Accuracy
 
 
 def train_all(runs: Sequence[AccuracyRun], advance: Callable[[int], None]) -> list[AccuracyResult]:
-    """Train on all cores of this machine, a process for each.
-
-    Raises:
-        InvalidInput: the script failed, or lacks a library.
-    """
+    """Train on all cores of this machine, a process for each. Raises InvalidInput: a library is missing."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise InvalidInput(
             f"fig2 trains a model and lacks {' and '.join(missing)}; "
             f"{sys.executable} -m pip install 'swell[demo]'"
         )
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for number in range(len(runs)):
-        waiting.put(number)
-    found: dict[int, AccuracyResult] = {}
-    failures: list[str] = []
+    num_processes = min(len(os.sched_getaffinity(0)), len(runs))
+    with ProcessPoolExecutor(num_processes, get_context("spawn")) as pool:
+        waiting = [pool.submit(_train, run) for run in runs]
+        for num, _ in enumerate(as_completed(waiting), 1):
+            advance(num)
+        return [one.result() for one in waiting]
 
-    def work() -> None:
-        command = [sys.executable, "-m", SCRIPT]
-        with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE) as script:
-            assert script.stdin and script.stdout and script.stderr  # noqa: S101 - they are pipes
-            while not failures:
-                try:
-                    number = waiting.get_nowait()
-                except queue.Empty:
-                    break
-                try:
-                    script.stdin.write(msgspec.json.encode(runs[number]) + b"\n")
-                    script.stdin.flush()
-                    found[number] = msgspec.json.decode(script.stdout.readline(), type=AccuracyResult)
-                except (OSError, msgspec.MsgspecError):
-                    failures.append(script.stderr.read().decode(errors="replace").strip()[-500:])
-                    break
-                advance(len(found))
-            script.stdin.close()
 
-    threads = [threading.Thread(target=work) for _ in range(min(len(os.sched_getaffinity(0)), len(runs)))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise InvalidInput(f"training did not work, for {SCRIPT} ended: {failures[0] or 'it said nothing'}")
-    return [found[number] for number in range(len(runs))]
+def _train(run: AccuracyRun) -> AccuracyResult:
+    """Train in this process, which alone imports PyTorch."""
+    import torch
+
+    from swell_papers.changing_batch import train_once
+
+    torch.set_num_threads(1)
+    return msgspec.convert(train_once(run.batches, run.rule, run.seed), AccuracyResult)
 
 
 def patterns(num_epochs: int, seed: int) -> dict[str, list[int]]:
@@ -149,7 +125,7 @@ class AccuracyExperiment:
         return findings(self.name, self.title, self._truth(lines, context.seed), self._parts(by_line))
 
     def _lines(self, seed: int) -> dict[tuple[str, str], tuple[list[int], str]]:
-        """(batches, script's rule) of each row; of the fixed own batch all rules are one."""
+        """(batches, rule) of each row; of the fixed own batch all rules are one."""
         lines = {_BASE_LINE: ([BASE] * self.num_epochs, RULES["fixed"])}
         for pattern, batches in patterns(self.num_epochs, seed).items():
             lines |= {(pattern, rule): (batches, name) for rule, name in RULES.items()}

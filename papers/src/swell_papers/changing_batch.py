@@ -1,14 +1,7 @@
-"""Trains the digits network with a batch that changes from epoch to epoch, once for each line of its input.
-
-A line of the standard input is a run as JSON, `{"batches": [64, 64, 128], "rule": "linear", "seed": 0}`: the
-batch of each epoch, and the rule by which the learning rate follows it. A line of the output has the held-out
-accuracy after each epoch, `{"accuracy": [0.31, 0.72, 0.85], "updates": 58}`.
-"""
+"""Training of the digits network with a batch that changes from epoch to epoch."""
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 
 import torch
@@ -64,14 +57,3 @@ def _show_parts(rate: ScaledRate, model: nn.Module, x: Tensor, y: Tensor) -> Non
         squared += float(((after - before) / share).square().sum()) * share
         before = after
     rate.observe_parts(PartNorms(squared, len(parts), len(x)), float(before.square().sum()))
-
-
-def main() -> None:
-    torch.set_num_threads(1)
-    for line in sys.stdin:
-        run = json.loads(line)
-        print(json.dumps(train_once(run["batches"], run["rule"], run["seed"])), flush=True)
-
-
-if __name__ == "__main__":
-    main()
