@@ -209,7 +209,7 @@ class Worker:
             self.join(order)
         except (PeerGoneError, OSError) as error:
             self.part()
-            self.agent.say(m.JoinFailed(generation=order.generation, steps=self.steps, message=str(error)))
+            self.agent.say(m.Broken(generation=order.generation, steps=self.steps, message=str(error)))
             return False
         return self.regroup is order
 

@@ -67,7 +67,11 @@ def target(*numbers: int) -> Target:
 
 @dataclass
 class Puppet:
-    """One worker. `phase` is booting, ready, meeting, training or broken."""
+    """One worker. `phase` is booting, ready, meeting, training or broken.
+
+    A thread forms the next group, whatever the main thread does. A worker that has entered a group is meeting
+    until all members have.
+    """
 
     number: int
     slot: tuple[str, ...]
@@ -75,7 +79,11 @@ class Puppet:
     inbox: deque[m.FromAgent] = field(default_factory=deque)
     outbox: deque[m.FromWorker] = field(default_factory=deque)
     order: m.Regroup | m.Suspend | None = None
-    regroup: m.Regroup | None = None  #: the one it carries out, or lives in
+    next: m.Regroup | None = None  #: of the group that forms
+    has_met: bool = False  #: the others of that
+    is_formed: bool = False  #: that group
+    is_agreed: bool = False  #: its group changes at this step boundary
+    regroup: m.Regroup | None = None  #: of the group that it is in, or was
     addresses: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)  #: groups, also such that it has yet to come to
     steps: int = 0
@@ -84,6 +92,11 @@ class Puppet:
     awaits: m.Awaited = ""
     since_s: float = 0.0  #: it has been in the script, or waiting, so long
     taken_up: int = 0  #: the latest Regroup that it came to
+
+    @property
+    def votes(self) -> bool:
+        """For a change of its group after this step."""
+        return self.order is not None and (self.next is None or self.is_formed)
 
     @property
     def has_news(self) -> bool:
@@ -114,6 +127,7 @@ class PuppetWorld:
         self.is_disk_full = False
         self.is_clean = True  #: the gang has heard of no trouble since the last Regroup
         self.newest_round = 0
+        self.met: dict[int, set[int]] = {}  #: workers that have come to the store of a group
         self.target: tuple[str, ...] = ()
         self.targets: dict[int, tuple[str, ...]] = {}
         self.batches: dict[int, int | None] = {}
@@ -193,19 +207,31 @@ class PuppetWorld:
             return
         if puppet.inbox:
             self._read(puppet, puppet.inbox.popleft())
-        elif puppet.is_stuck:
+        elif self._forms(puppet) or puppet.is_stuck:
             pass
         elif puppet.phase == "booting":
             puppet.phase = "ready"
             puppet.do("agent", self.now_s)
             puppet.outbox.append(m.Hello(token="t", worker=number, pid=number + 1000))
             puppet.outbox.append(m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=64))
-        elif puppet.phase in ("ready", "broken") and puppet.order is not None:
+        elif puppet.is_agreed or (puppet.phase in ("ready", "broken") and puppet.votes):
             self._obey(puppet)
         elif puppet.phase == "meeting":
             self._meet(puppet)
         elif puppet.phase == "training":
             self._train(puppet)
+
+    def meet(self, limit: int = 300) -> None:
+        """Until all workers have entered the group of the newest order, and none trains in it yet."""
+        for _ in range(limit):
+            if all(puppet.phase == "meeting" for puppet in self.puppets.values()):
+                return
+            for number, puppet in list(self.puppets.items()):
+                if puppet.phase != "meeting":
+                    self.advance(number)
+                if puppet.outbox:
+                    self.hear(number)
+        raise AssertionError(f"they do not meet: {self.describe()}")
 
     def settle(self, limit: int = 3000) -> None:
         """Everything is delivered, everybody moves, time passes: until nothing is left to do."""
@@ -253,10 +279,55 @@ class PuppetWorld:
             puppet.addresses.add(message.generation)
         elif isinstance(message, m.Abort):
             puppet.aborted.add(message.generation)
+            if puppet.next is not None and puppet.next.generation == message.generation:
+                self._fail_next(puppet)
             if not puppet.is_stuck:  # else it would notice when it came to a collective
                 self._break_if_aborted(puppet)
         elif isinstance(message, m.Regroup | m.Suspend):
-            puppet.order = message
+            self._follow(puppet, message)
+
+    def _follow(self, puppet: Puppet, order: m.Regroup | m.Suspend) -> None:
+        if puppet.next is not None and puppet.next.generation == order.generation:
+            return  # again
+        puppet.order, puppet.next = order, None
+        puppet.has_met = puppet.is_formed = False
+        if isinstance(order, m.Suspend) or order.rank is None:
+            return
+        puppet.next = order
+        if order.generation in puppet.aborted:
+            self._fail_next(puppet)
+        elif order.rank == 0:
+            puppet.addresses.add(order.generation)
+            puppet.outbox.append(m.Bound(generation=order.generation, address="127.0.0.1:1"))
+
+    def _fail_next(self, puppet: Puppet) -> None:
+        assert puppet.next is not None
+        generation, puppet.next, puppet.order = puppet.next.generation, None, None
+        puppet.is_formed = False
+        puppet.outbox.append(m.JoinFailed(generation=generation, steps=puppet.steps, message="peer gone"))
+
+    def _forms(self, puppet: Puppet) -> bool:
+        """Whether the next group comes a step further: a worker meets the others, then connects to them."""
+        if puppet.next is None or puppet.is_formed or puppet.next.generation not in puppet.addresses:
+            return False
+        met = self.met.setdefault(puppet.next.generation, set())
+        if not puppet.has_met:
+            puppet.has_met = True
+            met.add(puppet.number)
+        elif len(met) < puppet.next.num_workers:
+            return False
+        elif all(self._is_in(number, puppet.next.generation) for number in met):
+            puppet.is_formed = True
+        else:
+            self._fail_next(puppet)
+        return True
+
+    def _is_in(self, number: int, generation: int) -> bool:
+        peer = self.puppets.get(number)
+        if peer is None or peer.status is not None:
+            return False
+        orders = (peer.next, peer.regroup if peer.phase in ("meeting", "training") else None)
+        return any(order is not None and order.generation == generation for order in orders)
 
     def _break_if_aborted(self, puppet: Puppet) -> None:
         if puppet.regroup is not None and puppet.regroup.generation in puppet.aborted:
@@ -264,16 +335,17 @@ class PuppetWorld:
 
     def _break(self, puppet: Puppet) -> None:
         assert puppet.regroup is not None
-        kinds: dict[str, type[m.Broken | m.JoinFailed]] = {"training": m.Broken, "meeting": m.JoinFailed}
-        kind = kinds.get(puppet.phase)
-        if kind is not None:
-            puppet.phase = "broken"
+        if puppet.phase in ("training", "meeting"):
+            puppet.phase, puppet.is_agreed = "broken", False
             puppet.do("agent", self.now_s)
             generation = puppet.regroup.generation
-            puppet.outbox.append(kind(generation=generation, steps=puppet.steps, message="peer gone"))
+            puppet.outbox.append(m.Broken(generation=generation, steps=puppet.steps, message="peer gone"))
 
     def _obey(self, puppet: Puppet) -> None:
-        order, puppet.order = puppet.order, None
+        if not puppet.votes:  # what all had agreed on is off, and the others have left the group
+            self._break(puppet)
+            return
+        (order, puppet.order), puppet.is_agreed = (puppet.order, None), False
         if isinstance(order, m.Suspend):
             if puppet.phase != "training":
                 return  # its group is no more
@@ -291,12 +363,9 @@ class PuppetWorld:
             self._leave(puppet, order.generation)
         elif order is not None:
             puppet.regroup, puppet.phase, puppet.taken_up = order, "meeting", order.generation
+            puppet.next, puppet.is_formed = None, False
             puppet.do("", self.now_s)
             puppet.do("peers", self.now_s)
-            if order.rank == 0:
-                puppet.addresses.add(order.generation)
-                puppet.outbox.append(m.Bound(generation=order.generation, address="127.0.0.1:1"))
-            self._break_if_aborted(puppet)
 
     def _leave(self, puppet: Puppet, generation: int) -> None:
         puppet.outbox.append(m.Left(generation=generation))
@@ -313,12 +382,9 @@ class PuppetWorld:
 
     def _meet(self, puppet: Puppet) -> None:
         assert puppet.regroup is not None
-        if puppet.order is not None:  # a newer order takes the place of this one
-            self._obey(puppet)
-            return
         peers = self._peers(puppet)
         generation = puppet.regroup.generation
-        if len(peers) == puppet.regroup.num_workers and all(generation in p.addresses for p in peers):
+        if len(peers) == puppet.regroup.num_workers and all(p.phase == "meeting" for p in peers):
             source = puppet.regroup.source
             steps = self.checkpoint
             if source is not None:
@@ -335,7 +401,7 @@ class PuppetWorld:
         if len(peers) < puppet.regroup.num_workers or any(p.phase != "training" for p in peers):
             self._break(puppet)
             return
-        if any(peer.is_stuck for peer in peers):
+        if any(peer.is_stuck or peer.is_agreed for peer in peers):
             puppet.do("peers", self.now_s)
             return
         for peer in peers:
@@ -345,9 +411,9 @@ class PuppetWorld:
             for peer in peers:
                 peer.outbox.append(m.Finished(steps=peer.steps, loss=0.5))
                 peer.status = 0
-        elif all(peer.order is not None for peer in peers):
+        elif all(peer.votes for peer in peers):
             for peer in peers:
-                self._obey(peer)
+                peer.is_agreed = True
         else:
             leader = next(p for p in peers if p.regroup and p.regroup.rank == 0)
             leader.outbox.append(
@@ -367,6 +433,7 @@ class PuppetWorld:
                 self._apply(self.gang.forked(worker, worker + 1000, self.now_s))
             case Send(worker, message):
                 self._check_order(message)
+                self._check_abort(message)
                 puppet = self.puppets.get(worker)
                 if puppet is not None and puppet.status is None:
                     puppet.inbox.append(message)
@@ -384,9 +451,19 @@ class PuppetWorld:
             return
         assert message.generation > self.newest_round
         if self.is_clean:
-            late = [p for p in self.puppets.values() if p.status is None and p.phase == "meeting"]
+            alive = [p for p in self.puppets.values() if p.status is None]
+            late = [p for p in alive if p.phase == "meeting" or p.next is not None]
             assert not late, f"{late} were still forming"
         self.newest_round, self.is_clean = message.generation, True
+
+    def _check_abort(self, message: m.FromAgent) -> None:
+        """A group that trains is left alone, whatever becomes of the next one."""
+        if not isinstance(message, m.Abort):
+            return
+        group = [p for p in self.puppets.values() if p.regroup and p.regroup.generation == message.generation]
+        is_whole = all(p.phase == "training" and p.status is None and not p.is_stuck for p in group)
+        sizes = {p.regroup.num_workers for p in group if p.regroup}
+        assert not (is_whole and sizes == {len(group)}), f"group {message.generation} trains"
 
     def _check_report(self, event: AnyEvent) -> None:
         alive = [d for p in self.puppets.values() for d in p.slot]

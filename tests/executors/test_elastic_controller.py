@@ -328,13 +328,9 @@ def test_a_joiner_that_is_sent_away_is_not_the_reason_why_it_was(num_joiners: in
     made = running(2)
     joiners = range(2, 2 + num_joiners)
     made.command(resize(2, 0, 1, *joiners))
-    while any(puppet.phase != "meeting" for puppet in made.puppets.values()):
-        for number in made.puppets:
-            made.advance(number)
-            if made.puppets[number].outbox:
-                made.hear(number)
+    made.meet()
     made.puppets[0].phase = "broken"
-    told = m.JoinFailed(generation=2, steps=made.puppets[0].steps, message="model is an object")
+    told = m.Broken(generation=2, steps=made.puppets[0].steps, message="model is an object")
     made.puppets[0].outbox = deque([told])
     made.settle()
     failed = last(made)
@@ -346,13 +342,9 @@ def test_a_joiner_that_is_sent_away_is_not_the_reason_why_it_was(num_joiners: in
 def test_a_member_that_dies_while_newcomers_are_sent_away_is_the_reason_for_the_loss() -> None:
     made = running(3)
     made.command(resize(2, 0, 1, 2, 3))
-    while any(puppet.phase != "meeting" for puppet in made.puppets.values()):
-        for number in made.puppets:
-            made.advance(number)
-            if made.puppets[number].outbox:
-                made.hear(number)
+    made.meet()
     made.puppets[0].phase = "broken"
-    told = m.JoinFailed(generation=2, steps=made.puppets[0].steps, message="model is an object")
+    told = m.Broken(generation=2, steps=made.puppets[0].steps, message="model is an object")
     made.puppets[0].outbox = deque([told])
     made.hear(0)
     made.hear(3)  # it is gone
@@ -375,6 +367,81 @@ def test_a_member_that_dies_while_joiners_start_ends_the_resize_and_the_joiners(
     made.command(resize(3, 1))
     made.settle()
     assert isinstance(last(made), GangResized)
+
+
+def first_orders(made: PuppetWorld) -> None:
+    """Until the first change of a gang that trains has been ordered."""
+    while made.gang.gang.formation.round == 1:
+        for number in list(made.puppets):
+            made.advance(number)
+            while made.puppets[number].outbox:
+                made.hear(number)
+
+
+@pytest.mark.parametrize("num_moves", range(12))
+def test_the_group_that_trains_goes_on_when_a_joiner_dies_while_the_next_one_forms(num_moves: int) -> None:
+    """Nobody repeats a step, waits, or leaves its group before there is another one."""
+    made = running(2)
+    made.command(resize(2, 0, 1, 2))
+    first_orders(made)
+    for move in range(num_moves):
+        made.advance(move % 3)
+    assert not any(made.puppets[number].is_agreed for number in (0, 1))
+    made.kill(2)
+    said: list[m.FromWorker] = []
+    while made.gang.gang.formation.round == 2:
+        for number in list(made.puppets):
+            made.advance(number)
+            if number in made.puppets:
+                said += made.puppets[number].outbox
+            made.hear(number)
+    assert not any(isinstance(message, m.Broken) for message in said)
+    steps = {number: made.puppets[number].steps for number in (0, 1)}
+    assert {made.puppets[number].phase for number in (0, 1)} == {"training"}
+    made.settle()
+    assert isinstance(last(made), ResizeFailed)
+    assert all(made.puppets[number].steps > steps[number] for number in (0, 1))
+
+
+def test_the_group_that_trains_goes_on_when_a_member_cannot_connect_to_a_joiner() -> None:
+    made = running(2)
+    made.command(resize(2, 0, 1, 2))
+    first_orders(made)
+    steps = made.puppets[1].steps
+    told = m.JoinFailed(generation=2, steps=steps, message="no route to host")
+    effects = made.gang.said(1, told, made.now_s)
+    assert [effect.worker for effect in effects if isinstance(effect, Kill)] == [2]
+    assert {effect.message for effect in effects if isinstance(effect, Send)} == {m.Abort(generation=2)}
+    made._apply(effects)
+    made.settle()
+    failed = last(made)
+    assert isinstance(failed, ResizeFailed) and failed.message == "no route to host"
+    assert all(made.puppets[number].steps > steps for number in (0, 1))
+    made.command(resize(3, 0, 1, 2))
+    made.settle()
+    assert isinstance(last(made), GangResized)
+
+
+def test_who_leaves_stays_in_its_group_until_the_next_one_is_formed() -> None:
+    made = running(3)
+    made.command(resize(2, 0, 1))
+    made.advance(2)  # reads that it is to leave
+    for _ in range(3):
+        made.advance(2)
+        made.advance(0)
+    assert {puppet.phase for puppet in made.puppets.values()} == {"training"}
+    assert not any(isinstance(message, m.Left) for message in made.puppets[2].outbox)
+    made.settle()
+    assert isinstance(last(made), GangResized) and sorted(made.puppets) == [0, 1]
+
+
+def test_a_second_order_takes_effect_after_the_first() -> None:
+    made = running(2)
+    made.command(resize(2, 0, 1, 2))
+    first_orders(made)
+    made.command(resize(3, 0))
+    made.settle()
+    assert isinstance(last(made), GangResized) and list(made.puppets) == [0]
 
 
 def test_a_group_that_breaks_without_a_death_forms_again_by_itself() -> None:
@@ -825,6 +892,7 @@ def test_a_worker_that_leaves_alone_fails_the_job(number: int, is_heard_first: b
         (other, m.Broken(generation=1, steps=5, message="a peer is gone")) for other in others
     ]
     for worker, message in [*said, *broken] if is_heard_first else [*broken, *said]:
+        made.puppets[worker].phase = "broken"
         made._apply(made.gang.said(worker, message, made.now_s))
     made.kill(number, status=0)
     for worker in (number, *others):
@@ -855,8 +923,8 @@ def test_a_worker_that_exits_alone_without_a_word_fails_the_job() -> None:
 
 def test_who_leaves_after_a_step_in_which_the_others_broke_is_lost_to_them() -> None:
     made = running(2)
-    made._apply(made.gang.said(0, m.Broken(generation=1, steps=5, message="a peer is gone"), made.now_s))
     made.puppets[0].phase = "broken"
+    made._apply(made.gang.said(0, m.Broken(generation=1, steps=5, message="a peer is gone"), made.now_s))
     made._apply(made.gang.said(1, m.Finished(steps=6, is_early=True), made.now_s))
     made.settle()
     (lost,) = [event for event in made.events if isinstance(event, WorkersLost)]

@@ -5,7 +5,9 @@ Their store is told on its line by rank 0, and read from theirs by the others.
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any, cast
 
@@ -13,8 +15,10 @@ import msgspec
 import torch
 from torch import nn
 
-from swell.train.collective.group import FormFailed, Group
-from swell.train.link.agent_link import Link
+from swell.train.collective.group import Group
+from swell.train.collective.next_group import FormFailed
+from swell.train.link.agent_link import Link, Order
+from swell.train.link.heartbeat import Heartbeat
 from swell.train.state import state_transfer
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
@@ -26,15 +30,19 @@ class Pipes:
 
     def __init__(self, line: Connection[str, str]) -> None:
         self._line = line
+        self.news = threading.Condition()
+        self.heartbeat = Heartbeat()
+        self.abort: Callable[[int], None]
+        self.note_order: Callable[[Order], None]
 
     def send(self, message: messages.Message) -> None:
         if isinstance(message, messages.Bound):
             self._line.send(message.address)
 
-    def address(self, generation: int) -> str:
+    def address(self, generation: int, is_off: Callable[[], bool]) -> str:
         return self._line.recv()
 
-    def pause(self, timeout_s: float) -> None:
+    def pause(self, timeout_s: float, is_off: Callable[[], bool]) -> None:
         time.sleep(timeout_s)
 
 
@@ -47,9 +55,11 @@ def work(line: Connection[str, str], rank: int, num_ranks: int) -> str:
     order = messages.Regroup(
         generation=1, rank=rank, num_workers=num_ranks, source=0, has_news=True, num_hosts=2
     )
-    group = Group(torch.device("cpu"))
+    pipes = Pipes(line)
+    group = Group(torch.device("cpu"), cast(Link, pipes))
+    pipes.note_order(order)
     try:
-        cards = group.form(cast(Link, Pipes(line)), order, rank, msgspec.json.encode(loan.card))
+        cards = group.form(order, msgspec.json.encode(loan.card))
     except FormFailed as failure:
         return str(failure)
     number = torch.tensor([float(rank) + 1])

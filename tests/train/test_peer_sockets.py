@@ -10,28 +10,68 @@ from torch.distributed import ProcessGroup
 
 from swell.train.collective.peer_sockets import PeerSockets
 
+LIMIT_S = 10.0
+
 
 def listen() -> socket.socket:
     listener = socket.create_server(("127.0.0.1", 0))
-    listener.settimeout(10.0)
+    listener.settimeout(LIMIT_S)
     return listener
 
 
-def test_a_wait_for_a_peer_to_connect_is_cut_where_that_was_asked_for() -> None:
-    """NCCL waits so without a limit. What others are to find later, as the store, listens on."""
+def connected(listener: socket.socket) -> tuple[socket.socket, socket.socket]:
+    near = socket.create_connection(listener.getsockname(), LIMIT_S)
+    return near, listener.accept()[0]
+
+
+def test_a_wait_for_a_peer_to_connect_can_be_ended() -> None:
+    """NCCL waits so without a limit. What listened before the group began to form listens on."""
     sockets = PeerSockets()
-    sockets.begin(1)
-    with sockets.connecting():
-        store = listen()
-        sockets.cut(1)
-    with sockets.connecting(ends_listening=True):
-        waiting = listen()
-        sockets.cut(1)
-    with store, waiting:
-        with pytest.raises(OSError, match="Invalid argument"):
-            waiting.accept()
-        with socket.create_connection(store.getsockname(), 10.0):
-            store.accept()[0].close()
+    with listen() as older:
+        sockets.begin()
+        with listen() as waiting:
+            sockets.end_connecting()
+            with pytest.raises(OSError, match="Invalid argument"):
+                waiting.accept()
+        for end in connected(older):
+            end.close()
+
+
+def test_a_connection_is_the_groups_if_both_ends_were_made_while_it_formed() -> None:
+    """The script opens others meanwhile: what they are closed by is no peer, and they are not cut."""
+    sockets = PeerSockets()
+    with listen() as older:
+        before = connected(older)
+        sockets.begin()
+        of_peers, of_script = connected(older), connected(older)
+        ends = sockets.ends()
+        assert len(ends) == 4
+        known = [each for each in ends if each[0] != name_of(of_script[1])]  # a server's, in another process
+        sockets.tie(known, None)
+        of_script[1].close()
+        assert not sockets.is_torn
+        sockets.cut()
+        before[1].sendall(b"x")
+        assert before[0].recv(1) == b"x"
+        assert of_peers[0].recv(1) == b""
+        for end in (*before, *of_peers, of_script[0]):
+            end.close()
+
+
+def name_of(end: socket.socket) -> str:
+    return "{} {}".format(*end.getsockname())
+
+
+def test_a_connection_that_a_peer_has_closed_tears_the_group() -> None:
+    sockets = PeerSockets()
+    sockets.begin()
+    with listen() as listener:
+        near, far = connected(listener)
+        sockets.tie(sockets.ends(), None)
+        assert not sockets.is_torn
+        far.close()
+        assert sockets.is_torn
+        near.close()
 
 
 class Recorder:
@@ -48,34 +88,21 @@ class Recorder:
 @pytest.mark.parametrize("is_cut_before", [True, False])
 def test_a_group_that_is_cut_is_aborted_also_where_the_word_came_as_it_formed(is_cut_before: bool) -> None:
     sockets, group = PeerSockets(), Recorder()
-    sockets.begin(1)
-    for is_before in (True, False):
-        if is_before == is_cut_before:
-            sockets.cut(1)
-        if is_before:
-            sockets.tie(cast(ProcessGroup, group))
-    sockets.cut(7)
+    sockets.begin()
+    if is_cut_before:
+        sockets.cut()
+    sockets.tie([], cast(ProcessGroup, group))
+    if not is_cut_before:
+        sockets.cut()
     assert sockets.is_cut
     assert group.num_aborts == 1
-
-
-def test_a_group_may_be_cut_before_it_begins_to_form() -> None:
-    sockets = PeerSockets()
-    sockets.begin(1)
-    sockets.cut(3)
-    assert not sockets.is_cut
-    for generation, is_cut in ((2, False), (3, True), (4, False)):
-        sockets.release()
-        assert not sockets.is_cut
-        sockets.begin(generation)
-        assert sockets.is_cut is is_cut
 
 
 def test_a_group_that_was_left_is_not_held() -> None:
     """The thread that lets go of it last waits for its end."""
     sockets, group = PeerSockets(), Recorder()
-    sockets.begin(1)
-    sockets.tie(cast(ProcessGroup, group))
+    sockets.begin()
+    sockets.tie([], cast(ProcessGroup, group))
     sockets.release()
     sockets.part()
     assert group.num_aborts == 0

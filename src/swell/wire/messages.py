@@ -14,12 +14,13 @@ The life of a worker::
     Joined                        ->
     Progress, Progress, ...       ->                            from rank 0
                                   <-           Regroup          a later generation
-    ... all members agree, inside the all-reduce of a step, that each has seen it; then as above;
-        one whose rank is None says Left and exits with status 143 ...
+    ... its group forms while the present one trains; all members agree, inside the all-reduce of a step, that
+        each has formed it, and enter it; one whose rank is None says Left and exits with status 143 ...
     Finished                      ->                            at the end condition; exits with 0
 
 When memory runs out in a step a worker says OutOfMemory and exits; the next Regroup says how many samples may
 go through the model together from then on.
+When a group does not form a worker says JoinFailed, and goes on in the group that it is in, if it is in one.
 When a collective fails a worker says Broken and waits for the next Regroup, which then holds at once.
 Abort makes the collectives of a generation fail, also one that is under way and would wait for ever.
 A worker that is told to Suspend does so at the next step boundary on which all agree: rank 0 writes the
@@ -79,7 +80,10 @@ class Joined(Message, frozen=True, kw_only=True):
 
 
 class JoinFailed(Message, frozen=True, kw_only=True):
-    """The group of this generation could not form. This worker has the state after `steps`, and waits."""
+    """The group of this generation could not form.
+
+    This worker goes on in the group that it is in. In none, it has the state after `steps`, and waits.
+    """
 
     generation: int
     steps: int
@@ -178,7 +182,10 @@ class ScriptFound(Message, frozen=True, kw_only=True):
 
 
 class Broken(Message, frozen=True, kw_only=True):
-    """A collective failed in this generation. This worker has finished `steps` steps, and waits."""
+    """A collective failed in this generation, or on the way to it: this worker is in no group any more.
+
+    It has finished `steps` steps, and waits.
+    """
 
     generation: int
     steps: int

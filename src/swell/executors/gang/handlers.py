@@ -55,10 +55,16 @@ def _(message: messages.Joined, live: GangRuntime, member: Member) -> None:
         member.heartbeat = None  # what it waited for is over
 
 
-@hear.register(messages.JoinFailed)
-@hear.register(messages.Broken)
-def _(message: messages.JoinFailed | messages.Broken, live: GangRuntime, member: Member) -> None:
-    recovery.note_collective_failed(live, message, member)
+@hear.register
+def _(message: messages.JoinFailed, live: GangRuntime, member: Member) -> None:
+    recovery.note_join_failed(live, message, member)
+    if member.state is State.BROKEN:
+        departures.drop_finished(live)
+
+
+@hear.register
+def _(message: messages.Broken, live: GangRuntime, member: Member) -> None:
+    recovery.note_broken(live, message, member)
     departures.drop_finished(live)
 
 

@@ -50,7 +50,7 @@ def take_over(live: GangRuntime, kept: Mapping[int, KeptWorker], lost: Collectio
     for worker in present:
         _hear_again(live, worker)
     _note_saves(live, present)
-    _note_broken(live)
+    _note_broken(live, present)
     _note_exits(live, kept, lost)
     if not gang.setback.is_open and not gang.is_ending:
         live.effects += [Send(number, message) for number, message in _unsaid(live, kept)]
@@ -102,20 +102,24 @@ def _is_news_of_saving(live: GangRuntime, worker: KeptWorker, message: messages.
     return False
 
 
-def _note_broken(live: GangRuntime) -> None:
+def _note_broken(live: GangRuntime, present: Collection[KeptWorker]) -> None:
     """A group of which a member has said so, or of which the former controller knew."""
     gang, members = live.gang, list(live.members.values())
     broken = [member for member in members if member.state is State.BROKEN]
+    failures = [failed for worker in present if (failed := worker.latest(messages.JoinFailed)) is not None]
+    has_failed = any(failed.generation == gang.formation.round for failed in failures)
     if gang.is_ending:
         for member in broken:
             if gang.ending is not None:
                 shutdown.note_broken(live, gang.ending, member)
-    elif broken or gang.setback.is_open:
+    elif broken or has_failed or gang.setback.is_open:
         why = gang.setback.why if gang.setback.is_open else ""
         recovery.note_break(
             live, gang.formation.round, why or "the group broke while no controller was there"
         )
-        formation.abort(live, {member.whole_round for member in members})
+        is_one_out = any(member.has_state and member.whole_round is None for member in members)
+        if gang.setback.has_lost or is_one_out:  # else the group that trains is whole
+            formation.abort(live, {member.whole_round for member in members})
     else:
         formation.abort(live, _given_up(live, members))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -50,10 +49,6 @@ class KeptWorker(msgspec.Struct, frozen=True, kw_only=True):
         told = self.latest(Regroup)
         return told is not None and told.generation >= order.generation
 
-    def failures(self) -> Iterator[JoinFailed | Broken]:
-        """Return the failures of groups that the worker was in, or was to join."""
-        return (message for message in self.talk if isinstance(message, JoinFailed | Broken))
-
     def comes_after(self, message: Message, kind: type[Message]) -> bool:
         """Whether a message of this talk comes after the last one of a kind."""
         mark = self.latest(kind)
@@ -70,26 +65,26 @@ def member_of(kept: KeptWorker, slot: Slot, order: Regroup | None, now_s: float)
     Args:
         order: what it was to be told of the latest group, whether it was or not; None: nothing.
     """
-    joined = kept.latest(Joined)
-    broken = {failure.generation for failure in kept.failures()}
+    joined, broken, failed = kept.latest(Joined), kept.latest(Broken), kept.latest(JoinFailed)
     member = Member(kept.number, slot, since_s=now_s, pid=kept.pid)
     member.heard_s = None if kept.latest(Hello) is None else now_s
     member.heartbeat = kept.latest(Alive)
     member.has_state = joined is not None
-    if joined is not None and joined.generation not in broken:
+    if joined is not None and (broken is None or broken.generation < joined.generation):
         member.whole_round = joined.generation
     for message in kept.talk:
         if isinstance(message, Joined | JoinFailed | Broken | Progress):
             member.steps = message.steps
-    member.state = _state_of(member, kept, order, broken)
+    ended = {failure.generation for failure in (broken, failed) if failure is not None}
+    member.state = _state_of(member, kept, order, ended)
     return member
 
 
-def _state_of(member: Member, kept: KeptWorker, order: Regroup | None, broken: set[int]) -> State:
+def _state_of(member: Member, kept: KeptWorker, order: Regroup | None, ended: set[int]) -> State:
     if order is None:
         return State.STARTING if kept.latest(Ready) is None else State.READY
     if order.rank is None:
         return State.LEAVING
-    if order.generation in broken:
+    if order.generation in ended and member.whole_round is None:
         return State.BROKEN
     return State.TRAINING if member.whole_round == order.generation else State.FORMING

@@ -12,21 +12,33 @@ from swell.wire import messages
 
 
 # ------------------------------------------------------------ what broke
-def note_collective_failed(
-    live: GangRuntime, message: messages.JoinFailed | messages.Broken, member: Member
-) -> None:
-    """A collective of this member failed."""
-    is_newest = message.generation == live.gang.formation.round
-    if message.generation == member.whole_round:
-        member.whole_round = None
-    elif not is_newest:
+def note_join_failed(live: GangRuntime, message: messages.JoinFailed, member: Member) -> None:
+    """The next group did not form. The member goes on in the one that it is in, if it is in one."""
+    if message.generation != live.gang.formation.round or member.state is not State.FORMING:
         return  # about a group that was given up before: a later order is on its way
+    member.steps = message.steps
+    if member.whole_round is None:
+        _note_out(live, message, member)
+    elif live.gang.ending is None:
+        note_break(live, message.generation, message.message)
+
+
+def note_broken(live: GangRuntime, message: messages.Broken, member: Member) -> None:
+    """A collective of this member failed: it is in no group any more."""
+    if member.whole_round is not None and message.generation < member.whole_round:
+        return
+    former, member.whole_round = member.whole_round, None
     if member.state not in (State.FORMING, *IN_STEP):
         return
     member.steps = message.steps
-    if not is_newest:  # it was told to be in the next one, and goes there at once
-        abort(live, {message.generation})
-        return
+    if message.generation == live.gang.formation.round:
+        _note_out(live, message, member)
+    else:  # it was told to be in the next one, and goes there at once
+        abort(live, {former, message.generation})
+
+
+def _note_out(live: GangRuntime, message: messages.JoinFailed | messages.Broken, member: Member) -> None:
+    """The member is in no group, and waits."""
     member.state = State.BROKEN
     member.heartbeat = None
     if live.gang.ending is not None:

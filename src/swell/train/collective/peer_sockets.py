@@ -2,6 +2,9 @@
 
 A collective that waits for a dead peer ends by itself only where the peer's death closes a connection. NCCL's
 does not, and gloo's does not while a loader's process of some other peer holds a copy of it.
+
+Neither tells which sockets are its own. While a group forms the script may open others, in the main thread.
+So members compare: a connection is the group's if members made both ends of it while the group formed.
 """
 
 from __future__ import annotations
@@ -10,58 +13,49 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from torch.distributed import ProcessGroup
 
+#: Addresses of both ends of a connection: this process's, and the peer's.
+Ends = tuple[str, str]
+
 
 class PeerSockets:
-    """The connections of the group of one generation, at most one at a time."""
+    """The connections of one group."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._generation: int | None = None
-        self._cut_generations: set[int] = set()  #: by order
+        self._before: frozenset[int] | None = None  # inodes that there were before the group began to form
         self._own: frozenset[int] = frozenset()  # inodes
-        self._before: frozenset[int] | None = None  # what there was before the connections now being made
-        self._ends_listening = False  # also what waits there for a peer to connect
         self._group: ProcessGroup | None = None
         self._closed: frozenset[int] = frozenset()  # of the group's sockets, when it had formed
+        self.is_cut = False  #: the agent broke the group off
 
-    def begin(self, generation: int) -> None:
-        """A group is about to form."""
-        with self._lock:
-            self._generation, self._own, self._group = generation, frozenset(), None
+    def begin(self) -> None:
+        """The group begins to form."""
+        self._before = _sockets()
 
-    @contextmanager
-    def connecting(self, ends_listening: bool = False) -> Iterator[None]:
-        """Connections that are made meanwhile are the group's.
+    def ends(self) -> list[Ends]:
+        """Connections of this process that were made since then, also by others than the group."""
+        return [ends for inode, ends in _connections() if inode not in (self._before or ())]
+
+    def tie(self, known: Collection[Ends], group: ProcessGroup | None) -> None:
+        """The group has formed.
 
         Args:
-            ends_listening: cut meanwhile, sockets that wait for others to connect are shut down as well. A
-                server that a thread of the script opens meanwhile is one, too.
+            known: what `ends` is at its members.
+            group: aborted with its connections, if it is given.
         """
         with self._lock:
-            self._before, self._ends_listening = _sockets(), ends_listening
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._own, self._before, self._ends_listening = self._made(), None, False
-
-    def tie(self, group: ProcessGroup | None) -> None:
-        """The group has formed. It is to be aborted with its connections, if it is given."""
-        with self._lock:
+            both = {(far, near) for near, far in known}
+            made = {inode for inode, ends in _connections() if ends in both}
+            self._own, self._before = frozenset(made - (self._before or frozenset())), None
             self._group, is_late = group, self.is_cut
             self._closed = _closed_by_peers(self._own)
         if is_late:
             self.part()
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the group, which may be forming yet, was cut by order."""
-        return self._generation in self._cut_generations
 
     @property
     def is_torn(self) -> bool:
@@ -70,36 +64,32 @@ class PeerSockets:
             return bool(_closed_by_peers(self._own) - self._closed)
 
     def release(self) -> None:
-        """There is no group any more."""
+        """The group is left."""
         with self._lock:
-            self._generation = self._group = None
+            self._group, self._own = None, frozenset()
+
+    def cut(self) -> None:
+        """Make every wait for a peer fail, now and later. To be called from another thread."""
+        self.is_cut = True
+        self.part()
 
     def part(self) -> None:
         """What peers wait for from this worker fails."""
-        self._cut(self._generation, is_order=False)
-
-    def cut(self, generation: int) -> None:
-        """Make every wait for a peer of this generation's group fail, now and later.
-
-        To be called from another thread, also before that group begins to form.
-        """
-        self._cut(generation, is_order=True)
-
-    def _cut(self, generation: int | None, is_order: bool) -> None:
         with self._lock:
-            if is_order and generation is not None:
-                self._cut_generations.add(generation)
-            if generation != self._generation:
-                return
-            made = self._made()
-            _shut_down(made, listening=made - self._own if self._ends_listening else frozenset())
+            _shut_down(self._own)
             group = self._group
         if group is not None:
             with suppress(RuntimeError):  # NCCL's way to say that the group was broken already
                 group.abort()
 
-    def _made(self) -> frozenset[int]:
-        return self._own if self._before is None else self._own | (_sockets() - self._before)
+    def end_connecting(self) -> None:
+        """End the wait for a peer to connect, for NCCL's has no limit.
+
+        What the script connects or listens on for the first time in these very moments ends as well.
+        """
+        with self._lock:
+            if self._before is not None:
+                _shut_down(_sockets() - self._before, ends_listening=True)
 
 
 def _sockets() -> frozenset[int]:
@@ -118,6 +108,19 @@ def _listing() -> Iterator[tuple[int, int]]:
             yield int(target[8:-1]), int(name)
 
 
+def _connections() -> Iterator[tuple[int, Ends]]:
+    """The ends of each connection of this process to an Internet address, by its inode."""
+    for inode, descriptor in _listing():
+        with _copy_of(inode, descriptor) as copy:
+            if copy is not None:
+                with suppress(OSError):  # it is not connected
+                    yield inode, (_address(copy.getsockname()), _address(copy.getpeername()))
+
+
+def _address(name: tuple[str, int]) -> str:
+    return f"{name[0].removeprefix('::ffff:')} {name[1]}"
+
+
 def _closed_by_peers(inodes: frozenset[int]) -> frozenset[int]:
     """Those of these sockets from which nothing more will come."""
     found = {descriptor: inode for inode, descriptor in _listing() if inode in inodes}
@@ -128,27 +131,34 @@ def _closed_by_peers(inodes: frozenset[int]) -> frozenset[int]:
     return frozenset(found[descriptor] for descriptor, event in poll.poll(0) if event & gone)
 
 
-def _shut_down(inodes: frozenset[int], listening: frozenset[int]) -> None:
+def _shut_down(inodes: frozenset[int], ends_listening: bool = False) -> None:
     """Shut these connections down for all processes that hold them, not for this one alone.
 
-    Of those that wait for others to connect, only `listening`.
+    Those that wait for others to connect only with `ends_listening`.
     """
     for inode, descriptor in _listing():
         if inode in inodes:
-            _shut_down_one(inode, descriptor, inode in listening)
+            with _copy_of(inode, descriptor) as copy:
+                if copy is not None and (ends_listening or not _listens(copy)):
+                    with suppress(OSError):  # it is closed at the other end
+                        copy.shutdown(socket.SHUT_RDWR)
 
 
-def _shut_down_one(inode: int, descriptor: int, ends_listening: bool) -> None:
-    """A copy of the descriptor stays what it is while the main thread closes and opens others."""
+def _listens(copy: socket.socket) -> bool:
+    return bool(copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+
+
+@contextmanager
+def _copy_of(inode: int, descriptor: int) -> Iterator[socket.socket | None]:
+    """A copy of a socket of the Internet, which stays what it is while other threads close and open others.
+
+    None: the descriptor is another socket's by now, or of another family.
+    """
     try:
         copy = socket.socket(fileno=os.dup(descriptor))
     except OSError:
-        return  # closed meanwhile
+        yield None  # closed meanwhile
+        return
     with copy:
         is_same = os.fstat(copy.fileno()).st_ino == inode
-        is_kept = copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and not ends_listening
-        if is_same and copy.family in (socket.AF_INET, socket.AF_INET6) and not is_kept:
-            try:
-                copy.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass  # it is closed at the other end
+        yield copy if is_same and copy.family in (socket.AF_INET, socket.AF_INET6) else None

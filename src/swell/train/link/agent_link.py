@@ -37,6 +37,9 @@ class LinkError(ConnectionError):
 class Superseded(Exception):
     """A newer order came while this one was being carried out."""
 
+    def __init__(self) -> None:
+        super().__init__("a newer order came")
+
 
 class Link:
     """Messages to the agent from any thread; its orders wait in `order` until they are taken."""
@@ -55,11 +58,13 @@ class Link:
             ) from error
         self._sending = threading.Lock()
         self._received = LineBuffer()
-        self._news = threading.Condition()
+        self.news = threading.Condition()  #: held while something comes, and to be held by who waits for it
         self._addresses: dict[int, str] = {}
         self._said: set[type[messages.Message]] = set()
         self.order: Order | None = None  #: the newest order not yet taken; read without a lock each step
-        self.abort: Callable[[int], None] = lambda generation: None  #: called by the listening thread
+        #: Called by the listening thread: the second with `news` held, before `order` is the new one.
+        self.abort: Callable[[int], None] = lambda generation: None
+        self.note_order: Callable[[Order], None] = lambda order: None
         self.heartbeat = Heartbeat()
         self.lease = Lease()
         self.send(messages.Hello(token=token, worker=worker, pid=os.getpid()))
@@ -80,26 +85,24 @@ class Link:
 
     def take_order(self) -> Order:
         """The newest order, waiting for one if there is none."""
-        with self.heartbeat.waiting("agent"), self._news:
-            self._news.wait_for(lambda: self.order is not None)
+        with self.heartbeat.waiting("agent"), self.news:
+            self.news.wait_for(lambda: self.order is not None)
             order, self.order = self.order, None
         assert order is not None  # noqa: S101 - the wait above
         return order
 
-    def address(self, generation: int) -> str:
-        """Where the store of this generation listens. Raises Superseded if a newer order comes first."""
-        with self._news:
-            self._news.wait_for(lambda: generation in self._addresses or self.order is not None)
-            if self.order is not None:
+    def address(self, generation: int, is_off: Callable[[], bool]) -> str:
+        """Where the store of this generation listens. Raises Superseded if it is off before that is known."""
+        with self.news:
+            self.news.wait_for(lambda: generation in self._addresses or is_off())
+            if is_off():
                 raise Superseded
-            address = self._addresses[generation]
-            self._addresses.clear()
-            return address
+            return self._addresses.pop(generation)
 
-    def pause(self, timeout_s: float) -> None:
-        """Wait so long, less if an order comes: then raise Superseded."""
-        with self._news:
-            if self._news.wait_for(lambda: self.order is not None, timeout_s):
+    def pause(self, timeout_s: float, is_off: Callable[[], bool]) -> None:
+        """Wait so long, less if what the caller waits for is off: then raise Superseded."""
+        with self.news:
+            if self.news.wait_for(is_off, timeout_s):
                 raise Superseded
 
     def _await_welcome(self, address: str) -> messages.Welcome:
@@ -149,12 +152,13 @@ class Link:
         if isinstance(message, messages.Abort):
             self.abort(message.generation)
             return
-        with self._news:
+        with self.news:
             if isinstance(message, messages.StoreAddress):
                 self._addresses[message.generation] = message.address
             elif isinstance(message, Order):
+                self.note_order(message)
                 self.order = message
-            self._news.notify_all()
+            self.news.notify_all()
 
 
 _opened: list[Link] = []  #: at most one: a process is one worker

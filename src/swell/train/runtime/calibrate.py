@@ -7,7 +7,8 @@ import time
 
 import torch
 
-from swell.train.collective.group import FormFailed, Group, GroupBroken
+from swell.train.collective.group import Group, GroupBroken
+from swell.train.collective.next_group import FormFailed
 from swell.train.link.agent_link import Link, Superseded, exit_now, open_link
 from swell.wire import environ, messages
 
@@ -18,8 +19,7 @@ NUM_TIMED, NUM_TIMED_LARGE = 5, 3
 def main() -> None:
     """Join a group like any worker, measure, tell (rank 0), and return."""
     link = open_link()
-    group = Group(torch.device(link.welcome.device), link.heartbeat)
-    link.abort = group.abort
+    group = Group(torch.device(link.welcome.device), link)
     link.send(messages.Ready(grad_bytes=0, state_bytes=0, samples_per_epoch=0))
     generation = 0
     while True:
@@ -30,10 +30,8 @@ def main() -> None:
                 num_bytes: _allreduce_s(group, num_bytes) for num_bytes in link.welcome.allreduce_bytes
             }
             break
-        except Superseded:
+        except (Superseded, FormFailed):
             continue
-        except FormFailed as failure:
-            link.send(messages.JoinFailed(generation=generation, steps=0, message=str(failure)))
         except GroupBroken as broken:
             link.send(messages.Broken(generation=generation, steps=0, message=str(broken)))
     if group.rank == 0:
@@ -42,12 +40,15 @@ def main() -> None:
 
 
 def join_group(link: Link, group: Group) -> int:
-    """Form the group of the next order; returns its generation. Raises Superseded, FormFailed."""
+    """Be in the group of the next order; returns its generation.
+
+    Raises Superseded, FormFailed, GroupBroken.
+    """
     order = link.take_order()
     if isinstance(order, messages.Suspend) or order.rank is None:
         link.send(messages.Left(generation=order.generation))
         exit_now(environ.EXIT_STOPPED)
-    group.form(link, order, order.rank)
+    group.form(order)
     link.send(messages.Joined(generation=order.generation, steps=0))
     return order.generation
 

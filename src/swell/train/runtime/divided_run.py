@@ -178,7 +178,6 @@ class DividedWorker(Linked):
         if self.rank not in with_state:
             self._shards.drop()
         super()._agree_on_state(regroup, cards, going_on)
-        self._group.outlast_training()  # to move a state may take long
         shards = [card.shard if rank in with_state else None for rank, card in enumerate(cards)]
         domains = [FailureDomains(card.rack, card.place) for card in cards]
         self._to_settle = [card or ShardCard() for card in shards], domains

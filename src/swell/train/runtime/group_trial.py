@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 
 from swell.train.collective.gradients import StepTotals
-from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
+from swell.train.collective.group import Group, GroupBroken, check_no_group
+from swell.train.collective.next_group import FormFailed
 from swell.train.data.sample_schedule import Pass, Share, slices
 from swell.train.data.stream_schedule import StreamSchedule
 from swell.train.link.agent_link import Link, Superseded, exit_now
@@ -35,8 +36,7 @@ class GroupProfiling(Profiling):
 
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         super().__init__(link, max_local_batch)
-        self._group = Group(self.device, link.heartbeat)
-        link.abort = self._group.abort
+        self._group = Group(self.device, link)
         self._num_steps = NUM_WARM_UPS + link.welcome.group_steps
         self._shards: ShardGroup | None = None
 
@@ -48,10 +48,10 @@ class GroupProfiling(Profiling):
                 join_group(self._link, self._group)
                 self._divide(task)
                 break
-            except Superseded:
+            except (Superseded, FormFailed):
                 continue
-            except (FormFailed, GroupBroken) as failure:
-                self._link.send(messages.JoinFailed(generation=1, steps=0, message=str(failure)))
+            except GroupBroken as broken:
+                self._link.send(messages.Broken(generation=1, steps=0, message=str(broken)))
         self.rank, self.num_workers = self._group.rank, self._group.num_workers
 
     def _divide(self, task: Task) -> None:

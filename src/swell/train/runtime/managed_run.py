@@ -1,9 +1,19 @@
 """A script under Swell: the gang changes while it trains, as the agent says.
 
-An order (Regroup, Suspend) waits in the link. Each step's all-reduce sums how many workers have one
-waiting; when all have, all carry it out before the next step. The agent sends an order to every member
-of a generation, and the next one when that is done or has failed. Outside of a group, before the first
-and after a broken one, an order is carried out at once.
+An order (Regroup, Suspend) waits in the link. As soon as a Regroup comes, a thread of each worker begins to
+form its group, while the present one trains (`next_group`). Each step's all-reduce sums how many workers are
+ready to change: their next group is formed, or the order is to leave or to suspend. When all are, all carry
+it out before the next step: they leave the present group, enter the next one, and those who lack the state
+take it over. So nobody connects to anybody at the switch.
+
+Until all have voted the present group goes on, whatever becomes of the next one: a joiner dies, a member
+cannot be reached, a newer order comes. A worker whose next group fails says JoinFailed and does not vote for
+it, and no worker has entered that group, for this takes the votes of all. Once all have voted, all leave the
+present group. One whose next group fails in that very moment says Broken and waits for the next order; the
+others miss it in the group that they have entered.
+
+The agent sends an order to every member of a generation, and the next one when that is done or has failed. A
+worker in no group, before the first and after a broken one, waits for the next group and enters it at once.
 """
 
 from __future__ import annotations
@@ -23,7 +33,8 @@ import torch
 from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepTotals, StepVote
-from swell.train.collective.group import FormFailed, Group, GroupBroken, check_no_group
+from swell.train.collective.group import Group, GroupBroken, check_no_group
+from swell.train.collective.next_group import FormFailed
 from swell.train.collective.peer_memory import allow_siblings
 from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_loader import StreamFeed
@@ -73,8 +84,7 @@ class Linked:
         self._welcome = welcome
         self._meter = Meter(welcome.pace_per_s)
         self._epochs = EpochWatch(self._meter)
-        self._group = Group(self.device, link.heartbeat, self._meter.laps)
-        link.abort = self._group.abort
+        self._group = Group(self.device, link, self._meter.laps)
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
@@ -184,7 +194,9 @@ class Linked:
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         self._meter.begin_reduce(share.num_local)
         words = self._drift_watch.words(self.num_workers)
-        ballot = StepVote(self._link.order is not None, stop, words)
+        following = self._group.next
+        is_ready = self._link.order is not None and (following is None or following.is_formed)
+        ballot = StepVote(is_ready, stop, words)
         try:
             self._group.check()
             tally = self._task.gradients.reduce(share, loss, ballot, self._group)
@@ -283,6 +295,7 @@ class Linked:
                 metrics=self._untold_metrics.all,
             )
         )
+        self._group.give_up_next()  # what fails of it elsewhere is heard after the end
         self._save_last()
 
     def _save_last(self) -> None:
@@ -309,30 +322,31 @@ class Linked:
         return self._join(order, order.rank)
 
     def _join(self, regroup: messages.Regroup, rank: int) -> bool:
+        """Change to the next group, in which this worker has this rank."""
         state = self._task.state
         # The leader of a group that is whole tells all before it changes.
         told_steps = state.steps if self._is_member else regroup.told_steps
         self._tell_all()
-        self._is_member = False
         self._meter.laps.begin()
         self._link.heartbeat.generation = regroup.generation
         if regroup.source is None and rank == 0:
-            self._find_state()  # before the group forms: its patience is short
+            self._find_state()
         try:
             loan = self._lend(regroup, rank)
-            told = self._group.form(self._link, regroup, rank, msgspec.json.encode(loan.card))
+            told = self._group.form(regroup, msgspec.json.encode(loan.card))
+            self._is_member = False  # of the former one
             cards = [msgspec.json.decode(card, type=MemberCard) for card in told]
             epoch = self._task.course.epoch
             self._agree_on_state(regroup, cards)
-        except Superseded:
+        except (Superseded, FormFailed) as failure:  # the agent knows
+            if self._is_member:  # the others have left that group
+                self._break_off(failure)
             return False
-        except (FormFailed, GroupBroken, EncodeError) as failure:  # what cannot be sent may stay where it is
-            self._group.break_off()
-            self._link.send(
-                messages.JoinFailed(generation=regroup.generation, steps=state.steps, message=str(failure))
-            )
+        except (GroupBroken, EncodeError) as failure:  # what cannot be sent may stay where it is
+            self._generation = regroup.generation
+            self._group.give_up_next()
+            self._break_off(failure)
             return False
-        self._group.outlast_training()
         if rank == 0:
             state.losses.forget_told(told_steps)
         self._is_member, self._generation = True, regroup.generation
@@ -386,12 +400,12 @@ class Linked:
         self._task.state.is_valid = True
         self._meter.laps.note("state")
 
-    def _break_off(self, broken: GroupBroken) -> None:
+    def _break_off(self, why: Exception) -> None:
         self._group.break_off()
         self._is_member = False
         self._meter.begin_break()
         self._link.send(
-            messages.Broken(generation=self._generation, steps=self._task.state.steps, message=str(broken))
+            messages.Broken(generation=self._generation, steps=self._task.state.steps, message=str(why))
         )
 
     def _suspend(self, suspend: messages.Suspend) -> bool:

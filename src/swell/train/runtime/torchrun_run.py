@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.gradients import StepTotals, StepVote
-from swell.train.collective.group import backend_of
+from swell.train.collective.process_groups import backend_of
 from swell.train.data.sample_schedule import Share
 from swell.train.runtime.host import Task
 from swell.train.runtime.not_finite import LossNotFinite, not_finite, say

@@ -14,8 +14,9 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from swell.train.collective.group import Group, backend_of
+from swell.train.collective.group import Group
 from swell.train.collective.pieces import Pieces, piece_sizes
+from swell.train.collective.process_groups import backend_of
 from swell.train.state.state_bundle import Header, make_room, pack
 from swell.train.state.train_state import TrainState
 
