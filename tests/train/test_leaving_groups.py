@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed import HashStore
+from torch._C._distributed_c10d import HashStore
 
 from swell.train.collective import group as group_module
 from swell.train.collective.group import Group
