@@ -88,7 +88,9 @@ class Group:
     # ------------------------------------------------------------ in the thread of the line to the agent
     def follow(self, order: Order) -> None:
         """Begin to form the group of this order, in place of the one before. The present group stays."""
-        if self._link is None or (self.next is not None and self.next.generation == order.generation):
+        assert self._link is not None  # noqa: S101 - it calls this
+        known = {group.generation for group in (self.next, self._present) if group is not None}
+        if isinstance(order, messages.Regroup) and order.generation in known:
             return  # the same order again
         self.give_up_next()
         if isinstance(order, messages.Regroup) and order.rank is not None:
@@ -110,9 +112,11 @@ class Group:
 
     def give_up_next(self) -> None:
         """The next group is not needed."""
-        if self.next is not None:
-            self.next.give_up()
-            self.next = None
+        if self._link is not None:
+            with self._link.news:
+                given_up, self.next = self.next, None
+            if given_up is not None:
+                given_up.give_up()
 
     # ------------------------------------------------------------ in the main thread
     def form(self, regroup: messages.Regroup, card: bytes = b"") -> list[bytes]:

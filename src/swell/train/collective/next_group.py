@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
@@ -35,6 +36,8 @@ from swell.wire import messages
 #: A hung peer is the agent's to notice, by its heartbeat; a slow one must not be taken for hung.
 TRAIN_TIMEOUT_S = 1800.0
 POLL_S = 0.002
+#: From an order until all members are at the store: their threads come there at once.
+MEET_WITHIN_S = 60.0
 #: Numbers that are summed before a group is used: for a vote, and for gradients.
 WARM_UP_NUMBERS = (1, 2**20)
 #: Where the user has not set them.
@@ -146,7 +149,7 @@ class NextGroup:
     def _meet(self) -> PrefixStore:
         """Wait until all members are at the store, so that connecting is short and certain.
 
-        Returns the room of this generation in it. Raises Superseded.
+        Returns the room of this generation in it. Raises Superseded, RuntimeError, OSError.
         """
         for name, value in NCCL_VARIABLES.items() if self._is_nccl else ():
             os.environ.setdefault(name, value)
@@ -160,8 +163,12 @@ class NextGroup:
             store = connect_store(self.address)
         room = self.store = PrefixStore(f"generation-{self.generation}", store)
         room.add("present", 1)
-        while room.add("present", 0) < self.num_workers:
+        until_s = time.monotonic() + MEET_WITHIN_S
+        while (num_present := room.add("present", 0)) < self.num_workers:
             self._link.pause(POLL_S, self._is_off)
+            if time.monotonic() > until_s:
+                missing = f"{num_present} of {self.num_workers} workers came to the next group"
+                raise TimeoutError(f"{missing} within {MEET_WITHIN_S:g} s; it is given up")
         return room
 
     def _connect(self, room: PrefixStore) -> None:
