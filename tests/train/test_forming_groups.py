@@ -1,0 +1,133 @@
+"""Groups form in threads: here those of several workers in one process, none of them torch's default one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from swell.train.collective import next_group
+from swell.train.collective.group import Group
+from swell.train.collective.next_group import FormFailed, GroupState
+from swell.train.link.agent_link import Link, Superseded
+from swell.train.link.heartbeat import Heartbeat
+from swell.wire import messages
+
+LIMIT_S = 20.0
+
+
+class Lines:
+    """The line of one worker, and an agent that passes on where stores listen."""
+
+    def __init__(self, workers: list[Lines]) -> None:
+        self.news = threading.Condition()
+        self.heartbeat = Heartbeat()
+        self.said: list[messages.Message] = []
+        self.abort: Callable[[int], None]
+        self.note_order: Callable[[messages.Regroup | messages.Suspend], None]
+        self._addresses: dict[int, str] = {}
+        self._workers = workers
+        workers.append(self)
+        self.group = Group(torch.device("cpu"), cast(Link, self))
+
+    def send(self, message: messages.Message) -> None:
+        self.said.append(message)
+        if isinstance(message, messages.Bound):
+            for worker in self._workers:
+                worker.bound(message)
+
+    def bound(self, message: messages.Bound) -> None:
+        with self.news:
+            self._addresses[message.generation] = message.address
+            self.news.notify_all()
+
+    def address(self, generation: int, is_off: Callable[[], bool]) -> str:
+        return Link.address(cast(Link, self), generation, is_off)
+
+    def pause(self, timeout_s: float, is_off: Callable[[], bool]) -> None:
+        Link.pause(cast(Link, self), timeout_s, is_off)
+
+    def order(self, generation: int, rank: int | None, num_workers: int) -> messages.Regroup:
+        order = messages.Regroup(
+            generation=generation, rank=rank, num_workers=num_workers, source=0, has_news=False
+        )
+        with self.news:
+            self.note_order(order)
+        return order
+
+    def await_state(self, state: GroupState) -> None:
+        group = self.group.next
+        assert group is not None
+        with self.news:
+            assert self.news.wait_for(lambda: group.state is state, LIMIT_S), (group.state, self.said)
+
+
+@pytest.fixture
+def workers() -> list[Lines]:
+    made: list[Lines] = []
+    for _ in range(2):
+        Lines(made)
+    return made
+
+
+def test_a_group_is_formed_at_all_its_members_and_entered_by_none(workers: list[Lines]) -> None:
+    for rank, worker in enumerate(workers):
+        worker.order(1, rank, 2)
+    for worker in workers:
+        worker.await_state(GroupState.FORMED)
+        assert worker.group.next is not None and worker.group.next.is_formed
+        assert worker.group.num_workers == 1
+    assert not dist.is_initialized()
+    for worker in workers:
+        worker.group.give_up_next()
+
+
+def test_a_group_is_entered_once(workers: list[Lines]) -> None:
+    worker = workers[0]
+    order = worker.order(1, 0, 1)
+    assert worker.group.form(order, b"card") == [b"card"]
+    assert dist.is_initialized() and worker.group.next is None
+    worker.order(1, 0, 1)  # again, of another controller
+    assert worker.group.next is None
+    with pytest.raises(Superseded):
+        worker.group.form(order)
+    worker.group.close()
+
+
+def test_a_formed_group_that_is_broken_off_is_not_entered_and_the_agent_knows(workers: list[Lines]) -> None:
+    worker = workers[0]
+    order = worker.order(1, 0, 1)
+    worker.await_state(GroupState.FORMED)
+    worker.abort(1)
+    assert isinstance(worker.said[-1], messages.JoinFailed)
+    with pytest.raises(FormFailed, match="the agent broke the group off"):
+        worker.group.form(order)
+    assert not dist.is_initialized()
+
+
+def test_a_newer_order_takes_the_place_of_one_that_forms(workers: list[Lines]) -> None:
+    worker = workers[0]
+    older = worker.order(1, 0, 2)
+    newer = worker.order(2, 0, 1)
+    with pytest.raises(Superseded):
+        worker.group.form(older)
+    assert worker.group.form(newer) == [b""]
+    assert not any(isinstance(message, messages.JoinFailed) for message in worker.said)
+    worker.order(3, None, 1)
+    assert worker.group.next is None, "it is to leave"
+    worker.group.close()
+
+
+def test_a_group_to_which_a_member_does_not_come_is_given_up(
+    workers: list[Lines], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(next_group, "MEET_WITHIN_S", 0.1)
+    workers[0].order(1, 0, 2)
+    workers[0].await_state(GroupState.FAILED)
+    failed = workers[0].said[-1]
+    assert isinstance(failed, messages.JoinFailed)
+    assert failed.message == "1 of 2 workers came to the next group within 0.1 s; it is given up"
