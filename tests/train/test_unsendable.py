@@ -25,10 +25,10 @@ def test_who_has_the_state_and_cannot_send_it_trains_on(
     agent.wait_steps(0, 1)
     gate.touch()
     generation = agent.regroup([0, 1, 2], source=0)
-    failed = agent.wait(0, messages.JoinFailed)
+    failed = agent.wait(0, messages.Broken)
     assert failed.generation == generation
     assert "moody" in failed.message and "callback" in failed.message
-    agent.wait(1, messages.JoinFailed)
+    agent.wait(1, messages.Broken)
     agent.kill(2)
     steps = agent.join([0, 1], source=0, has_news=False)
     assert steps >= failed.steps > 0

@@ -147,7 +147,7 @@ def test_a_kill_amid_a_change_loses_nothing(
     generation = agent.regroup([0, 1, 2, 3], source=0)
     rest = [worker for worker in (0, 1, 2, 3) if worker != victim]
     failed = [
-        agent.wait(worker, messages.JoinFailed, lambda said: said.generation == generation) for worker in rest
+        agent.wait(worker, messages.Broken, lambda said: said.generation == generation) for worker in rest
     ]
     assert agent.join(rest, source=0) == max(message.steps for message in failed)
     finish(agent, rest)
@@ -167,7 +167,7 @@ def test_a_newcomer_whose_group_breaks_before_it_has_its_part_claims_none(
     agent.wait_steps(0, 3)
     generation = agent.regroup([2, 3, 0, 1], source=0)
     for worker in (0, 1, 2):
-        agent.wait(worker, messages.JoinFailed, lambda said: said.generation == generation)
+        agent.wait(worker, messages.Broken, lambda said: said.generation == generation)
     agent.join([2, 0, 1], source=0)
     finish(agent, [2, 0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
