@@ -58,7 +58,7 @@ def test_a_newer_order_takes_the_place_of_the_one_whose_group_forms(
     begin(agent, tmp_path)
     await_steps(agent, 2)
     assert agent.join([0, 1], source=0, has_news=False) > 0
-    assert not agent.all_said(messages.Broken) and not agent.all_said(messages.JoinFailed)
+    assert not agent.all_said(messages.Broken)  # one may say JoinFailed: the other has heard the order first
     finish(agent, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
 
