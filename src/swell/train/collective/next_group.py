@@ -38,8 +38,9 @@ TRAIN_TIMEOUT_S = 1800.0
 POLL_S = 0.002
 #: From an order until all members are at the store: their threads come there at once.
 MEET_WITHIN_S = 60.0
-#: Numbers that are summed before a group is used: for a vote, and for gradients.
-WARM_UP_NUMBERS = (1, 2**20)
+#: Numbers that are summed before a group is used. NCCL has ways of its own for a few, as votes are, and for
+#: many, as gradients are, and prepares each at its first use.
+WARM_UP_NUMBERS = {"gloo": (1,), "nccl": (1, 2**20)}
 #: Where the user has not set them.
 NCCL_VARIABLES = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",  # a failed collective does not end the process: the agent decides
@@ -240,7 +241,7 @@ def _warm_up(group: dist.ProcessGroup, device: torch.device) -> None:
 
 
 def _sum_zeros(group: dist.ProcessGroup, device: torch.device) -> None:
-    for size in WARM_UP_NUMBERS:
+    for size in WARM_UP_NUMBERS[backend_of(device)]:
         group.allreduce(torch.zeros(size, device=device)).wait()
 
 
