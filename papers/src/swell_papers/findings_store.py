@@ -16,8 +16,6 @@ from swell_papers.tables import markdown, write_csv
 
 #: What the pictures of a page are drawn from, in their folder: they can be drawn again without a run.
 CHARTS = "charts.json"
-#: Tables of a report with more rows are left to the CSV.
-MAX_PAGE_ROWS = 80
 #: A page shows first tables of so many cells, other tables of so few rows that say what was to be reached,
 #: and so many notes of an experiment. All are in files beside it.
 MAX_PAGE_CELLS = 48
