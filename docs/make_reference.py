@@ -64,8 +64,6 @@ sweep:
 ```
 
 A list of combinations (`sweep: [{lr: 0.1, width: 64}, {lr: 0.01, width: 128}]`) stands for these alone.
-With `search: {draws: N, seed: S}` a parameter may also be a range (`lr: {min: 0.001, max: 0.1, scale: log}`),
-and N combinations are drawn.
 """
 
 

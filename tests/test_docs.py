@@ -63,8 +63,9 @@ def options_of() -> dict[str, frozenset[str]]:
 def command_of(line: str) -> str:
     """The words of a command line that name the command."""
     _, name, *others = line.split()
-    is_group = any(known.startswith(f"{name} ") for known in options_of())
-    return f"{name} {others[0]}" if is_group and others and others[0][0].islower() else name
+    while others and others[0][0].islower() and any(known.startswith(f"{name} ") for known in options_of()):
+        name = f"{name} {others.pop(0)}"
+    return name
 
 
 @cache

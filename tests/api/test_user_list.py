@@ -102,7 +102,7 @@ def test_a_tenant_is_for_those_who_submit(tmp_path: Path) -> None:
 def test_a_name_is_given_once(tmp_path: Path) -> None:
     users = users_in(tmp_path)
     token = users.add("ana", Role.VIEW)
-    with pytest.raises(UserListError, match="swell users remove ana"):
+    with pytest.raises(UserListError, match="swell admin users remove ana"):
         users.add("ana", Role.OPERATE)
     with pytest.raises(UserListError, match="users are: ana"):
         users.remove("bob")

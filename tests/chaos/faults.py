@@ -254,7 +254,7 @@ def damage_checkpoints(scene: Scene) -> None:
 @fault
 def damage_the_journal_and_restore_it(scene: Scene) -> None:
     copy = scene.folder / f"backup-{len(scene.told)}.db"
-    scene.swell.ok("backup", copy)
+    scene.swell.ok("admin", "backup", copy)
     scene.kill_daemon()
     folder = StateFolder(scene.state)
     for name in ("journal.db-wal", "journal.db-shm"):

@@ -96,7 +96,7 @@ def _check_end(scene: Scene) -> None:
     assert set(by_id) == set(scene.jobs.every), "no job is lost, and none was made up"
     for view in views:
         scene.jobs.check(view)
-    found = scene.swell.json("replay")
+    found = scene.swell.json("admin", "replay")
     assert found["first_difference"] is None, found
 
 

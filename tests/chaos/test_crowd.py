@@ -86,7 +86,7 @@ def test_a_killed_daemon_with_thousands_of_open_jobs_has_all_that_it_answered(tm
 
 def _check(swell: Program, answered: set[str]) -> None:
     """The platform is not up."""
-    replayed = swell.json("replay")
+    replayed = swell.json("admin", "replay")
     assert replayed["first_difference"] is None
     begun_s = time.monotonic()
     swell.ok("up", "--devices", DEVICES)

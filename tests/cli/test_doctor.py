@@ -49,7 +49,7 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--join", "10.9.0.1"), "--join and --token-file go together: `swell tokens add NAME`"),
+        (("--join", "10.9.0.1"), "--join and --token-file go together: `swell admin tokens add NAME`"),
         (("--token-file", "t"), "--token-file goes with --join HEAD[:PORT]"),
         (("--kind", "h100"), "--kind goes with --join HEAD[:PORT]"),
         (("--name", "n1"), "--name goes with --join HEAD[:PORT]"),
@@ -125,7 +125,7 @@ def test_a_copy_is_made_and_put_back(
     down: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy, secret = tmp_path / "copy.db", down.ensure_webhook_secret()
-    assert main.run(["backup", str(copy)]) == 0
+    assert main.run(["admin", "backup", str(copy)]) == 0
     out = capsys.readouterr().out
     assert f"copied the journal and webhook-secret of {down.path}" in out
     assert f"{copy} holds secrets " in out and "not included: " in out
@@ -136,7 +136,7 @@ def test_a_copy_is_made_and_put_back(
     assert "journal.db.before-restore-" in out and "webhook-secret.before-restore-" in out
     assert "receivers need to know it" in out and down.ensure_webhook_secret() == secret
     assert main.run(["doctor"]) == 0
-    assert main.run(["backup", str(copy)]) == 1
+    assert main.run(["admin", "backup", str(copy)]) == 1
     assert "is there already" in capsys.readouterr().err
     assert main.run(["restore", str(tmp_path / "none")]) == 1
     assert "there is no file" in capsys.readouterr().err
@@ -145,7 +145,7 @@ def test_a_copy_is_made_and_put_back(
 def test_a_mistyped_file_leaves_nothing_behind(
     down: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main.run(["backup", str(tmp_path / "none" / "copy.db")]) == 1
+    assert main.run(["admin", "backup", str(tmp_path / "none" / "copy.db")]) == 1
     assert f"there is no folder {tmp_path / 'none'}; make it" in capsys.readouterr().err
     monkeypatch.setenv("SWELL_STATE", str(tmp_path / "other"))
     assert main.run(["restore", str(tmp_path)]) == 1
@@ -163,10 +163,12 @@ def test_an_ended_job_without_a_folder_is_told_and_taken_off_the_list(
     journal.fold(new_core().save(), [job_view(id="gone-1", name="gone", phase=Phase.FAILED, finished_s=1e9)])
     journal.close()
     assert main.run(["doctor"]) == 0
-    assert "1 ended jobs no longer have a folder: gone-1; `swell prune gone-1`" in capsys.readouterr().out
-    assert main.run(["prune", "lost"]) == 2
+    assert (
+        "1 ended jobs no longer have a folder: gone-1; `swell admin prune gone-1`" in capsys.readouterr().out
+    )
+    assert main.run(["admin", "prune", "lost"]) == 2
     assert "'lost'; no platform is up, and the job has not ended" in capsys.readouterr().err
-    assert main.run(["prune", "gone"]) == 0
+    assert main.run(["admin", "prune", "gone"]) == 0
     assert "gone-1" in capsys.readouterr().out
     assert main.run(["doctor"]) == 0
     assert "gone-1" not in capsys.readouterr().out
@@ -190,7 +192,7 @@ def test_a_damaged_list_of_users_is_copied_with_a_warning_and_put_beside(
 ) -> None:
     copy = tmp_path / "copy.db"
     down.users.write_text("garbage")
-    assert main.run(["backup", str(copy)]) == 0
+    assert main.run(["admin", "backup", str(copy)]) == 0
     said = capsys.readouterr()
     assert "copied the journal and users.json of " in said.out
     assert f"{down.users} is damaged" in said.err and "correct it, and make another copy" in said.err

@@ -1,4 +1,4 @@
-"""`swell up --listen`, `swell node` and `swell tokens` as programs: joining, leaving, and what is refused."""
+"""`swell up --listen`, `swell node` and `swell admin tokens`: joining, leaving, and what is refused."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shell:
         """In a file; one without a name has another one each time."""
         self._num_tokens += 1
         name = name or f"t{self._num_tokens}"
-        assert self.run("tokens", "add", name).returncode == 0
+        assert self.run("admin", "tokens", "add", name).returncode == 0
         return self.folder / f"{name}.join-token"
 
     @cached_property
@@ -152,12 +152,12 @@ def test_a_revoked_token_ends_its_hosts_and_lets_none_in(shell: Shell) -> None:
     token = shell.token("rack-1")
     with shell.start(*shell.node(token)) as process:
         await_line(process, "this host has a lease")
-        assert shell.run("tokens", "revoke", "rack-1").stdout == "join token 'rack-1' is revoked\n"
+        assert shell.run("admin", "tokens", "revoke", "rack-1").stdout == "join token 'rack-1' is revoked\n"
         await_line(process, "swell: the head at ")
         assert process.wait() == 1
     done = shell.run(*shell.node(token))
     assert done.returncode == 1 and "join token 'rack-1' was revoked" in done.stderr
-    assert re.search(r"rack-1 +revoked", shell.run("tokens", "list").stdout)
+    assert re.search(r"rack-1 +revoked", shell.run("admin", "tokens", "list").stdout)
 
 
 @pytest.mark.slow
@@ -192,11 +192,11 @@ def test_the_state_folder_of_a_platform_is_no_hosts(shell: Shell) -> None:
 def test_a_token_is_written_to_a_new_file_that_others_cannot_read(shell: Shell) -> None:
     token = shell.token("rack-2")
     assert token.stat().st_mode & 0o777 == 0o600
-    done = shell.run("tokens", "add", "rack-2")
+    done = shell.run("admin", "tokens", "add", "rack-2")
     assert done.returncode == 2 and "there is such a file" in done.stderr
-    done = shell.run("tokens", "add", "rack-2", "--out", "other")
+    done = shell.run("admin", "tokens", "add", "rack-2", "--out", "other")
     assert done.returncode == 2 and "there is a join token 'rack-2'" in done.stderr
-    done = shell.run("tokens", "revoke", "none")
+    done = shell.run("admin", "tokens", "revoke", "none")
     assert done.returncode == 2 and "there is no join token 'none'" in done.stderr
 
 

@@ -62,7 +62,7 @@ def test_version_and_help(swell: Run) -> None:
             "cancel",
             "nodes",
             "explain",
-            "replay",
+            "admin",
             "demo",
         ]:
             assert re.search(rf"^  {command} ", done.stdout, re.MULTILINE), command
@@ -92,7 +92,7 @@ def test_help_lists_the_options_of_each_day_and_help_all_the_others(swell: Run) 
         (("submit", "a.yaml", "b.yaml"), "one job file"),
         (("status",), "no such command 'status': `swell jobs` lists jobs"),
         (("kill", "a-1"), "no such command 'kill': `swell cancel JOB` ends a job"),
-        (("rm", "a-1"), "`swell prune` removes ended ones"),
+        (("rm", "a-1"), "`swell admin prune` removes ended ones"),
         (("jbos",), "jobs"),
         (("submit", "--steps", "few"), "--steps"),
         (("submit", "a b.py"), "with `swell submit --script 'a b.py' --global-batch SAMPLES --epochs N`"),
@@ -666,16 +666,16 @@ def ended(control: FakeControl, name: str, num_bytes: int) -> Path:
 
 def test_prune_says_what_it_frees(here: Run, control: FakeControl) -> None:
     ended(control, "big", 100 * 4096)
-    done = here("prune", "big", "--dry-run")
+    done = here("admin", "prune", "big", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(
         r"JOB +ENDED +SIZE\nbig-1 +2001-09-0\d +409.6 kB\n\nwould remove 1 ended job, 409.6 kB\n",
         done.stdout,
     )
     assert control.job("big-1")
-    assert "removed 1 ended job, 409.6 kB" in here("prune", "--older-than", "1d").stdout
-    assert here("prune", "--keep-bytes", "10G").stdout == "removed 0 ended jobs, 0 bytes\n"
-    fails(here("prune", "big"), 2, "no job has the id or name 'big'")
+    assert "removed 1 ended job, 409.6 kB" in here("admin", "prune", "--older-than", "1d").stdout
+    assert here("admin", "prune", "--keep-bytes", "10G").stdout == "removed 0 ended jobs, 0 bytes\n"
+    fails(here("admin", "prune", "big"), 2, "no job has the id or name 'big'")
 
 
 @pytest.mark.parametrize(
@@ -688,7 +688,7 @@ def test_prune_says_what_it_frees(here: Run, control: FakeControl) -> None:
     ],
 )
 def test_prune_wants_to_know_which(here: Run, words: tuple[str, ...], part: str) -> None:
-    fails(here("prune", *words), 2, part)
+    fails(here("admin", "prune", *words), 2, part)
 
 
 def test_a_platform_that_stands_still_says_so_everywhere(
@@ -843,17 +843,17 @@ def test_replay_compares(swell: Run, folder: StateFolder) -> None:
     folder.journal.touch()
     assert (
         "12 batches since the last fold, 30 commands, 11 batches compared: all equal"
-        in swell("replay").stdout
+        in swell("admin", "replay").stdout
     )
-    assert json.loads(swell("replay", "--json").stdout)["num_compared"] == 11
-    different = swell("replay", FAKE_DIFFERENCE="7")
+    assert json.loads(swell("admin", "replay", "--json").stdout)["num_compared"] == 11
+    different = swell("admin", "replay", FAKE_DIFFERENCE="7")
     assert different.returncode == 1
     assert "batch 7 leads to other commands now" in different.stdout
 
 
 def test_replay_of_nothing_says_so(swell: Run, folder: StateFolder) -> None:
     folder.journal.touch()
-    done = swell("replay", FAKE_BATCHES="0")
+    done = swell("admin", "replay", FAKE_BATCHES="0")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("nothing to compare: ")
 
@@ -874,5 +874,5 @@ def test_submitting_without_a_platform_names_the_remedy(tmp_path: Path, script: 
 
 
 def test_replaying_nothing_names_the_folder(tmp_path: Path) -> None:
-    fails(run_swell("replay", "--state", tmp_path), 1, f"no journal in state folder {tmp_path}")
+    fails(run_swell("admin", "replay", "--state", tmp_path), 1, f"no journal in state folder {tmp_path}")
     assert list(tmp_path.iterdir()) == []

@@ -8,8 +8,8 @@ import msgspec
 
 from swell.api.job_file import load
 from swell.api.submission import Submission, declared
-from swell.cli.commands import SOURCES
 from swell.cli.commands import load as load_command
+from swell.cli.commands import load_all
 from swell.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -22,8 +22,8 @@ spec.loader.exec_module(make_reference)
 
 def test_every_command_field_and_setting_is_there() -> None:
     cli = make_reference.cli_page()
-    for name in SOURCES:
-        inner = getattr(load_command(name), "commands", None) or [""]
+    for name, loaded in load_all().items():
+        inner = getattr(loaded, "commands", None) or [""]
         for command in (f"{name} {word}".rstrip() for word in inner):
             assert f"\n## swell {command}\n" in cli
     fields = make_reference.job_file_page()

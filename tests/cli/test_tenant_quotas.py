@@ -1,4 +1,4 @@
-"""`swell tenants` with quotas of devices, and policies that cannot keep them."""
+"""`swell admin tenants` with quotas of devices, and policies that cannot keep them."""
 
 from __future__ import annotations
 
@@ -23,32 +23,33 @@ def _under_a_policy_that_keeps_quotas(folder: StateFolder, control: FakeControl)
 
 
 def test_quotas_are_changed_one_by_one_and_taken_away(here: Run, folder: StateFolder) -> None:
-    first = here("tenants", "limit", "vision", "--devices", "3")
-    assert first.stdout == (
-        "tenant vision: open jobs: any, submissions per hour: any, devices: 3, share of devices: any\n"
-    ), first.stderr
-    here("tenants", "limit", "vision", "--open-jobs", "4")
+    first = here("admin", "tenants", "limit", "vision", "--devices", "3")
+    assert first.stdout == ("tenant vision: open jobs: any, devices: 3, share of devices: any\n"), (
+        first.stderr
+    )
+    here("admin", "tenants", "limit", "vision", "--open-jobs", "4")
     assert (
-        "devices: 3, share of devices: 12.5%" in here("tenants", "limit", "vision", "--share", "12.5%").stdout
+        "devices: 3, share of devices: 12.5%"
+        in here("admin", "tenants", "limit", "vision", "--share", "12.5%").stdout
     )
     users = UserList(folder.path)
     assert users.quotas() == {"vision": Quota(devices=3, share=0.125)}
-    here("tenants", "limit", "vision", "--devices", "any")
+    here("admin", "tenants", "limit", "vision", "--devices", "any")
     assert users.quotas() == {"vision": Quota(share=0.125)}
-    here("tenants", "limit", "vision", "--share", "any", "--open-jobs", "any")
+    here("admin", "tenants", "limit", "vision", "--share", "any", "--open-jobs", "any")
     assert users.quotas() == {} and users.tenants() == {}
 
 
 def test_a_list_shows_what_tenants_with_quotas_hold(here: Run, control: FakeControl) -> None:
-    here("tenants", "limit", "vision", "--share", "50%", "--devices", "6")
-    here("tenants", "limit", "speech", "--open-jobs", "2")
+    here("admin", "tenants", "limit", "vision", "--share", "50%", "--devices", "6")
+    here("admin", "tenants", "limit", "speech", "--open-jobs", "2")
     control.put(job_view(id="v", tenant="vision", kind="paced@200", devices=("a", "b", "c")))
     try:
-        assert [line.split() for line in here("tenants").stdout.splitlines()[1:]] == [
-            ["vision", "any", "any", "6", "50%", "3", "of", "4"],
-            ["speech", "2", "any", "any", "any", "-"],
+        assert [line.split() for line in here("admin", "tenants").stdout.splitlines()[1:]] == [
+            ["vision", "any", "6", "50%", "3", "of", "4"],
+            ["speech", "2", "any", "any", "-"],
         ]
-        assert json.loads(here("tenants", "--json").stdout) == {
+        assert json.loads(here("admin", "tenants", "--json").stdout) == {
             "vision": {"devices": 6, "share": 0.5, "held": {"paced@200": {"devices": 3, "most": 4}}},
             "speech": {"open_jobs": 2},
         }
@@ -74,7 +75,7 @@ def test_a_list_shows_what_tenants_with_quotas_hold(here: Run, control: FakeCont
 def test_what_is_no_quota_is_said_and_changes_nothing(
     here: Run, folder: StateFolder, option: str, text: str, rule: str
 ) -> None:
-    done = here("tenants", "limit", "vision", option, text)
+    done = here("admin", "tenants", "limit", "vision", option, text)
     assert done.returncode in (1, 2) and rule in done.stderr and option in done.stderr
     assert done.stderr.startswith("swell: ") and "\n" not in done.stderr.strip()
     assert not folder.users.exists()
@@ -85,12 +86,12 @@ def test_a_running_platform_that_cannot_keep_quotas_gets_none(
 ) -> None:
     UserList(folder.path).limit("vision", TenantLimits(devices=5))
     control.policy = "flowcon"
-    done = here("tenants", "limit", "vision", "--devices", "4")
+    done = here("admin", "tenants", "limit", "vision", "--devices", "4")
     assert done.returncode == 2 and "flowcon" in done.stderr and "divides cores" in done.stderr
     assert "fifo" in done.stderr and "swell up --policy" in done.stderr
-    assert here("tenants", "limit", "vision", "--open-jobs", "4").returncode == 0, "no quota changes"
+    assert here("admin", "tenants", "limit", "vision", "--open-jobs", "4").returncode == 0, "no quota changes"
     assert UserList(folder.path).quotas() == {"vision": Quota(devices=5)}
-    assert here("tenants", "limit", "vision", "--devices", "any").returncode == 0
+    assert here("admin", "tenants", "limit", "vision", "--devices", "any").returncode == 0
     assert UserList(folder.path).quotas() == {}
 
 
@@ -99,15 +100,15 @@ def test_a_platform_that_is_down_is_noted_if_it_could_not_start(here: Run, tmp_p
     folder.create()
     folder.lock.touch()
     folder.write_options(LastOptions(devices="cpu", policy="flowcon", preload=()))
-    done = here("tenants", "limit", "vision", "--devices", "4", "--state", folder.path)
+    done = here("admin", "tenants", "limit", "vision", "--devices", "4", "--state", folder.path)
     assert done.returncode == 0 and done.stderr.startswith("note: ") and "flowcon" in done.stderr
     assert UserList(folder.path).quotas() == {"vision": Quota(devices=4)}
     folder.write_options(LastOptions(devices="cpu", policy="fifo", preload=()))
-    assert here("tenants", "limit", "vision", "--devices", "3", "--state", folder.path).stderr == ""
+    assert here("admin", "tenants", "limit", "vision", "--devices", "3", "--state", folder.path).stderr == ""
 
 
 def test_a_list_with_a_quota_that_cannot_be_is_damaged(here: Run, folder: StateFolder) -> None:
     for content in (b'{"tenants":{"vision":{"devices":0}}}', b'{"tenants":{"vision":{"share":25}}}'):
         folder.users.write_bytes(content)
-        done = here("tenants")
+        done = here("admin", "tenants")
         assert done.returncode == 1 and "is damaged" in done.stderr

@@ -174,7 +174,9 @@ def test_a_policy_that_cannot_keep_quotas_is_not_started_with_them(state: Path, 
     UserList(state).limit("vision", TenantLimits(devices=4))
     for how in ((), ("--foreground",)):
         done = up(*PACED, "--policy", "flowcon", *how)
-        fails(done, 2, "policy flowcon cannot keep quotas", "divides cores", "fifo", "swell tenants limit")
+        fails(
+            done, 2, "policy flowcon cannot keep quotas", "divides cores", "fifo", "swell admin tenants limit"
+        )
     assert up(*PACED, "--policy", "fifo").returncode == 0
     end(state)
 
@@ -631,7 +633,7 @@ def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     refused = up(*PACED, "--share", tmp_path / "absent")
     assert refused.returncode == 2
     assert "install -d" in refused.stderr
-    words = ["users", "add", "ana", "--role", "view", "--out", str(token)]
+    words = ["admin", "users", "add", "ana", "--role", "view", "--out", str(token)]
     assert main.run([*words, "--state", str(state)]) == 0  # before there is a platform
     assert up(*PACED, "--share", shared).returncode == 0
     end(state)
@@ -640,7 +642,7 @@ def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     capsys.readouterr()
     monkeypatch.setenv("SWELL_TOKEN_FILE", str(token))
     assert main.run(["jobs", "--state", str(shared)]) == 0
-    assert main.run(["prune", "--older-than", "1d", "--state", str(shared)]) == 1
+    assert main.run(["admin", "prune", "--older-than", "1d", "--state", str(shared)]) == 1
     assert "needs role operate" in capsys.readouterr().err
     monkeypatch.delenv("SWELL_TOKEN_FILE")
     end(state)

@@ -1,4 +1,4 @@
-"""`swell usage`, against a real server over a fake platform."""
+"""`swell admin usage`, against a real server over a fake platform."""
 
 from __future__ import annotations
 
@@ -27,27 +27,31 @@ def used(control: FakeControl) -> FakeControl:
 
 
 def test_hours_are_shown_with_their_sum(here: Run, used: FakeControl) -> None:
-    shown = here("usage").stdout.splitlines()
+    shown = here("admin", "usage").stdout.splitlines()
     assert [line.split() for line in shown] == [
         ["USER", "DEVICE", "HOURS"],
         ["ada", "4.000"],
         ["owner", "2.000"],
         ["total", "6.000"],
     ]
-    by_job = here("usage", "--by", "job").stdout.splitlines()
+    by_job = here("admin", "usage", "--by", "job").stdout.splitlines()
     assert by_job[1].split()[:2] == ["job-a", "job-a"] and by_job[1].endswith("4.000")
     assert by_job[-1].split() == ["total", "6.000"]
 
 
 def test_programs_read_json_or_csv(here: Run, used: FakeControl) -> None:
-    told = json.loads(here("usage", "--json", "--by", "class").stdout)
+    told = json.loads(here("admin", "usage", "--json", "--by", "class").stdout)
     assert told["device_hours"] == 6.0 and told["rows"][0]["job_class"] == "soft"
-    assert here("usage", "--csv").stdout.splitlines() == ["user,device_hours", "ada,4.0", "owner,2.0"]
+    assert here("admin", "usage", "--csv").stdout.splitlines() == [
+        "user,device_hours",
+        "ada,4.0",
+        "owner,2.0",
+    ]
 
 
 def test_of_a_time_without_jobs_it_says_so(here: Run, used: FakeControl) -> None:
-    assert here("usage", "--since", "1h").stdout == "no job had a device in this time\n"
-    assert here("usage", "--until", "2001-01-01").stdout == "no job had a device in this time\n"
+    assert here("admin", "usage", "--since", "1h").stdout == "no job had a device in this time\n"
+    assert here("admin", "usage", "--until", "2001-01-01").stdout == "no job had a device in this time\n"
 
 
 @pytest.mark.parametrize(
@@ -61,5 +65,5 @@ def test_of_a_time_without_jobs_it_says_so(here: Run, used: FakeControl) -> None
     ],
 )
 def test_what_cannot_be_is_named(here: Run, used: FakeControl, words: tuple[str, ...], why: str) -> None:
-    done = here("usage", *words)
+    done = here("admin", "usage", *words)
     assert done.returncode != 0 and why in done.stderr

@@ -1,4 +1,4 @@
-"""`swell users`, `tenants` and `access`, on the server of a fake platform."""
+"""`swell admin users`, `tenants` and `access`, on the server of a fake platform."""
 
 from __future__ import annotations
 
@@ -19,51 +19,52 @@ def _without_users(folder: StateFolder) -> None:
 
 
 def test_a_user_is_added_listed_and_removed(here: Run, folder: StateFolder) -> None:
-    assert "no users besides you" in here("users").stdout
-    added = here("users", "add", "ana", "--role", "submit", "--tenant", "vision")
+    assert "no users besides you" in here("admin", "users").stdout
+    added = here("admin", "users", "add", "ana", "--role", "submit", "--tenant", "vision")
     assert added.returncode == 0, added.stderr
     token = added.stdout.strip()
     assert token.startswith("swu_")
     assert "SWELL_TOKEN_FILE" in added.stderr
     assert token[4:] not in (folder.path / "users.json").read_text()
-    listed = here("users").stdout
+    listed = here("admin", "users").stdout
     assert "ana" in listed and "submit" in listed and "vision" in listed and token not in listed
-    (told,) = json.loads(here("users", "--json").stdout)
+    (told,) = json.loads(here("admin", "users", "--json").stdout)
     assert (told["name"], told["role"], told["tenant"]) == ("ana", "submit", "vision")
     assert set(told) == {"name", "role", "tenant", "added_s"}
-    assert here("users", "remove", "ana").returncode == 0
-    assert json.loads(here("users", "--json").stdout) == []
+    assert here("admin", "users", "remove", "ana").returncode == 0
+    assert json.loads(here("admin", "users", "--json").stdout) == []
     did = [
-        (one["user"], one["operation"], one["about"]) for one in json.loads(here("access", "--json").stdout)
+        (one["user"], one["operation"], one["about"])
+        for one in json.loads(here("admin", "access", "--json").stdout)
     ]
     assert did == [("owner", "users add", "ana"), ("owner", "users remove", "ana")]
 
 
 def test_a_token_is_written_to_a_file_of_the_owner(here: Run, tmp_path: Path) -> None:
     file = tmp_path / "ana.token"
-    added = here("users", "add", "ana", "--role", "view", "--out", file)
+    added = here("admin", "users", "add", "ana", "--role", "view", "--out", file)
     assert (added.returncode, added.stdout) == (0, "")
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    again = here("users", "add", "bob", "--role", "view", "--out", file)
+    again = here("admin", "users", "add", "bob", "--role", "view", "--out", file)
     assert again.returncode == 2
     assert "there is such a file" in again.stderr
-    lost = here("users", "add", "bob", "--role", "view", "--out", tmp_path / "absent" / "bob")
+    lost = here("admin", "users", "add", "bob", "--role", "view", "--out", tmp_path / "absent" / "bob")
     assert "was not added" in lost.stderr
-    assert [one["name"] for one in json.loads(here("users", "--json").stdout)] == ["ana"]
+    assert [one["name"] for one in json.loads(here("admin", "users", "--json").stdout)] == ["ana"]
 
 
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [
-        (["users", "add", "ana", "--role", "god"], "choose from view, submit, operate"),
-        (["users", "add", "ana", "--role", "submit"], "--tenant"),
-        (["users", "add", "ana", "--role", "submit", "--tenant", "a b"], "valid tenant name"),
-        (["users", "add", "owner", "--role", "view"], "choose another"),
-        (["users", "remove", "ana"], "users are: none"),
-        (["tenants", "limit", "vision"], "--open-jobs"),
-        (["tenants", "limit", "vision", "--open-jobs", "-1"], "--open-jobs"),
-        (["tenants", "limit", "a b", "--open-jobs", "1"], "valid tenant name"),
-        (["access", "--since", "x"], "--since"),
+        (["admin", "users", "add", "ana", "--role", "god"], "choose from view, submit, operate"),
+        (["admin", "users", "add", "ana", "--role", "submit"], "--tenant"),
+        (["admin", "users", "add", "ana", "--role", "submit", "--tenant", "a b"], "valid tenant name"),
+        (["admin", "users", "add", "owner", "--role", "view"], "choose another"),
+        (["admin", "users", "remove", "ana"], "users are: none"),
+        (["admin", "tenants", "limit", "vision"], "--open-jobs"),
+        (["admin", "tenants", "limit", "vision", "--open-jobs", "-1"], "--open-jobs"),
+        (["admin", "tenants", "limit", "a b", "--open-jobs", "1"], "valid tenant name"),
+        (["admin", "access", "--since", "x"], "--since"),
         (["--token-file", "/absent", "jobs"], "SWELL_TOKEN_FILE"),
     ],
 )
@@ -94,20 +95,20 @@ def test_a_wrong_word_before_the_first_start_leaves_a_folder_that_can_be_used(
     fresh.mkdir()
     assert here(*words, "--state", fresh).returncode in (1, 2)
     assert {path.name for path in fresh.iterdir()} <= {"jobs", "profiles"}
-    added = here("users", "add", "ana", "--role", "view", "--state", fresh)
+    added = here("admin", "users", "add", "ana", "--role", "view", "--state", fresh)
     assert added.returncode == 0, added.stderr
 
 
 def test_limits_are_changed_one_by_one(here: Run) -> None:
-    assert "no tenant has limits" in here("tenants").stdout
-    here("tenants", "limit", "vision", "--open-jobs", "4")
-    assert "open jobs: 4, devices: 9" in here("tenants", "limit", "vision", "--devices", "9").stdout
-    limits = json.loads(here("tenants", "--json").stdout)["vision"]
+    assert "no tenant has limits" in here("admin", "tenants").stdout
+    here("admin", "tenants", "limit", "vision", "--open-jobs", "4")
+    assert "open jobs: 4, devices: 9" in here("admin", "tenants", "limit", "vision", "--devices", "9").stdout
+    limits = json.loads(here("admin", "tenants", "--json").stdout)["vision"]
     assert (limits["open_jobs"], limits["devices"]) == (4, 9)
-    here("tenants", "limit", "vision", "--open-jobs", "any")
-    assert "any" in here("tenants").stdout
-    here("tenants", "limit", "vision", "--devices", "any")
-    assert json.loads(here("tenants", "--json").stdout) == {}
+    here("admin", "tenants", "limit", "vision", "--open-jobs", "any")
+    assert "any" in here("admin", "tenants").stdout
+    here("admin", "tenants", "limit", "vision", "--devices", "any")
+    assert json.loads(here("admin", "tenants", "--json").stdout) == {}
 
 
 def test_jobs_of_one_tenant_are_listed(here: Run, script: Path) -> None:

@@ -157,7 +157,7 @@ def test_a_shell_proposes_commands_options_jobs_and_phases(swell: Run) -> None:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
         return swell(_SWELL_COMPLETE="complete_bash", **words).stdout.split()
 
-    assert proposed("swell re") == ["resume", "retry", "replay", "restore", "repro"]
+    assert proposed("swell re") == ["resume", "retry", "restore", "repro"]
     assert proposed("swell nodes d") == ["drain"]
     assert "--timeout" in proposed("swell wait --ti")
     assert set(proposed("swell show ne")) == {"new-1"}

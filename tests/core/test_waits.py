@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.core.bench import Bench
 from tests.core.fakes import Fixed
 
-from swell.core.cost_table import NUM_JOBS, CostTable
+from swell.core.cost_table import NUM_WAITS, CostTable
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.event import DrainRequested, Opened
 from swell.model.plan import Allocation
@@ -59,12 +59,12 @@ def has_launch(commands: list[AnyCommand]) -> bool:
     return any(isinstance(command, LaunchGang) for command in commands)
 
 
-@given(waits=st.lists(st.floats(0.0, 100.0), max_size=3 * NUM_JOBS))
+@given(waits=st.lists(st.floats(0.0, 100.0), max_size=3 * NUM_WAITS))
 def test_the_longest_of_the_latest_waits_counts(waits: list[float]) -> None:
     table = CostTable()
     for wait_s in waits:
         table.learn_wait(wait_s)
-    assert table.most_wait_s == max(waits[-NUM_JOBS:], default=0.0)
+    assert table.most_wait_s == max(waits[-NUM_WAITS:], default=0.0)
 
 
 def test_a_wait_lasts_until_others_have_left_and_launches_pay_for_it(bench: Bench, policy: Watched) -> None:

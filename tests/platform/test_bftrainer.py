@@ -38,4 +38,4 @@ def test_jobs_get_all_devices_between_them_and_each_step_is_made_once(
     assert begun[0] == (2 if is_equal else 4)
     for folder, last in ((first_dir, num_steps), (second_dir, 64)):
         assert [entry.step for entry in read_diary(folder)] == list(range(1, last + 1))
-    apart.ok("replay")
+    apart.ok("admin", "replay")

@@ -82,4 +82,4 @@ def test_an_hour_back_for_good_is_followed_by_deadlines_and_told(
     kill_gang(swell, job)
     swell.await_training(job, 1, tmp_path)
     assert swell.await_end(job).kept
-    assert "all equal" in swell.ok("replay")
+    assert "all equal" in swell.ok("admin", "replay")

@@ -19,7 +19,7 @@ JOB = ("--epochs", ENDLESS, "--workers", "1:4")
 
 
 def check_replay(swell: Program) -> None:
-    found = swell.json("replay")
+    found = swell.json("admin", "replay")
     assert found["first_difference"] is None
     assert found["num_compared"] > 0
 

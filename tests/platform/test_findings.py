@@ -24,7 +24,7 @@ def test_a_job_is_held_to_one_worker_until_its_owner_accepts_the_difference(
     assert swell("accept-differences", job, "sum-loss").returncode != 0
     swell.ok("accept-differences", job, "weighted-mean")
     eventually(lambda: swell.job(job).workers == 4, "it grows")
-    swell.ok("replay")
+    swell.ok("admin", "replay")
     swell.ok("cancel", job)
     again = swell.ok(*words, "--accept-differences", "weighted-mean")  # measured before: no other trial run
     assert "accepted, weighted-mean" in again

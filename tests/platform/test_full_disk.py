@@ -105,6 +105,6 @@ def test_jobs_train_on_a_full_disk_and_the_platform_goes_on_when_there_is_room(
     assert "no checkpoint since step" in " ".join(program.ok("explain", job).split())
 
     program.ok("down")
-    assert "removed 1 ended job" in program.ok("prune", "--older-than", "1s")
+    assert "removed 1 ended job" in program.ok("admin", "prune", "--older-than", "1s")
     assert not logs.exists()
-    assert "removed 0 ended jobs" in program.ok("prune", "--older-than", "1s")
+    assert "removed 0 ended jobs" in program.ok("admin", "prune", "--older-than", "1s")

@@ -34,4 +34,4 @@ def test_a_job_in_the_queue_has_devices_at_the_next_decision(
     sizes = [workers for _, workers in apart.job(first).sizes]
     assert sizes[0] == 4 and min(sizes[:-1]) < 4 and 0 not in sizes[:-1]
     assert [entry.step for entry in read_diary(first_dir)] == list(range(1, num_steps + 1))
-    apart.ok("replay")
+    apart.ok("admin", "replay")

@@ -138,7 +138,7 @@ def change_policy(swell: Program, policy: str, *options: object, devices: str = 
 
 
 def check_replay(swell: Program) -> None:
-    found = swell.json("replay")
+    found = swell.json("admin", "replay")
     assert found["first_difference"] is None and found["num_compared"] > 0
 
 

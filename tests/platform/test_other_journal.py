@@ -101,7 +101,7 @@ def test_a_copy_goes_back_while_the_workers_of_a_killed_daemon_train(
     folder.mkdir()
     job = swell.submit(folder, "--epochs", ENDLESS, "--workers", "2")
     pids = swell.await_training(job, 2, folder).live_pids
-    assert swell("backup", str(tmp_path / "copy.db")).returncode == 0
+    assert swell("admin", "backup", str(tmp_path / "copy.db")).returncode == 0
     assert swell.daemon_pid is not None
     kill(swell.daemon_pid)
     assert swell("restore", str(tmp_path / "copy.db")).returncode == 0

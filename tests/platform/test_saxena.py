@@ -29,4 +29,4 @@ def test_jobs_share_the_devices_and_one_more_is_dropped(apart: Program, tmp_path
     sizes = [workers for _, workers in apart.job(first).sizes]
     assert sizes[0] == 4 and min(sizes[:-1]) < 4 and sizes[-1] == 0 and 0 not in sizes[:-1]
     assert [entry.step for entry in read_diary(first_dir)] == list(range(1, num_steps + 1))
-    apart.ok("replay")
+    apart.ok("admin", "replay")

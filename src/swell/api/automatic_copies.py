@@ -71,7 +71,7 @@ class AutomaticCopies:
 def make_copy(folder: StateFolder, to: Path) -> Path:
     """Add a copy, and remove the oldest ones beyond `NUM_KEPT`. Returns the new file.
 
-    A copy is as `swell backup` makes it. Beside the copies is the code of all jobs.
+    A copy is as `swell admin backup` makes it. Beside the copies is the code of all jobs.
 
     Raises StateError, OSError.
     """

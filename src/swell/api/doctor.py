@@ -237,7 +237,7 @@ def _jobs(
         yield ok("jobs", f"{len(there)} folders, all in the journal")
     if gone := sorted(ended - there):
         text = f"{len(gone)} ended jobs no longer have a folder: {_named(gone)}"
-        yield ok("jobs", f"{text}; `swell prune {gone[0]}` removes such a job from the list")
+        yield ok("jobs", f"{text}; `swell admin prune {gone[0]}` removes such a job from the list")
     yield from _checkpoints(folders, open_jobs)
 
 

@@ -62,7 +62,7 @@ def joining_findings(options: NodeOptions) -> Iterator[Finding]:
     try:
         accepted, judged = asyncio.run(ask_to_join(options))
     except InvalidToken as error:
-        yield bad("token", str(error), "`swell tokens add NAME` on the head writes a new one")
+        yield bad("token", str(error), "`swell admin tokens add NAME` on the head writes a new one")
         return
     except CannotJoin as error:
         remedy = "" if error.is_final else "it may be over soon: `swell node` goes on trying"

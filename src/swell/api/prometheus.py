@@ -234,7 +234,7 @@ METRICS: Sequence[PlatformMetric] = (
     ),
     Gauge(
         "swell_tenant_devices_held",
-        "Devices that jobs of a tenant hold, of each tenant that has a quota (`swell tenants`).",
+        "Devices that jobs of a tenant hold, of each tenant that has a quota (`swell admin tenants`).",
         lambda m: {key: devices.num_held for key, devices in m.tenants.items()},
         ("tenant", "kind"),
     ),
@@ -246,8 +246,8 @@ METRICS: Sequence[PlatformMetric] = (
     ),
     Count(
         "swell_tenant_device_seconds",
-        "Devices times the time for which gangs of a tenant's jobs trained on them, as `swell usage` counts "
-        "it. `tenant` is empty for jobs that name none.",
+        "Devices times the time for which gangs of a tenant's jobs trained on them, as `swell admin usage` "
+        "counts it. `tenant` is empty for jobs that name none.",
         lambda m: {(tenant, kind): used_s for (tenant, kind), used_s in m.counts.device_s.items()},
         ("tenant", "kind"),
     ),

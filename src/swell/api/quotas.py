@@ -15,7 +15,7 @@ from swell.policies.registry import why_no_quotas
 MOST_DEVICES = 100_000
 ANY = "any"
 #: The remedy on a platform whose policy cannot keep quotas, besides another policy.
-HOW_TO_END = "take each quota of `swell tenants` away: `swell tenants limit TENANT --devices any --share any`"
+HOW_TO_END = "take each quota away: `swell admin tenants limit TENANT --devices any --share any`"
 
 _PERCENTAGE = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%", re.ASCII)
 

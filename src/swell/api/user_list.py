@@ -143,8 +143,8 @@ class UserList:
         with self._changing() as content:
             if name in content.users:
                 raise UserListError(
-                    f"there is a user {name!r}; remove it first (`swell users remove {name}`), which ends "
-                    "its token, or choose another name"
+                    f"there is a user {name!r}; `swell admin users remove {name}` removes it first, which "
+                    "ends its token, or choose another name"
                 )
             self._write(msgspec.structs.replace(content, users={**content.users, name: user}))
         return token

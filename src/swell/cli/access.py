@@ -1,4 +1,4 @@
-"""`swell access`."""
+"""`swell admin access`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def access(
         rows = [_row(entry, now_s) for entry in chosen]
         print_table(("AT", "USER", "ROLE", "DID", "ABOUT", "STATUS"), rows)
     else:
-        print("nothing is logged; the log begins with the first user (`swell users add`)")
+        print("nothing is logged; the log begins with the first user (`swell admin users add`)")
 
 
 def _row(entry: AccessEntry, now_s: float) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -31,44 +31,49 @@ class CommandSource:
     help: str  #: first sentence of its docstring
 
 
+#: What `swell --help` lists under each heading. A command of another package stands under the last one.
+SECTIONS: Mapping[str, tuple[str, ...]] = {
+    "Each day": ("up", "submit", "jobs", "show", "logs", "explain", "cancel", "page", "check", "down"),
+    "Jobs": (
+        *("wait", "hold", "resume", "promise", "prioritize", "retry", "continue", "accept-differences"),
+        *("metrics", "curve", "top"),
+    ),
+    "Platforms": ("node", "nodes", "what-if", "doctor", "restore", "admin"),
+    "Research": ("simulate", "trace", "demo"),
+}
+
+
 SOURCES: Mapping[str, CommandSource] = {
     "up": CommandSource("up:up", "Start the platform, or continue a stopped one."),
-    "down": CommandSource("down:down", "Suspend every job and end the platform with all its processes."),
-    "check": CommandSource(
-        "check:check",
-        "Check whether a script gives the same result at any number of workers, without a platform.",
-    ),
     "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
     "jobs": CommandSource("jobs:list_jobs", "List jobs, open ones before ended ones."),
-    "usage": CommandSource(
-        "usage:usage", "Show how many device hours jobs used: of your own jobs or, to operators, of all."
-    ),
-    "top": CommandSource("top:top", "Show devices and open jobs, again and again until Ctrl-C."),
     "show": CommandSource(
         "jobs:show", "Show everything about a job, including why it failed; or compare the jobs of a group."
     ),
     "logs": CommandSource("logs:logs", "Print the output of a job."),
+    "explain": CommandSource(
+        "jobs:explain",
+        "Explain a job's size, waiting or refusal, live or in a simulated run.",
+    ),
+    "cancel": CommandSource("jobs:cancel", "Cancel jobs."),
+    "page": CommandSource("page:page", "Open the live page in a browser on this machine."),
+    "check": CommandSource(
+        "check:check",
+        "Check whether a script gives the same result at any number of workers, without a platform.",
+    ),
+    "down": CommandSource("down:down", "Suspend every job and end the platform with all its processes."),
     "wait": CommandSource("wait:wait", "Wait until jobs have ended."),
-    "metrics": CommandSource(
-        "metrics:metrics",
-        "Show what jobs have reported, by step: curves, with the number of workers under them.",
-    ),
-    "promise": CommandSource(
-        "promise:promise",
-        "Ask for another deadline of a job that runs or waits: earlier, later, or its first.",
-    ),
     "hold": CommandSource(
         "hold:hold", "Have jobs give up their devices, saved, and wait until they are resumed."
     ),
     "resume": CommandSource("hold:resume", "Let held jobs go on from where they were saved."),
+    "promise": CommandSource(
+        "promise:promise",
+        "Ask for another deadline of a job that runs or waits: earlier, later, or its first.",
+    ),
     "prioritize": CommandSource(
         "prioritize:prioritize", "Give jobs another priority, another weight, or both."
     ),
-    "accept-differences": CommandSource(
-        "accept_differences:accept_differences",
-        "Accept findings of a job's trial run, so that they do not limit its number of workers.",
-    ),
-    "cancel": CommandSource("jobs:cancel", "Cancel jobs."),
     "retry": CommandSource(
         "retry:retry",
         "Submit jobs again that failed, ended early, were refused or stopped, each as a new job from step 0.",
@@ -77,53 +82,65 @@ SOURCES: Mapping[str, CommandSource] = {
         "retry:go_on",
         "Submit jobs again that failed, ended early or were stopped, each from its last checkpoint.",
     ),
-    "node": CommandSource(
-        "node:node",
-        "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
+    "accept-differences": CommandSource(
+        "accept_differences:accept_differences",
+        "Accept findings of a job's trial run, so that they do not limit its number of workers.",
     ),
-    "page": CommandSource("page:page", "Open the live page in a browser on this machine."),
-    "explain": CommandSource(
-        "jobs:explain",
-        "Explain a job's size, waiting or refusal, live or in a simulated run.",
+    "metrics": CommandSource(
+        "metrics:metrics",
+        "Show what jobs have reported, by step: curves, with the number of workers under them.",
     ),
     "curve": CommandSource(
         "throughput:curve",
         "Show samples a second of a job by number of workers and batch, and the best batch of each number.",
     ),
+    "top": CommandSource("top:top", "Show devices and open jobs, again and again until Ctrl-C."),
+    "node": CommandSource(
+        "node:node",
+        "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
+    ),
+    "nodes": CommandSource("nodes:app", "List nodes and devices, and the jobs that use them."),
     "what-if": CommandSource(
         "what_if:what_if",
         "Forecast each job after a change of policy, nodes or jobs, without making the change.",
     ),
-    "prune": CommandSource("prune:prune", "Remove ended jobs with their logs, checkpoints and records."),
-    "replay": CommandSource("replay:replay", "Check that the journal leads to the same commands again."),
     "doctor": CommandSource(
         "doctor:doctor",
         "Check a state folder (journal, jobs, checkpoints, processes), this machine (devices, torch, "
-        "control groups, containers, namespaces, network, disk, clock), and each machine that has "
-        "joined the platform.",
+        "control groups, containers, namespaces, network, disk, clock).",
+    ),
+    "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),
+    "admin": CommandSource(
+        "admin:app", "Users, tenants, join tokens, device hours, copies, and what a platform keeps."
+    ),
+    "simulate": CommandSource("simulate:simulate", "Try policies on a log of jobs."),
+    "trace": CommandSource("trace:app", "Inspect, convert or generate a log of jobs."),
+    "demo": CommandSource(
+        "demo_program:demo", "Train real jobs under deadlines, and show the promises kept."
+    ),
+}
+#: The commands of `swell admin`.
+ADMIN_SOURCES: Mapping[str, CommandSource] = {
+    "users": CommandSource("users:app", "List the users besides the owner, with role and tenant."),
+    "tenants": CommandSource(
+        "tenants:app",
+        "List the tenants that have limits, and what those with quotas use while the platform is up.",
+    ),
+    "tokens": CommandSource("tokens:app", "Join tokens, by which other machines join a platform."),
+    "access": CommandSource(
+        "access:access",
+        "Show who changed what, and what was refused, on a platform with users besides its owner.",
+    ),
+    "usage": CommandSource(
+        "usage:usage", "Show how many device hours jobs used: of your own jobs or, to operators, of all."
     ),
     "backup": CommandSource(
         "doctor:backup",
         "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and "
         "webhook-secret; the platform may be running.",
     ),
-    "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),
-    "simulate": CommandSource("simulate:simulate", "Try policies on a log of jobs."),
-    "access": CommandSource(
-        "access:access",
-        "Show who changed what, and what was refused, on a platform with users besides its owner.",
-    ),
-    "demo": CommandSource(
-        "demo_program:demo", "Train real jobs under deadlines, and show the promises kept."
-    ),
-    "nodes": CommandSource("nodes:app", "List nodes and devices, and the jobs that use them."),
-    "tokens": CommandSource("tokens:app", "Join tokens, by which other machines join a platform."),
-    "users": CommandSource("users:app", "List the users besides the owner, with role and tenant."),
-    "tenants": CommandSource(
-        "tenants:app",
-        "List the tenants that have limits, and what those with quotas use while the platform is up.",
-    ),
-    "trace": CommandSource("trace:app", "Inspect, convert or generate a log of jobs."),
+    "replay": CommandSource("replay:replay", "Check that the journal leads to the same commands again."),
+    "prune": CommandSource("prune:prune", "Remove ended jobs with their logs, checkpoints and records."),
 }
 #: Entry points of typer apps: commands of other packages, by name.
 GROUP = "swell.commands"
@@ -131,13 +148,45 @@ GROUP = "swell.commands"
 ELSEWHERE = {"repro": "swell-papers"}
 
 
-class CommandGroup(TyperGroup):
-    """All commands by name. Help needs only their lines."""
+class LazyGroup(TyperGroup):
+    """Commands by name, of which only the one that is run is imported. Help needs only their lines."""
+
+    sources: ClassVar[Mapping[str, CommandSource]]
 
     def __init__(self, **attributes: Any) -> None:
-        lines = {name: TyperCommand(name, help=source.help) for name, source in SOURCES.items()}
+        lines = {name: TyperCommand(name, help=source.help) for name, source in self.sources.items()}
         super().__init__(**{**attributes, "commands": lines})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, line, others = super().resolve_command(ctx, args)
+        return name, None if line is None else load(line.name or "", self.sources), others
+
+
+class AdminGroup(LazyGroup):
+    """The commands of `swell admin`."""
+
+    sources = ADMIN_SOURCES
+
+
+class CommandGroup(LazyGroup):
+    """All commands of `swell`."""
+
+    sources = SOURCES
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
         use_plain_values()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under the headings of `SECTIONS`; those of other packages are not imported."""
+        others = {name: point for name, point in commands_of_packages().items() if name not in SOURCES}
+        for heading, names in SECTIONS.items():
+            limit = formatter.width - 6 - max(map(len, names))
+            lines = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
+            if heading == [*SECTIONS][-1]:
+                lines += [(name, f"A command of {package_of(point)}.") for name, point in others.items()]
+            with formatter.section(heading):
+                formatter.write_dl(lines)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Swell's own, then those of other packages."""
@@ -157,13 +206,14 @@ class CommandGroup(TyperGroup):
 
             if args[0] in OTHER_WORDS:
                 ctx.fail(f"no such command {args[0]!r}: {OTHER_WORDS[args[0]]}")
-        name, line, others = super().resolve_command(ctx, args)
-        return name, None if line is None else load(line.name or ""), others
+            if args[0] in ADMIN_SOURCES:
+                ctx.fail(f"no such command {args[0]!r}: it is `swell admin {args[0]}`")
+        return super().resolve_command(ctx, args)
 
 
-def load(name: str) -> Any:
+def load(name: str, sources: Mapping[str, CommandSource] = SOURCES) -> Any:
     """The command, or the group of commands, complete."""
-    module, attribute = SOURCES[name].place.split(":")
+    module, attribute = sources[name].place.split(":")
     found = getattr(import_module(f"swell.cli.{module}"), attribute)
     program = found if isinstance(found, typer.Typer) else _of_function(name, found)
     return typer.main.get_command(program)
@@ -172,7 +222,8 @@ def load(name: str) -> Any:
 def load_all() -> dict[str, Any]:
     """Each command by name, as `swell --help` lists them."""
     others = {name: load_of_package(name) for name in commands_of_packages() if name not in SOURCES}
-    return {name: load(name) for name in SOURCES} | others
+    own = {name: load(name) for name in SOURCES if name != "admin"}
+    return own | {f"admin {name}": load(name, ADMIN_SOURCES) for name in ADMIN_SOURCES} | others
 
 
 @cache

@@ -140,7 +140,7 @@ def _could_join(state: Path | None, join: str, given: dict[str, str]) -> list[Fi
 
     if "--token-file" not in given:
         raise InvalidOption(
-            "--join and --token-file go together: `swell tokens add NAME` on the head writes one"
+            "--join and --token-file go together: `swell admin tokens add NAME` on the head writes one"
         )
     words = ["--state", str(host_folder(state)), "--join", join]
     for option, value in given.items():
@@ -184,7 +184,8 @@ def restore(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="COPY", help="A copy written by `swell backup`, or the folder of `swell up --backup-to`."
+            metavar="COPY",
+            help="A copy written by `swell admin backup`, or the folder of `swell up --backup-to`.",
         ),
     ],
     state: State = None,
@@ -210,7 +211,7 @@ def restore(
         restored = copies.restore(folder, file)
     _print_restored(folder, file, restored)
     if restored.files.get(folder.users.name) is not None:
-        print("users that were removed since the copy was made are back: look at `swell users`")
+        print("users that were removed since the copy was made are back: look at `swell admin users`")
     if restored.files.get(folder.webhook_secret.name) is not None:
         print("webhooks are signed with the secret of then: receivers need to know it")
     print(

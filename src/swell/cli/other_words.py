@@ -11,7 +11,9 @@ OTHER_WORDS = {
     **dict.fromkeys(("ps", "list", "ls", "status", "stat", "queue", "squeue", "qstat"), _LIST),
     **dict.fromkeys(("describe", "info", "inspect", "get"), "`swell show JOB` tells all of a job"),
     **dict.fromkeys(("kill", "abort", "scancel", "qdel", "terminate"), _END),
-    **dict.fromkeys(("rm", "remove", "delete", "del", "clean"), f"{_END}, `swell prune` removes ended ones"),
+    **dict.fromkeys(
+        ("rm", "remove", "delete", "del", "clean"), f"{_END}, `swell admin prune` removes ended ones"
+    ),
     "stop": f"{_END}, `swell hold JOB` has it wait, `swell down` ends the platform",
     **dict.fromkeys(("pause", "suspend"), "`swell hold JOB` has a job wait until `swell resume JOB`"),
     **dict.fromkeys(("unpause", "unhold", "release"), "`swell resume JOB` lets a held job go on"),

@@ -1,4 +1,4 @@
-"""`swell prune`."""
+"""`swell admin prune`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`swell replay`."""
+"""`swell admin replay`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`swell tenants`: what the jobs of each tenant may take."""
+"""`swell admin tenants`: what the jobs of each tenant may take."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def list_tenants(context: typer.Context, state: State = None, json: Json = False
     elif tenants:
         print_table(HEADINGS, [_row(name, limits, held.get(name)) for name, limits in tenants.items()])
     else:
-        print("no tenant has limits; give some with `swell tenants limit TENANT --open-jobs N`")
+        print("no tenant has limits; give some with `swell admin tenants limit TENANT --open-jobs N`")
 
 
 def _held(folder: StateFolder, tenants: Mapping[str, TenantLimits]) -> Mapping[str, Held]:

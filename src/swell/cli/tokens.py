@@ -1,4 +1,4 @@
-"""`swell tokens`: what lets other machines join."""
+"""`swell admin tokens`: what lets other machines join."""
 
 from __future__ import annotations
 

@@ -133,8 +133,8 @@ class UpOptions:
         str | None,
         typer.Option(
             metavar="FOLDER",
-            help="Serve other users of this machine (`swell users`) at a socket in this folder, which is for "
-            "members of the folder's group. Default: previous value, else none; '': none.",
+            help="Serve other users of this machine (`swell admin users`) at a socket in this folder, which "
+            "is for members of the folder's group. Default: previous value, else none; '': none.",
         ),
     ] = None
     engine: Annotated[

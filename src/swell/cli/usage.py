@@ -1,4 +1,4 @@
-"""`swell usage`."""
+"""`swell admin usage`."""
 
 from __future__ import annotations
 

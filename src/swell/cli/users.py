@@ -1,4 +1,4 @@
-"""`swell users`: who may use a platform besides its owner."""
+"""`swell admin users`: who may use a platform besides its owner."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def list_users(context: typer.Context, state: State = None, json: Json = False) 
         now_s = time.time()
         print_table(("USER", "ROLE", "TENANT", "ADDED"), [_row(*one, now_s) for one in users.items()])
     else:
-        print("no users besides you; add one with `swell users add NAME --role ROLE`")
+        print("no users besides you; add one with `swell admin users add NAME --role ROLE`")
 
 
 def _told(name: str, user: KnownUser) -> dict[str, object]:

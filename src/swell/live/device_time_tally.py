@@ -12,7 +12,7 @@ TenantKind = tuple[str, str]
 
 
 class DeviceTimeTally:
-    """Listens to turns; not thread-safe. Time counts as `swell usage` counts it: while a gang trains."""
+    """Listens to turns; not thread-safe. Time counts while a gang trains, as in `swell admin usage`."""
 
     def __init__(self) -> None:
         self.device_s: dict[TenantKind, float] = {}  #: up to the latest turn

@@ -18,7 +18,7 @@ def check_room(tenant: str, open_jobs: Collection[str], max_open: int) -> None:
         raise TooManyOpenJobs(
             f"tenant {tenant!r} may have {max_open} jobs that have not ended, and has {len(open_jobs)}: wait "
             "for one to end, cancel one (`swell cancel`), or ask the operator for a higher limit "
-            f"(`swell tenants limit {tenant} --open-jobs N`)"
+            f"(`swell admin tenants limit {tenant} --open-jobs N`)"
         )
 
 

@@ -60,7 +60,7 @@ class PlatformWarnings:
         if free_bytes < (limit := self._site.retention.min_free_bytes):
             warnings["disk"] = (
                 f"only {format_bytes(free_bytes)} are free on the disk of {self._site.jobs_dir.parent}, "
-                f"less than min_free_bytes={limit}: make room, as with `swell prune`, or lower the setting"
+                f"less than min_free_bytes={limit}: make room (`swell admin prune`), or lower the setting"
             )
         return warnings
 

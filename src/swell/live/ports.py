@@ -77,7 +77,7 @@ class Store(AmendableJournal, Submissions, Protocol):
         """The last fold's state and what came after."""
 
     def note_commands(self, seq: int, digest: str) -> None:
-        """Store the digest of the commands of batch `seq`, which `swell replay` compares."""
+        """Store the digest of the commands of batch `seq`, which `swell admin replay` compares."""
 
     def fold(self, state: bytes, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]]) -> int:
         """Replace all batches by this state and archive ended jobs; the number of the last batch."""

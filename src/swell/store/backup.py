@@ -186,7 +186,7 @@ def refuse_no_file(file: Path) -> None:
     """Raises StateError unless there is such a file."""
     if not file.is_file():
         what = f"{file} is no file" if file.exists() else f"there is no file {file}"
-        raise StateError(f"{what}; give one that `swell backup` has written")
+        raise StateError(f"{what}; give one that `swell admin backup` has written")
 
 
 def _flaw(copy: Path) -> str:

@@ -45,5 +45,5 @@ def remedy(journal: Path) -> str:
     if copies:
         way = f"`swell restore {copies} --state {state}` goes back to the newest copy there"
     else:
-        way = f"`swell restore COPY --state {state}` goes back to a copy that `swell backup` made"
+        way = f"`swell restore COPY --state {state}` goes back to a copy that `swell admin backup` made"
     return f"{way}; checkpoints and logs in {state / 'jobs'} are not touched by that"

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from swell.store.errors import DamagedState, StateError, StateUnwritable, remedy
 from swell.wire.whole_files import sync
 
-#: Seconds a statement waits for another process that holds the file (`swell replay` beside a daemon).
+#: Seconds a statement waits for another process that holds the file (`swell admin replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
 #: How SQLite numbers it.
 INCREMENTAL = 2

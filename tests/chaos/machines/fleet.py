@@ -90,7 +90,7 @@ class Head:
         """By which hosts join."""
         path = self.state / "first.join-token"
         if not path.exists():
-            self.swell("tokens", "add", "first", "--out", f"{STATE}/{path.name}")
+            self.swell("admin", "tokens", "add", "first", "--out", f"{STATE}/{path.name}")
         return path.read_text()
 
     @contextmanager
@@ -292,7 +292,7 @@ class Fleet:
 
     def replay_differs(self) -> object:
         """The first difference that the journal has to what was done; None: it leads to the same."""
-        return json.loads(self.head.swell("replay", "--json"))["first_difference"]
+        return json.loads(self.head.swell("admin", "replay", "--json"))["first_difference"]
 
 
 @contextmanager
