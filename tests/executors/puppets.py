@@ -465,7 +465,7 @@ class PuppetWorld:
     def _check_abort(self, message: m.FromAgent) -> None:
         """A group that trains is left alone, whatever becomes of the next one.
 
-        One that a worker was to make room for is not known to be whole if that worker dies instead of leaving.
+        One that a worker was to leave for is not known to be whole if that worker dies instead of leaving.
         """
         if not isinstance(message, m.Abort) or self.leavers.get(message.generation, set()) & self.lost:
             return
