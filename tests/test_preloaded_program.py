@@ -13,7 +13,7 @@ from tests.preloaded_program import PRELOAD, PreloadedProgram
 
 ROOT = Path(__file__).parents[1]
 #: Read at import, too: where packages of the user are, which no test has; and what numpy sets for itself.
-HARMLESS = {"HOME", "OPENBLAS_MAIN_FREE"}
+HARMLESS = {"HOME", "OPENBLAS_MAIN_FREE", "PSUTIL_DEBUG"}
 #: Prints each variable that is asked for by its name. `wsgiref` copies all, for servers that we do not have.
 SPY = """
 import os, sys

@@ -201,7 +201,7 @@ def test_a_token_is_written_to_a_new_file_that_others_cannot_read(shell: Shell) 
 
 
 def test_without_an_agent_there_are_no_tokens(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "swell.cli.main", "tokens", "list"]
+    command = [sys.executable, "-P", "-m", "swell.cli.main", "admin", "tokens", "list"]
     done = subprocess.run(
         command, env=environ(tmp_path / "none"), capture_output=True, text=True, timeout=60, check=False
     )

@@ -27,7 +27,7 @@ from swell.model.view import JobView
 from swell.store.folder import StateFolder
 from swell.wire.checkpoint_files import checkpoint_name
 
-COMMANDS = ("up", "down", "submit", "jobs", "show", "logs", "cancel", "nodes", "explain", "replay", "demo")
+COMMANDS = ("up", "down", "submit", "jobs", "show", "logs", "cancel", "nodes", "explain", "admin", "demo")
 JOB = ("--script", "{script}", "--global-batch", 8, "--steps", 1)
 
 

@@ -81,11 +81,11 @@ def test_what_is_wrong_is_said(
 @pytest.mark.parametrize(
     "words",
     [
-        ["users", "add", "ana", "--role", "god"],
-        ["users", "add", "owner", "--role", "view"],
-        ["tenants", "limit", "a b", "--open-jobs", "1"],
-        ["tenants", "limit", "vision", "--share", "0"],
-        ["users", "remove", "ana"],
+        ["admin", "users", "add", "ana", "--role", "god"],
+        ["admin", "users", "add", "owner", "--role", "view"],
+        ["admin", "tenants", "limit", "a b", "--open-jobs", "1"],
+        ["admin", "tenants", "limit", "vision", "--share", "0"],
+        ["admin", "users", "remove", "ana"],
     ],
 )
 def test_a_wrong_word_before_the_first_start_leaves_a_folder_that_can_be_used(

@@ -181,7 +181,7 @@ def test_pods_make_a_platform_and_a_host_that_is_deleted_loses_nothing(
     head = pods("StatefulSet", "swell-head", "swell-head-0")
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         await_probe(head, probe)
-    told = head.exec("swell", "tokens", "add", "pool", "--out", str(tmp_path / "token"))
+    told = head.exec("swell", "admin", "tokens", "add", "pool", "--out", str(tmp_path / "token"))
     assert f"swell node --join {head.address}:{DEFAULT_PORT}" in told.stdout, told
     secret = {"join-token": (tmp_path / "token").read_bytes()}
     hosts = {

@@ -100,7 +100,7 @@ def skip_without_machines() -> None:
 
 def with_tests() -> dict[str, str]:
     """An environment in which `tests` can be imported."""
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "src", ROOT / "papers/src")))}
 
 
 # ------------------------------------------------------------ what they share

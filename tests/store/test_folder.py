@@ -113,7 +113,7 @@ def test_a_link_of_another_user_is_not_followed(tmp_path: Path) -> None:
 
 
 @needs_root
-@pytest.mark.parametrize("command", ["up", "jobs", "down", "replay", "what-if --policy fifo"])
+@pytest.mark.parametrize("command", ["up", "jobs", "down", "admin replay", "what-if --policy fifo"])
 def test_root_refuses_another_users_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
