@@ -80,7 +80,7 @@ def _uri(path: Path, mode: str) -> str:
 
 
 def _prepare(connection: Any, _record: Any) -> None:
-    # The driver would begin transactions by itself, and not before DDL: a migration could be half done.
+    # The driver would begin transactions by itself, and not before DDL: tables could be half made.
     connection.isolation_level = None
     cursor = connection.cursor()
     if cursor.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
