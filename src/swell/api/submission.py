@@ -82,7 +82,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         str | int | None,
         _option(
             "MIN:MAX",
-            "Range of the samples in one step, such as `32:512`: policies that choose batches (`pollux`, "
+            "Range of the samples in one step, such as `32:512`: policies that choose batches (`unified`, "
             "`saxena`) may change them while the job runs.",
             "Others keep `global_batch`. Default of `global_batch`: MIN.",
         ),
