@@ -113,8 +113,8 @@ class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
 
 
 def how_to_install(what: str, package: str) -> str:
-    """What to do where something is asked for that another package has."""
-    return f"{what} is in package {package}: `{sys.executable} -m pip install {package}`"
+    """What to do where something is asked for that another package has, which is on no index yet."""
+    return f"{what} is in package {package}: `{sys.executable} -m pip install ./papers` in a clone of Swell"
 
 
 def entry_points_of(group: str) -> Iterable[EntryPoint]:

@@ -23,7 +23,7 @@ def test_a_policy_of_the_papers_is_named_with_its_package(
     assert run(["simulate", "log.csv", "--cluster", "1x2", "--policy", "tiresias"]) == 2
     told = capsys.readouterr().err
     assert "policy 'tiresias' is in package swell-papers: `" in told
-    assert "-m pip install swell-papers`" in told and told.count("\n") == 1
+    assert "-m pip install ./papers`" in told and told.count("\n") == 1
 
 
 def test_repro_is_named_with_its_package(
