@@ -108,23 +108,17 @@ def test_a_host_leaves_within_the_time_that_it_is_told(shell: Shell) -> None:
 
 
 @pytest.mark.slow
-def test_doctor_looks_at_joined_machines_from_the_head_and_at_itself_on_them(shell: Shell) -> None:
+def test_doctor_on_a_joined_machine_looks_at_it_and_at_its_way_to_the_head(shell: Shell) -> None:
     token, folder = shell.token(), shell.folder / "doctored"
     with shell.start(*shell.node(token.relative_to(shell.folder), "--state", folder)) as process:
         await_line(process, "this host has a lease: workers can be started")
-        of_head = json.loads(shell.run("doctor", "--json").stdout)
         of_host = json.loads(shell.run("doctor", "--json", "--state", folder).stdout)
         join = ("--join", shell.agent.hosts, "--token-file", token)
         other = shell.run("doctor", *join, "--name", "n1", "--state", shell.folder / "none")
         process.terminate()
         process.communicate()
-    told = {finding["about"]: finding["text"] for finding in of_head if finding["node"] == "n1"}
-    assert told["way"] == "the head reaches it at 127.0.0.1"
-    kinds = [
-        finding["text"] for finding in of_head if (finding["node"], finding["about"]) == ("n1", "devices")
-    ]
-    assert kinds[0] == "2 of kind paced@200"
-    assert {"torch", "namespaces", "cpu shares", "ports", "disk", "shared memory", "clock"} <= set(told)
+    about = {finding["about"] for finding in of_host}
+    assert {"torch", "namespaces", "cpu shares", "ports", "disk", "shared memory", "clock"} <= about
     texts = {f"{finding['about']}: {finding['text']}" for finding in of_host}
     head = shell.agent.hosts
     assert f"host: runs (pid {process.pid}), as n1 of the head at {head}" in texts

@@ -157,7 +157,7 @@ def test_a_policy_and_a_command_stand_beside_those_of_swell_and_its_papers(site:
     told = json.loads(site.ok(*words, "--json", "-"))
     assert [result["policy"] for result in told] == ["shortest_first", "tiresias", "fifo"]
     shown = [line.split()[:3] for line in site.ok("--help").splitlines() if line.startswith("  ")]
-    assert ["mine", "What", "this"] in shown and ["repro", "Run", "a"] in shown
+    assert ["mine", "A", "command"] in shown and ["repro", "A", "command"] in shown
     assert "Start the platform" in site.ok("up", "--help")
 
 
