@@ -263,10 +263,9 @@ def damage_the_journal_and_restore_it(scene: Scene) -> None:
     content[: 1 << 12] = os.urandom(1 << 12)
     folder.journal.write_bytes(content)
     refused = scene.swell("up", "--devices", DEVICES)
-    assert refused.returncode != 0 and "doctor" in refused.stderr and "Traceback" not in refused.stderr, (
-        refused
-    )
-    shutil.copy(copy, folder.journal)
+    assert refused.returncode != 0 and "swell restore" in refused.stderr, refused
+    assert "Traceback" not in refused.stderr, refused
+    scene.swell.ok("restore", copy)
     assert sqlite3.connect(folder.journal).execute("PRAGMA quick_check").fetchone() == ("ok",)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -242,6 +243,18 @@ def allow(folder: Path, num_steps: int) -> None:
     draft.rename(folder / "allowed")
 
 
+def allow_until_joined(agent: FakeAgent, worker: int, folder: Path, steps: Iterable[int]) -> None:
+    """Allow a step more each second: the next group forms while this one trains, and begins after a step."""
+    for num_steps in steps:
+        allow(folder, num_steps)
+        end_s = time.monotonic() + 1.0
+        while time.monotonic() < end_s:
+            if any(by == worker and isinstance(said, messages.Joined) for by, said in [*agent.said]):
+                return
+            time.sleep(0.01)
+    agent.wait(worker, messages.Joined)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=[] if kind in LIVE_KINDS else pytest.mark.soak) for kind in KINDS]
@@ -264,8 +277,7 @@ def test_workers_that_come_go_and_resume_see_what_one_process_sees(
     agent.start_ready([0, 1, 2], SCRIPT, *args)
     agent.join([0], source=None)
     agent.regroup([0, 1, 2], source=0)
-    allow(folder, 5)
-    agent.wait(1, messages.Joined)
+    allow_until_joined(agent, 1, folder, range(3, total_steps))
     agent.suspend()
     allow(folder, total_steps // 2)
     for worker in (0, 1, 2):
@@ -273,6 +285,7 @@ def test_workers_that_come_go_and_resume_see_what_one_process_sees(
     agent.start_ready([3, 4], SCRIPT, *args)
     agent.join([3], source=None)
     agent.regroup([3, 4], source=3)
+    allow_until_joined(agent, 4, folder, range(total_steps // 2 + 1, total_steps))
     allow(folder, 10**9)
     for worker in (3, 4):
         agent.wait(worker, messages.Finished)

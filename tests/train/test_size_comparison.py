@@ -14,6 +14,7 @@ from swell.wire.findings import ScriptFinding
 
 IDIOMS = Path(__file__).parent / "scripts" / "idioms.py"
 RIGHT = (
+    "counted_weight",
     *("plain", "regression", "mean_by_hand", "weight_decay_and_scheduler", "moving_average", "two_losses"),
     *("penalty", "logs_its_norm", "evaluates_in_the_loop", "fixed_length_tokens", "schedule_by_run_steps"),
     *("frozen_part", "augments_samples", "half_precision", "deterministic_dropout", "clip_in_the_loop"),
@@ -94,7 +95,6 @@ DIFFERENCES: list[tuple[str, ...]] = [
     ("masked_mean", "weighted-mean", ""),
     ("batch_buffer", "batch-buffer", ""),
     ("running_baseline", "hidden-state", ""),
-    ("counted_weight", "hidden-state", ""),
     ("second_loader", "second-loader", "second loader"),
     ("contrastive", "batch-dependent", ""),
 ]
@@ -144,9 +144,10 @@ def test_a_division_by_the_parts_of_a_batch_is_none(start_agent: Callable[..., F
 def test_what_counts_passes_holds_a_job_whose_gradients_depend_on_it(
     start_agent: Callable[..., FakeAgent], words: list[str]
 ) -> None:
-    [found] = findings(start_agent, "counted_passes", *words)
-    assert (found.name, found.holds) == ("each-pass", bool(words))
-    assert "`counted_passes().count`" in found.text
+    found = findings(start_agent, "counted_passes", *words)
+    assert {finding.name for finding in found} == {"each-pass"}
+    [count] = [finding for finding in found if "`counted_passes().count`" in finding.text]
+    assert count.holds == bool(words)
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ from swell.model.node import Node
 from swell.model.quota import Quota
 from swell.policies.registry import POLICIES, keeps_quotas
 from swell.scheduler import new_core
+from swell.settings import Settings
 
 #: Jobs of a crowd, and turns of the head.
 NUM_JOBS = 16
@@ -55,12 +56,13 @@ def calls_of_all_loops() -> Calls:
     with replaced(note):
         for policy in POLICIES:
             lead_crowd(policy)
+        lead_crowd("bftrainer", Settings(parameters={"bftrainer.corrected": 1}))  # has a loop of its own
     return calls
 
 
-def lead_crowd(policy: str) -> None:
+def lead_crowd(policy: str, settings: Settings | None = None) -> None:
     """Turns of a head with a crowd of jobs."""
-    crowd = _Crowd(new_core(policy))
+    crowd = _Crowd(new_core(policy, settings))
     for turn in range(NUM_TURNS):
         if turn == NUM_TURNS // 2 and keeps_quotas(POLICIES[policy]):
             crowd.limit()
