@@ -12,7 +12,7 @@ LOOPS := src/swell/_loops.abi3.so
 export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
-	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim repro-hpo clean
+	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
 	$(BIN)/swell demo --out demo-out --json demo-out/demo.json
@@ -196,10 +196,6 @@ repro-flowcon: $(DEV) $(LOOPS)
 # Real jobs on machines of namespaces that are killed at the times of a log: eight minutes of this machine, idle otherwise.
 repro-reclaim: $(DEV) $(LOOPS)
 	$(BIN)/swell repro reclaim --data $(DATA) --docs docs $(OPTIONS)
-
-# A live search with early stopping on such machines, likewise eight minutes; it writes docs/results/hpo.md.
-repro-hpo: $(DEV) $(LOOPS)
-	$(BIN)/swell repro hpo --data $(DATA) --docs docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info papers/build papers/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -16,7 +16,7 @@ from swell_papers.lent_intervals import LentInterval, Window, compressed, drawn
 from swell_papers.live_run import PlannedJob
 from swell_papers.machines.first_process import NamespacesMissing
 from swell_papers.reclaim_machines import PlayFailed, lent_machines, play
-from swell_papers.reclaim_record import PlayOrder, Reclaimed, SearchWork, Told
+from swell_papers.reclaim_record import PlayOrder, Reclaimed, Told
 
 Run = TypeVar("Run")
 Word = TypeVar("Word", bound=Told)
@@ -77,10 +77,10 @@ def play_on_lent_nodes(
     title: str,
     window: Window,
     devices: str,
-    work: tuple[PlannedJob, ...] | SearchWork,
+    work: tuple[PlannedJob, ...],
     kind: type[Word],
 ) -> tuple[Lent, Word]:
-    """Play jobs of a schedule or of a search on real machines that are lent in this window.
+    """Play jobs of a schedule on real machines that are lent in this window.
 
     Args:
         devices: of each node.

@@ -8,14 +8,12 @@ due, and prints a line of JSON for each thing that the process which starts the 
 
 from __future__ import annotations
 
-import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import msgspec
-import optuna
 
 from swell.api.client import Client, connect
 from swell.model.view import ClusterView
@@ -27,8 +25,6 @@ from swell_papers.reclaim_record import (
     PlayOrder,
     ProgressSample,
     ScriptsMeasured,
-    SearchEnded,
-    SearchWork,
     Told,
 )
 
@@ -36,8 +32,6 @@ from swell_papers.reclaim_record import (
 WITHIN_S = 120.0
 #: More than an epoch of the script: else jobs that have several are measured again when they come.
 NUM_MEASURED_STEPS = 10
-#: Of the trials that get to 1, 3 or 9 epochs the best third goes on.
-PRUNER = optuna.pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=3)
 
 
 def say(told: Told) -> None:
@@ -101,58 +95,10 @@ def play(client: Client, order: PlayOrder, parts: tuple[PlannedJob, ...]) -> Pla
     return PlayEnded(run=run, seen=tuple(watch.seen), progress=tuple(watch.progress))
 
 
-def search(client: Client, order: PlayOrder, work: SearchWork) -> SearchEnded:
-    """Submit the trials once the nodes are those of time 0; what became of them by the end of the order."""
-    await_nodes(client, lambda names: len(names) == order.num_nodes)
-    say(ScriptsMeasured())  # each trial has arguments of its own, and is measured when it comes
-    cluster = await_nodes(client, lambda names: names == order.first)
-    say(PlayBegun())
-    until_s = time.monotonic() + order.played_s
-    watch = PoolWatch(client, cluster.now_s)
-    study = optuna.create_study(
-        direction="maximize",
-        sampler=optuna.samplers.RandomSampler(seed=work.seed),
-        pruner=PRUNER,
-    )
-    trials = dict(submitted(client, work, study))
-    pruned: dict[str, int] = {}
-    views = [client.job(job_id) for job_id in trials]
-    while time.monotonic() < until_s and not all(view.phase.is_end for view in views):
-        watch.look()
-        time.sleep(LOOK_EVERY_S)
-        views = [client.job(job_id) for job_id in trials]
-        for job_id in [view.id for view in views if not view.phase.is_end and view.id not in pruned]:
-            if num_epochs := worse_after(client, job_id, trials[job_id]):
-                client.cancel(job_id)
-                pruned[job_id] = num_epochs
-    watch.look()
-    return SearchEnded(views=tuple(views), begun_s=cluster.now_s, seen=tuple(watch.seen), pruned=pruned)
-
-
-def submitted(client: Client, work: SearchWork, study: optuna.Study) -> Iterator[tuple[str, optuna.Trial]]:
-    """The id of each job, and its trial."""
-    for number in range(1, work.num_trials + 1):
-        trial = study.ask()
-        lr = trial.suggest_float("lr", work.least_lr, work.most_lr, log=True)
-        args = [*work.job["args"], "--lr", lr]
-        fields = {**work.job, "name": f"lr-{number}", "args": args, "tags": [f"lr={lr:.6g}"]}
-        yield client.submit(**fields), trial
-
-
-def worse_after(client: Client, job_id: str, trial: optuna.Trial) -> int:
-    """Epochs after which others had a better accuracy, so that the job is to end; 0: it is not."""
-    found = client.metrics(job_id, names=["accuracy"]).series
-    values = found[0].last if found else []
-    for epoch, value in enumerate(values, 1):  # told again, a value is ignored
-        trial.report(math.nan if value is None else value, epoch)
-    return len(values) if values and trial.should_prune() else 0
-
-
 def main() -> None:
     order = msgspec.json.decode(sys.stdin.read(), type=PlayOrder)
-    work = order.work
     with connect() as client:
-        say(search(client, order, work) if isinstance(work, SearchWork) else play(client, order, work))
+        say(play(client, order, order.work))
 
 
 if __name__ == "__main__":

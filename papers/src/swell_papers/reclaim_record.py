@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from swell.model.view import JobView
 from swell_papers.lent_intervals import LentInterval
 from swell_papers.live_run import LiveRun, PlannedJob
-
-
-class SearchWork(msgspec.Struct, frozen=True, kw_only=True):
-    """A search for a learning rate: so many jobs, of which the worse ones are ended early."""
-
-    job: dict[str, Any]  #: fields of each job; its script takes `--lr`
-    least_lr: float
-    most_lr: float
-    num_trials: int
-    seed: int
 
 
 class PlayOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What `reclaim_player` is to do."""
 
-    work: tuple[PlannedJob, ...] | SearchWork
+    work: tuple[PlannedJob, ...]
     num_nodes: int  #: while scripts are measured: all
     first: frozenset[str]  #: nodes that are lent when the first job is submitted
     played_s: float  #: from then on
@@ -59,14 +46,7 @@ class PlayEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     progress: tuple[ProgressSample, ...]
 
 
-class SearchEnded(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    views: tuple[JobView, ...]  #: of the trials, in the order of submission
-    begun_s: float  #: head time
-    seen: tuple[NodeSeen, ...]
-    pruned: dict[str, int]  #: ids of the trials that were ended early -> epochs that each had reported
-
-
-Told = ScriptsMeasured | PlayBegun | PlayEnded | SearchEnded
+Told = ScriptsMeasured | PlayBegun | PlayEnded
 
 
 class Reclaimed(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,16 +59,6 @@ class Reclaimed(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kept_s(self) -> float:
         return self.gone_s - self.sent_s
-
-
-class SearchRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A search on machines that were killed."""
-
-    source: str  #: of the intervals
-    ended: SearchEnded
-    reclaimed: tuple[Reclaimed, ...]
-    seed: int
-    version: str
 
 
 class ReclaimRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -187,16 +187,6 @@ COMMANDS: Mapping[str, PaperCommand] = {
         otherwise. Exit status 1: a target was missed.
         """,
     ),
-    "hpo": PaperCommand(
-        "live_search",
-        "data seed live",
-        """A live search for a learning rate, with early stopping, on machines that are killed without notice.
-
-        Machines are made of namespaces, and come and go as in `swell repro reclaim`. A run takes eight
-        minutes of this machine, which must be idle otherwise. Exit status 1: a trial failed, or had not ended
-        by then.
-        """,
-    ),
 }
 
 app = typer.Typer(
