@@ -128,8 +128,6 @@ class PuppetWorld:
         self.is_clean = True  #: the gang has heard of no trouble since the last Regroup
         self.newest_round = 0
         self.met: dict[int, set[int]] = {}  #: workers that have come to the store of a group
-        self.leavers: dict[int, set[int]] = {}  #: by the group for which they were to leave
-        self.lost: set[int] = set()  #: workers that ended without having left
         self.target: tuple[str, ...] = ()
         self.targets: dict[int, tuple[str, ...]] = {}
         self.batches: dict[int, int | None] = {}
@@ -198,9 +196,7 @@ class PuppetWorld:
             self.is_clean &= not isinstance(message, m.Broken | m.JoinFailed)
             self._apply(self.gang.said(number, message, self.now_s))
         elif puppet.status is not None:
-            if self.gang._live.members[number].state is not State.LEFT:
-                self.is_clean = False
-                self.lost.add(number)
+            self.is_clean &= self.gang._live.members[number].state in (State.LEAVING, State.LEFT)
             del self.puppets[number]
             self._apply(self.gang.exited(number, puppet.status, "last line", self.now_s))
 
@@ -438,8 +434,6 @@ class PuppetWorld:
             case Send(worker, message):
                 self._check_order(message)
                 self._check_abort(message)
-                if isinstance(message, m.Regroup) and message.rank is None:
-                    self.leavers.setdefault(message.generation, set()).add(worker)
                 puppet = self.puppets.get(worker)
                 if puppet is not None and puppet.status is None:
                     puppet.inbox.append(message)
@@ -463,11 +457,8 @@ class PuppetWorld:
         self.newest_round, self.is_clean = message.generation, True
 
     def _check_abort(self, message: m.FromAgent) -> None:
-        """A group that trains is left alone, whatever becomes of the next one.
-
-        One that a worker was to leave for is not known to be whole if that worker dies instead of leaving.
-        """
-        if not isinstance(message, m.Abort) or self.leavers.get(message.generation, set()) & self.lost:
+        """A group that trains is left alone, whatever becomes of the next one."""
+        if not isinstance(message, m.Abort):
             return
         group = [p for p in self.puppets.values() if p.regroup and p.regroup.generation == message.generation]
         is_whole = all(p.phase == "training" and p.status is None and not p.is_stuck for p in group)

@@ -239,9 +239,40 @@ def test_a_loss_is_told_at_once_and_those_who_may_wait_for_the_dead_are_told_not
     assert lost.devices == devices(0)
 
 
-def test_a_loss_while_others_leave_breaks_the_next_group_off_before_its_member_comes_to_it() -> None:
-    """The one that stays hears of the loss between two groups; before it is in the next, one leaver is dead
-    and the exit of the other is still to come."""
+@pytest.mark.parametrize("num_moves", range(0, 24, 3))
+def test_one_that_dies_instead_of_leaving_has_left(num_moves: int) -> None:
+    """Whatever the others have done by then, they go on in the group that forms without it."""
+    made = running(3)
+    made.command(resize(2, 0, 1))
+    made.advance(2)  # reads that it is to leave
+    for move in range(num_moves):
+        made.advance(move % 2)
+    made.kill(2)
+    made.settle()
+    resized = last(made)
+    assert isinstance(resized, GangResized) and sorted(made.puppets) == [0, 1]
+    assert made.gang.gang.formation.round == 2, "no group but the one that was wanted"
+    assert not any(isinstance(event, WorkersLost) for event in made.events)
+
+
+def test_a_group_that_trains_hears_nothing_of_a_leaver_that_dies_late() -> None:
+    made = running(3)
+    made.command(resize(2, 0, 1))
+    made.advance(2)
+    while not made.puppets[2].is_agreed:
+        for number in (0, 1):
+            made.advance(number)
+            while made.puppets[number].outbox:
+                made.hear(number)
+    while made.puppets[0].taken_up != 2 or made.puppets[0].phase != "training":
+        made.advance(0)
+        made.advance(1)
+    made.kill(2)
+    effects = made.gang.exited(2, -signal.SIGKILL, "", made.now_s)
+    assert {effect.message for effect in effects if isinstance(effect, Send)} == {m.Abort(generation=1)}
+
+
+def test_those_that_were_to_leave_together_leave_though_one_dies() -> None:
     made = running(3)
     made.command(resize(2, 2))
     made.advance(0)
@@ -251,15 +282,9 @@ def test_a_loss_while_others_leave_breaks_the_next_group_off_before_its_member_c
     made.hear(0)
     made.kill(1)
     made.hear(1)
-    for _ in range(6):
-        made.advance(2)
-        while made.puppets[2].outbox:
-            made.hear(2)
     made.settle()
-    assert next(event for event in made.events if isinstance(event, WorkersLost)).devices == devices(0, 1)
-    made.command(resize(3, 2))
-    made.settle()
-    assert isinstance(last(made), GangResized)
+    assert isinstance(last(made), GangResized) and sorted(made.puppets) == [2]
+    assert not any(isinstance(event, WorkersLost) for event in made.events)
 
 
 def test_a_loss_that_ends_a_resize_is_told_when_its_joiners_are_gone() -> None:

@@ -52,11 +52,6 @@ class HandedOn(PuppetWorld):
         self.is_commanded = False
         super().__init__(gang, total_steps)
 
-    def _check_abort(self, message: m.FromAgent) -> None:
-        """A successor may abort a group that trains: it costs a regroup where workers were lost meanwhile."""
-        if not self.num_deaths:
-            super()._check_abort(message)
-
     # ------------------------------------------------------------ the controller's life
     def die(self, num_effects: int = 0) -> None:
         """Once it has done so many more things."""

@@ -17,8 +17,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -150,6 +150,7 @@ class FakeAgent:
         self._lines: dict[int, socket.socket] = {}
         self._generation = 0
         self._members: list[int] = []
+        self._held: dict[socket.socket, bytes] | None = None  #: to be sent at once
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -177,6 +178,7 @@ class FakeAgent:
         has_news: bool = True,
         batch: int | None = None,
         told_steps: int | None = None,
+        hands_on: bool = False,
     ) -> int:
         """Order a new generation of these workers; former members that are not among them leave."""
         with self._news:
@@ -195,6 +197,7 @@ class FakeAgent:
                     global_batch=batch,
                     source=None if source is None else members.index(source),
                     has_news=has_news,
+                    hands_on=hands_on,
                     local_rank=members.index(worker) if worker in members else 0,
                     local_world_size=len(members),
                     num_hosts=self.num_hosts,
@@ -221,8 +224,24 @@ class FakeAgent:
     def tell(self, worker: int, message: messages.Message) -> None:
         with self._news:
             line = self._lines[worker]
+        text = msgspec.json.encode(message) + b"\n"
+        if self._held is None:
+            self._send(line, text)
+        else:
+            self._held[line] = self._held.get(line, b"") + text
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Each worker gets all that it is told within this at once."""
+        self._held = {}
+        yield
+        held, self._held = self._held, None
+        for line, text in held.items():
+            self._send(line, text)
+
+    def _send(self, line: socket.socket, text: bytes) -> None:
         with suppress(BrokenPipeError, ConnectionResetError):  # a worker that is gone hears nothing
-            line.sendall(msgspec.json.encode(message) + b"\n")
+            line.sendall(text)
 
     def wait(self, worker: int, kind: type[M], accept: Callable[[M], bool] = lambda message: True) -> M:
         """The first message of this kind from this worker that is accepted, past or future."""

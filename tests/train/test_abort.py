@@ -123,7 +123,7 @@ def test_a_group_whose_member_came_and_does_not_connect_is_broken_off(
     gate.touch()
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 2], CURVE, *args)
-    agent.start_ready([1], LATE, str(gate), *args)
+    agent.start_ready([1], LATE, str(gate), "connect", *args)
     generation = agent.regroup([0, 1, 2], source=None)
     for worker in (0, 2):
         await_waiting(agent, worker, generation)

@@ -11,6 +11,8 @@ from swell.wire import messages
 
 #: curve.py that comes to its group and does not connect before a file is gone.
 LATE = CURVE.with_name("late.py")
+#: A member that has waited for its peers for so long has entered its group.
+WAITING_S = 0.1
 
 
 def begin(agent: FakeAgent, tmp_path: Path) -> tuple[Path, int]:
@@ -19,7 +21,7 @@ def begin(agent: FakeAgent, tmp_path: Path) -> tuple[Path, int]:
     gate.touch()
     args = (str(tmp_path / "result.json"), str(EPOCHS))
     agent.start_ready([0, 1], CURVE, *args)
-    agent.start_ready([2], LATE, str(gate), *args)
+    agent.start_ready([2], LATE, str(gate), "connect", *args)
     agent.join([0, 1], source=None)
     agent.wait_steps(0, 1)
     hopeless = agent.regroup([0, 1, 2], source=0)
@@ -76,4 +78,56 @@ def test_a_member_that_does_not_vote_keeps_all_in_their_group(
     agent.tell(2, messages.Abort(generation=hopeless))
     agent.join([0, 1, 2], source=0)
     finish(agent, [0, 1, 2])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_one_that_dies_instead_of_leaving_takes_nobody_from_the_next_group(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    """The group that trains breaks, and its other members enter the next one once that has formed."""
+    gate = tmp_path / "gate"
+    gate.touch()
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0, 1, 2], CURVE, *args)
+    agent.start_ready([3], LATE, str(gate), "connect", *args)
+    agent.join([0, 1, 2], source=None)
+    agent.wait_steps(0, 1)
+    wanted = agent.regroup([0, 1, 3], source=0, hands_on=True)
+    agent.wait(0, messages.Bound, lambda bound: bound.generation == wanted)
+    agent.kill(2)
+    for worker in (0, 1):
+        agent.tell(worker, messages.Abort(generation=1))
+        assert agent.wait(worker, messages.Broken).generation == 1
+    gate.unlink()
+    for worker in (0, 1, 3):
+        agent.wait(worker, messages.Joined, lambda joined: joined.generation == wanted)
+    assert not agent.all_said(messages.JoinFailed)
+    finish(agent, [0, 1, 3])
+    assert_same_learning(tmp_path / "result.json", plain)
+
+
+def test_a_group_that_breaks_while_its_members_enter_it_keeps_none_from_a_newer_one(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    """The word that it is broken and the next order may come together, before a member has noticed."""
+    gate = tmp_path / "gate"
+    gate.touch()
+    args = (str(tmp_path / "result.json"), str(EPOCHS))
+    agent.start_ready([0, 1], CURVE, *args)
+    agent.start_ready([2], LATE, str(gate), "card", *args)
+    agent.join([0, 1], source=None)
+    agent.wait_steps(0, 1)
+    hopeless = agent.regroup([0, 1, 2], source=0)
+    for worker in (0, 1):
+        agent.wait(
+            worker, messages.Alive, lambda alive: alive.generation == hopeless and alive.for_s > WAITING_S
+        )
+    with agent.together():
+        for worker in (0, 1):
+            agent.tell(worker, messages.Abort(generation=hopeless))
+        wanted = agent.regroup([0, 1], source=0, has_news=False)
+    for worker in (0, 1):
+        agent.wait(worker, messages.Joined, lambda joined: joined.generation == wanted)
+        assert agent.wait(worker, messages.Broken).generation == hopeless
+    finish(agent, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)

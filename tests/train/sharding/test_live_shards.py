@@ -16,6 +16,7 @@ from swell import train
 from swell.wire import messages
 
 FAULTS = CURVE.with_name("shard_faults.py")
+LATE = CURVE.with_name("late.py")
 
 
 @pytest.mark.slow
@@ -71,6 +72,34 @@ def test_a_worker_whose_fellow_found_the_loss_first_finds_it_in_the_next_group(
         psutil.Process(agent.processes[victim].pid).kill()
     agent.wait(2, messages.Broken)
     assert_state_is_lost(agent, [2])
+
+
+def test_parts_that_are_not_handed_on_are_asked_for_when_one_dies_instead_of_leaving(
+    agent: FakeAgent, plain: Path, tmp_path: Path
+) -> None:
+    """The other one that was to leave may have the only copies. So nobody enters the group without it."""
+    gate = tmp_path / "gate"
+    gate.touch()
+    args = (str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
+    agent.start_ready([0, 1, 2, 3], CURVE, *args)
+    agent.start_ready([4], LATE, str(gate), "connect", *args)
+    agent.join([0, 1, 2, 3], source=None)
+    agent.wait_steps(0, 3)
+    wanted = agent.regroup([0, 1, 4], source=0, hands_on=True)
+    agent.wait(0, messages.Bound, lambda bound: bound.generation == wanted)
+    agent.kill(2)
+    broken = []
+    for worker in (0, 1):
+        agent.tell(worker, messages.Abort(generation=1))
+        broken.append(agent.wait(worker, messages.Broken).steps)
+        failed = agent.wait(worker, messages.JoinFailed)
+        assert failed.generation == wanted and "had handed on their parts" in failed.message
+    agent.tell(3, messages.Abort(generation=1))
+    broken.append(agent.wait(3, messages.Broken).steps)
+    agent.kill(4)
+    assert agent.join([0, 1, 3], source=0, has_news=False) >= max(broken)
+    finish(agent, [0, 1, 3])
+    assert_same_learning(tmp_path / "result.json", plain)
 
 
 #: By worker, of three: what befalls it in step 7. One dies, and the others know of the vote or do not.

@@ -27,6 +27,8 @@ class Formation(msgspec.Struct, kw_only=True):
     group: list[int] = []  #: worker numbers by rank; some may have died since
     orders: dict[int, Regroup] = {}  #: by worker
     ordered_s: float = 0.0  #: when the latest order was given
+    #: Groups that workers were told are broken, of those that some may still be in.
+    aborted: list[int] = []
 
 
 class ElasticGang(msgspec.Struct, kw_only=True, tag=True):

@@ -25,6 +25,8 @@ def regroup(live: GangRuntime, group: Sequence[Member], configuration: Configura
     formation = live.gang.formation
     formation.round += 1
     formation.configuration = configuration
+    present = {member.whole_round for member in live.members.values()}
+    formation.aborted = [round for round in formation.aborted if round in present]
     chosen = {member.number for member in group}
     in_group = live.roster.in_group()
     leavers = [m for m in in_group if m.number not in chosen and m.state is not State.LEFT]
@@ -52,6 +54,7 @@ def _orders(
             global_batch=live.gang.formation.configuration.global_batch,
             source=best_source(group),
             has_news=not all(member.has_state for member in group),
+            hands_on=bool(leavers) and not live.gang.setback.is_open,
             local_rank=0 if place is None else place.local_rank,
             local_world_size=1 if place is None else place.local_world_size,
             group_rank=0 if place is None else place.group_rank,
@@ -112,9 +115,12 @@ def pass_on(live: GangRuntime, bound: messages.Bound, leader: Member) -> None:
 
 def abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
     """Tell each worker that may be in one of these groups to stop waiting for peers there."""
+    broken = {round for round in rounds if round is not None}
     numbers = [m.number for m in live.roster.in_group() if m.state in (State.FORMING, *IN_STEP)]
-    for round in sorted({round for round in rounds if round is not None}):
+    for round in sorted(broken):
         _send(live, numbers, messages.Abort(generation=round))
+    formation = live.gang.formation
+    formation.aborted = sorted(broken.union(formation.aborted))
 
 
 def _note_order(live: GangRuntime) -> None:

@@ -14,7 +14,7 @@ from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang import departures, formation, handlers, recovery, shutdown, training_progress
 from swell.executors.gang.effects import Send
 from swell.executors.gang.kept_worker import KeptExit, KeptWorker, member_of
-from swell.executors.gang.member import Member, State
+from swell.executors.gang.member import State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.saving import DAMAGED
 from swell.executors.gang.workers import forget
@@ -37,10 +37,8 @@ def take_over(live: GangRuntime, kept: Mapping[int, KeptWorker], lost: Collectio
     for number, slot in list(gang.slots_by_worker.items()):
         if number in kept or number in lost:
             worker = kept.get(number, KeptWorker(number=number, exit=_gone()))
-            member = member_of(worker, slot, gang.formation.orders.get(number), live.now_s)
-            if number in lost and member.state is State.LEAVING:
-                member.state = State.LEFT  # and its host was closed, if it is not gone
-            live.members[number] = member
+            order = gang.formation.orders.get(number)
+            live.members[number] = member_of(worker, slot, order, live.now_s)
         else:
             del gang.slots_by_worker[number]
     if gang.ending is not None:
@@ -103,33 +101,26 @@ def _is_news_of_saving(live: GangRuntime, worker: KeptWorker, message: messages.
 
 
 def _note_broken(live: GangRuntime, present: Collection[KeptWorker]) -> None:
-    """A group of which a member has said so, or of which the former controller knew."""
-    gang, members = live.gang, list(live.members.values())
-    broken = [member for member in members if member.state is State.BROKEN]
+    """Groups of which a member has said so, or of which the former controller knew.
+
+    Other members may wait there for those that have left: they are told, or told again. A group that is whole
+    is left alone.
+    """
+    gang, members = live.gang, live.members
+    out = [worker for worker in present if members[worker.number].whole_round is None]
+    ended = {failed.generation for worker in out if (failed := worker.latest(messages.Broken)) is not None}
+    formation.abort(live, {*gang.formation.aborted, *ended})
+    broken = [member for member in members.values() if member.state is State.BROKEN]
     failures = [failed for worker in present if (failed := worker.latest(messages.JoinFailed)) is not None]
     has_failed = any(failed.generation == gang.formation.round for failed in failures)
-    if gang.is_ending:
+    if gang.ending is not None:
         for member in broken:
-            if gang.ending is not None:
-                shutdown.note_broken(live, gang.ending, member)
+            shutdown.note_broken(live, gang.ending, member)
     elif broken or has_failed or gang.setback.is_open:
         why = gang.setback.why if gang.setback.is_open else ""
         recovery.note_break(
             live, gang.formation.round, why or "the group broke while no controller was there"
         )
-        is_one_out = any(member.has_state and member.whole_round is None for member in members)
-        if gang.setback.has_lost or is_one_out:  # else the group that trains is whole
-            formation.abort(live, {member.whole_round for member in members})
-    else:
-        formation.abort(live, _given_up(live, members))
-
-
-def _given_up(live: GangRuntime, members: Collection[Member]) -> set[int | None]:
-    """Groups before the latest one that some have left for it, and that others may still wait in."""
-    forming = [member for member in members if member.state is State.FORMING and member.has_state]
-    if all(member.whole_round is not None for member in forming):
-        return set()
-    return {member.whole_round for member in members} - {live.gang.formation.round}
 
 
 def _note_exits(live: GangRuntime, kept: Mapping[int, KeptWorker], lost: Collection[int]) -> None:

@@ -63,9 +63,15 @@ def break_off(live: GangRuntime, why: str) -> None:
 def note_death(live: GangRuntime, member: Member, why: str) -> None:
     """A member of the group is gone, and with it every group that it was in.
 
+    One that was to leave is gone as it should be. Only the group in which it trained meanwhile breaks: the
+    others go on to the next one, which they form without it, or are in it already.
+
     Args:
         why: empty where it had to go because of what had broken before.
     """
+    if member.state is State.LEAVING and not live.gang.setback.is_open:
+        abort(live, {member.whole_round})
+        return
     live.gang.suspension.is_void = True
     live.gang.setback.note_death(why, live.now_s)
     abort(live, {live.gang.formation.round, member.whole_round})

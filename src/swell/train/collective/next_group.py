@@ -106,6 +106,10 @@ class NextGroup:
             raise Superseded
         self._move_to(GroupState.ENTERED)
 
+    def refuse(self, why: str) -> None:
+        """This worker will not enter it, and the agent is told, unless the group has failed before."""
+        self._fail(why)
+
     def swap_cards(self, card: bytes) -> list[bytes]:
         """What each member has brought, by rank, once all have entered. Raises RuntimeError."""
         return self._swap("card", card, TRAIN_TIMEOUT_S)

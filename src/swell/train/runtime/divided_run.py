@@ -113,8 +113,7 @@ class DividedWorker(Linked):
     def _carry_out(self, order: Order) -> bool:
         if self._is_member:
             order = self._hand_on(order)
-        is_leaving = isinstance(order, messages.Regroup) and order.rank is None
-        if is_leaving and order.generation > self._generation and self._is_spared():
+        if isinstance(order, messages.Regroup) and self._waits_for_another(order):
             return False
         return super()._carry_out(order)
 
@@ -140,6 +139,12 @@ class DividedWorker(Linked):
             self._break_off(broken)
         return order
 
+    def _waits_for_another(self, regroup: messages.Regroup) -> bool:
+        """Whether this order is not carried out, for the group broke before parts were handed on."""
+        if regroup.generation <= self._generation:
+            return False
+        return self._is_spared() if regroup.rank is None else self._lacks_parts(regroup)
+
     def _is_spared(self) -> bool:
         """Whether this worker stays, once, though it was told to leave: its group broke, and it has a part.
 
@@ -148,6 +153,17 @@ class DividedWorker(Linked):
         has_part = self._task.state.is_valid and not self._is_member
         self._has_stayed, had_stayed = has_part, self._has_stayed
         return has_part and not had_stayed
+
+    def _lacks_parts(self, regroup: messages.Regroup) -> bool:
+        """Whether the group broke before those that leave could hand on their parts; the agent is told then.
+
+        They may be spared, and the next order asks for them.
+        """
+        lacks = regroup.hands_on and not self._is_member and self._task.state.is_valid
+        if lacks:
+            why = "the group broke before workers that leave had handed on their parts of the training state"
+            self._group.refuse(regroup.generation, why)
+        return lacks
 
     def _join(self, regroup: messages.Regroup, rank: int) -> bool:
         self._to_settle, self._is_save_agreed = None, False

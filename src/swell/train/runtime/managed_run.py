@@ -344,7 +344,6 @@ class Linked:
             return False
         except (GroupBroken, EncodeError) as failure:  # what cannot be sent may stay where it is
             self._generation = regroup.generation
-            self._group.give_up_next()
             self._break_off(failure)
             return False
         if rank == 0:
