@@ -132,13 +132,16 @@ def test_what_jobs_that_have_ended_went_through_is_what_a_new_one_expects() -> N
     assert _hold_s(HoldTime(), costs) == pytest.approx(4.0 + PRIOR_S / 20, rel=0.5)
 
 
-def test_before_any_job_was_measured_the_first_trial_run_says_what_a_machine_takes() -> None:
+def test_connecting_is_waited_for_beside_training_and_costs_it_nothing() -> None:
+    """The first trial run says what groups take to start, connecting included, and to send."""
     table, tried = CostTable(), msgspec.structs.replace(profile(), state_bytes=2_000_000_000)
     table.learn_trial(
-        msgspec.structs.replace(tried, group_connect_s={2: 0.7, 4: 0.9}, state_s_per_byte=0.25e-9)
+        msgspec.structs.replace(tried, group_launch_s={2: 1.7, 4: 1.9}, state_s_per_byte=0.25e-9)
     )
     large = job()
     large.profile = tried
-    assert cost_s(table, "growth", large, 2) == pytest.approx(RESIZE_S + 0.7 + 0.5)
-    assert cost_s(table, "growth", large, 4) == pytest.approx(RESIZE_S + 0.9 + 0.5)
-    assert cost_s(table, "shrink", large, 2) == pytest.approx(RESIZE_S + 0.7), "no state is sent"
+    for num_workers, launch_s in ((2, 1.7), (4, 1.9)):
+        assert cost_s(table, "growth", large, num_workers) == pytest.approx(RESIZE_S + 0.5)
+        own_s = table.profiled_s("wait", tried, spec(), num_workers)
+        assert cost_s(table, "wait", large, num_workers) == pytest.approx(own_s + launch_s)
+    assert cost_s(table, "shrink", large, 2) == pytest.approx(RESIZE_S), "no state is sent"

@@ -42,7 +42,8 @@ TRIAL = ""
 #: start the script and each group once, and the next start may meet a busier machine.
 TRIAL_SPREAD = 2.0
 
-#: What a resize takes beside connecting the new group and sending the state: to part, to meet, to step again.
+#: What a resize takes beside sending the state: to meet at a step's end, and to step again in a group that
+#: has formed meanwhile.
 RESIZE_S = 0.1
 #: In a pause a worker gets the job's state, or its part of it; until a trial run has measured it, this much.
 STATE_S_PER_BYTE = 1e-9
@@ -144,9 +145,6 @@ class CostTable(msgspec.Struct, dict=True):
         """A trial run has measured groups of workers, or found the figures of an earlier one."""
         family = self.families.setdefault(TRIED_FAMILY, CostRow())
         family.try_out("start", profile.group_launch_s)
-        pauses_s = {size: RESIZE_S + connect_s for size, connect_s in profile.group_connect_s.items()}
-        family.try_out("growth", pauses_s)
-        family.try_out("shrink", pauses_s)
         self.state_s_per_byte = profile.state_s_per_byte or self.state_s_per_byte
         self.changed.add(TRIED_FAMILY)
 

@@ -313,8 +313,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     crossing_s: dict[int, dict[int, float]] = {}
     #: Workers without a script -> seconds from the first fork until all are in a group; empty: not measured.
     group_launch_s: dict[int, float] = {}
-    #: Workers without a script -> seconds from the order until all have summed once; empty: not measured.
-    group_connect_s: dict[int, float] = {}
     state_s_per_byte: float | None = None  #: to send a state to a newcomer; None: not measured
     #: Ways in which its result depends on its sizes; None: they were not looked for.
     findings: tuple[JobFinding, ...] | None = None

@@ -293,7 +293,6 @@ class Calibrated(Message, frozen=True, kw_only=True):
     """Mode `calibrate`, from rank 0: seconds of an all-reduce by bytes, at this group's size."""
 
     allreduce_s: dict[int, float]
-    first_sum_s: float = 0.0  #: of a new group, which may connect in it
 
 
 #: What to do where the workers' replicas differ: say so; give all of them rank 0's state; end the job.

@@ -28,12 +28,6 @@ class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
 
     allreduce_s: dict[int, float]  #: bytes -> seconds
     launch_s: float  #: from the first fork until all are in the group
-    connect_s: float | None = None  #: from the order until all have summed once; None: not measured
-
-
-def connect_s(table: Mapping[int, GroupTimes]) -> dict[int, float]:
-    """Workers -> seconds until a new group of them can sum, as far as it was measured."""
-    return {size: times.connect_s for size, times in table.items() if times.connect_s is not None}
 
 
 def send_s_per_byte(table: Mapping[int, GroupTimes]) -> float | None:

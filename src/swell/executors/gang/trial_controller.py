@@ -27,7 +27,6 @@ from swell.executors.gang.allreduce import (
     CrossingTable,
     GroupTimes,
     allreduce_s,
-    connect_s,
     crossing_s,
     is_measured,
     send_s_per_byte,
@@ -403,11 +402,7 @@ class Trial:
                 by_size = self.crossing.setdefault(part.num_hosts, {})
                 by_size[part.size] = dict(message.allreduce_s)
             else:
-                connecting_s = (
-                    up_s - (up_s if part.grouped_s is None else part.grouped_s) + message.first_sum_s
-                )
-                first = GroupTimes(allreduce_s={}, launch_s=launch_s, connect_s=connecting_s)
-                known = self.table.get(part.size, first)
+                known = self.table.get(part.size, GroupTimes(allreduce_s={}, launch_s=launch_s))
                 points = known.allreduce_s | message.allreduce_s
                 self.table[part.size] = msgspec.structs.replace(known, allreduce_s=points)
             part.is_measured = True
@@ -601,7 +596,6 @@ class Trial:
             samples_per_epoch=measured.samples_per_epoch,
             start_s=self._start_s or 0.0,
             group_launch_s={size: times.launch_s for size, times in self.table.items()},
-            group_connect_s=connect_s(self.table),
             state_s_per_byte=send_s_per_byte(self.table),
             crossing_s=crossing_s(self.crossing, by_size, measured.grad_bytes),
             max_local_batch=self._max_local_batch,

@@ -25,7 +25,6 @@ def main() -> None:
     while True:
         try:
             generation = join_group(link, group)
-            first_sum_s = _sum_s(group, torch.zeros(1, device=group.device))
             seconds = {
                 num_bytes: _allreduce_s(group, num_bytes) for num_bytes in link.welcome.allreduce_bytes
             }
@@ -35,7 +34,7 @@ def main() -> None:
         except GroupBroken as broken:
             link.send(messages.Broken(generation=generation, steps=0, message=str(broken)))
     if group.rank == 0:
-        link.send(messages.Calibrated(allreduce_s=seconds, first_sum_s=first_sum_s))
+        link.send(messages.Calibrated(allreduce_s=seconds))
     group.close()
 
 
