@@ -48,6 +48,11 @@ class Pause:
     steady_step_s: float  #: median at the new size
     to_next_step_s: float  #: from the cause (a command, a kill) to the end of the next finished step
     num_repeated: int  #: steps that were done again, for the state was of an earlier one
+    slowed_s: float = 0.0  #: that steps at the old size took longer since the command: newcomers get ready
+    old_step_s: float = 0.0  #: median at the old size before that
+    expected_s: float | None = (
+        None  #: the pause, by those of the same change before it; None: there were none
+    )
     parts_s: Mapping[str, float] = field(default_factory=dict)  #: what it went into, where that is known
 
 
@@ -76,12 +81,29 @@ def pause_of(history: Sequence[Stretch], before: int, after: int, cause_s: float
     first_step = min(new.ends_s)
     left_s = old.last_s
     next_s = min(end_s for stretch in history[before + 1 :] for end_s in stretch.ends_s.values())
+    old_step_s, slowed_s = _slowed(old, cause_s)
     return Pause(
         pause_s=new.ends_s[first_step] - left_s - steady_s - on_the_way_s,
         steady_step_s=steady_s,
         to_next_step_s=next_s - cause_s,
         num_repeated=max(0, max(old.ends_s) + 1 - min(min(s.ends_s) for s in history[before + 1 :])),
+        slowed_s=slowed_s,
+        old_step_s=old_step_s,
     )
+
+
+def _slowed(stretch: Stretch, since_s: float) -> tuple[float, float]:
+    """A steady step before this moment, and by how much longer the steps after it took, all together.
+
+    The step that was under way then counts in neither.
+    """
+    ends_s = [stretch.ends_s[step] for step in sorted(stretch.ends_s)]
+    before = [end_s for end_s in ends_s if end_s <= since_s]
+    after = [end_s for end_s in ends_s if end_s > since_s]
+    if len(before) < 2 or len(after) < 2:
+        return 0.0, 0.0
+    steady_s = statistics.median(later - earlier for earlier, later in pairwise(before))
+    return steady_s, after[-1] - after[0] - (len(after) - 1) * steady_s
 
 
 def _steady_s(stretch: Stretch) -> float:

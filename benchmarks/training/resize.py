@@ -16,11 +16,26 @@ from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.training.lapslog import read_laps
 from benchmarks.training.pauses import Pause, Stretch, pause_of
 from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL
-from benchmarks.training.sides import TRAIN, Case, Side, SideFailed, kill_worker, wait_for_group
+from benchmarks.training.sides import ROOT, TRAIN, Case, Side, SideFailed, kill_worker, wait_for_group
 from benchmarks.training.swell_side import SwellSide
-from benchmarks.training.table import OURS, RIVAL, Row, parts_table_of, row_of, table_of, verdict_on
+from benchmarks.training.table import (
+    OURS,
+    RIVAL,
+    Row,
+    joiners_table_of,
+    parts_table_of,
+    row_of,
+    table_of,
+    verdict_on,
+)
 from benchmarks.training.torchrun_side import TorchrunSide
+from benchmarks.training.train import ENDLESS, GLOBAL_BATCH
 from benchmarks.training.two_hosts import ACROSS, SwellAcross, TorchrunAcross
+from swell.core import cost_curves
+from swell.core.cost_table import CostTable
+from swell.core.record import JobRecord
+from swell.model.job import EndCondition, JobSpec
+from swell.model.resize import CostKind
 
 SIDES: dict[str, Callable[[Case, Path], Side]] = {
     RIVAL: TorchrunSide,
@@ -30,6 +45,14 @@ SIDES_ACROSS: dict[str, Callable[[Case, Path], Side]] = {RIVAL: TorchrunAcross, 
 #: Steps of the new group that a change is given, the first among them.
 NUM_STEPS = 9
 LIMIT_S = 300.0
+#: The job as the head knows it: what changes cost is remembered by kind of script.
+SPEC = JobSpec(
+    name="bench",
+    entry=str(TRAIN),
+    workdir=str(ROOT),
+    global_batch=GLOBAL_BATCH,
+    end=EndCondition(steps=ENDLESS),
+)
 #: Of `--hosts 2`: a model without a state of the optimizer, for machines share no checkpoint.
 ON_TWO_HOSTS = {"sizes": ["25M"], "optimizers": ["sgd"], "rounds": ["hosts"]}
 
@@ -45,6 +68,10 @@ class Change:
     @property
     def name(self) -> str:
         return f"{self.before}, kill -9" if self.is_kill else f"{self.before} to {self.after}"
+
+    @property
+    def kind(self) -> CostKind:
+        return "growth" if self.after > self.before else "shrink"
 
 
 KILL = Change(4, 4, is_kill=True)
@@ -64,12 +91,13 @@ def measure(side: Side, changes: Sequence[Change], num_repeats: int) -> dict[str
     A rival that fails is measured as far as it came.
     """
     pauses: dict[str, list[Pause]] = {change.name: [] for change in changes}
+    costs = CostTable()
     try:
         side.start(changes[0].before)
         wait_for_group(side, 0, changes[0].before, NUM_STEPS, LIMIT_S)
         for turn in range(num_repeats):
             for change in changes:
-                pause = go_through(side, change, turn % change.before)
+                pause = expecting(go_through(side, change, turn % change.before), change, costs, turn)
                 print(f"  {side.name}, {change.name}: {pause.pause_s:.3f} s", file=sys.stderr, flush=True)
                 pauses[change.name].append(pause)
     except SideFailed as failed:
@@ -96,6 +124,17 @@ def go_through(side: Side, change: Change, victim: int) -> Pause:
         side.settle(change.after)
         wait_for_group(side, len(history), change.after, NUM_STEPS, LIMIT_S)
     return pause
+
+
+def expecting(pause: Pause, change: Change, costs: CostTable, turn: int) -> Pause:
+    """With what the head would have expected of it, which then learns from it."""
+    if change.is_kill:
+        return pause
+    kind = change.kind
+    record = JobRecord(id="bench", spec=SPEC, submitted_s=0.0)
+    expected_s = cost_curves.expected_s(costs, kind, SPEC, None, change.after) if turn else None
+    costs.learn(kind, record, change.after, pause.pause_s, float(turn))
+    return replace(pause, expected_s=expected_s)
 
 
 def with_parts(side: Side, pause: Pause, after: Stretch) -> Pause:
@@ -152,6 +191,7 @@ def main() -> None:
     console.print(table_of(rows))
     if OURS in options.sides:
         console.print("Where Swell's pause goes, in ms:", parts_table_of(rows))
+        console.print("What newcomers cost the steps before the change:", joiners_table_of(rows))
     for line in verdict_on(rows):
         console.print(line)
     console.print(f"Medians of {options.repeats}. {describe(known)}.")

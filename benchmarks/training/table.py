@@ -17,6 +17,8 @@ RIVAL, OURS = "torchrun", "swell"
 BARS = {"1M": 50, "25M": 20}
 #: From a kill to the end of the next finished step, under Swell.
 KILL_BAR_S = 1.5
+#: How far what is expected of a resize may be from what is measured, from the second one of its kind on.
+EXPECTED_WITHIN = 1.5
 #: In the order in which they come. The first step has a steady one taken off.
 PARTS = ("close", "meet", "connect", "state", "first step")
 
@@ -96,6 +98,22 @@ def table_of(rows: Sequence[Row]) -> Table:
     return table
 
 
+def joiners_table_of(rows: Sequence[Row]) -> Table:
+    """What newcomers cost the group that trains while they get ready, in its own steps."""
+    table = _table("model", "change")
+    for head in ("steps slower (s)", "a step (s)", "steps lost"):
+        table.add_column(head, justify="right")
+    for row in rows:
+        grown = [pause for pause in row.pauses.get(OURS, ()) if pause.old_step_s and not row.is_kill]
+        if grown:
+            slowed_s = statistics.median(pause.slowed_s for pause in grown)
+            step_s = statistics.median(pause.old_step_s for pause in grown)
+            lost = statistics.median(pause.slowed_s / pause.old_step_s for pause in grown)
+            shown = _show(slowed_s, 3), _show(step_s, 3), _show(lost, 1)
+            table.add_row(f"{row.size} {row.optimizer}", row.change, *shown)
+    return table
+
+
 def parts_table_of(rows: Sequence[Row]) -> Table:
     table = _table("model", "change")
     for part in PARTS:
@@ -118,7 +136,20 @@ def verdict_on(rows: Sequence[Row]) -> list[str]:
             lines.append(
                 f"{size}: next step within {KILL_BAR_S:g} s of a kill wanted, {max(killed):.2f} s measured"
             )
+    ours = [pause for row in rows for pause in row.pauses.get(OURS, ()) if pause.expected_s is not None]
+    if ours:
+        within = sum(_is_as_expected(pause) for pause in ours)
+        lines.append(
+            f"from the second resize of a kind on: expected within {EXPECTED_WITHIN:g} times of measured, "
+            f"{within} of {len(ours)}"
+        )
     return lines
+
+
+def _is_as_expected(pause: Pause) -> bool:
+    expected_s, least_s = pause.expected_s or 0.0, 1e-3  # a pause may be negative
+    measured_s = max(pause.pause_s, least_s)
+    return 1.0 / EXPECTED_WITHIN <= max(expected_s, least_s) / measured_s <= EXPECTED_WITHIN
 
 
 def _part_s(pause: Pause, part: str) -> float:
