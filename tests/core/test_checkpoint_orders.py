@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.core.bench import Bench, only
-from tests.core.fakes import core_of, spec
+from tests.core.fakes import core_of, profile, spec
 
 from swell.checkpoint_interval import best_interval_s
 from swell.core.core_settings import CoreSettings
 from swell.core.loss_rates import OWNED_NODE_S
 from swell.core.platform_core import PlatformCore
 from swell.model.command import LaunchGang
-from swell.model.event import StepsReported
+from swell.model.event import JobProfiled, StepsReported
 from swell.model.job import JobSpec
 
 
@@ -66,3 +66,14 @@ def test_the_story_tells_the_interval_and_why_once_and_when_it_is_much_another_o
     assert "the longest interval" in told[1]
     (again,) = bench.reborn().views()
     assert (again.checkpoint_interval_s, again.save_s) == (view.checkpoint_interval_s, view.save_s)
+
+
+def test_until_a_checkpoint_was_made_what_the_trial_run_says_of_it_counts() -> None:
+    bench = ChoosingBench()
+    bench.want(a=2)
+    bench.submit("a")
+    tried = msgspec.structs.replace(profile(), save_s=0.5)
+    bench.say(JobProfiled(at_s=bench.now_s, job_id="a", profile=tried))
+    (view,) = bench.core.views()
+    assert view.mean_time_to_loss_s is not None and view.save_s is None
+    assert view.checkpoint_interval_s == best_interval_s(0.5, view.mean_time_to_loss_s)

@@ -131,7 +131,9 @@ class Worker:
         if self.welcome.mode == "profile":
             measured = {size: size / 1000 for size in self.welcome.local_batches}
             self.agent.say(
-                m.Profiled(compute_s=measured, grad_bytes=4000, state_bytes=8000, samples_per_epoch=640)
+                m.Profiled(
+                    compute_s=measured, grad_bytes=4000, state_bytes=8000, samples_per_epoch=640, save_s=0.012
+                )
             )
             return
         while not self.obey():

@@ -65,6 +65,7 @@ def test_a_profile_has_every_local_batch_and_every_size(
     assert set(profile.group_launch_s) == {2, 4}
     assert all(0.0 < launch_s < 30.0 for launch_s in profile.group_launch_s.values())
     assert profile.state_s_per_byte is not None and profile.state_s_per_byte > 0.0
+    assert profile.save_s == 0.012, "as the worker has told it"
 
 
 def test_what_was_measured_once_is_not_measured_again(

@@ -182,9 +182,12 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def checkpoint_interval_s(self) -> float | None:
         """Training between two checkpoints, named by the job or chosen; None: fixed by the platform."""
         named_s, mean_s = self.spec.checkpoint_interval_s, self.gang.goal.mean_time_to_loss_s
-        if named_s is None and (mean_s is None or self.save_s is None):
+        save_s = self.save_s
+        if save_s is None and self.profile is not None:
+            save_s = self.profile.save_s
+        if named_s is None and (mean_s is None or save_s is None):
             return None  # what a checkpoint takes is known with the first one
-        return interval_s(named_s, mean_s, self.save_s)
+        return interval_s(named_s, mean_s, save_s)
 
     @property
     def max_local_batch(self) -> int | None:

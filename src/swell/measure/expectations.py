@@ -25,5 +25,10 @@ class JobExpectations:
     def step_s(self, num_workers: int) -> float:
         return self._curve.one_step_s(num_workers, 1)
 
+    @property
+    def save_s(self) -> float | None:
+        """Time that a checkpoint takes from training; None: the trial run has not measured it."""
+        return self._profile.save_s
+
     def all_reduce_s(self, num_workers: int) -> float | None:
         return self._profile.allreduce_s.get(num_workers)

@@ -158,7 +158,7 @@ class _MeasuredRun:
             self.gang.check()
             time.sleep(LOOK_S)
         if self.gang.save_s is not None:
-            self.found.add("checkpoint: time taken from training", self.gang.save_s)
+            self.found.add("checkpoint: time taken from training", self.gang.save_s, self.expected.save_s)
         begun_s = time.monotonic()
         self.gang.suspend(JOB)
         took_s = time.monotonic() - begun_s

@@ -314,6 +314,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, wea
     #: Workers without a script -> seconds from the first fork until all are in a group; empty: not measured.
     group_launch_s: dict[int, float] = {}
     state_s_per_byte: float | None = None  #: to send a state to a newcomer; None: not measured
+    save_s: float | None = None  #: that training should stand still for a checkpoint; None: not measured
     #: Ways in which its result depends on its sizes; None: they were not looked for.
     findings: tuple[JobFinding, ...] | None = None
     #: Of `allreduce_s`, numbers of workers that were measured with so many bytes; None: not told.

@@ -272,6 +272,7 @@ class Profiled(Message, frozen=True, kw_only=True):
     divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
     has_mirrors: bool = False  #: each part of that lies at two workers
     own_length: JobLength | None = None  #: of the script, for other jobs of it; None: not looked for
+    save_s: float | None = None  #: that training should stand still for a checkpoint; None: not known
 
 
 class NotCompared(Message, frozen=True, kw_only=True):

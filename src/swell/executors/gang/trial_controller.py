@@ -597,6 +597,7 @@ class Trial:
             start_s=self._start_s or 0.0,
             group_launch_s={size: times.launch_s for size, times in self.table.items()},
             state_s_per_byte=send_s_per_byte(self.table),
+            save_s=measured.save_s,
             crossing_s=crossing_s(self.crossing, by_size, measured.grad_bytes),
             max_local_batch=self._max_local_batch,
             num_shards=measured.num_shards,

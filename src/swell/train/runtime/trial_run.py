@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
@@ -24,6 +25,7 @@ from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
+from swell.train.state.background_save import expected_pause_s
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding, not_compared
@@ -382,7 +384,13 @@ class Profiling:
             between_s=between_s,
             findings=[*self._comparison.findings, *self.findings],
             own_length=self._own_length,
+            save_s=self._save_s,
         )
+
+    @cached_property
+    def _save_s(self) -> float | None:
+        """Measured before the first time that it is told."""
+        return expected_pause_s(self._task.state)
 
 
 def _is_settled(timed: Sequence[float], num_warm_ups: int) -> bool:
