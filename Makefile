@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -63,11 +63,11 @@ test-slurm: $(DEV) $(LOOPS)
 
 # Resizes, kills, divided states and loops written for GPUs with all workers on the first GPU, where they take turns: minutes.
 test-gpu: $(DEV) $(LOOPS)
-	$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("make test-gpu needs a GPU, and a torch for it")'
-	PYTHONPATH=tests/one_gpu TEST_DEVICE=cuda:0 $(BIN)/python -m pytest -m 'not soak' -n 4 tests/train/test_resize.py tests/train/test_abort.py \
-		tests/train/sharding/test_live_shards.py tests/train/test_device_idioms.py tests/train/test_amp.py tests/train/test_background_save.py
-	PYTHONPATH=tests/one_gpu TEST_PLATFORM_DEVICES=cuda CUDA_VISIBLE_DEVICES=0,0,0,0,0,0,0,0 $(BIN)/python -m pytest -m 'not soak' \
-		tests/executors/test_sharded_gangs.py
+	$(BIN)/python -m benchmarks.gpu --only tests
+
+# What Swell costs on a GPU, and then these tests, in one command: ten minutes. Without a GPU: the same with small models on CPU cores.
+bench-gpu: $(DEV) $(LOOPS)
+	$(BIN)/python -m benchmarks.gpu --json out/bench-gpu.json $(OPTIONS)
 
 # The site of the documents, which can be read from the disk: site/index.html.
 SITE := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build

@@ -14,7 +14,7 @@ pytest.importorskip("torch")
 
 
 @pytest.mark.soak  # 40 s of CPU time
-@pytest.mark.parametrize(("devices", "number"), [("cpu:2", 11), ("cpu:1", 5)])
+@pytest.mark.parametrize(("devices", "number"), [("cpu:2", 12), ("cpu:1", 6)])
 def test_a_machine_is_measured(tmp_path: Path, devices: str, number: int) -> None:
     (node,) = parse_devices(devices)
     told = list[str]()

@@ -47,35 +47,8 @@ class DeviceMeasurement:
         self.measures.append(DeviceMeasure(what, measured_s, expected_s))
 
 
-def measure(node: LocalNode, folder: Path, tell: Callable[[str], None]) -> DeviceMeasurement:
-    """Measure the devices of a node, in a minute or so.
-
-    Args:
-        folder: an empty one.
-        tell: is told what is measured now.
-
-    Raises:
-        MeasureFailed, TimeoutError, AgentError: the text says what was not to be had.
-    """
-    number = min(len(node.node.devices), MOST_WORKERS)
-    most = 1 << (number.bit_length() - 1)
-    found = DeviceMeasurement(most)
-    with MeasuredGang(folder, node, node.node.devices) as gang:
-        sizes = tuple(1 << power for power in range(most.bit_length()))
-        spec = _spec(folder / "steps", most)
-        tell("a trial run, from which a platform expects what follows")
-        found.profile = gang.profile(JOB, spec, sizes)
-        run = _MeasuredRun(gang, spec, folder / "steps", found, JobExpectations(spec, found.profile))
-        run.measure(tell)
-        if most > 1:
-            tell(f"all-reduces between {most} workers")
-            device = node.bindings[gang.devices[0]].torch_device
-            _measure_all_reduce(gang, folder, found, found.profile.grad_bytes, device, run.expected)
-    found.versions = json.loads((folder / "steps" / "versions.json").read_text())
-    return found
-
-
-def _spec(folder: Path, most: int) -> JobSpec:
+def describe_job(folder: Path, most: int) -> JobSpec:
+    """The job that is measured, with so many workers at most; its steps go to the folder, which is made."""
     folder.mkdir()
     return JobSpec(
         name=JOB,
@@ -86,6 +59,42 @@ def _spec(folder: Path, most: int) -> JobSpec:
         end=EndCondition(steps=training.ENDLESS),
         max_workers=most,
     )
+
+
+def measure(
+    node: LocalNode,
+    folder: Path,
+    tell: Callable[[str], None],
+    describe: Callable[[Path, int], JobSpec] = describe_job,
+) -> DeviceMeasurement:
+    """Measure the devices of a node, in a minute or so.
+
+    Args:
+        folder: an empty one.
+        tell: is told what is measured now.
+        describe: tells which job is measured, as `describe_job` does.
+
+    Raises:
+        MeasureFailed, TimeoutError, AgentError: the text says what was not to be had.
+    """
+    number = min(len(node.node.devices), MOST_WORKERS)
+    most = 1 << (number.bit_length() - 1)
+    found = DeviceMeasurement(most)
+    with MeasuredGang(folder, node, node.node.devices) as gang:
+        sizes = tuple(1 << power for power in range(most.bit_length()))
+        spec = describe(folder / "steps", most)
+        tell("a trial run, from which a platform expects what follows")
+        begun_s = time.monotonic()
+        found.profile = gang.profile(JOB, spec, sizes)
+        found.add("trial run before the first step", time.monotonic() - begun_s)
+        run = _MeasuredRun(gang, spec, folder / "steps", found, JobExpectations(spec, found.profile))
+        run.measure(tell)
+        if most > 1:
+            tell(f"all-reduces between {most} workers")
+            device = node.bindings[gang.devices[0]].torch_device
+            _measure_all_reduce(gang, folder, found, found.profile.grad_bytes, device, run.expected)
+    found.versions = json.loads((folder / "steps" / "versions.json").read_text())
+    return found
 
 
 class _MeasuredRun:
