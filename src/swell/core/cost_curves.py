@@ -8,15 +8,16 @@ where few jobs of a kind were measured at a size, a change costs no less than it
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray, each
 from swell.core.cost_table import (
+    CHANGES,
     CROWDED_WORKERS,
     CROWDING_SHARE,
     NUM_CELLS,
@@ -32,7 +33,6 @@ from swell.model.job import Elasticity, JobSpec, Profile
 from swell.model.resize import CostKind
 
 #: Lines of a row: the median of each change; the most of starts and resizes; and whether that is known.
-CHANGES: tuple[CostKind, ...] = get_args(CostKind)
 START, WAIT, GROWTH, SHRINK = range(len(CHANGES))
 MOST_START, MOST_RESIZE, IS_STARTED, IS_RESIZED, NUM_LINES = range(len(CHANGES), len(CHANGES) + 5)
 #: So many jobs have to be measured at a size to know a kind there, and a family.
@@ -98,14 +98,13 @@ class CostCurves:
 
         Returns rows in which what promises are made with is another.
         """
-        is_same = table is self._table
-        due = (table.changed | self._new) & self._row.keys() if is_same else self._row.keys()
+        changed = table.changed if table is self._table else {}
         others = list[int]()
-        for name in due:
-            row, lines = self._row[name], _drawn(table, name)
-            if not (lines[MOST_START:] == self.lines[row, MOST_START:]).all():
-                others.append(row)
-            self.lines[row] = lines
+        for name in changed.keys() | self._new if table is self._table else self._row.keys():
+            if (row := self._row.get(name)) is not None:
+                changes = CHANGES if name in self._new else changed.get(name, CHANGES)
+                if _draw(self.lines[row], table, name, changes):
+                    others.append(row)
         self._table = table
         self._new.clear()
         table.changed.clear()
@@ -208,19 +207,35 @@ def stated_pause_s(change: CostKind, spec: JobSpec, profile: Profile | None) -> 
 
 
 # ---------------------------------------------------------------- how lines are drawn
-def _drawn(table: CostTable, name: str) -> FloatArray:
-    """(NUM_LINES, NUM_CELLS) of a kind or a family."""
+def _draw(lines: FloatArray, table: CostTable, name: str, changes: Iterable[CostKind]) -> bool:
+    """Draw the lines of a kind or a family, (NUM_LINES, NUM_CELLS), of which these changes are to tell.
+
+    Returns whether what promises are made with is another.
+    """
     sizes, prior = _sizes(table, name), _prior(name)
-    starts, resizes = sizes.get("start", {}), _both(sizes.get("growth", {}), sizes.get("shrink", {}))
-    return np.array(
-        [
-            *(_median_line(sizes, change, prior) for change in CHANGES),
-            _most_line(starts, prior.most_start_s),
-            _most_line(resizes, prior.most_resize_s),
-            _known_line(starts, prior.num_to_know),
-            _known_line(resizes, prior.num_to_know),
-        ]
-    )
+    is_other = False
+    if "start" in changes:
+        most_s = _most_line(sizes.get("start", {}), prior.most_start_s)
+        is_known = _known_line(sizes.get("start", {}), prior.num_to_know)
+        lines[START] = _median_line(sizes, "start", prior)
+        is_other |= _put(lines, MOST_START, most_s) | _put(lines, IS_STARTED, is_known)
+    if "start" in changes or "wait" in changes:  # each change tells of another that was not measured
+        lines[WAIT] = _median_line(sizes, "wait", prior)
+    if "growth" in changes or "shrink" in changes:
+        resizes = _both(sizes.get("growth", {}), sizes.get("shrink", {}))
+        lines[GROWTH] = _median_line(sizes, "growth", prior)
+        lines[SHRINK] = _median_line(sizes, "shrink", prior)
+        is_other |= _put(lines, MOST_RESIZE, _most_line(resizes, prior.most_resize_s))
+        is_other |= _put(lines, IS_RESIZED, _known_line(resizes, prior.num_to_know))
+    return is_other
+
+
+def _put(lines: FloatArray, at: int, line: list[float]) -> bool:
+    """Whether it is another one."""
+    if lines[at].tolist() == line:
+        return False
+    lines[at] = line
+    return True
 
 
 def _sizes(table: CostTable, name: str) -> dict[CostKind, dict[int, SizeCosts]]:

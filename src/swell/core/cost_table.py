@@ -9,8 +9,7 @@ replaces them.
 
 from __future__ import annotations
 
-import statistics
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import msgspec
 
@@ -20,6 +19,7 @@ from swell.core.record import JobRecord
 from swell.model.job import Elasticity, JobSpec, Profile
 from swell.model.resize import CostKind
 
+CHANGES: tuple[CostKind, ...] = get_args(CostKind)
 #: From 1 to 2**16 devices.
 NUM_CELLS = 17
 #: Jobs whose latest changes to a size are remembered.
@@ -112,11 +112,12 @@ class CostRow(msgspec.Struct, dict=True):
 
 
 def _size_costs(costs: list[JobCost]) -> SizeCosts:
-    return SizeCosts(
-        statistics.median([cost_s for cost in costs for cost_s in cost.latest_s]),
-        max([cost.most_s for cost in costs]),
-        sum([cost.job_id != TRIAL for cost in costs]),
-    )
+    """The costs of a size, which are worked out after each change of a gang."""
+    latest_s = sorted([cost_s for cost in costs for cost_s in cost.latest_s])
+    half, is_odd = divmod(len(latest_s), 2)
+    median_s = latest_s[half] if is_odd else (latest_s[half - 1] + latest_s[half]) / 2
+    num_jobs = 0 if costs[0].job_id == TRIAL else len(costs)
+    return SizeCosts(median_s, max([cost.most_s for cost in costs]), num_jobs)
 
 
 class CostTable(msgspec.Struct, dict=True):
@@ -130,7 +131,8 @@ class CostTable(msgspec.Struct, dict=True):
     tenure: HoldTime = msgspec.field(default_factory=HoldTime)  #: of jobs that have ended
 
     def __post_init__(self) -> None:
-        self.changed = set[str]()  #: rows that have changed since someone took note of it
+        #: Changes that cost something else in a row than when someone last took note of it, by row.
+        self.changed: dict[str, set[CostKind]] = {}
 
     @property
     def most_wait_s(self) -> float:
@@ -146,7 +148,7 @@ class CostTable(msgspec.Struct, dict=True):
         family = self.families.setdefault(TRIED_FAMILY, CostRow())
         family.try_out("start", profile.group_launch_s)
         self.state_s_per_byte = profile.state_s_per_byte or self.state_s_per_byte
-        self.changed.add(TRIED_FAMILY)
+        self._note(TRIED_FAMILY, CHANGES)
 
     def learn(
         self, change: CostKind, record: JobRecord, num_workers: int, cost_s: float, at_s: float
@@ -158,12 +160,16 @@ class CostTable(msgspec.Struct, dict=True):
         if len(self.kinds) > NUM_KINDS:
             forgotten = next(iter(self.kinds))
             del self.kinds[forgotten]
-            self.changed.add(forgotten)
+            self._note(forgotten, CHANGES)
         rows = {name: self.kinds[name]}
         rows[family_of(name)] = self.families.setdefault(family_of(name), CostRow())
         for row in rows.values():
             row.learn(change, num_workers * spec.devices_per_worker, record.id, beyond_s, at_s)
-        self.changed.update(rows)
+        for row_name in rows:
+            self._note(row_name, (change,))
+
+    def _note(self, name: str, changes: tuple[CostKind, ...]) -> None:
+        self.changed.setdefault(name, set()).update(changes)
 
     def profiled_s(self, change: CostKind, profile: Profile | None, spec: JobSpec, num_workers: int) -> float:
         """What a job's profile says of a change, which is known before any was measured."""

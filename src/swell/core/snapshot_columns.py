@@ -10,8 +10,8 @@ import numpy as np
 from swell.arrays import BoolArray, FloatArray, IntArray, read_only
 from swell.checkpoint_interval import DEFAULT_S
 from swell.compiled import suited
-from swell.core.cost_curves import GROWTH, SHRINK, CostCurves, crowded_s
-from swell.core.cost_table import CostTable
+from swell.core.cost_curves import GROWTH, SHRINK, START, WAIT, CostCurves, crowded_s
+from swell.core.cost_table import CHANGES, CostTable
 from swell.core.tenants import Tenants
 from swell.model.options import Options
 from swell.model.quota import NO_QUOTA, Quotas
@@ -151,20 +151,22 @@ def expected_costs(costs: CostTable, curves: CostCurves, rows: Rows, largest: In
     """
     floats, ints = rows
     held = ints["held_workers"]
-    grown, shrunk = np.clip(2 * held, 1, largest), np.maximum(held // 2, 1)
-    workers = np.stack([largest, grown, grown, shrunk])
+    workers = np.empty((len(CHANGES), len(largest)), dtype=np.int64)
+    workers[START], workers[SHRINK] = largest, np.maximum(held // 2, 1)
+    workers[GROWTH] = workers[WAIT] = np.minimum(np.maximum(2 * held, 1), largest)
     own_s, of_family_s = curves.medians_s(ints["kind"], ints["family"], workers * ints["devices_per_worker"])
     is_measured = ~np.isnan(own_s)
     beyond_s = np.where(is_measured, own_s, of_family_s)
-    launch_s, wait_s = crowded_s(floats["own_start_s"], workers[:2]) + beyond_s[:2]
+    launch_s, wait_s = crowded_s(floats["own_start_s"], workers[: WAIT + 1]) + beyond_s[: WAIT + 1]
     growth_s, shrink_s = copy_s(costs, rows) + beyond_s[GROWTH], beyond_s[SHRINK]
-    keeps_stated = ints["keeps_stated"] != 0
     for change, cost_s, stated_s in (
         (GROWTH, growth_s, floats["stated_growth_s"]),
         (SHRINK, shrink_s, floats["stated_shrink_s"]),
     ):
-        is_stated = ~np.isnan(stated_s) & (keeps_stated | ~is_measured[change])
-        cost_s[is_stated] = stated_s[is_stated]
+        is_stated = ~np.isnan(stated_s)
+        if is_stated.any():
+            is_stated &= (ints["keeps_stated"] != 0) | ~is_measured[change]
+            cost_s[is_stated] = stated_s[is_stated]
     return {
         "growth_cost_s": read_only(np.maximum(growth_s, 0.0)),
         "shrink_cost_s": read_only(np.maximum(shrink_s, 0.0)),
