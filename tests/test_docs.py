@@ -93,6 +93,16 @@ def test_every_relative_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(target), f"{link}: no such heading"
 
 
+def test_every_figure_and_picture_is_on_a_page() -> None:
+    linked = {
+        (page.parent / link.partition("#")[0]).resolve()
+        for page in PAGES
+        for link in LINK.findall(without_code(page.read_text("utf-8")))
+    }
+    files = {file for folder in ("images", "results") for file in (ROOT / "docs" / folder).rglob("*.*")}
+    assert {str(file.relative_to(ROOT)) for file in files - linked if file.suffix != ".md"} == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_every_command_and_option_exists(page: Path) -> None:
     for line in commands_in(page.read_text("utf-8")):

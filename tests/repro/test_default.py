@@ -216,7 +216,7 @@ def test_a_page_begins_with_all_bars(tmp_path: Path) -> None:
     pictures = [file for file in files if file.suffix == ".png"]
     text = page.read_text()
     assert f"{sum(row[-1] == 'yes' for row in bars)} of {len(bars)} bars are reached." in text
-    assert text.index("bars are reached") < text.index("## Pollux's workloads") and len(pictures) == 2
+    assert text.index("bars are reached") < text.index("**Pollux's workloads") and len(pictures) == 2
     assert set(SAXENA_QUEUE.run(CONTEXT).missed) <= {one for some in found for one in some.missed}
 
 

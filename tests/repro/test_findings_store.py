@@ -12,12 +12,8 @@ from swell_papers import findings_store
 from swell_papers.elasticflow import PAPER
 from swell_papers.experiment import Context, Paper
 from swell_papers.findings import Findings
-from swell_papers.pictures import draw
 
 pytestmark = pytest.mark.slow
-
-DOCS = Path(__file__).parents[2] / "docs"
-IMAGES = DOCS / "images"
 
 
 @pytest.fixture(scope="module")
@@ -67,18 +63,16 @@ def test_a_csv_has_all_digits_and_the_truth(files: list[Path]) -> None:
     assert row["truth"].startswith("resize cost changed, and everyone")
 
 
-def test_the_page_has_each_table_picture_and_note(page_files: list[Path]) -> None:
+def test_the_page_has_a_line_of_each_experiment_with_all_its_files(page_files: list[Path]) -> None:
     page, *files = page_files
-    pictures = [file for file in files if file.suffix == ".png"]
     text = page.read_text()
-    assert (page.parent.name, page.name) == ("results", "tiny.md") and pictures
+    assert (page.parent.name, page.name) == ("results", "tiny.md")
     assert text.startswith("# A tiny paper\n")
-    assert text.count("## Figure 1(a): three jobs") == 2
-    raw = [file for file in files if file.suffix == ".csv"]
-    assert raw and all(f"]({file.relative_to(page.parent)})" in text for file in raw)
-    assert "* Three jobs are few." in text and "Truth: resize cost changed" in text
-    for file in pictures:
-        assert f"](../images/tiny/{file.name})" in text and file.exists()
+    assert text.count("* **Figure 1(a): three jobs** ([picture](../images/tiny/") == 2
+    assert {file.suffix for file in files} == {".csv", ".png"} and "Three jobs are few." in text
+    for file in files:
+        folder = "tiny" if file.suffix == ".csv" else "../images/tiny"
+        assert f"]({folder}/{file.name})" in text and file.exists()
 
 
 def test_a_page_begins_with_one_screen_and_gives_each_reason_once(paper: Paper, tmp_path: Path) -> None:
@@ -87,42 +81,21 @@ def test_a_page_begins_with_one_screen_and_gives_each_reason_once(paper: Paper, 
     found = [replace(compared, name=name).run(context) for name in ("1a", "1b")]
     files = findings_store.write_page(paper, found, tmp_path / "docs")
     text = (tmp_path / "docs/results/tiny.md").read_text()
-    places = [text.index(words) for words in ("| 1a | 1x4 |", "summary.png)", "Read this.", "## Figure 1(a)")]
+    told = ("| 1a | 1x4 |", "summary.png)", "Read this.", "## Where it falls short", "**Figure 1(a)")
+    places = [text.index(words) for words in told]
     assert places == sorted(places)
     assert text.count("It knows no deadlines.") == 1
-    assert text.index("## Why figures differ") > text.rindex("Truth: ")
     assert (tmp_path / "docs/images/tiny/summary.png") in files
+
+
+def test_a_page_of_one_experiment_shows_its_tables_and_its_conditions(paper: Paper, tmp_path: Path) -> None:
+    one = replace(paper, experiments=paper.experiments[:1], summary=None)
+    found = one.experiments[0].run(Context(data=tiny.write(tmp_path)))
+    text = findings_store.write_page(one, [found], tmp_path / "docs")[0].read_text()
+    assert text.index("| 1x4 | ") < text.index("Read this.") < text.index("* resize cost changed")
 
 
 def test_findings_of_another_version_are_named(paper: Paper, tmp_path: Path) -> None:
     (tmp_path / "1a.json").write_text('{"name": "1a"}')
     with pytest.raises(InvalidInput, match=r"1a\.json cannot be read .*; run 1a again"):
         findings_store.read(paper, tmp_path)
-
-
-def test_the_pictures_of_a_page_can_be_drawn_again_without_a_run(
-    found: list[Findings], page_files: list[Path], tmp_path: Path
-) -> None:
-    (kept,) = (file for file in page_files if file.name == findings_store.CHARTS)
-    drawn = [chart for findings in found for chart in findings.charts]
-    charts = findings_store.read_charts(kept)
-    assert charts[-len(drawn) :] == drawn
-    for chart in drawn:
-        before = (kept.parent / f"{chart.name}.png").read_bytes()
-        assert draw(chart, tmp_path).read_bytes() == before
-
-
-def test_charts_of_another_version_are_named(tmp_path: Path) -> None:
-    (tmp_path / "charts.json").write_text('[{"name": "1a"}]')
-    with pytest.raises(InvalidInput, match=r"charts\.json cannot be read .*; write the page again"):
-        findings_store.read_charts(tmp_path / "charts.json")
-
-
-@pytest.mark.parametrize(
-    "file", sorted(IMAGES.glob(f"*/{findings_store.CHARTS}")), ids=lambda file: file.parent.name
-)
-def test_what_pages_are_drawn_from_is_read_by_this_version_and_has_its_pictures(file: Path) -> None:
-    page = (DOCS / "results" / f"{file.parent.name}.md").read_text()
-    for chart in findings_store.read_charts(file):
-        assert f"](../images/{file.parent.name}/{chart.name}.png)" in page
-        assert (file.parent / f"{chart.name}.png").exists()

@@ -73,7 +73,10 @@ def test_a_page_of_all_figures_is_written(tmp_path: Path) -> None:
     page, *files = write_page(PAPER, found, tmp_path)
     pictures = [file for file in files if file.suffix == ".png"]
     assert len(pictures) == sum(bool(one.charts) for one in found) == len(found) - 2  # all but records
-    assert "## Figure 9: queueing time" in page.read_text()
+    text = page.read_text()
+    assert "* **Figure 9: queueing time** ([picture](../images/hu/fig9.png), [fig9.csv](hu/fig9.csv)" in text
+    assert "| fig9 | largest decrease of the queueing time, at 150 nodes, %, hu | -32" in text
+    assert "`hu_aware` is `--policy hu --set hu.counts_changes=1`" in text
 
 
 def test_decisions_are_timed_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:

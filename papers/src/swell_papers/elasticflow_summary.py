@@ -143,7 +143,7 @@ def _sentences(lines: Sequence[SummaryLine], beside: Sequence[str]) -> Iterator[
     )
     yield (
         "All policies on these and on other logs are compared by `swell repro promises`; differences from "
-        "the published simulator's own runs are in the tables of the figures, their reasons at the end."
+        "the published simulator's own runs are in the CSVs of the figures, their reasons below."
     )
 
 

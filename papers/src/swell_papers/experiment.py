@@ -13,7 +13,7 @@ import msgspec
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell.model.view import ClusterView, JobView, Story
-from swell_papers.findings import Findings, Missed, Part, findings, table
+from swell_papers.findings import Findings, Missed, Part, Reason, findings, table
 from swell_papers.program_version import program_version
 
 #: Is given a label and a number; what it gives is called with how many of them are done.
@@ -122,8 +122,8 @@ class Claim(Generic[K, T]):
         of: ours, of what came of the cases by their keys. KeyError: its cases were not asked for.
         way: how ours is to be: at least the figure, at most, or near it.
         within: share of the figure within which ours is near.
-        is_target: a study whose figure is not reached has missed it; of others a note tells so.
-        why: it does not come out, for the note.
+        is_target: a study whose figure is not reached has missed it; of others the table of claims tells so.
+        why: it does not come out, for the page.
     """
 
     text: str
@@ -186,24 +186,29 @@ class Study(Generic[K, T]):
         yield from others
 
 
+#: Of the table of claims.
+CLAIM_COLUMNS = ("claim", "figure", "ours", "wanted", "comes out")
+
+
 def told_claims(name: str, claims: Iterable[Claim[K, T]], found: Mapping[K, T]) -> Iterator[Part]:
-    """A table of the claims whose cases were run, and a sentence for each that does not come out."""
+    """A table of the claims whose cases were run, and of each that does not come out the reason."""
     judged = [(claim, ours) for claim in claims if (ours := _ours(claim, found)) is not None]
-    if judged:
-        heading = ("claim", ("figure", 3), ("ours", 3), "wanted", "comes out")
-        rows = (
-            (claim.text, claim.figure, ours, claim.told_way, "yes" if claim.comes_out(ours) else "no")
-            for claim, ours in judged
-        )
-        yield table(
-            f"{name}-claims", "what is printed or to be reached, and what comes out here", heading, rows
-        )
-    for claim, ours in judged:
-        if claim.comes_out(ours):
-            continue
-        told = f"{claim.text}: {ours:,.3f}; {'to reach' if claim.is_target else 'printed'}: "
-        told += f"{claim.way if claim.way != '~' else ''} {claim.figure:,.3f}".strip()
-        yield Missed(told) if claim.is_target else f"Does not come out: {told}. {claim.why}".strip()
+    if not judged:
+        return
+    claim_column, figure, ours_column, wanted, comes_out = CLAIM_COLUMNS
+    heading = (claim_column, (figure, 3), (ours_column, 3), wanted, comes_out)
+    rows = (
+        (claim.text, claim.figure, ours, claim.told_way, "yes" if claim.comes_out(ours) else "no")
+        for claim, ours in judged
+    )
+    yield table(f"{name}-claims", "what is printed or to be reached, and what comes out here", heading, rows)
+    missed = [(claim, ours) for claim, ours in judged if not claim.comes_out(ours)]
+    for claim, ours in missed:
+        if claim.is_target:
+            way = claim.way if claim.way != "~" else ""
+            yield Missed(f"{claim.text}: {ours:,.3f}; to reach: {way} {claim.figure:,.3f}")
+    for why in dict.fromkeys(claim.why for claim, _ in missed if claim.why and not claim.is_target):
+        yield Reason(name, why)
 
 
 def _ours(claim: Claim[K, T], found: Mapping[K, T]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -112,6 +112,13 @@ class Missed(str):
     """A sentence on what was to be reached and was not."""
 
 
+class Reason(NamedTuple):
+    """Why a figure differs from the printed one."""
+
+    what: str
+    why: str
+
+
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one experiment. The same input, options and version find the same."""
 
@@ -127,7 +134,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: What an experiment tells, one after the other. Text is a note.
-Part = Table | Chart | str
+Part = Table | Chart | Reason | str
 
 
 def findings(
@@ -147,5 +154,5 @@ def findings(
         charts=tuple(part for part in told if isinstance(part, Chart)),
         notes=tuple(part for part in told if isinstance(part, str) and not isinstance(part, Missed)),
         missed=tuple(str(part) for part in told if isinstance(part, Missed)),
-        reasons=tuple(reasons),
+        reasons=(*reasons, *(part for part in told if isinstance(part, Reason))),
     )

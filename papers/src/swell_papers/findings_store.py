@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swell.model.errors import InvalidInput
-from swell_papers.experiment import Paper
-from swell_papers.findings import Chart, Findings, Table
+from swell_papers.experiment import CLAIM_COLUMNS, Paper
+from swell_papers.findings import Findings, Table
 from swell_papers.pictures import draw
-from swell_papers.tables import markdown, write_csv
+from swell_papers.tables import cells, markdown, write_csv
+from swell_papers.variants import VARIANTS
 
-#: What the pictures of a page are drawn from, in their folder: they can be drawn again without a run.
-CHARTS = "charts.json"
-#: A page shows first tables of so many cells, other tables of so few rows that say what was to be reached,
-#: and so many notes of an experiment. All are in files beside it.
-MAX_PAGE_CELLS = 48
-MAX_TARGET_ROWS = 8
-MAX_NOTES = 4
+#: A page of one experiment shows tables of so many cells and so many lines of conditions; a page of several
+#: shows so many notes of each. All are in files beside it.
+MAX_CELLS = 160
+MAX_TRUTH = 8
+MAX_NOTES = 3
 
 
 def write(findings: Findings, folder: Path) -> list[Path]:
@@ -51,11 +51,10 @@ def write_page(paper: Paper, all_findings: Sequence[Findings], docs: Path) -> li
     for folder in (page.parent, images):
         folder.mkdir(parents=True, exist_ok=True)
     summary = [paper.summary(all_findings)] if paper.summary is not None and all_findings else []
-    charts = [chart for findings in (*summary, *all_findings) for chart in findings.charts]
-    pictures = [draw(chart, images) for chart in charts]
+    pictures = [draw(chart, images) for one in (*summary, *all_findings) for chart in one.charts[:1]]
     page.write_text(_page(paper, summary, all_findings), encoding="utf-8")
     raw = [file for findings in all_findings for file in _write_raw(findings, page.with_suffix(""))]
-    return [page, *pictures, write_charts(charts, images), *raw]
+    return [page, *pictures, *raw]
 
 
 def _write_raw(findings: Findings, folder: Path) -> list[Path]:
@@ -68,61 +67,83 @@ def _write_raw(findings: Findings, folder: Path) -> list[Path]:
     return files
 
 
-def write_charts(charts: Iterable[Chart], folder: Path) -> Path:
-    """One a line. Raises OSError."""
-    file = folder / CHARTS
-    file.write_bytes(b"[\n" + b",\n".join(map(msgspec.json.encode, charts)) + b"\n]\n")
-    return file
-
-
-def read_charts(file: Path) -> list[Chart]:
-    """Raises OSError, and InvalidInput for a file of another version."""
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=list[Chart])
-    except msgspec.MsgspecError as error:
-        raise InvalidInput(
-            f"{file} cannot be read ({error}); write the page again with swell repro --docs"
-        ) from error
-
-
-def _page(paper: Paper, summary: Iterable[Findings], all_findings: Sequence[Findings]) -> str:
+def _page(paper: Paper, summary: Sequence[Findings], all_findings: Sequence[Findings]) -> str:
+    """One screen of what came out, then a line for each experiment."""
     head = f"<!-- Written by `swell repro {paper.name}`; change the program, not this page. -->"
+    shown = [*summary, *(all_findings if len(all_findings) == 1 else ())]
     parts = [f"# {paper.title}", head]
-    for findings in summary:
-        parts += [*_shown(paper, findings, math.inf), f"## {findings.title}"]
+    for findings in shown:
+        small = [table for table in findings.tables if len(table.rows) * len(table.columns) <= MAX_CELLS]
+        parts += [part for table in small or findings.tables[:1] for part in _section(table)]
+        parts += [_picture(paper, findings)] if findings.charts else []
+        parts += ["\n".join(f"* {note}" for note in findings.notes)] if findings.notes else []
     parts += [paper.introduction.strip()]
-    for findings in all_findings:
-        parts += [f"## {findings.title}", *_shown(paper, findings)]
-        missed = [f"* {text}" for text in findings.missed]
-        parts += ["Not reached:", "\n".join(missed)] if missed else []
-        files = [f"{one.name}.csv" for one in findings.tables]
-        files += [f"{findings.name}.txt"] if len(findings.notes) > MAX_NOTES else []
-        parts += ["Raw: " + ", ".join(f"[{file}]({paper.name}/{file})" for file in files) + "."]
-        parts += ["Truth: " + findings.truth[0] + "."]
-    reasons = dict(reason for findings in all_findings for reason in findings.reasons)
-    if reasons:
-        parts += ["## Why figures differ", "\n".join(f"* {what}: {why}" for what, why in reasons.items())]
+    parts += _claims(all_findings) if len(all_findings) > 1 else []
+    drawn = [findings for findings in all_findings if findings.charts]
+    parts += [_picture(paper, drawn[0])] if drawn and not shown else []
+    missed = [f"* {findings.name}: {text}" for findings in all_findings for text in findings.missed]
+    reasons = defaultdict[str, dict[str, None]](dict)
+    for what, why in (reason for findings in all_findings for reason in findings.reasons):
+        reasons[why][what] = None
+    missed += [f"* {', '.join(whats)}: {why}" for why, whats in reasons.items()]
+    parts += ["## Where it falls short", "\n".join(missed)] if missed else []
+    parts += ["## Figures and conditions"]
+    if len(all_findings) > 1:
+        parts += ["\n".join(_line(paper, one) for one in all_findings)]
+    else:
+        for findings in all_findings:
+            parts += [f"Raw: {_files(paper, findings)}."]
+            parts += ["\n".join(f"* {text}" for text in findings.truth[:MAX_TRUTH])]
+    parts += ["The last column of each CSV says under which conditions its figures were found."]
+    spellings = _spellings("\n".join(parts))
+    parts += [f"Names of lines: {spellings}."] if spellings else []
     return "\n\n".join(parts) + "\n"
-
-
-def _shown(paper: Paper, findings: Findings, most_cells: float = MAX_PAGE_CELLS) -> list[str]:
-    """Small first table, pictures, the first notes, then small tables of what was to be reached."""
-    first, others = findings.tables[:1], findings.tables[1:]
-    parts = [
-        part
-        for table in first
-        if len(table.rows) * len(table.columns) <= most_cells
-        for part in _section(table)
-    ]
-    parts += [f"![{chart.title}](../images/{paper.name}/{chart.name}.png)" for chart in findings.charts]
-    parts += ["\n".join(f"* {note}" for note in findings.notes[:MAX_NOTES])] if findings.notes else []
-    for table in others:
-        names = {column.name for column in table.columns}
-        if names & {"claim", "to reach"} and len(table.rows) <= MAX_TARGET_ROWS:
-            parts += _section(table)
-    return parts
 
 
 def _section(table: Table) -> list[str]:
     """Its caption and itself."""
     return [table.title[:1].upper() + table.title[1:] + ":", markdown(table)]
+
+
+def _picture(paper: Paper, findings: Findings) -> str:
+    chart = findings.charts[0]
+    return f"![{chart.title}](../images/{paper.name}/{chart.name}.png)"
+
+
+def _claims(all_findings: Iterable[Findings]) -> list[str]:
+    """The claims of all experiments in one table, behind the name of each one's experiment."""
+    told = [
+        (findings.name, row)
+        for findings in all_findings
+        for table in findings.tables
+        if table.name == f"{findings.name}-claims"
+        for row in cells(table)
+    ]
+    if not told:
+        return []
+    heading = ("experiment", *CLAIM_COLUMNS)
+    rows = [heading, ("---",) * len(heading), *((name, *row) for name, row in told)]
+    return ["## What comes out", "\n".join("| " + " | ".join(row) + " |" for row in rows)]
+
+
+def _line(paper: Paper, findings: Findings) -> str:
+    """An experiment's title, its files, and its first notes."""
+    return " ".join([f"* **{findings.title}** ({_files(paper, findings)}).", *findings.notes[:MAX_NOTES]])
+
+
+def _files(paper: Paper, findings: Findings) -> str:
+    """Links to the picture, the tables and the notes of an experiment."""
+    files = [f"{one.name}.csv" for one in findings.tables]
+    files += [f"{findings.name}.txt"] if len(findings.notes) > MAX_NOTES else []
+    links = [f"[picture](../images/{paper.name}/{one.name}.png)" for one in findings.charts[:1]]
+    return ", ".join([*links, *(f"[{file}]({paper.name}/{file})" for file in files)])
+
+
+def _spellings(text: str) -> str:
+    """How the lines that a page names and no policy has as its name are given to commands."""
+    told = []
+    for name, (policy, parameters) in VARIANTS.items():
+        if re.search(rf"\b{name}\b", text):
+            options = " ".join(f"--set {policy}.{key}={value}" for key, value in parameters.items())
+            told.append(f"`{name}` is `--policy {policy} {options}`")
+    return "; ".join(told)

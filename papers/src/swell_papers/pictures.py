@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from io import BytesIO
 from pathlib import Path
 from textwrap import fill, wrap
 
@@ -12,11 +13,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import Formatter
+from PIL import Image
 
 from swell.sim.picture_style import colour, dashes, mark, plain_text, width
 from swell.sim.time_axis import shown_until
 from swell_papers.findings import Chart, Panel, Series
 
+#: A picture has a palette: a quarter of the bytes.
+NUM_COLOURS = 64
 #: Inches. Pages show a picture some eight inches wide: a wider one would have smaller letters.
 WIDTH, HEIGHT = 8.0, 4.4
 TWO_PANELS_WIDTH = 10.0
@@ -45,9 +49,11 @@ MARGIN = 0.05
 
 def draw(chart: Chart, folder: Path) -> Path:
     """Write `NAME.png`. Raises OSError."""
-    file = folder / f"{chart.name}.png"
+    file, whole = folder / f"{chart.name}.png", BytesIO()
     with plain_text():
-        figure_of(chart).savefig(file, dpi=110, metadata={"Software": None})
+        figure_of(chart).savefig(whole, dpi=110)
+    image = Image.open(whole).convert("RGB")
+    image.quantize(NUM_COLOURS, dither=Image.Dither.NONE).save(file, optimize=True)
     return file
 
 
