@@ -33,7 +33,7 @@ from swell.sim.simulate import Scenario, simulate
 from swell_papers.findings import Cell, Column, Table
 from swell_papers.margins import LOGS
 from swell_papers.promise_inputs import DAY_S, PromiseInput, inputs_of
-from swell_papers.tables import markdown
+from swell_papers.tables import markdown, write_csv
 
 OURS, PER_RACK = "elasticflow", 8
 INPUTS = {log.name: log for log in LOGS}
@@ -237,21 +237,19 @@ COLUMNS = (
 )
 
 
-def tables(found: Found) -> Iterator[Table]:
-    """One for each way of failing: a row for each policy, of all logs together."""
+def by_policy(found: Found) -> Table:
+    """For each way of failing a row for each policy, of all logs together."""
+    rows = list[tuple[Cell, ...]]()
     for failures in FAILURES:
         of_lines = dict[Line, list[Outcome]]()
         for cell, outcomes in found.items():
             if cell.failures == failures:
                 of_lines.setdefault(cell.line, []).extend(outcomes)
-        if of_lines:
-            num_failures = sum(outcome.num_failures for outcome in next(iter(of_lines.values())))
-            yield Table(
-                name="lost-nodes",
-                title=f"{failures.told}: {num_failures} losses of a node".capitalize(),
-                columns=tuple(map(Column, COLUMNS)),
-                rows=tuple(_row(line, outcomes) for line, outcomes in of_lines.items()),
-            )
+        for line, outcomes in of_lines.items():
+            num_failures = sum(outcome.num_failures for outcome in outcomes)
+            rows.append((failures.told, num_failures, *_row(line, outcomes)))
+    names = ("failures", "losses", *COLUMNS)
+    return Table(name="lost-nodes", title="all logs", columns=tuple(map(Column, names)), rows=tuple(rows))
 
 
 def _row(line: Line, outcomes: Sequence[Outcome]) -> tuple[Cell, ...]:
@@ -313,7 +311,8 @@ other deadlines and failures. Jobs of `philly-75` are short: a reserve promises 
 shorter than the silence of a lost node and the time to make up for it.
 
 Broken promises are counted by how many nodes were down at one time between the submission of the job and its
-end; that a node was down need not be the cause.
+end; that a node was down need not be the cause. `edf_admission_largest` is `edf_admission` with
+`--set edf_admission.largest=1`.
 """
 
 
@@ -322,10 +321,8 @@ def page(found: Found) -> str:
         f"* {name}: the first {NUM_JOBS} jobs of: {INPUTS[name].title} (here on {nodes}x8)"
         for name, nodes in ON_NODES.items()
     ]
-    parts = [INTRODUCTION]
-    for table in (*tables(found), price(found)):
-        parts += [f"## {table.title}\n", markdown(table) + "\n"]
-    return "\n".join([*parts, "## Logs\n", *logs, ""])
+    of_log = "`elasticflow` with and without a reserve, log by log: [price.csv](lost-nodes/price.csv).\n"
+    return "\n".join([INTRODUCTION, markdown(by_policy(found)) + "\n", of_log, *logs, ""])
 
 
 def parse(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -362,12 +359,14 @@ def main() -> None:
     options = parse()
     known = conditions()
     found = run(options)
-    for table in (*tables(found), price(found)):
+    for table in (by_policy(found), price(found)):
         print(f"\n{table.title}\n\n{markdown(table)}")
     print(f"\n{describe(known)}")
     print(f"CPU: {sum(outcome.cpu_s for outcomes in found.values() for outcome in outcomes):.0f} s")
     if options.docs:
-        (options.docs / "results" / PAGE).write_text(page(found))
+        results = options.docs / "results"
+        (results / PAGE).write_text(page(found))
+        write_csv(price(found), [describe(known)], results / Path(PAGE).stem)
     if options.json:
         write_json(options.json, [msgspec.to_builtins(pair) for pair in found.items()])
 

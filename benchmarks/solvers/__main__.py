@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.solvers import horizons, knapsacks, trainers
 from benchmarks.solvers.measured import Row
-from benchmarks.solvers.page import page_of
+from benchmarks.solvers.page import page_of, write_csv
 from swell.compiled import compile_always
 
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--file", type=Path, help="knapsacks, one a line: see benchmarks/solvers/instances.py"
     )
     parser.add_argument("--json", type=Path, help="write the figures there")
-    parser.add_argument("--page", type=Path, help="write the page of docs/results there")
+    parser.add_argument("--page", type=Path, help="write the page of docs/results there, and a CSV beside it")
     options = parser.parse_args(arguments)
     known = conditions()
     compile_always()
@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.page is not None:
         told = page_of(found, options.instances, options.rival, options.limit, describe(known))
         options.page.write_text(told)
+        write_csv(found, options.page.with_suffix(".csv"))
 
 
 if __name__ == "__main__":

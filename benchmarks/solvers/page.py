@@ -1,8 +1,10 @@
-"""The page of docs/results, from what was measured."""
+"""The page and the table of docs/results, from what was measured."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
+from pathlib import Path
 
 from benchmarks.solvers.measured import Row
 from benchmarks.solvers.trainers import BIG_M, MOST_PAIRS_OF_HIGHS, NUM_TURNS
@@ -19,6 +21,8 @@ The methods of Saxena et al., Hu et al. and BFTrainer divide devices by an optim
 exactly, or with a bound on what is missing. These are milliseconds of CPU time, and those of plain dynamic
 programming and of HiGHS (`scipy.optimize.milp`) on the papers' models. A *kernel* is the solver alone, from
 arrays to counts. A *turn* is all that the scheduler does about one event.
+
+The largest size of each problem for each pair of solvers; all sizes: [solvers.csv](solvers.csv).
 
 {table}
 
@@ -39,7 +43,8 @@ arrays to counts. A *turn* is all that the scheduler does about one event.
 
 
 def page_of(rows: Sequence[Row], num_instances: int, num_rival: int, limit_s: float, conditions: str) -> str:
-    lines = [_HEADS, ["---"] * len(_HEADS), *(row.cells() for row in rows)]
+    largest = {(row.problem, row.ours, row.rival.name): row.cells() for row in rows}
+    lines = [_HEADS, ["---"] * len(_HEADS), *largest.values()]
     return _PAGE.format(
         table="\n".join(f"| {' | '.join(line)} |" for line in lines),
         num_instances=num_instances,
@@ -50,3 +55,9 @@ def page_of(rows: Sequence[Row], num_instances: int, num_rival: int, limit_s: fl
         most_pairs=MOST_PAIRS_OF_HIGHS,
         conditions=conditions,
     )
+
+
+def write_csv(rows: Sequence[Row], file: Path) -> None:
+    """Write the rows of all sizes. Raises OSError."""
+    with file.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out).writerows([_HEADS, *(row.cells() for row in rows)])
