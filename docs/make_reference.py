@@ -181,7 +181,7 @@ def metrics_page() -> str:
     """Every metric with its labels and meaning."""
     lines = [
         "# Metrics\n",
-        "What `GET /metrics` answers ([how Prometheus reads it](../how-to/monitor-with-prometheus.md)), "
+        "What `GET /metrics` answers ([how Prometheus reads it](../how-to/monitor.md#prometheus)), "
         "beside `process_...` and `python_info`, which tell of the daemon's process. No label names a job, a "
         "user or a node, so the number of time series is bounded.\n",
         "Counters and histograms begin at 0 when the daemon is started, unless their meaning says otherwise; "
