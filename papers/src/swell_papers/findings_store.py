@@ -81,7 +81,7 @@ def _page(paper: Paper, summary: Sequence[Findings], all_findings: Sequence[Find
     parts += _claims(all_findings) if len(all_findings) > 1 else []
     drawn = [findings for findings in all_findings if findings.charts]
     parts += [_picture(paper, drawn[0])] if drawn and not shown else []
-    missed = [f"* {findings.name}: {text}" for findings in all_findings for text in findings.missed]
+    missed = [f"* {text}" for findings in all_findings for text in findings.missed]
     reasons = defaultdict[str, dict[str, None]](dict)
     for what, why in (reason for findings in all_findings for reason in findings.reasons):
         reasons[why][what] = None
