@@ -13,7 +13,7 @@ import msgspec
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell.model.view import ClusterView, JobView, Story
-from swell_papers.findings import Findings, Missed, Part, Reason, findings, table
+from swell_papers.findings import Findings, Missed, Part, Shortfall, findings, table
 from swell_papers.program_version import program_version
 
 #: Is given a label and a number; what it gives is called with how many of them are done.
@@ -208,7 +208,7 @@ def told_claims(name: str, claims: Iterable[Claim[K, T]], found: Mapping[K, T]) 
             way = claim.way if claim.way != "~" else ""
             yield Missed(f"{claim.text}: {ours:,.3f}; to reach: {way} {claim.figure:,.3f}")
     for why in dict.fromkeys(claim.why for claim, _ in missed if claim.why and not claim.is_target):
-        yield Reason(name, why)
+        yield Shortfall(name, why)
 
 
 def _ours(claim: Claim[K, T], found: Mapping[K, T]) -> float | None:

@@ -112,7 +112,7 @@ class Missed(str):
     """A sentence on what was to be reached and was not."""
 
 
-class Reason(NamedTuple):
+class Shortfall(NamedTuple):
     """Why a figure differs from the printed one."""
 
     what: str
@@ -134,7 +134,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 #: What an experiment tells, one after the other. Text is a note.
-Part = Table | Chart | Reason | str
+Part = Table | Chart | Shortfall | str
 
 
 def findings(
@@ -154,5 +154,5 @@ def findings(
         charts=tuple(part for part in told if isinstance(part, Chart)),
         notes=tuple(part for part in told if isinstance(part, str) and not isinstance(part, Missed)),
         missed=tuple(str(part) for part in told if isinstance(part, Missed)),
-        reasons=(*reasons, *(part for part in told if isinstance(part, Reason))),
+        reasons=(*reasons, *(part for part in told if isinstance(part, Shortfall))),
     )
