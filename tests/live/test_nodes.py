@@ -281,7 +281,7 @@ def test_a_node_in_use_is_removed_only_by_force_and_its_host_is_told(tmp_path: P
         with pytest.raises(NodeInUse, match=f"workers of {job_id}: `swell nodes drain far` moves them"):
             platform.remove_node("far")
         assert hands.removed == []
-        assert platform.remove_node("far", is_forced=True).jobs == [job_id]
+        assert platform.remove_node("far", force=True).jobs == [job_id]
         assert hands.removed == ["far"]
         hands.lose("far", "it was removed from the platform")
         until(has(platform, "node0"))

@@ -28,7 +28,6 @@ from swell.live.quota_watch import QuotaWatch
 from swell.live.recovery import differences, explained_jobs, load, replay
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
-from swell.live.submitter import result_of
 from swell.live.turn_feed import NO_TIME, Turn, TurnFeed
 from swell.live.turn_times import TimedTurns
 from swell.live.webhooks.webhooks import Webhooks
@@ -204,8 +203,7 @@ class HeadThread:
         """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""
         self._is_stopping = True
         self._journal.stop()
-        receipt = self._inbox.request(DrainRequested(at_s=self._clock.now_s()))
-        result_of(receipt, "the platform may or may not stop")
+        self._inbox.ask(DrainRequested(at_s=self._clock.now_s()), "the platform may or may not stop")
 
 
 def _is_open(view: JobView) -> bool:

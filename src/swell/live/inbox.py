@@ -9,8 +9,11 @@ from concurrent.futures import Future
 from swell.live.clock import HeadClock
 from swell.model.errors import Unavailable
 from swell.model.event import AnyEvent, Event, JobEvent, JobProfiled, JobSubmitted, StepsReported
+from swell.model.lengths import span
 from swell.model.report_folding import can_fold, fold
 
+#: A request is answered once it is in the journal; that takes milliseconds.
+TAKEN_WITHIN_S = 10.0
 #: Progress alone wakes the head at most so often: the journal stays small.
 REPORTS_WAIT_S = 1.0
 #: A wait ends so often without an event: the machine may have been asleep, or its clock may have been set.
@@ -77,6 +80,23 @@ class Inbox:
             self._requests.append((event, receipt))
             self.put(event)
         return receipt
+
+    def ask(self, event: AnyEvent, doubt: str) -> bool:
+        """Put an event and wait until it is in the journal, and handled; False if it was stale.
+
+        Args:
+            doubt: what is not known if it is not taken in time.
+
+        Raises:
+            Unavailable: it was not, or the head has ended.
+        """
+        try:
+            return self.request(event).result(TAKEN_WITHIN_S)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"{doubt}: the scheduler did not take it within {span(TAKEN_WITHIN_S)}; look at daemon.log "
+                "and `swell jobs` before you ask again"
+            ) from error
 
     def settle(self, ignored: Iterable[Event]) -> None:
         """The turn is over: answer the requests whose events it took; those `ignored` were stale."""

@@ -1,54 +1,77 @@
-"""A platform while it is up: its parts, and what others may ask of it."""
+"""A platform while it is up: its parts, what is known of its jobs and nodes, and what users ask of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import msgspec
 
+from swell import __version__
+from swell.core.kind_choice import named_kinds
 from swell.core.platform_core import PlatformCore
-from swell.live.board import BoardChanges, BoardNews, ViewBoard
+from swell.live.board import ViewBoard
+from swell.live.calendar_times import shown_loss, shown_node
 from swell.live.clock import HeadClock, SystemClocks
-from swell.live.clock_watch import ClockWatch
+from swell.live.clock_watch import ClockWatch, followed, suspected
+from swell.live.disk import space_of
 from swell.live.folding import JournalFolds
 from swell.live.head_questions import HeadQuestions
 from swell.live.head_thread import HeadParts, HeadThread
 from swell.live.inbox import Inbox
+from swell.live.job_checks import check_findings, check_job, check_promisable, check_room, has_ended_error
 from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
-from swell.live.job_requests import JobRequests
-from swell.live.measures import Measures
-from swell.live.metrics import MetricNews
+from swell.live.measures import Measures, usage_of
+from swell.live.named_kinds import with_named_kinds
 from swell.live.operator_tally import OperatorTally
 from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Executor, History, Store
+from swell.live.predecessors import with_predecessors
 from swell.live.pruning import Pruner
 from swell.live.quota_watch import QuotaWatch
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
-from swell.live.site_nodes import SiteNodes
-from swell.live.status import PlatformStatus
 from swell.live.submitter import Submitter
-from swell.live.tenant_devices import TenantDevices
+from swell.live.tenant_devices import TenantDevices, devices_of_tenants
 from swell.live.trial_log import TrialLog
 from swell.live.turn_feed import TurnFeed
 from swell.live.webhooks.counts import WebhookCounts
 from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.live.webhooks.webhooks import Webhooks
-from swell.model.device_usage import UsageEntry
-from swell.model.event import JobSubmitted
-from swell.model.job import PLAIN, JobSpec, Origin, Phase
-from swell.model.job_query import EVERY_JOB, JobQuery
-from swell.model.outcome import JobHistory
+from swell.model.deadline_state import deadline_state
+from swell.model.errors import InvalidInput, NodeInUse, UnknownNode
+from swell.model.event import (
+    AnyEvent,
+    CancelRequested,
+    DeadlineChangeAsked,
+    DifferencesAccepted,
+    HoldRequested,
+    KindAllowed,
+    NodeCleared,
+    NodeWarned,
+    PriorityChanged,
+    ResumeRequested,
+)
+from swell.model.job import PLAIN, JobSpec, Origin
+from swell.model.kind import RULE, is_kind
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.throughput import JobThroughput
-from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
+from swell.model.usage import total_usage
+from swell.model.view import ClusterView, JobView, LostNode, NodeView, SubmitResult
+
+#: What is shown of a node that is drained, and of one that is removed.
+DRAINED = "drained, until `swell nodes drain --undo`"
+REMOVED = "being removed"
 
 
-class Platform:
-    """Implements what the control API needs. Calls come from any thread, but for `recover` and `run`."""
+class Platform(JobLookup):
+    """What the control API asks. Calls come from any thread, but for `recover` and `run`; times are calendar
+    time. Those that change something return once the journal has it, which takes milliseconds, or raise
+    Unavailable.
+    """
 
     def __init__(
         self,
@@ -66,44 +89,34 @@ class Platform:
         webhooks: None: nothing is told to any address.
         read_quotas: see `QuotaWatch`.
         """
+        super().__init__(ViewBoard(), store, DeliveryNotes(site.jobs_dir))
         #: Warnings of what works beside the platform, by what they are about.
         self.remarks: dict[str, str] = {}
-        self._core, self._store, self._jobs_dir = core, store, site.jobs_dir
-        self._clock, self._board = HeadClock(system_clocks), ViewBoard()
+        self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
+        self._clock = HeadClock(system_clocks)
         self._watch, self._tally = ClockWatch(self._clock), OperatorTally()
         self._quotas = QuotaWatch(read_quotas)
         self._inbox = Inbox(self._clock)
         self._journal = RetryingJournal(store, tell)
         self._folders = JobFolders(site.jobs_dir)
+        self._submitter = Submitter(self._inbox, self._clock.now_s, store, self._folders)
         self._questions = HeadQuestions(self._inbox)
-        now_s = self._clock.now_s
+        self._warnings = PlatformWarnings(
+            site, core, store, self._journal, executor, self._quotas, self.remarks
+        )
         feed = _feed(self._tally, webhooks)
         folds = JournalFolds(core, store, self._journal, self._board, feed, self._questions)
-        self._pruner = Pruner(store, site.jobs_dir, folds.archive_all, now_s, self._board.note_pruned)
-        self._head = HeadThread(self._head_parts(site, executor, feed, webhooks, folds))
-        self._lookup = JobLookup(self._board, store, DeliveryNotes(site.jobs_dir))
-        self._requests = JobRequests(
-            site,
-            core,
-            self._board,
-            self._lookup,
-            self._inbox,
-            self._journal,
-            Submitter(self._inbox, now_s, store, self._folders),
-            now_s,
+        self._pruner = Pruner(
+            store, site.jobs_dir, folds.archive_all, self._clock.now_s, self._board.note_pruned
         )
-        own = [node.name for node in site.nodes]
-        self._nodes = SiteNodes(own, self._board, self._inbox, now_s, executor.remove_host)
-        self._status = self._new_status(site, executor, webhooks)
+        self._head = HeadThread(self._head_parts(feed, folds))
 
-    def _head_parts(
-        self, site: Site, executor: Executor, feed: TurnFeed, webhooks: Webhooks | None, folds: JournalFolds
-    ) -> HeadParts:
+    def _head_parts(self, feed: TurnFeed, folds: JournalFolds) -> HeadParts:
         return HeadParts(
-            site=site,
+            site=self._site,
             core=self._core,
             store=self._store,
-            executor=executor,
+            executor=self._executor,
             clock=self._clock,
             watch=self._watch,
             quotas=self._quotas,
@@ -113,38 +126,16 @@ class Platform:
             journal=self._journal,
             tally=self._tally,
             feed=feed,
-            webhooks=webhooks,
+            webhooks=self._webhooks,
             folds=folds,
             questions=self._questions,
             pruner=self._pruner,
-        )
-
-    def _new_status(self, site: Site, executor: Executor, webhooks: Webhooks | None) -> PlatformStatus:
-        return PlatformStatus(
-            site,
-            self._store,
-            self._board,
-            self._clock,
-            self._watch,
-            self._nodes,
-            PlatformWarnings(
-                site, self._core, self._store, self._journal, executor, self._quotas, self.remarks
-            ),
-            self._tally,
-            lambda: WebhookCounts() if webhooks is None else webhooks.counts,
-            lambda: self._core.quotas,
-            lambda: self._head.started_s,
         )
 
     # ------------------------------------------------------------ the head
     def recover(self, history: History) -> None:
         """See `HeadThread.recover`."""
         self._head.recover(history)
-
-    @property
-    def num_open(self) -> int:
-        """Jobs that have not ended."""
-        return self._board.num_open
 
     def start(self) -> None:
         """See `HeadThread.start`."""
@@ -155,8 +146,13 @@ class Platform:
         self._head.run()
 
     def stop(self) -> None:
-        """See `HeadThread.stop`."""
+        """Suspend every job and end the platform, processes and all; returns before that is done."""
         self._head.stop()
+
+    @property
+    def num_open(self) -> int:
+        """Jobs that have not ended."""
+        return self._board.num_open
 
     def head_state(self) -> bytes:
         """All that the head remembers, as it stands (`PlatformCore.save`); asking changes nothing.
@@ -170,151 +166,299 @@ class Platform:
 
         Raises UnknownJob; Unavailable if the head does not come to the end of a turn.
         """
-        found = self._lookup.found(job_id)
+        found = self.found(job_id)
         return None if found.phase.is_end else self._questions.ask(lambda: self._core.throughput(found.id))
 
-    # ------------------------------------------------------------ requests
+    def _ask(self, event: AnyEvent, doubt: str) -> bool:
+        """Hand an event to the head; False if it was stale. Raises Unavailable, see `Inbox.ask`."""
+        self._journal.refuse_while_stalled()
+        return self._inbox.ask(event, doubt)
+
+    # ------------------------------------------------------------ jobs
     def submit(
         self,
         spec: JobSpec,
         origin: Origin = PLAIN,
         max_open: int | None = None,
     ) -> SubmitResult:
-        """See `JobRequests.submit`."""
-        return self._requests.submit(spec, origin, max_open)
+        """The new job, or the one of an earlier submission with the same key.
+
+        Raises InvalidJob, KeyConflict, Unavailable; WrongPhase if it is to continue without a checkpoint;
+        TooManyOpenJobs if its tenant would have more than `max_open` jobs that have not ended.
+        """
+        self._journal.refuse_while_stalled()
+
+        def checked(spec: JobSpec, in_flight: Collection[str]) -> JobSpec:
+            spec = self._checked(spec)
+            if max_open is not None:
+                check_room(spec.tenant, {*in_flight, *self._board.open_of(spec.tenant)}, max_open)
+            return spec
+
+        return self._submitter.submit(spec, origin, checked)
+
+    def _checked(self, spec: JobSpec) -> JobSpec:
+        """The job as it is to be scheduled. Raises InvalidJob."""
+        spec = with_predecessors(spec, self)
+        spec = with_named_kinds(spec, self._board.devices_by_kind())
+        check_job(spec, self._most_devices(spec), self._core.domain.sizes)
+        return spec
+
+    def _most_devices(self, spec: JobSpec) -> int:
+        """Number of devices of the job's kind, or of the largest of several, that are there or may come.
+
+        Where hosts may join, it is large enough for the job's smallest size.
+        """
+        ample = spec.devices_per_worker << spec.min_workers.bit_length() if self._site.hosts_may_join else 0
+        if spec.kind or not spec.kinds:
+            return max(self._devices_of(spec.kind), ample)
+        kinds = named_kinds(spec.kinds, tuple(self._board.devices_by_kind()))
+        return max(ample, *map(self._devices_of, kinds))
+
+    def _devices_of(self, kind: str) -> int:
+        """Devices of the kind, or of any if it is empty, that are present or the platform's own."""
+        own = sum(len(node.devices) for node in self._site.nodes if kind in ("", node.kind))
+        return max(own, self._board.num_devices(kind))
 
     def cancel(self, job_id: str) -> None:
-        """See `JobRequests.cancel`."""
-        self._requests.cancel(job_id)
+        """No effect on a job that has ended. Raises UnknownJob, Unavailable."""
+        if self.job(job_id).finished_s is None:
+            event = CancelRequested(at_s=self._clock.now_s(), job_id=job_id)
+            self._ask(event, f"job {job_id!r} may or may not be cancelled")
 
     def hold(self, job_id: str) -> JobView:
-        """See `JobRequests.hold`."""
-        return self._requests.hold(job_id)
+        """Have a job give up its devices, with its state saved, and wait until it is resumed; the job then.
+
+        No effect on one that is held. Raises UnknownJob, Unavailable; WrongPhase: it has ended, or is being
+        cancelled.
+        """
+        return self._set_held(HoldRequested(at_s=self._clock.now_s(), job_id=job_id), is_held=True)
 
     def resume(self, job_id: str) -> JobView:
-        """See `JobRequests.resume`."""
-        return self._requests.resume(job_id)
+        """Let a held job go on; no effect on another one. Raises as `hold` does."""
+        return self._set_held(ResumeRequested(at_s=self._clock.now_s(), job_id=job_id), is_held=False)
+
+    def _set_held(self, event: HoldRequested | ResumeRequested, is_held: bool) -> JobView:
+        view = self.job(event.job_id)
+        if not view.phase.is_end:
+            self._ask(event, f"job {view.id!r} may or may not be {'held' if is_held else 'resumed'}")
+            view = self.job(event.job_id)
+        if view.phase.is_end or view.is_held is not is_held:
+            raise has_ended_error(view, f"cannot be {'held' if is_held else 'resumed'}")
+        return view
 
     def accept_differences(self, job_id: str, names: Collection[str]) -> JobView:
-        """See `JobRequests.accept_differences`."""
-        return self._requests.accept_differences(job_id, names)
+        """Let findings of its trial run not hold an open job any more; the job after that.
+
+        Raises:
+            UnknownJob, Unavailable; WrongPhase: the job has ended.
+            InvalidJob: its trial run is over and has not found this.
+        """
+        view = self.job(job_id)
+        if view.phase.is_end:
+            raise has_ended_error(view, "is not limited by its findings any more")
+        check_findings(view, names)
+        event = DifferencesAccepted(at_s=self._clock.now_s(), job_id=job_id, names=tuple(names))
+        self._ask(event, f"job {job_id!r} may or may not be held any more")
+        return self.job(job_id)
 
     def change_priority(self, job_id: str, priority: int | None, weight: float | None = None) -> JobView:
-        """See `JobRequests.change_priority`."""
-        return self._requests.change_priority(job_id, priority, weight)
+        """Give an open job another priority, another weight, or both; the job after that.
+
+        Raises UnknownJob, Unavailable; WrongPhase: the job has ended.
+        """
+        view = self.job(job_id)
+        if view.phase.is_end:
+            raise has_ended_error(view, "has no other priority or weight")
+        event = PriorityChanged(at_s=self._clock.now_s(), job_id=job_id, priority=priority, weight=weight)
+        self._ask(event, f"job {job_id!r} may or may not have another priority or weight")
+        return self.job(job_id)
 
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
-        """See `JobRequests.ask_deadline`."""
-        return self._requests.ask_deadline(job_id, deadline_s, accept_until_s)
+        """Ask for another deadline of an open job; the job after the head's answer.
+
+        One that is in its trial run is answered later: until then `asked_deadline_s` is set.
+
+        Raises:
+            UnknownJob, Unavailable, WrongPhase: the job has ended, or is being cancelled.
+            InvalidJob: it cannot be strict.
+        """
+        view = self.job(job_id)
+        check_promisable(view.name, view.elasticity)
+        event = DeadlineChangeAsked(
+            at_s=self._clock.now_s(), job_id=job_id, deadline_s=deadline_s, accept_until_s=accept_until_s
+        )
+        doubt = f"job {job_id!r} may or may not have another deadline"
+        if view.phase.is_end or not self._ask(event, doubt):
+            raise has_ended_error(self.job(job_id), "has no other deadline", " --deadline TIME")
+        return self.job(job_id)
 
     def prune(self, request: PruneRequest) -> list[PrunedJob]:
-        """Remove ended jobs; what was, or would be, freed. Raises UnknownJob, Unavailable."""
+        """Remove ended jobs; what was, or would be, freed. Raises UnknownJob, Unavailable. May take long."""
         calendar, before_s = self._board.calendar, request.ended_before_s
         if before_s is not None:
             request = msgspec.structs.replace(request, ended_before_s=before_s - calendar.offset_s)
         pruned = self._pruner.prune(request)
         return [msgspec.structs.replace(job, ended_s=calendar.time_of(job.ended_s)) for job in pruned]
 
-    # ------------------------------------------------------------ jobs
-    def submission(self, job_id: str) -> JobSubmitted:
-        """See `JobLookup.submission`."""
-        return self._lookup.submission(job_id)
-
-    def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:
-        """See `JobLookup.jobs`."""
-        return self._lookup.jobs(query, before)
-
-    def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
-        """See `JobLookup.history`."""
-        return self._lookup.history(query, period_s, origin_s)
-
-    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
-        """See `JobLookup.used_between`."""
-        return self._lookup.used_between(since_s, until_s, user)
-
-    def candidates(self, wanted: str) -> list[JobView]:
-        """See `JobLookup.candidates`."""
-        return self._lookup.candidates(wanted)
-
-    def count_jobs(self) -> dict[Phase, int]:
-        """See `JobLookup.count_jobs`."""
-        return self._lookup.count_jobs()
-
-    def job(self, job_id: str) -> JobView:
-        """See `JobLookup.job`."""
-        return self._lookup.job(job_id)
-
-    def stories(self, job_id: str) -> list[Story]:
-        """See `JobLookup.stories`."""
-        return self._lookup.stories(job_id)
-
-    def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
-        """See `JobLookup.changes`."""
-        return self._lookup.changes(since, also)
-
-    def news(self, since: int) -> BoardNews:
-        """See `ViewBoard.news`."""
-        return self._lookup.news(since)
-
-    def wait_for_news(self, since: int, most_s: float) -> bool:
-        """See `ViewBoard.wait_for_news`."""
-        return self._lookup.wait_for_news(since, most_s)
-
-    def metrics(
-        self, job_id: str, names: Collection[str] = (), since_s: float | None = None
-    ) -> MetricHistory:
-        """See `JobLookup.metrics`."""
-        return self._lookup.metrics(job_id, names, since_s)
-
-    def metric_news(self, since: int | None, job_ids: Collection[str]) -> MetricNews:
-        """See `JobLookup.metric_news`."""
-        return self._lookup.metric_news(since, job_ids)
-
     def log_dir(self, job_id: str) -> Path:
-        """Folder of the job's log files. Raises UnknownJob."""
-        return self._jobs_dir / self.job(job_id).id
+        """Folder of the job's log files, `worker-N.log` each. Raises UnknownJob."""
+        return self._site.jobs_dir / self.found(job_id).id
 
-    # ------------------------------------------------------------ the platform and its nodes
-    def now_s(self) -> float:
-        """See `PlatformStatus.now_s`."""
-        return self._status.now_s()
-
-    def cluster(self) -> ClusterView:
-        """See `PlatformStatus.cluster`."""
-        return self._status.cluster()
-
-    def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
-        """See `PlatformStatus.tenant_devices`."""
-        return self._status.tenant_devices()
-
-    def measures(self) -> Measures:
-        """See `PlatformStatus.measures`."""
-        return self._status.measures()
-
+    # ------------------------------------------------------------ nodes
     def node(self, name: str) -> NodeView:
         """Raises UnknownNode."""
-        return self._nodes.named(name)
+        nodes = {node.name: node for node in self._nodes()}
+        if name not in nodes:
+            there = f"these are there: {', '.join(nodes)}" if nodes else "none has joined"
+            raise UnknownNode(f"there is no node {name!r}; {there}")
+        return nodes[name]
+
+    def _nodes(self) -> tuple[NodeView, ...]:
+        """Those that are there, after the last scheduling cycle."""
+        calendar, own = self._board.calendar, {node.name for node in self._site.nodes}
+        shown = (shown_node(node, calendar) for node in self._board.nodes())
+        return tuple(msgspec.structs.replace(node, is_joined=node.name not in own) for node in shown)
+
+    def _lost_nodes(self) -> tuple[LostNode, ...]:
+        """Those lost lately that have not joined again, the latest last."""
+        return tuple(shown_loss(node, self._board.calendar) for node in self._board.lost_nodes)
 
     def drain_node(self, name: str) -> NodeView:
-        """See `SiteNodes.drain`."""
-        self._journal.refuse_while_stalled()
-        return self._nodes.drain(name)
+        """Place nothing on the node any more, and move what is there, until `undrain_node` or it is lost.
+
+        Raises UnknownNode, Unavailable.
+        """
+        self.node(name)
+        self._change_node(NodeWarned(at_s=self._clock.now_s(), name=name, why=DRAINED))
+        return self.node(name)
 
     def undrain_node(self, name: str) -> NodeView:
-        """See `SiteNodes.undrain`."""
-        self._journal.refuse_while_stalled()
-        return self._nodes.undrain(name)
+        """Jobs may be placed on the node again, whatever had it left. Raises UnknownNode, Unavailable."""
+        if self.node(name).leaving is not None:
+            self._change_node(NodeCleared(at_s=self._clock.now_s(), name=name))
+        return self.node(name)
+
+    def _change_node(self, event: NodeWarned | NodeCleared) -> None:
+        self._ask(event, f"node {event.name!r} may or may not be left")
 
     def allow_kind(self, kind: str) -> ClusterView:
-        """See `SiteNodes.allow_kind`; the cluster after it."""
-        self._journal.refuse_while_stalled()
-        self._nodes.allow_kind(kind)
+        """Jobs may have devices of this kind, which are there or will be; the cluster after it.
+
+        Raises:
+            InvalidInput: no kind may be called so.
+            Unavailable.
+        """
+        if not is_kind(kind):
+            raise InvalidInput(
+                f"{kind[:80]!r} cannot be a kind of device: it has {RULE}; `swell nodes` names it"
+            )
+        event = KindAllowed(at_s=self._clock.now_s(), kind=kind)
+        self._ask(event, f"kind {kind!r} may or may not be allowed")
         return self.cluster()
 
-    def remove_node(self, name: str, is_forced: bool = False) -> NodeView:
-        """See `SiteNodes.remove`."""
+    def remove_node(self, name: str, force: bool = False) -> NodeView:
+        """Have the host of a node leave; the node as it was. `NodeLost` comes once its workers are gone.
+
+        Of a node that is lost, the host is told to leave, or its name is forgotten: what is returned has no
+        devices.
+
+        Args:
+            force: even if jobs have workers there, which these lose.
+
+        Raises:
+            UnknownNode, Unavailable.
+            NodeInUse: jobs have workers there, or it is of the platform's own machine.
+        """
         self._journal.refuse_while_stalled()
-        return self._nodes.remove(name, is_forced)
+        if name in {lost.name for lost in self._board.lost_nodes}:
+            self._executor.remove_host(name)
+            return NodeView(name=name, rack="", kind="", is_borrowed=False, devices={}, is_joined=True)
+        node = self.node(name)
+        if not node.is_joined:
+            raise NodeInUse(
+                f"node {name!r} is of the platform's own machine; only one that has joined can be removed: "
+                "`swell nodes drain` keeps jobs away from this one, and `swell up --devices` changes it"
+            )
+        if node.jobs and not force:
+            raise NodeInUse(
+                f"node {name!r} has workers of {', '.join(node.jobs)}: `swell nodes drain {name}` moves them "
+                "to other nodes first; with --force they are lost: their jobs go on without them, or from "
+                "their last checkpoints"
+            )
+        self._change_node(NodeWarned(at_s=self._clock.now_s(), name=name, why=REMOVED))
+        self._executor.remove_host(name)
+        return node
+
+    # ------------------------------------------------------------ the platform
+    def now_s(self) -> float:
+        """The platform's calendar time, to which `now` in a deadline refers."""
+        return self._board.calendar.time_of(self._clock.now_s())
+
+    def cluster(self) -> ClusterView:
+        """Nodes, holders of devices, disk space and warnings, after the last scheduling cycle."""
+        nodes = self._nodes()
+        owners = [owner for node in nodes for owner in node.devices.values()]
+        free = [
+            device for node in nodes if not node.leaving for device in node.devices.values() if not device
+        ]
+        space = space_of(self._site.jobs_dir)
+        return ClusterView(
+            version=__version__,
+            policy=self._site.policy,
+            now_s=self.now_s(),
+            started_s=self._board.calendar.time_of(self._head.started_s),
+            nodes=nodes,
+            num_devices=len(owners),
+            num_free=len(free),
+            num_stale_reports=self._board.num_stale,
+            journal_bytes=self._store.bytes_on_disk,
+            clock_note=self._clock_note(),
+            disk_free_bytes=space.free,
+            disk_bytes=space.total,
+            warnings=self._warnings.now(space.free, nodes),
+            lost_nodes=self._lost_nodes(),
+            borrowed=self._board.reclaims.view(self._clock.now_s()),
+            hosts_may_join=self._site.hosts_may_join,
+            engine=self._site.engine,
+            no_nodes=self._site.no_nodes,
+        )
+
+    def _clock_note(self) -> str:
+        """A step of the machine's clock, while a job is open whose deadline has moved by it or may yet."""
+        if ahead_s := self._watch.ahead_s:
+            return suspected(ahead_s)
+        calendar = self._board.calendar
+        stepped_s = calendar.stepped_s
+        if stepped_s is None or not self._board.has_deadline_from_before(stepped_s):
+            return ""
+        return followed(calendar.step_s, self._clock.now_s() - stepped_s)
+
+    def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
+        """Devices held and allowed, by tenant with a quota and kind of device. Cheap if no tenant has one."""
+        quotas = self._core.quotas
+        if not quotas:
+            return {}
+        _, open_jobs = self._board.open_jobs()
+        return devices_of_tenants(quotas, self._nodes(), (view for view, _ in open_jobs))
+
+    def measures(self) -> Measures:
+        """What operators measure, after the last scheduling cycle."""
+        posted_s, open_jobs = self._board.open_jobs()
+        views = [view for view, _ in open_jobs]
+        now_s = max(posted_s, self._clock.now_s())
+        return Measures(
+            cluster=self.cluster(),
+            jobs=Counter((view.phase, view.job_class) for view in views),
+            promises=Counter(
+                deadline_state(view, now_s, expected_s) for view, expected_s in open_jobs if view.is_promised
+            ),
+            num_workers=sum(view.workers for view in views),
+            num_batches=self._store.last_seq,
+            counts=self._tally.counts(),
+            webhooks=WebhookCounts() if self._webhooks is None else self._webhooks.counts,
+            tenants=devices_of_tenants(self._core.quotas, self._nodes(), views),
+            used=total_usage(usage_of(view) for view in views),
+        )
 
 
 def _feed(tally: OperatorTally, webhooks: Webhooks | None) -> TurnFeed:

@@ -16,7 +16,6 @@ from swell.live.job_folders import JobFolders
 from swell.model.errors import KeyConflict, Unavailable
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
-from swell.model.lengths import span
 from swell.model.view import SubmitResult
 from swell.wire.checkpoint_files import steps_in
 
@@ -24,9 +23,6 @@ from swell.wire.checkpoint_files import steps_in
 ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 #: 40 bits: with a million jobs one id in a million is taken, and another one is tried.
 NUM_RANDOM = 8
-#: A request is answered once it is in the journal; that takes milliseconds.
-TAKEN_WITHIN_S = 10.0
-
 
 #: Of a job and the ids of those of its tenant that are being submitted: the job as it is to be.
 Checked = Callable[[JobSpec, Collection[str]], JobSpec]
@@ -143,7 +139,7 @@ class Submitter:
         origin = self._with_checkpoint(mine, spec)
         event = JobSubmitted(at_s=self._now_s(), job_id=mine.job_id, spec=spec, origin=origin)
         doubt = f"job {mine.job_id!r} may or may not have been submitted"
-        if not result_of(self._inbox.request(event), doubt):
+        if not self._inbox.ask(event, doubt):
             self._folders.discard(mine.job_id)
             raise Unavailable(f"the scheduler knows a job {mine.job_id!r} already; submit again")
         return SubmitResult(id=mine.job_id, is_new=True, continues=origin.continues, steps=origin.steps)
@@ -165,17 +161,6 @@ class Submitter:
             self._folders.discard(mine.job_id)
             raise
         return msgspec.structs.replace(origin, steps=steps_in(checkpoint))
-
-
-def result_of(receipt: Future[bool], doubt: str) -> bool:
-    """What became of a request, once it is in the journal. Raises Unavailable."""
-    try:
-        return receipt.result(TAKEN_WITHIN_S)
-    except TimeoutError as error:
-        raise Unavailable(
-            f"{doubt}: the scheduler did not take it within {span(TAKEN_WITHIN_S)}; look at daemon.log and "
-            "`swell jobs` before you ask again"
-        ) from error
 
 
 def _again(earlier: JobSubmitted | _InFlight) -> SubmitResult:
