@@ -13,9 +13,9 @@ import msgspec
 import typer
 
 from swell.api.openapi import document
-from swell.api.operations import OPERATIONS
 from swell.api.prometheus import METRICS, Count, Distribution, Gauge, series_of
 from swell.api.submission import DeclaredField, declared
+from swell.api.verbs import VERBS
 from swell.cli.commands import load_all
 from swell.cli.demo_program import demo_app
 from swell.cli.main import app
@@ -226,7 +226,7 @@ def _label_values() -> list[str]:
 
 def openapi_document() -> str:
     """The control API, for generators of clients and for tests."""
-    return json.dumps(document(OPERATIONS), indent=1) + "\n"
+    return json.dumps(document(VERBS), indent=1) + "\n"
 
 
 SCRIPTS = ROOT / "tests/scripts"

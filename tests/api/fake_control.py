@@ -13,17 +13,17 @@ import msgspec
 from tests.store.views import job_view
 
 from swell import __version__
-from swell.api.control import UnknownJob
 from swell.live.board import BoardChanges, BoardNews
 from swell.live.job_checks import check_room
 from swell.live.measures import Measures
 from swell.live.metrics import MetricNews, metric_history
 from swell.live.operator_tally import OperatorTally
+from swell.live.platform import Platform
 from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.live.tenant_devices import TenantDevices
 from swell.model.calendar import Calendar
 from swell.model.device_usage import HeldTime, UsageEntry
-from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownNode, WrongPhase
+from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownJob, UnknownNode, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
@@ -47,7 +47,7 @@ from swell.store.curve import CurvePoint
 NEEDS_S = 60.0
 
 
-class FakeControl:
+class FakeControl(Platform):
     """Strict jobs with a minute or more are promised, others are refused; the rest run for ever."""
 
     def __init__(self, folder: Path) -> None:
@@ -381,9 +381,9 @@ class FakeControl:
         self.joined = tuple(changed if node.name == name else node for node in self.joined)
         return changed
 
-    def remove_node(self, name: str, is_forced: bool = False) -> NodeView:
+    def remove_node(self, name: str, force: bool = False) -> NodeView:
         node = self._node(name)
-        if node.jobs and not is_forced:
+        if node.jobs and not force:
             raise NodeInUse(f"node {name!r} has workers of {', '.join(node.jobs)}: drain it")
         self.removed.append(name)
         return node

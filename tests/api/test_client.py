@@ -22,10 +22,10 @@ from tests.store.views import job_view
 import swell
 from swell.api import transport
 from swell.api.client import Client, LogOwner, NoPlatform, PlatformSilent, has_verdict
-from swell.api.control import InvalidJob, UnknownJob
 from swell.api.server import create_app
 from swell.api.serving import ApiServer
 from swell.api.unix_socket import listen
+from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase
 from swell.store.curve import CurvePoint
 from swell.store.folder import Endpoint, StateFolder

@@ -29,11 +29,11 @@ from tests.store.views import job_view
 
 from swell.api import connections
 from swell.api.openapi import document
-from swell.api.operations import OPERATIONS
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer
 from swell.api.unix_socket import listen
+from swell.api.verbs import VERBS
 
 #: What the document has of each is known at run time only.
 Operation = APIOperation[Any, Any, Any, Any]
@@ -66,7 +66,7 @@ def app(control: FakeControl) -> Starlette:
 @pytest.fixture(scope="module")
 def described(app: Starlette) -> dict[str, Operation]:
     """Operations of the document by name, called without a socket."""
-    schema = schemathesis.openapi.from_dict(document(OPERATIONS))
+    schema = schemathesis.openapi.from_dict(document(VERBS))
     schema.app = app
     operations: dict[str, Operation] = {}
     for found in schema.get_all_operations():
@@ -108,7 +108,7 @@ def check_operation(operation: Operation, script: Path, num_examples: int) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
+@pytest.mark.parametrize("name", [operation.name for operation in VERBS])
 def test_every_answer_is_as_the_document_says(
     described: dict[str, Operation], script: Path, name: str
 ) -> None:
@@ -117,7 +117,7 @@ def test_every_answer_is_as_the_document_says(
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", [operation.name for operation in OPERATIONS])
+@pytest.mark.parametrize("name", [operation.name for operation in VERBS])
 def test_every_answer_is_as_the_document_says_for_long(
     described: dict[str, Operation], script: Path, name: str
 ) -> None:
@@ -127,9 +127,7 @@ def test_every_answer_is_as_the_document_says_for_long(
 def test_the_document_is_given_to_who_has_the_token(app: Starlette, server: Path) -> None:
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(server)), base_url="http://localhost") as http:
         assert http.get("/v1/openapi.json").status_code == 401
-        assert http.get("/v1/openapi.json", headers=HEADERS).json() == json.loads(
-            json.dumps(document(OPERATIONS))
-        )
+        assert http.get("/v1/openapi.json", headers=HEADERS).json() == json.loads(json.dumps(document(VERBS)))
 
 
 # ---------------------------------------------------------------- bytes
@@ -159,7 +157,7 @@ WHOLE = st.builds(
     request,
     st.sampled_from(["GET", "POST", "PUT", "HEAD", "BREW"]),
     st.sampled_from(
-        [operation.path.format(job_id=KNOWN, name="node0") for operation in OPERATIONS] + ["/", "//", "*"]
+        [operation.path.format(job_id=KNOWN, name="node0") for operation in VERBS] + ["/", "//", "*"]
     ),
     st.sampled_from([b"", b"{}", b"[" * 3000, b'{"a":' * 2000, b"\xff", b'{"steps": 1e999}'])
     | st.binary(max_size=50),
@@ -232,6 +230,4 @@ def test_bytes_that_are_nearly_requests_fail_nothing_for_long(server: Path) -> N
 
 def test_every_route_is_described(app: Starlette) -> None:
     paths = [route.path for route in app.routes if isinstance(route, Route)]
-    assert {path for path in paths if path.startswith("/v1/")} | {"/metrics"} == set(
-        document(OPERATIONS)["paths"]
-    )
+    assert {path for path in paths if path.startswith("/v1/")} | {"/metrics"} == set(document(VERBS)["paths"])

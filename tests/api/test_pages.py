@@ -8,19 +8,14 @@ import httpx
 import msgspec
 import pytest
 import typer
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.api.fake_control import FakeControl
-from tests.examples import fewer_if_quick
 from tests.store.views import job_view
 
 import swell
-from swell.api import job_calls
+from swell.api import client as client_module
 from swell.api.client import Client
-from swell.api.pages import parse_query, query_words
 from swell.cli.selection import BY_IMPORTANCE, parse_phases, parse_since, select
 from swell.model.job import Phase
-from swell.model.job_query import JobQuery
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 
@@ -43,7 +38,7 @@ def client(folder: StateFolder, control: FakeControl) -> Iterator[Client]:
 def test_pages_together_are_the_whole_list(
     client: Client, control: FakeControl, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_calls, "MAX_JOBS", page)
+    monkeypatch.setattr(client_module, "MAX_JOBS", page)
     assert client.jobs() == control.jobs()
     assert client.jobs(limit=5) == control.jobs()[-5:]
     queued = [view for view in control.jobs() if view.phase is Phase.QUEUED]
@@ -76,21 +71,6 @@ def test_a_bad_query_is_named(client: Client, folder: StateFolder, words: str) -
 def test_a_page_before_a_job_that_is_not_there_is_refused(client: Client) -> None:
     answer = client._transport._http.request("GET", "/v1/jobs?before=nothing", {}, None, 10.0)
     assert answer.status == httpx.codes.NOT_FOUND
-
-
-@settings(max_examples=fewer_if_quick(50))
-@given(
-    phases=st.frozensets(st.sampled_from(list(Phase))),
-    since_s=st.none() | st.floats(0, 1e12),
-    limit=st.integers(1, 1000),
-)
-def test_what_is_asked_is_what_is_understood(
-    phases: frozenset[Phase], since_s: float | None, limit: int
-) -> None:
-    query = JobQuery(phases=phases, since_s=since_s, limit=limit)
-    words = query_words(query)
-    since = words.get("since")
-    assert parse_query(words["phase"], None if since is None else float(since), limit) == query
 
 
 def test_words_for_phases_and_times() -> None:

@@ -12,10 +12,9 @@ import pytest
 from tests.api.stage import Stage, on_stage
 from tests.live.test_platform import until
 
-from swell.api import job_calls
+from swell.api import client as client_module
 from swell.api.client import ApiError, Client, InvalidJob, NoPlatform, Unavailable
-from swell.api.transport import Transport
-from swell.api.unix_http import Headers, HttpAnswer
+from swell.api.transport import Headers, HttpAnswer, Transport
 from swell.model.event import Outcome
 from swell.model.job import AfterRefusal, Phase
 
@@ -95,7 +94,7 @@ def test_a_client_whose_line_breaks_asks_again_and_has_one_job(
 def test_a_client_that_hears_nothing_says_how_to_ask_again(
     stage: Stage, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_calls, "RETRY_WITHIN_S", 0.0)
+    monkeypatch.setattr(client_module, "RETRY_WITHIN_S", 0.0)
     with (
         _breaking(stage, 1, monkeypatch) as client,
         pytest.raises(
@@ -121,7 +120,7 @@ def test_a_job_file_has_a_key_for_each_job(stage: Stage, script: Path, tmp_path:
 def test_when_the_head_has_ended_a_submission_is_refused_as_such(
     tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_calls, "RETRY_WITHIN_S", 0.0)
+    monkeypatch.setattr(client_module, "RETRY_WITHIN_S", 0.0)
     with on_stage(tmp_path / "state") as stage, monkeypatch.context() as patch:
         patch.setattr(stage.platform._inbox, "_is_closed", True)
         with pytest.raises(Unavailable, match="takes no more requests"):

@@ -16,11 +16,10 @@ from tests.store.views import job_view
 from swell.api.access import Access
 from swell.api.access_log import AccessLog
 from swell.api.caller import Role
-from swell.api.operation import Operation
-from swell.api.operations import OPERATIONS
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList
+from swell.api.verbs import VERBS, Verb
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
 from swell.model.view import JobView
@@ -44,10 +43,10 @@ class Site:
         headers = {"Authorization": f"Bearer {token}"}
         return httpx.Client(base_url=self.base_url, headers=headers, trust_env=False)
 
-    def ask(self, role: Role, operation: Operation, job_id: str = OWN) -> httpx.Response:
-        path = operation.path.format(job_id=job_id, name="node9")
+    def ask(self, role: Role, verb: Verb, job_id: str = OWN) -> httpx.Response:
+        path = verb.path.format(job_id=job_id, name="node9")
         with self.client(self.tokens[role]) as client:
-            return client.request(operation.method, path, json=BODIES.get(operation.name))
+            return client.request(verb.method, path, json=BODIES.get(verb.name))
 
     def log(self) -> list[tuple[str, str, str, int]]:
         entries = AccessLog(self.folder).entries()
@@ -58,7 +57,7 @@ BODIES: dict[str, Any] = {
     "promise": {"deadline": "now+1h"},
     "prune": {},
     "retry": {},
-    "go_on": {},
+    "continue_job": {},
     "submit": {},
 }
 REQUESTS_PER_S = 50.0
@@ -85,50 +84,50 @@ def job(script: Path, **fields: Any) -> dict[str, Any]:
     return {"script": str(script), "workdir": str(script.parent), "global_batch": 64, "steps": 9} | fields
 
 
-def by_name(name: str) -> Operation:
-    return next(operation for operation in OPERATIONS if operation.name == name)
+def by_name(name: str) -> Verb:
+    return next(verb for verb in VERBS if verb.name == name)
 
 
 @pytest.mark.slow
 def test_every_operation_refuses_every_role_below_its_least_and_no_other(site: Site) -> None:
-    for operation in OPERATIONS:
+    for verb in VERBS:
         for role in Role:
             site.now_s += 10.0
-            answer = site.ask(role, operation)
-            assert (answer.status_code == 403) == (role < operation.role), (operation.name, role)
+            answer = site.ask(role, verb)
+            assert (answer.status_code == 403) == (role < verb.role), (verb.name, role)
             if answer.status_code == 403:
-                assert f"needs role {operation.role.word}" in answer.json()["error"]
+                assert f"needs role {verb.role.word}" in answer.json()["error"]
 
 
 def test_a_refused_request_changes_nothing(site: Site) -> None:
     before = site.control.jobs()
-    for operation in OPERATIONS:
+    for verb in VERBS:
         for role in Role:
-            if role < operation.role:
+            if role < verb.role:
                 site.now_s += 10.0
-                site.ask(role, operation)
+                site.ask(role, verb)
     assert site.control.jobs() == before
     assert not site.control.stopped.is_set()
     assert not site.control.removed
 
 
 def test_reading_needs_no_more_than_view_and_changing_more(site: Site) -> None:
-    for operation in OPERATIONS:
-        is_read = operation.method == "GET" and operation.name != "head"
-        assert (operation.role is Role.VIEW) == (is_read or operation.name == "page"), operation.name
+    for verb in VERBS:
+        is_read = verb.method == "GET" and verb.name != "head_state"
+        assert (verb.role is Role.VIEW) == (is_read or verb.name == "page"), verb.name
 
 
 @pytest.mark.parametrize(
-    "name", [one.name for one in OPERATIONS if one.role is Role.SUBMIT and "job_id" in one.path]
+    "name", [one.name for one in VERBS if one.role is Role.SUBMIT and "job_id" in one.path]
 )
 def test_jobs_of_another_tenant_are_changed_by_the_operator_only(site: Site, name: str) -> None:
-    operation, before = by_name(name), site.control.jobs()
-    answer = site.ask(Role.SUBMIT, operation, OTHER)
+    verb, before = by_name(name), site.control.jobs()
+    answer = site.ask(Role.SUBMIT, verb, OTHER)
     assert answer.status_code == 403
     assert "'speech'" in answer.json()["error"]
     assert site.control.jobs() == before
-    assert site.ask(Role.SUBMIT, operation, "absent").status_code == 404
-    assert site.ask(Role.OPERATE, operation, OTHER).status_code != 403
+    assert site.ask(Role.SUBMIT, verb, "absent").status_code == 404
+    assert site.ask(Role.OPERATE, verb, OTHER).status_code != 403
 
 
 def test_a_job_is_of_the_tenant_of_its_user(site: Site, script: Path) -> None:
@@ -231,7 +230,7 @@ def test_changes_and_refusals_are_logged_and_nothing_else(site: Site, script: Pa
         ("submit", "submit", "", 422),
         ("submit", "cancel", job_id, 202),
         ("submit", "drain_node", "node9", 403),
-        ("submit", "head", "", 403),
+        ("submit", "head_state", "", 403),
         ("", "", "", 401),
     ]
     text = (site.folder / "access.jsonl").read_text()

@@ -106,7 +106,7 @@ def test_the_environment_names_the_token_file(site: SharedSite, monkeypatch: pyt
 def test_a_link_from_the_shared_folder_is_for_the_account_that_asked(site: SharedSite) -> None:
     """As the kernel names it at the socket."""
     with connect(site.shared, site.add(Role.SUBMIT, "vision")) as client:
-        code = client.page().partition("code=")[2]
+        code = client.page().url.partition("code=")[2]
     assert site.page.sessions.enter(code, STRANGER) is None
     assert site.page.sessions.enter(code, os.geteuid()) is not None
 

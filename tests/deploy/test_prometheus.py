@@ -15,9 +15,10 @@ from tests.deploy.prometheus_server import CONFIG, DEPLOY, Prometheus, prometheu
 from tests.live.test_platform import until
 
 from swell.api.metrics_app import create_metrics_app
-from swell.api.prometheus import METRICS, PROMETHEUS_TEXT, series_of
+from swell.api.prometheus import METRICS, series_of
 from swell.api.serving import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList
+from swell.api.verbs import PROMETHEUS_TEXT
 from swell.model.event import NodeLost, Outcome, StepsReported
 from swell.model.job import Phase
 from swell.settings import Settings

@@ -10,10 +10,10 @@ import httpx
 
 from swell.api.access import Access
 from swell.api.caller import OWNER, Caller
-from swell.api.control import Control
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
+from swell.live.platform import Platform
 
 TOKEN = "t" * 40
 
@@ -36,7 +36,7 @@ class OpenedPage:
 
 
 @contextmanager
-def opened_page(control: Control, folder: Path | None, access: Access | None = None) -> Iterator[OpenedPage]:
+def opened_page(control: Platform, folder: Path | None, access: Access | None = None) -> Iterator[OpenedPage]:
     """On a port of its own, until the context ends."""
     listener = bind()
     port = int(listener.getsockname()[1])

@@ -81,7 +81,7 @@ def test_the_page_shows_the_demo_as_it_is(tmp_path: Path, browser: Browser) -> N
         context = browser.new_context(viewport={"width": 1180, "height": 860})
         watched = Watched(context)
         page = watched.page
-        page.goto(client.page())
+        page.goto(client.page().url)
         page.wait_for_selector(".link.live")
         command = [sys.executable, "-P", "-m", "swell.cli.main", "demo", "--state", str(state)]
         demo = subprocess.Popen(

@@ -143,7 +143,7 @@ def _look_at_each_view(folder: Path, browser: Browser) -> None:
         watched = Watched(context)
         page, drawn = watched.page, Drawn(watched.page)
         page.set_viewport_size({"width": 1180, "height": 860})
-        page.goto(client.page())
+        page.goto(client.page().url)
         url = page.url.rstrip("/")
         swell(state, "submit", str(folder / "first.yaml"), "--no-wait")
         await_jobs(client, lambda: newest(client, "draft").phase is Phase.SUCCEEDED)

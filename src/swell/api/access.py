@@ -20,18 +20,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from swell.api.access_log import AccessEntry, AccessLog
 from swell.api.answers import failure
 from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
-from swell.api.operation import Operation
 from swell.api.rates import Buckets, RateExceeded
 from swell.api.user_list import UserList, UserListError
+from swell.api.verbs import Verb
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.settings import Settings
 from swell.store.folder import StateFolder
 
 if TYPE_CHECKING:
-    from swell.api.control import Control
+    from swell.live.platform import Platform
 
-#: Key of an ASGI scope under which the guard leaves the operation.
-OPERATION = "swell.operation"
+#: Key of an ASGI scope under which the guard leaves the verb.
+VERB = "swell.verb"
 #: A user may send at once what comes to the rate in so long.
 BURST_S = 10.0
 #: Refusals that are logged of each user at once, and in each minute after: who is refused often would else
@@ -92,18 +92,18 @@ class Access:
 
 def _is_logged(scope: Scope, status: int) -> bool:
     """Whether the request was to change something, or was refused."""
-    operation: Operation | None = scope.get(OPERATION)
-    return status in REFUSED or (operation is not None and operation.method != "GET")
+    verb: Verb | None = scope.get(VERB)
+    return status in REFUSED or (verb is not None and verb.method != "GET")
 
 
 def _entry(scope: Scope, caller: Caller | None, status: int, job_id: str) -> AccessEntry:
-    operation: Operation | None = scope.get(OPERATION)
+    verb: Verb | None = scope.get(VERB)
     given = scope.get("path_params", {})
     return AccessEntry(
         at_s=time.time(),
         user="" if caller is None else caller.name,
         role="" if caller is None else caller.role.word,
-        operation="" if operation is None else operation.name,
+        operation="" if verb is None else verb.name,
         about=(job_id or given.get("job_id") or given.get("name") or "")[:MOST_NAMED],
         status=status,
     )
@@ -165,22 +165,22 @@ def _created(message: Message) -> str:
     return bytes(location).decode("ascii", "replace").rpartition("/")[2]
 
 
-# ---------------------------------------------------------------- before each operation
-def guard(operation: Operation, control: Control) -> Callable[[Request], Awaitable[None]]:
-    """Refuses callers of lesser roles, and of other tenants where the operation changes a job."""
+# ---------------------------------------------------------------- before each verb
+def guard(verb: Verb, platform: Platform) -> Callable[[Request], Awaitable[None]]:
+    """Refuses callers of lesser roles, and of other tenants where the verb changes a job."""
 
     async def check(request: Request) -> None:
-        request.scope[OPERATION] = operation
+        request.scope[VERB] = verb
         caller = caller_of(request.scope)
-        if caller.role < operation.role:
+        if caller.role < verb.role:
             raise HTTPException(
                 403,
-                f"user {caller.name!r} has role {caller.role.word}, and {operation.name!r} needs role "
-                f"{operation.role.word}; ask the operator of the platform",
+                f"user {caller.name!r} has role {caller.role.word}, and {verb.name!r} needs role "
+                f"{verb.role.word}; ask the operator of the platform",
             )
         job_id = request.path_params.get("job_id")
-        if job_id is not None and operation.role is Role.SUBMIT and caller.role < Role.OPERATE:
-            tenant = (await to_thread.run_sync(control.job, job_id)).tenant
+        if job_id is not None and verb.role is Role.SUBMIT and caller.role < Role.OPERATE:
+            tenant = (await to_thread.run_sync(platform.job, job_id)).tenant
             if not caller.may_change_jobs_of(tenant):
                 raise HTTPException(403, f"job {job_id!r} {of_other_tenant(caller, tenant)}")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from swell.api.control import Control
 from swell.core.throughput import num_samples_of, shown_sizes
 from swell.executors.controller.profile_cache import ProfileCache
+from swell.live.platform import Platform
 from swell.model.cluster import Cluster, nodes_needed
 from swell.model.command import ProfileJob
 from swell.model.errors import UnknownJob, WrongPhase
@@ -18,17 +18,17 @@ from swell.model.view import JobView
 from swell.throughput.belief import FittedBelief
 
 
-def throughput_of(control: Control, job_id: str) -> JobThroughput:
+def throughput_of(platform: Platform, job_id: str) -> JobThroughput:
     """Raises UnknownJob; WrongPhase: there is no curve of the job."""
-    view = control.job(job_id)
+    view = platform.job(job_id)
     if view.elasticity is Elasticity.RESTART:
         raise WrongPhase(
             f"job {view.id!r} has no curve: with elasticity 'restart' it has no trial run, and is planned by "
             "its estimate"
         )
-    found = control.throughput(view.id)
+    found = platform.throughput(view.id)
     if found is None and view.phase.is_end:
-        found = _of_ended(control, view)
+        found = _of_ended(platform, view)
     if found is not None:
         return found
     why = "it ended before its trial run was over, or what that has measured is not kept any more"
@@ -37,18 +37,18 @@ def throughput_of(control: Control, job_id: str) -> JobThroughput:
     raise WrongPhase(f"job {view.id!r} has no curve: {why}")
 
 
-def _of_ended(control: Control, view: JobView) -> JobThroughput | None:
+def _of_ended(platform: Platform, view: JobView) -> JobThroughput | None:
     """Return the curve that its trial run measured; what its run has taught is forgotten."""
     try:
-        spec = control.submission(view.id).spec
+        spec = platform.submission(view.id).spec
     except UnknownJob:  # it ended under an earlier version
         return None
     nodes = tuple(
         Node(name=node.name, rack=node.rack, kind=node.kind, devices=tuple(node.devices))
-        for node in control.cluster().nodes
+        for node in platform.cluster().nodes
         if node.kind == view.kind
     )
-    cache = ProfileCache(control.log_dir(view.id).parent.parent)
+    cache = ProfileCache(platform.log_dir(view.id).parent.parent)
     asked = ProfileJob(job_id=view.id, spec=spec, sizes=(view.least_workers,), device_kind=view.kind)
     profile = cache.profile(asked)
     return None if profile is None else throughput_by_profile(view.id, spec, profile, Cluster(nodes))

@@ -11,7 +11,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from swell.api.answers import failure
-from swell.api.prometheus import PROMETHEUS_TEXT, Exposition
+from swell.api.prometheus import Exposition
+from swell.api.verbs import PROMETHEUS_TEXT
 from swell.live.measures import Measures
 from swell.store.folder import StateFolder
 

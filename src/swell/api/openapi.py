@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from swell import __version__
-from swell.api.operation import Operation
+from swell.api.verbs import Verb
 
 Schema = dict[str, Any]
 
@@ -19,7 +19,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     error: str
 
 
-#: What each status means. The first ones may come from any operation.
+#: What each status means. The first ones may come from any verb.
 FAILURES = {
     400: "The request is not HTTP or not JSON.",
     401: "Wrong or missing token, or no session of the page.",
@@ -42,17 +42,17 @@ COMMON_FAILURES = (400, 401, 403, 413, 429, 500)
 NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}]}
 
 
-def document(operations: Sequence[Operation]) -> dict[str, Any]:
+def document(verbs: Sequence[Verb]) -> dict[str, Any]:
     """OpenAPI 3.1."""
-    bodies = [one.body for one in operations if one.body is not None]
-    answers, arguments = [one.answer for one in operations], [one.arguments for one in operations]
+    bodies = [one.body for one in verbs if one.body is not None]
+    answers, arguments = [one.answer for one in verbs], [one.arguments for one in verbs]
     kinds = [Failure, *bodies, *answers, *arguments]
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     parameters = [components.pop(one.__name__) for one in arguments]
     for name in components.keys() - {body.__name__ for body in bodies}:
         components[name] = _with_numbers(components[name])
     paths: dict[str, dict[str, Any]] = {}
-    for one, answer, given in zip(operations, schemas[1 + len(bodies) :], parameters, strict=False):
+    for one, answer, given in zip(verbs, schemas[1 + len(bodies) :], parameters, strict=False):
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one, answer, given)
     return {
         "openapi": "3.1.0",
@@ -77,25 +77,24 @@ def document(operations: Sequence[Operation]) -> dict[str, Any]:
     }
 
 
-def _operation(operation: Operation, answer: Schema, arguments: Schema) -> Schema:
+def _operation(verb: Verb, answer: Schema, arguments: Schema) -> Schema:
     described: Schema = {
-        "operationId": operation.name,
-        "summary": operation.summary,
-        "x-least-role": operation.role.word,
+        "operationId": verb.name,
+        "summary": verb.summary,
+        "x-least-role": verb.role.word,
     }
-    if operation.places:
+    if verb.places:
         described["parameters"] = [
-            _parameter(name, place, arguments["properties"][name]) for name, place in operation.places.items()
+            _parameter(name, place, arguments["properties"][name]) for name, place in verb.places.items()
         ]
-    if operation.body is not None:
-        is_required = "body" not in operation.defaults
-        described["requestBody"] = {"required": is_required, "content": _json(_reference(operation.body))}
-    content = {operation.media_type.partition(";")[0]: {"schema": answer}}
-    responses: Schema = {str(operation.status): {"description": "Done.", "content": content}}
-    if operation.makes_job:
+    if verb.body is not None:
+        described["requestBody"] = {"required": verb.needs_body, "content": _json(_reference(verb.body))}
+    content = {verb.media_type.partition(";")[0]: {"schema": answer}}
+    responses: Schema = {str(verb.status): {"description": "Done.", "content": content}}
+    if verb.makes_job:
         repeated = "Repeated request; the answer is the same as before."
         responses["200"] = {"description": repeated, "content": content}
-    for status in (*COMMON_FAILURES, *operation.failures):
+    for status in (*COMMON_FAILURES, *verb.failures):
         responses[str(status)] = {"$ref": f"#/components/responses/Failure{status}"}
     return {**described, "responses": responses}
 

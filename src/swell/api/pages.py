@@ -19,12 +19,6 @@ def parse_query(phase: str, since_s: float | None, limit: int) -> JobQuery:
     return JobQuery(phases=_phases(phase), since_s=since_s, limit=limit or MAX_JOBS)
 
 
-def query_words(query: JobQuery) -> dict[str, str]:
-    """What `parse_query` reads back."""
-    words = {"phase": ",".join(sorted(query.phases)), "limit": str(query.limit or MAX_JOBS)}
-    return words if query.since_s is None else {**words, "since": repr(query.since_s)}
-
-
 def _phases(text: str) -> frozenset[Phase]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in list(Phase)]

@@ -21,9 +21,6 @@ from swell.model.event import AnyEvent
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Verdict
 
-#: Prometheus' text format.
-PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
-
 #: Values of labels -> value.
 Samples = Mapping[tuple[str, ...], float]
 

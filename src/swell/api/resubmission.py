@@ -14,7 +14,7 @@ from swell.model.errors import WrongPhase
 from swell.model.job import Elasticity, JobSpec, Origin, Phase
 
 if TYPE_CHECKING:
-    from swell.api.control import Control
+    from swell.live.platform import Platform
     from swell.model.event import JobSubmitted
     from swell.model.view import JobView
 
@@ -34,24 +34,24 @@ class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     kind: str | None = None  #: of the devices that it runs on
 
 
-def retried(control: Control, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
+def retried(platform: Platform, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
     """The same request again. Raises UnknownJob, WrongPhase, InvalidField."""
-    submission = _undone(control, job_id, "retry", wish)
-    spec, within_s = _renewed(submission, wish, control.now_s())
+    submission = _undone(platform, job_id, "retry", wish)
+    spec, within_s = _renewed(submission, wish, platform.now_s())
     origin = _origin("retry", submission, wish, key, within_s)
     return spec, msgspec.structs.replace(origin, retries=submission.job_id)
 
 
-def continued(control: Control, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
+def continued(platform: Platform, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
     """The same request again, to go on from where the job ended. Raises as `retried` does."""
-    submission = _undone(control, job_id, "continue", wish)
-    spec, within_s = _renewed(submission, wish, control.now_s())
+    submission = _undone(platform, job_id, "continue", wish)
+    spec, within_s = _renewed(submission, wish, platform.now_s())
     origin = _origin("continue", submission, wish, key, within_s)
     return spec, msgspec.structs.replace(origin, continues=submission.job_id)
 
 
-def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> JobSubmitted:
-    view = control.job(job_id)
+def _undone(platform: Platform, job_id: str, verb: str, wish: Resubmission) -> JobSubmitted:
+    view = platform.job(job_id)
     phase = view.phase
     if not is_undone(view):
         state, remedy = f"is {phase}", f"wait for its end (`swell wait {job_id}`)"
@@ -65,7 +65,7 @@ def _undone(control: Control, job_id: str, verb: str, wish: Resubmission) -> Job
             f"job {job_id!r} {state}: {verb} is for jobs that failed or ended early, or were cancelled, "
             f"refused or ended early; {remedy}"
         )
-    return _with_changes(control.submission(job_id), view)
+    return _with_changes(platform.submission(job_id), view)
 
 
 def _with_changes(submission: JobSubmitted, view: JobView) -> JobSubmitted:

@@ -1,8 +1,9 @@
-"""The control API as an application: how its operations are reached, and what their errors are answered."""
+"""The control API as an application: how its verbs are reached, and what their errors are answered."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from inspect import signature
 from typing import Any
 
 import anyio
@@ -17,17 +18,17 @@ from starlette.routing import BaseRoute, Route
 from swell.api.access import Access, AccessLogMiddleware, RateMiddleware, guard, too_often
 from swell.api.answers import answer, failure
 from swell.api.authentication import MAX_BODY_BYTES, AuthenticationMiddleware
-from swell.api.control import Control
-from swell.api.fields import parsed
+from swell.api.fields import parsed, wrong_type
 from swell.api.intake import Intake
 from swell.api.openapi import document
-from swell.api.operation import Operation
-from swell.api.operations import OPERATIONS, Operations
+from swell.api.operations import Operations
 from swell.api.page.docs_page import docs_page
 from swell.api.page.headers import HeadersMiddleware
 from swell.api.page.page import Page, base_values
 from swell.api.rates import RateExceeded
 from swell.api.user_list import UserListError
+from swell.api.verbs import VERBS, Verb
+from swell.live.platform import Platform
 from swell.model.errors import (
     InvalidInput,
     InvalidJob,
@@ -48,7 +49,7 @@ FREE_THREAD_S = 10.0
 #: After an answer 503, for programs: what kept the platform from answering may be over by then.
 RETRY_AFTER_S = 10
 
-#: What an error of an operation is answered with.
+#: What an error of a verb is answered with.
 STATUSES: dict[type[Exception], int] = {
     UnknownJob: 404,
     UnknownNode: 404,
@@ -64,7 +65,7 @@ STATUSES: dict[type[Exception], int] = {
 
 
 def create_app(
-    control: Control,
+    platform: Platform,
     token: str,
     intake: Intake | None = None,
     page: Page | None = None,
@@ -77,8 +78,8 @@ def create_app(
         page: None: one whose sessions end with the application, and without a port of its own.
         access: users besides the owner; None: there are none.
     """
-    page = Page(control) if page is None else page
-    app = Starlette(routes=_routes(control, intake, page, access))
+    page = Page(platform) if page is None else page
+    app = Starlette(routes=_routes(platform, intake, page, access))
     app.router.redirect_slashes = False
     users = None if access is None else access.users
     if access is not None:
@@ -92,16 +93,16 @@ def create_app(
     return app
 
 
-def _routes(control: Control, intake: Intake | None, page: Page, access: Access | None) -> list[BaseRoute]:
-    operations, threads = Operations(control, intake, page, access), _SubmissionThreads(SUBMISSION_THREADS)
+def _routes(platform: Platform, intake: Intake | None, page: Page, access: Access | None) -> list[BaseRoute]:
+    operations, threads = Operations(platform, intake, page, access), _SubmissionThreads(SUBMISSION_THREADS)
 
     def docs(request: Request) -> Response:
-        return HTMLResponse(docs_page(document(OPERATIONS), base_values(request)))
+        return HTMLResponse(docs_page(document(VERBS), base_values(request)))
 
     return [
         *(
-            Route(one.path, _endpoint(one, operations, control, threads), methods=[one.method])
-            for one in OPERATIONS
+            Route(one.path, _endpoint(one, operations, platform, threads), methods=[one.method])
+            for one in VERBS
         ),
         Route("/docs", docs, methods=["GET"]),
         *page.routes(),
@@ -109,27 +110,44 @@ def _routes(control: Control, intake: Intake | None, page: Page, access: Access 
 
 
 def _endpoint(
-    operation: Operation, operations: Operations, control: Control, threads: _SubmissionThreads
+    verb: Verb, operations: Operations, platform: Platform, threads: _SubmissionThreads
 ) -> Callable[[Request], Awaitable[Response]]:
-    check = guard(operation, control)
-    run = threads.run if operation.makes_job else to_thread.run_sync
-    is_needed = operation.body is not None and "body" not in operation.defaults
+    check = guard(verb, platform)
+    owner: Any = operations if hasattr(operations, verb.name) else platform
+    takes_scope = "scope" in signature(getattr(owner, verb.name)).parameters
+    run = threads.run if verb.makes_job else to_thread.run_sync
 
     async def answered(request: Request) -> Response:
         await check(request)
-        given = operation.given(request)
-        if operation.takes_scope:
+        given = _given(verb, request)
+        if takes_scope:
             given["scope"] = request.scope
-        body = b"" if operation.body is None else await _body(request)
+        body = b"" if verb.body is None else await _body(request)
 
         def call() -> Response:
-            if body or is_needed:
-                given["body"] = _decoded(body, operation.body)
-            return _response(operation, operation.call(operations, **given))
+            if verb.body is not None:
+                found = _decoded(body, verb.body) if body or verb.needs_body else verb.body()
+                given.update({"body": found} if verb.has_whole_body else msgspec.structs.asdict(found))
+            return _response(verb, getattr(owner, verb.name)(**given))
 
         return await run(call)
 
     return answered
+
+
+def _given(verb: Verb, request: Request) -> dict[str, Any]:
+    """The arguments that a request has in its path, query and headers. Raises InvalidField."""
+    query = request.query_params
+    sources = {"path": request.path_params, "query": query, "header": request.headers}
+    given = {
+        word: query.getlist(word) if word in verb.lists else sources[place][word]
+        for word, place in verb.places.items()
+        if word in sources[place]
+    }
+    try:
+        return msgspec.structs.asdict(msgspec.convert(given, verb.arguments, strict=False))
+    except msgspec.ValidationError as error:
+        raise wrong_type(error, given) from error
 
 
 def _decoded(body: bytes, kind: Any) -> Any:
@@ -142,12 +160,12 @@ def _decoded(body: bytes, kind: Any) -> Any:
         raise HTTPException(400, f"the body is not JSON ({error}); send a JSON object") from error
 
 
-def _response(operation: Operation, value: object) -> Response:
+def _response(verb: Verb, value: object) -> Response:
     if isinstance(value, bytes):
-        return Response(value, operation.status, media_type=operation.media_type)
-    response = answer(value, operation.status)
+        return Response(value, verb.status, media_type=verb.media_type)
+    response = answer(value, verb.status)
     if isinstance(value, SubmitResult):
-        response.status_code = operation.status if value.is_new else 200
+        response.status_code = verb.status if value.is_new else 200
         response.headers["Location"] = f"/v1/jobs/{value.id}"
     return response
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 
 from swell import __version__
 from swell.api.client import Client
 from swell.api.errors import NoPlatform
-from swell.api.logs import LogOwner, parse_offsets, read_chunks
+from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
 from swell.api.pages import parse_query
 from swell.api.token_file import named_token_file
-from swell.api.transport import Query, Transport
+from swell.api.transport import Transport
+from swell.api.verbs import Verb
 from swell.assemble import open_lookup
-from swell.live.job_lookup import JobLookup
-from swell.model.coding import encode
 from swell.model.view import ClusterView, JobView
 from swell.store.folder import StateFolder
 
@@ -55,43 +53,43 @@ class StoredTransport(Transport):
     def __init__(self, folder: StateFolder, why: NoPlatform) -> None:
         self.folder, self._why = folder, why
         self._opened = ExitStack()
-        self._lookup: JobLookup = self._opened.enter_context(open_lookup(folder.path))
+        self._lookup = lookup = self._opened.enter_context(open_lookup(folder.path))
+        self._answers: dict[str, Callable[..., Any]] = {
+            "cluster": _cluster,
+            "count_jobs": lookup.count_jobs,
+            "job": self._job,
+            "jobs": self._jobs,
+            "logs": self._logs,
+            "metrics": lookup.metrics,
+            "stories": lookup.stories,
+        }
 
-    def call(self, method: str, path: str, *, query: Query | None = None, **_: object) -> bytes:
-        answer = self._read(path, query or {}) if method == "GET" else None
-        if answer is None:
+    def ask(self, verb: Verb, given: Mapping[str, Any]) -> Any:
+        if verb.name not in self._answers:
             raise self._why
-        return encode(answer)
+        return self._answers[verb.name](**given)
 
     def find_again(self) -> None:
         """Do nothing: what is stored stays as it is."""
 
-    def _read(self, path: str, query: Mapping[str, Any]) -> object:
-        """Return the answer to a request; None: only a platform has it."""
-        lookup = self._lookup
-        since_s = float(query["since"]) if "since" in query else None
-        match [unquote(part) for part in path.split("/")[2:]]:
-            case ["cluster"]:
-                return _cluster()
-            case ["counts"]:
-                return lookup.count_jobs()
-            case ["jobs"] if "match" in query:
-                return [_left(view) for view in lookup.candidates(query["match"])]
-            case ["jobs"]:
-                wanted = parse_query(query.get("phase", ""), since_s, int(query.get("limit", 0)))
-                return [_left(view) for view in lookup.jobs(wanted, query.get("before", ""))]
-            case ["jobs", job_id]:
-                return _left(lookup.job(job_id))
-            case ["jobs", job_id, "stories"]:
-                return lookup.stories(job_id)
-            case ["jobs", job_id, "metrics"]:
-                return lookup.metrics(job_id, query.get("name", ()), since_s)
-            case ["jobs", job_id, "logs"]:
-                worker = int(query["worker"]) if "worker" in query else None
-                offsets = parse_offsets(query["offset"], worker)
-                folder = self.folder.jobs / lookup.found(job_id).id
-                return read_chunks(folder, offsets, worker, LogOwner(query["whose"]))
-        return None
+    def _job(self, job_id: str) -> JobView:
+        return _left(self._lookup.job(job_id))
+
+    def _jobs(
+        self,
+        match: str | None = None,
+        phase: str = "",
+        since_s: float | None = None,
+        before: str = "",
+        limit: int = 0,
+    ) -> list[JobView]:
+        if match is not None:
+            return [_left(view) for view in self._lookup.candidates(match)]
+        return [_left(view) for view in self._lookup.jobs(parse_query(phase, since_s, limit), before)]
+
+    def _logs(self, job_id: str, offset: str, worker: int | None, whose: LogOwner) -> list[LogChunk]:
+        folder = self.folder.jobs / self._lookup.found(job_id).id
+        return read_chunks(folder, parse_offsets(offset, worker), worker, whose)
 
 
 def _left(view: JobView) -> JobView:

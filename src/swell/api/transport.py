@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+import select
 import socket
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from datetime import datetime
+from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import urlencode
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
 
+import h11
 import msgspec
 
 from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
 from swell.api.silence import silent
 from swell.api.token_file import read_token_file
-from swell.api.unix_http import HttpAnswer, UnixHttp
 from swell.api.unix_socket import Peer, address_of, peer_of
+from swell.api.verbs import ANSWER_WITHIN_S, Health, Verb
 from swell.executors.local.processes.stopped import is_stopped
-from swell.model.coding import decoder
-from swell.model.errors import InvalidJob, Unavailable, UnknownJob
+from swell.model.coding import decoder, encode
+from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.store.folder import Endpoint, StateFolder
 
-T = TypeVar("T")
-#: A parameter may be given several times.
-Query = Mapping[str, str | list[str]]
-
-ANSWER_WITHIN_S = 30.0
 #: Whether it answers at all is known sooner.
 HEALTH_WITHIN_S = 5.0
 
@@ -38,6 +36,11 @@ FAILURES: Mapping[int, type[Exception]] = {
     422: InvalidJob,
     503: Unavailable,
 }
+
+#: Bytes that are read at a time.
+CHUNK_BYTES = 1 << 16
+
+Headers = Mapping[str, str]
 
 
 def open_transport(folder: StateFolder, file: Path | None) -> Transport:
@@ -87,12 +90,12 @@ class Transport:
         self._http = UnixHttp(address, {"Authorization": f"Bearer {token}"}, self._check_server)
         self._opened.callback(self._http.close)
 
-    def health(self) -> None:
+    def health(self) -> Health:
         """Raises NoPlatform or ApiError if the platform does not answer as itself."""
-        content = self.call("GET", "/v1/health", within_s=HEALTH_WITHIN_S)
-        found: dict[str, Any] = decoder(dict[str, Any]).decode(content)
-        if found.get("pid") != self.endpoint.pid:
+        found = decoder(Health).decode(self.call("GET", "/v1/health", within_s=HEALTH_WITHIN_S))
+        if found.pid != self.endpoint.pid:
             raise _no_platform(self.folder)
+        return found
 
     def close(self) -> None:
         self._opened.close()
@@ -106,18 +109,39 @@ class Transport:
         self.close()
         self._http, self._opened, self.endpoint = found._http, found._opened, found.endpoint
 
-    def get(self, path: str, kind: type[T], query: Query | None = None) -> T:
-        content: T = decoder(kind).decode(self.call("GET", path, query=query))
-        return content
+    def ask(self, verb: Verb, given: Mapping[str, Any]) -> Any:
+        """The answer to a verb. `given`: its parameters by name."""
+        words: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "body": {}}
+        for name, value in given.items():
+            if value is not None:
+                words[verb.place(name)][verb.word(name)] = value
+        path = verb.path.format(**{name: quote(value, safe="") for name, value in words["path"].items()})
+        query = {word: _query_value(value) for word, value in words["query"].items()}
+        body = words["body"].get("body", words["body"]) if verb.has_body else None
+        content = None if body is None else encode(body)
+        try:
+            answered = self.call(
+                verb.method,
+                path,
+                query=query,
+                content=content,
+                headers=words["header"],
+                within_s=verb.within_s,
+            )
+        except UnknownJob as error:
+            if verb.path.startswith("/v1/nodes/"):
+                raise UnknownNode(*error.args) from error
+            raise
+        return answered if verb.is_raw else decoder(verb.answer).decode(answered)
 
     def call(
         self,
         method: str,
         path: str,
         *,
-        query: Query | None = None,
+        query: Mapping[str, Any] | None = None,
         content: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
+        headers: Headers | None = None,
         within_s: float = ANSWER_WITHIN_S,
     ) -> bytes:
         target = f"{path}?{urlencode(query, doseq=True)}" if query else path
@@ -143,6 +167,137 @@ class Transport:
                 f"platform (pid {self.endpoint.pid}); nothing was sent to it; end it, "
                 "then run `swell up`"
             )
+
+
+class HttpAnswer(NamedTuple):
+    """What came back, whole."""
+
+    status: int
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+
+class UnixHttp:
+    """Connections to one socket; each is used by one call at a time, and kept for the next ones.
+
+    Calls may come from any thread.
+    """
+
+    def __init__(self, address: str, headers: Headers, check: Callable[[socket.socket], None]) -> None:
+        """Args:
+        headers: of every request.
+        check: looks at each new connection before anything is sent on it, and raises what is wrong with it.
+        """
+        self._address, self._check = address, check
+        self._headers = {"Host": "localhost", **headers}
+        self._idle: list[_Connection] = []
+
+    def request(
+        self, method: str, target: str, headers: Headers, content: bytes | None, within_s: float
+    ) -> HttpAnswer:
+        """Raises TimeoutError: it has not gone on for that time; OSError: there was no whole answer."""
+        connection = self._usable(within_s)
+        try:
+            answer = connection.ask(method, target, {**self._headers, **headers}, content)
+        except h11.ProtocolError as error:
+            connection.close()
+            raise ConnectionError(str(error)) from error
+        except BaseException:
+            connection.close()
+            raise
+        if connection.is_reusable():
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answer
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _usable(self, within_s: float) -> _Connection:
+        """One that the server has not closed meanwhile, or a new one."""
+        with suppress(IndexError):
+            while True:
+                connection = self._idle.pop()
+                if not connection.has_news():
+                    connection.socket.settimeout(within_s)
+                    return connection
+                connection.close()
+        return self._connected(within_s)
+
+    def _connected(self, within_s: float) -> _Connection:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            made.settimeout(within_s)
+            made.connect(self._address)
+            self._check(made)
+        except BaseException:
+            made.close()
+            raise
+        return _Connection(made)
+
+
+class _Connection:
+    """One connection of a client."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self.socket = connected
+        self._http = h11.Connection(h11.CLIENT)
+
+    def ask(self, method: str, target: str, headers: Headers, content: bytes | None) -> HttpAnswer:
+        """Raises OSError, h11.ProtocolError."""
+        lines = list(headers.items())
+        if content is not None:
+            lines.append(("Content-Length", str(len(content))))
+        request = h11.Request(method=method, target=target, headers=lines)
+        parts = [self._http.send(one) for one in (request, h11.Data(data=content or b""), h11.EndOfMessage())]
+        # A server that refuses a request before it is whole says why in its answer.
+        with suppress(BrokenPipeError, ConnectionResetError):
+            self.socket.sendall(b"".join(filter(None, parts)))
+        return self._answer()
+
+    def _answer(self) -> HttpAnswer:
+        status, parts = 0, list[bytes]()
+        while not isinstance(event := self._next(), h11.EndOfMessage):
+            if isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data):
+                parts.append(bytes(event.data))
+            elif not isinstance(event, h11.InformationalResponse):
+                raise ConnectionError("the connection was closed")
+        return HttpAnswer(status, b"".join(parts))
+
+    def _next(self) -> object:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(self.socket.recv(CHUNK_BYTES))
+        return event
+
+    def has_news(self) -> bool:
+        """Between two calls that can only be its end."""
+        looker = select.poll()
+        looker.register(self.socket, select.POLLIN)
+        return bool(looker.poll(0))
+
+    def is_reusable(self) -> bool:
+        """Whether another request may follow; the connection is ready for it then."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+def _query_value(value: Any) -> str | list[str]:
+    """A value as it stands in a query; several for a parameter that may be given several times."""
+    if isinstance(value, Enum | str | bool):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return [str(one) for one in value] if isinstance(value, Sequence) else repr(value)
 
 
 def _error_text(answer: HttpAnswer) -> str:

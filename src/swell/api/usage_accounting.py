@@ -5,13 +5,16 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from swell.api.caller import OWNER, Caller, Role
-from swell.api.control import Control
 from swell.api.fields import InvalidField
 from swell.model.device_usage import GroupBy, UsageReport, UsageRow, report_of
+
+if TYPE_CHECKING:
+    from swell.live.platform import Platform
 
 #: How far back a report reaches that names no begin.
 DAYS_30_S = 30 * 86400.0
@@ -28,7 +31,7 @@ COLUMNS: dict[GroupBy, tuple[str, ...]] = {
 
 
 def usage_report(
-    control: Control, caller: Caller, by: GroupBy, since_s: float | None, until_s: float | None
+    platform: Platform, caller: Caller, by: GroupBy, since_s: float | None, until_s: float | None
 ) -> UsageReport:
     """Return device hours between two times, which end now at the latest.
 
@@ -37,13 +40,13 @@ def usage_report(
     Raises:
         InvalidField: the time ends before it begins.
     """
-    now_s = control.now_s()
+    now_s = platform.now_s()
     end_s = now_s if until_s is None else min(until_s, now_s)
     begin_s = end_s - DAYS_30_S if since_s is None else since_s
     if not begin_s <= end_s:
         raise InvalidField("since", "the time begins after its end, or after now; choose an earlier begin")
     user = None if caller.role >= Role.OPERATE else caller.name
-    return report_of(control.used_between(begin_s, end_s, user), by, begin_s, end_s)
+    return report_of(platform.used_between(begin_s, end_s, user), by, begin_s, end_s)
 
 
 def csv_of(report: UsageReport) -> str:

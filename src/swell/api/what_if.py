@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from swell.api import fields
 from swell.api.client import connect_as_owner
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
 from swell.api.named_job import choose as choose_named
-from swell.api.promise_request import PromiseRequest
 from swell.api.quotas import refuse_unkept
 from swell.api.similar_jobs import SimilarJobs
 from swell.api.user_list import UserList
@@ -348,7 +348,7 @@ def _deadlines(scene: WhatIfState, wanted: Sequence[tuple[str, str]]) -> list[tu
         except UnknownJob as error:
             raise InvalidInput(f"--deadline, of an open job: {error}") from error
         check_promisable(records[job_id].spec.name, records[job_id].spec.elasticity)
-        deadline_s, _ = PromiseRequest(deadline=text).times(now_s)
+        deadline_s = fields.deadline(text, now_s) or now_s
         asked.append((job_id, deadline_s))
     return asked
 

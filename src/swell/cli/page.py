@@ -22,7 +22,7 @@ def page(
     from swell.api.client import connect
 
     with connect(state) as client:
-        url = client.page()
+        url = client.page().url
     if print_ or not webbrowser.open(url):
         print(url)
         if not print_:

@@ -12,9 +12,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell.api import job_words
-from swell.api.control import Control
 from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.job_rows import NOTHING, JobRow, job_row
+from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.job import LOSS
 from swell.model.job_query import JobQuery
@@ -42,7 +42,7 @@ class ComparePage:
         base_values: what `base.html` needs of a request.
     """
 
-    def __init__(self, control: Control, base_values: Callable[[Request], dict[str, Any]]) -> None:
+    def __init__(self, control: Platform, base_values: Callable[[Request], dict[str, Any]]) -> None:
         self._control, self._base_values = control, base_values
 
     def routes(self) -> list[BaseRoute]:

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from swell import __version__
-from swell.api.control import Control, UnknownJob
 from swell.api.page.event_ring import EventReader, EventRing
 from swell.api.page.job_rows import (
     HISTORY_S,
@@ -36,6 +35,8 @@ from swell.api.page.platform_rows import (
     totals,
 )
 from swell.live.board import BoardChanges
+from swell.live.platform import Platform
+from swell.model.errors import UnknownJob
 from swell.model.job import LOSS, Phase
 from swell.model.job_query import JobQuery
 from swell.model.view import JobView
@@ -84,7 +85,7 @@ class ShownPage(msgspec.Struct, frozen=True, kw_only=True):
 class PageFeed:
     """Follows the platform while pages are open. Without one it costs nothing."""
 
-    def __init__(self, control: Control, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, control: Platform, now: Callable[[], float] = time.monotonic) -> None:
         self._control, self._now = control, now
         self._lock = threading.Lock()
         self._turn = 0

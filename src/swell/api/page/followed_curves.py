@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from swell.api.control import Control
+from swell.live.platform import Platform
 from swell.model.view import MetricHistory, MetricSeries
 
 #: After so many new points pages get a curve whole again: older points of a long one are merged.
@@ -31,7 +31,7 @@ class ShownCurve(msgspec.Struct, frozen=True, kw_only=True):
 class FollowedCurves:
     """Keeps no points: a page that begins is told what the platform has by then."""
 
-    def __init__(self, control: Control, job_id: str) -> None:
+    def __init__(self, control: Platform, job_id: str) -> None:
         self._control, self._job_id = control, job_id
         self._num_new: Counter[str] = Counter()
 

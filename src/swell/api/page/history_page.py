@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from swell.api.control import Control
 from swell.api.page.history_filter import (
     ENDS,
     HOUR_S,
@@ -23,6 +22,7 @@ from swell.api.page.history_filter import (
     weeks_begin_s,
 )
 from swell.api.page.job_rows import NOTHING, JobRow, job_row
+from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.job import JobClass
 from swell.model.lengths import span
@@ -59,7 +59,7 @@ class HistoryPage:
         base_values: what `base.html` needs of a request.
     """
 
-    def __init__(self, control: Control, base_values: Callable[[Request], dict[str, Any]]) -> None:
+    def __init__(self, control: Platform, base_values: Callable[[Request], dict[str, Any]]) -> None:
         self._control, self._base_values = control, base_values
 
     def routes(self) -> list[BaseRoute]:

@@ -14,14 +14,14 @@ from swell import __version__
 from swell.api import job_words
 from swell.api.answers import answer, failure
 from swell.api.caller import caller_of
-from swell.api.control import Control, UnknownJob
 from swell.api.job_throughput import throughput_of
 from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.job_files import NotShown, checkpoint_path, read_code, read_code_text
 from swell.api.page.job_parts import JobParts
 from swell.api.page.job_rows import ENDS, SIGNS, JobRow, job_row
 from swell.api.page.job_watch import latest_sizes
-from swell.model.errors import WrongPhase
+from swell.live.platform import Platform
+from swell.model.errors import UnknownJob, WrongPhase
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView
 from swell.web.templating import render
@@ -43,7 +43,7 @@ class JobPage:
         base_values: what `base.html` needs of a request.
     """
 
-    def __init__(self, control: Control, base_values: Callable[[Request], dict[str, Any]]) -> None:
+    def __init__(self, control: Platform, base_values: Callable[[Request], dict[str, Any]]) -> None:
         self._control, self._base_values = control, base_values
 
     def routes(self) -> list[BaseRoute]:
@@ -105,7 +105,7 @@ class JobPage:
         return FileResponse(path, media_type="application/octet-stream", filename=path.name)
 
 
-def _throughput(control: Control, job_id: str) -> JobThroughput | None:
+def _throughput(control: Platform, job_id: str) -> JobThroughput | None:
     """None while there is no curve."""
     try:
         return throughput_of(control, job_id)

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from swell.api import job_words
-from swell.api.control import Control, UnknownJob
 from swell.api.page.job_files import read_checkpoints
 from swell.api.page.job_rows import JobRow
 from swell.api.page.platform_rows import changes_only
 from swell.api.page.state_option import state_option
 from swell.api.resubmission import is_undone
+from swell.live.platform import Platform
+from swell.model.errors import UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -36,7 +37,7 @@ MOST_STORIES = 300
 class JobParts:
     """Reads what these parts tell of one job."""
 
-    def __init__(self, control: Control, job_id: str) -> None:
+    def __init__(self, control: Platform, job_id: str) -> None:
         """Raises UnknownJob."""
         self._control = control
         self._job_dir = control.log_dir(job_id)
@@ -153,7 +154,7 @@ class RenderedParts:
         return {name: render(f"job/{name}.html", values) for name in names}
 
 
-def _submission(control: Control, job_id: str) -> JobSubmitted | None:
+def _submission(control: Platform, job_id: str) -> JobSubmitted | None:
     try:
         return control.submission(job_id)
     except UnknownJob:

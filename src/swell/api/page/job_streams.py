@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 
 from swell.api.caller import Caller
-from swell.api.control import Control
 from swell.api.logs import LogOwner
 from swell.api.page.event_ring import EventReader, EventRing
 from swell.api.page.job_watch import JobChannel, JobHeard, JobWatch
 from swell.live.board import BoardNews
 from swell.live.metrics import MetricNews
+from swell.live.platform import Platform
 
 #: Between two looks. The more a look costs, the longer is the pause: looks are to take no more than
 #: `MOST_SHARE` of a core, where `MOST_PAUSE_S` lets them.
@@ -32,7 +32,7 @@ log = logging.getLogger("swell.page")
 class JobStreams:
     """Without a page of a job it costs nothing."""
 
-    def __init__(self, control: Control, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, control: Platform, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._control, self._clock_s = control, clock_s
         self._lock = threading.Lock()
         self._watches: dict[str, JobWatch] = {}

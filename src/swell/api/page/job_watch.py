@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from swell import __version__
-from swell.api.control import Control, UnknownJob
 from swell.api.logs import LogOwner
 from swell.api.page.event_ring import EventRing
 from swell.api.page.followed_curves import FollowedCurves, ShownCurve
 from swell.api.page.followed_log import FollowedLog, LogNews
 from swell.api.page.job_parts import REASON, STORY, JobParts, RenderedParts
 from swell.api.page.job_rows import JobRow, becomes_overdue, changed_fields, job_row
+from swell.live.platform import Platform
 from swell.model.coding import encode
+from swell.model.errors import UnknownJob
 from swell.model.view import JobView, MetricHistory
 
 #: Fields of a row that change all the time: of the first no part tells, of the others one does.
@@ -63,7 +64,7 @@ class JobChannel:
 class JobWatch:
     """Thread-safe. It reads nothing before a page has asked for what is shown."""
 
-    def __init__(self, control: Control, job_id: str) -> None:
+    def __init__(self, control: Platform, job_id: str) -> None:
         self._control, self._job_id = control, job_id
         self._lock = threading.Lock()
         self.channels: dict[tuple[LogOwner, bool], JobChannel] = {}  #: which `JobStreams` opens and closes
@@ -107,7 +108,7 @@ class JobWatch:
 class _Known:
     """What pages of the job have been told. Raises UnknownJob, all of it."""
 
-    def __init__(self, control: Control, job_id: str) -> None:
+    def __init__(self, control: Platform, job_id: str) -> None:
         self._control, self._job_id = control, job_id
         self._view = control.job(job_id)
         self._row = job_row(self._view, control.now_s())

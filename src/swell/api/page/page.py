@@ -13,7 +13,6 @@ from starlette.routing import BaseRoute, Route
 
 from swell.api.answers import answer, failure
 from swell.api.caller import Caller, caller_of
-from swell.api.control import Control
 from swell.api.logs import LogOwner
 from swell.api.page.compare_page import ComparePage
 from swell.api.page.event_stream import EventStream, last_id_of
@@ -25,6 +24,7 @@ from swell.api.page.now_page import now_page
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
 from swell.api.page.socket_owner import user_of
+from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.web.static_files import static_file
 
@@ -37,7 +37,7 @@ class Page:
 
     def __init__(
         self,
-        control: Control,
+        control: Platform,
         sessions: Sessions | None = None,
         port: Callable[[], int] | None = None,
     ) -> None:

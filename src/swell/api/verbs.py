@@ -1,0 +1,578 @@
+"""What can be asked of a platform: each verb is declared once, as a method of `Verbs`.
+
+The server's route (`server`), the client's method and the OpenAPI document are made of the declaration.
+"""
+
+# The declarations have no bodies.
+# mypy: disable-error-code="empty-body"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property, wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from swell.api.caller import Role
+from swell.api.logs import LogChunk, LogOwner
+from swell.api.pages import MAX_JOBS
+from swell.api.submission import Number, Submission, declared
+from swell.live.retention import PrunedJob
+from swell.model.device_usage import GroupBy, UsageReport
+from swell.model.job import Phase
+from swell.model.throughput import JobThroughput
+from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
+
+if TYPE_CHECKING:
+    from swell.api.client import SubmittedJob
+
+    #: A time as a job file has it or as Python does; requests have the former.
+    Moment = str | float | datetime
+else:
+    Moment = str | Number
+
+#: Parameters which requests have as headers, and those that have another name in queries.
+HEADERS = {"key": "Idempotency-Key"}
+QUERY_WORDS = {"names": "name", "since_s": "since", "until_s": "until"}
+
+ANSWER_WITHIN_S = 30.0
+#: Folders of many gigabytes take long to remove.
+PRUNED_WITHIN_S = 3600.0
+
+PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+Declared = TypeVar("Declared", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verb:
+    """One thing that can be asked, made by `verb` of the method that declares it."""
+
+    method: str
+    path: str
+    role: Role  #: the least that may; of role SUBMIT those of the job's tenant, see `access`
+    status: int
+    failures: tuple[int, ...]  #: statuses, besides those of every verb
+    media_type: str  #: of the answer
+    within_s: float  #: a client waits so long for the answer
+    call: Callable[..., Any]  #: the declaration
+    given_answer: Any
+
+    @property
+    def name(self) -> str:
+        return self.call.__name__.lstrip("_")
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of what the method says of it."""
+        return " ".join((self.call.__doc__ or "").strip().split("\n\n")[0].split())
+
+    @property
+    def makes_job(self) -> bool:
+        """Whether it submits a job, or finds that the same request has done so before."""
+        return self.given_answer is SubmitResult
+
+    @property
+    def answer(self) -> Any:
+        """Type of what an answer holds."""
+        return self._kinds["return"] if self.given_answer is None else self.given_answer
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether a client hands on the bytes of the answer as they are."""
+        return self._kinds["return"] is bytes
+
+    @cached_property
+    def _kinds(self) -> dict[str, Any]:
+        return get_type_hints(self.call, localns={"SubmittedJob": SubmitResult}, include_extras=True)
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, Parameter]:
+        return {name: one for name, one in signature(self.call).parameters.items() if name != "self"}
+
+    def place(self, name: str) -> str:
+        """Where a parameter stands: `path`, `query`, `header` or `body`."""
+        if f"{{{name}}}" in self.path:
+            return "path"
+        if name in HEADERS:
+            return "header"
+        return "query" if self.method == "GET" else "body"
+
+    def word(self, name: str) -> str:
+        """What a parameter is called in requests."""
+        return {"header": HEADERS, "query": QUERY_WORDS}.get(self.place(name), {}).get(name, name)
+
+    @cached_property
+    def places(self) -> dict[str, str]:
+        """Where the parameters stand that are not in the body, by their words."""
+        found = {self.word(name): self.place(name) for name in self._parameters}
+        return {word: place for word, place in found.items() if place != "body"}
+
+    @cached_property
+    def lists(self) -> frozenset[str]:
+        """Words of the parameters that a query may have several times."""
+        kinds = {name: getattr(self._kinds[name], "__origin__", None) for name in self._parameters}
+        return frozenset(self.word(name) for name, kind in kinds.items() if get_origin(kind) is Sequence)
+
+    @cached_property
+    def arguments(self) -> type[msgspec.Struct]:
+        """All that a request has outside of its body."""
+        names = [name for name in self._parameters if self.place(name) != "body"]
+        return self._struct("arguments", names, rename={name: self.word(name) for name in names})
+
+    @cached_property
+    def body(self) -> Any:
+        """Type of a request's body; None: it has none."""
+        if self.has_whole_body:
+            return self._kinds["body"]
+        return self._struct("body", self._in_body, forbid_unknown_fields=True) if self._in_body else None
+
+    @property
+    def has_whole_body(self) -> bool:
+        """Whether the parameter `body` is all of it; otherwise each parameter in it is a field."""
+        return "body" in self._parameters
+
+    @property
+    def has_body(self) -> bool:
+        return bool(self._in_body)
+
+    @property
+    def needs_body(self) -> bool:
+        return any(self._parameters[name].default is Parameter.empty for name in self._in_body)
+
+    @cached_property
+    def _in_body(self) -> list[str]:
+        return [name for name in self._parameters if self.place(name) == "body"]
+
+    def _struct(self, what: str, names: Sequence[str], **options: Any) -> type[msgspec.Struct]:
+        defaults = {name: self._parameters[name].default for name in names}
+        fields = [
+            (name, self._kinds[name], msgspec.NODEFAULT if default is Parameter.empty else default)
+            for name, default in defaults.items()
+        ]
+        return msgspec.defstruct(f"{self.name}_{what}", fields, kw_only=True, **options)
+
+
+def verb(
+    method: str,
+    path: str,
+    role: Role,
+    *,
+    status: int = 200,
+    failures: tuple[int, ...] = (),
+    media_type: str = "application/json",
+    within_s: float = ANSWER_WITHIN_S,
+    answer: Any = None,
+) -> Callable[[Declared], Declared]:
+    """Declare a verb by a method of `Verbs`. The first paragraph of its docstring is the summary.
+
+    Its parameters are those of the path, the headers of `HEADERS`, and those of the query or, of a POST, the
+    fields of the body, with their types and meanings. A parameter `body` is all of the body.
+
+    Args:
+        answer: type of the answer, of a method that returns something else; None: as it is annotated.
+    """
+
+    def declare(call: Declared) -> Declared:
+        made = Verb(
+            method=method,
+            path=path,
+            role=role,
+            status=status,
+            failures=failures,
+            media_type=media_type,
+            within_s=within_s,
+            call=call,
+            given_answer=answer,
+        )
+        names = signature(call)
+
+        @wraps(call)
+        def ask(self: Verbs, *values: Any, **named: Any) -> Any:
+            given = names.bind(self, *values, **named).arguments
+            del given["self"]
+            return self._ask(made, given)
+
+        ask.__dict__["verb"] = made
+        return cast("Declared", ask)
+
+    return declare
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """Which process answers."""
+
+    pid: int
+    version: str
+
+
+class JobRef(msgspec.Struct, frozen=True, kw_only=True):
+    """The job that a request was about."""
+
+    id: str
+
+
+class Stopping(msgspec.Struct, frozen=True, kw_only=True):
+    """The platform is about to end."""
+
+    stopping: bool = True
+
+
+class PageLink(msgspec.Struct, frozen=True, kw_only=True):
+    """Opens the live page in one browser, once, within a minute."""
+
+    url: str
+
+
+JobId = Annotated[str, Meta(description="As `POST /v1/jobs` answered it.")]
+Key = Annotated[
+    str,
+    Meta(
+        description="Repeated requests with the same key create one job, so a client that received no answer "
+        "can ask again.",
+        extra_json_schema={"minLength": 1, "maxLength": 200},  # `request_key` refuses others
+    ),
+]
+NodeName = Annotated[str, Meta(description="Of a node, as in the cluster.")]
+KindName = Annotated[str, Meta(description="Of devices, as in the cluster.")]
+Force = Annotated[bool, Meta(description="Even if jobs have workers on the node, which are lost.")]
+Match = Annotated[
+    str,
+    Meta(
+        description="Only the job with this id, else the newest with this name, else a few whose ids begin "
+        "with it. Other parameters are ignored then."
+    ),
+]
+Phases = Annotated[
+    str, Meta(description="Only jobs in these phases, such as `queued,running`. Default: all.")
+]
+EndedSince = Annotated[
+    float, Meta(description="Leave out jobs that ended before this time, in seconds since 1970.")
+]
+UsageBy = Annotated[
+    GroupBy,
+    Meta(description="What has a row of its own; `all`: each combination of user, tenant, class and kind."),
+]
+UsedSince = Annotated[
+    float, Meta(description="Begin of the time, in seconds since 1970. Default: 30 days before its end.")
+]
+UsedUntil = Annotated[float, Meta(description="End of the time, in seconds since 1970. Default: now.")]
+Before = Annotated[
+    str,
+    Meta(
+        description="Only jobs before the job with this id, which is the first one of the page that was read "
+        "last."
+    ),
+]
+Limit = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=MAX_JOBS,
+        description="At most this many jobs, the newest; 0: as many as an answer may hold.",
+    ),
+]
+MetricNames = Annotated[
+    Sequence[str],
+    Meta(description="Only this metric, as `loss`; may be given several times. Default: all."),
+]
+ReportedSince = Annotated[
+    float, Meta(description="Leave out values that were reported before this time, in seconds since 1970.")
+]
+Offset = Annotated[
+    str,
+    Meta(
+        description="Where to start reading: `WORKER:BYTES,...`; with `worker`, only bytes. Default: the "
+        "start."
+    ),
+]
+Worker = Annotated[int, Meta(ge=0, description="Only lines of this worker. Default: all workers.")]
+Lines = Annotated[
+    LogOwner, Meta(description="Lines of rank 0 (`leader`), of all workers, or of the trial run.")
+]
+Deadline = Annotated[Moment, declared()["deadline"].meta]
+AcceptUntil = Annotated[Moment, declared()["accept_until"].meta]
+Priority = Annotated[int, declared()["priority"].meta]
+Weight = Annotated[float, declared()["weight"].meta]
+
+#: Failures of verbs that change a job, or make one of another.
+CHANGE = (404, 409, 422, 503)
+
+
+class Verbs:
+    """The verbs. Those that begin with `_` have a friendlier method in `client.Client`.
+
+    A verb that changes something returns once the journal has it.
+    """
+
+    def _ask(self, verb: Verb, given: Mapping[str, Any]) -> Any:
+        """What a platform answers. `given`: parameters by name; those left out have their defaults."""
+        raise NotImplementedError
+
+    @verb("GET", "/v1/health", Role.VIEW)
+    def health(self) -> Health:
+        """Whether the platform answers."""
+
+    @verb("GET", "/v1/openapi.json", Role.VIEW)
+    def openapi(self) -> dict[str, Any]:
+        """The OpenAPI document of the control API."""
+
+    @verb("GET", "/metrics", Role.VIEW, answer=str, media_type=PROMETHEUS_TEXT)
+    def prometheus(self) -> bytes:
+        """Metrics of the platform and of its daemon, for Prometheus."""
+
+    # ------------------------------------------------------------ jobs
+    @verb("POST", "/v1/jobs", Role.SUBMIT, status=201, failures=(409, 422, 503), answer=SubmitResult)
+    def _submit(self, body: Submission, key: Key | None = None) -> SubmittedJob:
+        """Submit a job. Paths must be absolute."""
+
+    @verb("POST", "/v1/jobs/{job_id}/retry", Role.SUBMIT, status=201, failures=CHANGE, answer=SubmitResult)
+    def retry(
+        self,
+        job_id: JobId,
+        *,
+        deadline: Deadline | None = None,
+        kind: str | None = None,
+        key: Key | None = None,
+    ) -> SubmittedJob:
+        """Submit a job again that failed, or was cancelled, refused or ended early, from its beginning.
+
+        Returns the new id.
+
+        Args:
+            deadline: in place of the former one, which may have passed.
+            kind: of device, in place of the former one.
+            key: as in `submit`.
+
+        Raises:
+            UnknownJob, InvalidJob; ApiError: the job is not over, or has succeeded.
+        """
+
+    @verb("POST", "/v1/jobs/{job_id}/continue", Role.SUBMIT, status=201, failures=CHANGE, answer=SubmitResult)
+    def continue_job(
+        self,
+        job_id: JobId,
+        *,
+        deadline: Deadline | None = None,
+        kind: str | None = None,
+        key: Key | None = None,
+    ) -> SubmittedJob:
+        """Submit an ended job again, as `retry` does, but starting from its last sound checkpoint.
+
+        Raises:
+            UnknownJob, InvalidJob; ApiError: the job is not over, has succeeded, or has no checkpoint.
+        """
+
+    @verb("GET", "/v1/jobs", Role.VIEW, failures=(404, 422))
+    def _jobs(
+        self,
+        match: Match | None = None,
+        phase: Phases = "",
+        since_s: EndedSince | None = None,
+        before: Before = "",
+        limit: Limit = MAX_JOBS,
+    ) -> list[JobView]:
+        """Jobs, including ended ones, oldest first. A long list comes in pages, the newest page first."""
+
+    @verb("GET", "/v1/counts", Role.VIEW)
+    def count_jobs(self) -> dict[Phase, int]:
+        """The number of jobs in each phase."""
+
+    @verb("GET", "/v1/jobs/{job_id}", Role.VIEW, failures=(404,))
+    def job(self, job_id: JobId) -> JobView:
+        """One job.
+
+        Raises UnknownJob.
+        """
+
+    @verb("POST", "/v1/jobs/{job_id}/cancel", Role.SUBMIT, status=202, failures=(404, 503))
+    def cancel(self, job_id: JobId) -> JobRef:
+        """End a job; no effect on one that has ended.
+
+        Raises UnknownJob.
+        """
+
+    @verb("POST", "/v1/jobs/{job_id}/hold", Role.SUBMIT, failures=(404, 409, 503))
+    def hold(self, job_id: JobId) -> JobView:
+        """Have a job give up its devices, with its state saved, and wait until it is resumed. A promise of
+        its deadline is withdrawn, and asked for again when it is resumed. No effect on a job that is held.
+
+        Raises UnknownJob, Unavailable; ApiError: the job has ended.
+        """
+
+    @verb("POST", "/v1/jobs/{job_id}/resume", Role.SUBMIT, failures=(404, 409, 503))
+    def resume(self, job_id: JobId) -> JobView:
+        """Let a held job go on. A promise that was withdrawn is asked for again: `asked_deadline_s` is set
+        until that is decided. No effect on an open job that is not held.
+
+        Raises as `hold` does.
+        """
+
+    @verb("POST", "/v1/jobs/{job_id}/accept-differences", Role.SUBMIT, failures=CHANGE)
+    def accept_differences(self, job_id: JobId, names: Sequence[str]) -> JobView:
+        """Accept findings of a job's trial run, by name: they no longer limit it to its smallest number of
+        workers. `held_by` names those that still do.
+
+        Raises UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
+        """
+
+    @verb("POST", "/v1/jobs/{job_id}/priority", Role.SUBMIT, failures=CHANGE)
+    def change_priority(
+        self, job_id: JobId, priority: Priority | None = None, weight: Weight | None = None
+    ) -> JobView:
+        """Give an open job another priority among the jobs of its class, another weight, or both.
+
+        Raises UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
+        """
+
+    @verb("POST", "/v1/jobs/{job_id}/promise", Role.SUBMIT, failures=CHANGE)
+    def promise(
+        self, job_id: JobId, *, deadline: Deadline, accept_until: AcceptUntil | None = None
+    ) -> JobView:
+        """Ask for another deadline of an open job, earlier or later. Refused: it keeps what it has, and
+        `refusal` and `counter_offer_s` say more. `asked_deadline_s` is set until it is decided.
+
+        Args:
+            accept_until: take the counter-offer, if it is no later.
+
+        Raises:
+            UnknownJob, InvalidJob, Unavailable; ApiError: the job has ended.
+        """
+
+    @verb("GET", "/v1/jobs/{job_id}/stories", Role.VIEW, failures=(404,))
+    def stories(self, job_id: JobId) -> list[Story]:
+        """What happened to a job and why, oldest first.
+
+        Raises UnknownJob.
+        """
+
+    @verb("GET", "/v1/jobs/{job_id}/metrics", Role.VIEW, failures=(404, 422))
+    def metrics(
+        self, job_id: JobId, names: MetricNames = (), since_s: ReportedSince | None = None
+    ) -> MetricHistory:
+        """The history of what a job reported, by step and time, oldest first. Exact near the end; before
+        that, a point stands for many steps.
+
+        Raises UnknownJob.
+
+        Args:
+            names: only these metrics, as `loss`; none: all.
+            since_s: seconds since 1970; what was reported before is left out.
+        """
+
+    @verb("GET", "/v1/jobs/{job_id}/curve", Role.VIEW, failures=(404, 409, 503))
+    def curve(self, job_id: JobId) -> JobThroughput:
+        """Samples a second of a job by number of workers and batch, the best batch of each number of workers,
+        and what each of these was made from. Of an ended job: what its trial run has measured.
+
+        Raises UnknownJob; ApiError: its trial run is not over, or it has none.
+        """
+
+    @verb("GET", "/v1/jobs/{job_id}/logs", Role.VIEW, failures=(404, 422))
+    def _logs(
+        self,
+        job_id: JobId,
+        offset: Offset = "",
+        worker: Worker | None = None,
+        whose: Lines = LogOwner.WORKERS,
+    ) -> list[LogChunk]:
+        """What a job printed, in pieces. The next piece begins at `next_offset`."""
+
+    # ------------------------------------------------------------ the platform and its nodes
+    @verb("GET", "/v1/cluster", Role.VIEW)
+    def cluster(self) -> ClusterView:
+        """The nodes, which job holds which device, and the platform's own state.
+
+        Raises NoPlatform.
+        """
+
+    @verb("POST", "/v1/nodes/{name}/drain", Role.OPERATE, failures=(404, 503))
+    def drain_node(self, name: NodeName) -> NodeView:
+        """Place nothing on a node any more, and move its jobs to other nodes.
+
+        Raises UnknownNode, Unavailable.
+        """
+
+    @verb("POST", "/v1/nodes/{name}/undrain", Role.OPERATE, failures=(404, 503))
+    def undrain_node(self, name: NodeName) -> NodeView:
+        """Let jobs be placed on a node again; no effect if they may be.
+
+        Raises UnknownNode, Unavailable.
+        """
+
+    @verb("POST", "/v1/kinds/allow", Role.OPERATE, failures=(422, 503))
+    def allow_kind(self, kind: KindName) -> ClusterView:
+        """Let jobs have devices of a kind that is new to the platform, which are there or will be; the
+        cluster after it.
+
+        Raises ApiError, Unavailable.
+        """
+
+    @verb("POST", "/v1/nodes/{name}/remove", Role.OPERATE, status=202, failures=(404, 409, 422, 503))
+    def remove_node(self, name: NodeName, force: Force = False) -> NodeView:
+        """Have the host of a node that has joined leave. The answer is the node as it was; it is gone from
+        the cluster when its workers are.
+
+        Args:
+            force: even if jobs have workers there, which are lost.
+
+        Raises:
+            UnknownNode, Unavailable.
+            ApiError: jobs have workers there, or it is of the platform's own machine.
+        """
+
+    @verb("POST", "/v1/prune", Role.OPERATE, failures=(404, 422, 503), within_s=PRUNED_WITHIN_S)
+    def prune(
+        self,
+        job_ids: Sequence[str] = (),
+        ended_before_s: float | None = None,
+        keep_bytes: int | None = None,
+        is_dry_run: bool = False,
+    ) -> list[PrunedJob]:
+        """Remove ended jobs, with their folders and records, and tell which.
+
+        Those of `job_ids`, those that ended before a time (seconds since 1970), and of the others the oldest,
+        while the folders of all hold more than `keep_bytes`. `is_dry_run`: tell which, and remove none.
+
+        Raises:
+            UnknownJob: one of them is not there, or has not ended.
+        """
+
+    @verb("GET", "/v1/usage", Role.VIEW, failures=(422,))
+    def usage(
+        self,
+        by: UsageBy = GroupBy.USER,
+        since_s: UsedSince | None = None,
+        until_s: UsedUntil | None = None,
+    ) -> UsageReport:
+        """Device hours of jobs: of the caller's own ones, to an operator of all.
+
+        Args:
+            since_s: seconds since 1970; None: 30 days before the end.
+            until_s: likewise; None: now.
+
+        Raises:
+            InvalidJob: the time begins after its end.
+        """
+
+    @verb("GET", "/v1/head", Role.OPERATE, failures=(503,), answer=dict[str, Any])
+    def head_state(self) -> bytes:
+        """The scheduler's whole state, as JSON. Its format may change between versions."""
+
+    @verb("POST", "/v1/page", Role.VIEW, failures=(503,))
+    def page(self) -> PageLink:
+        """A link that opens the live page in a browser, once and within a minute. From then on the daemon
+        listens on a port of 127.0.0.1.
+        """
+
+    @verb("POST", "/v1/stop", Role.OPERATE, status=202, failures=(503,))
+    def stop(self) -> Stopping:
+        """Suspend every job and end the platform; answers before that is done."""
+
+
+VERBS: tuple[Verb, ...] = tuple(one.verb for one in vars(Verbs).values() if hasattr(one, "verb"))
