@@ -55,35 +55,35 @@ SOURCES: Mapping[str, CommandSource] = {
         "jobs:explain",
         "Explain a job's size, waiting or refusal, live or in a simulated run.",
     ),
-    "cancel": CommandSource("jobs:cancel", "Cancel jobs."),
+    "cancel": CommandSource("job_verbs:cancel", "Cancel jobs."),
     "page": CommandSource("page:page", "Open the live page in a browser on this machine."),
     "check": CommandSource(
         "check:check",
         "Check whether a script gives the same result at any number of workers, without a platform.",
     ),
     "down": CommandSource("down:down", "Suspend every job and end the platform with all its processes."),
-    "wait": CommandSource("wait:wait", "Wait until jobs have ended."),
+    "wait": CommandSource("job_verbs:wait", "Wait until jobs have ended."),
     "hold": CommandSource(
-        "hold:hold", "Have jobs give up their devices, saved, and wait until they are resumed."
+        "job_verbs:hold", "Have jobs give up their devices, saved, and wait until they are resumed."
     ),
-    "resume": CommandSource("hold:resume", "Let held jobs go on from where they were saved."),
+    "resume": CommandSource("job_verbs:resume", "Let held jobs go on from where they were saved."),
     "promise": CommandSource(
-        "promise:promise",
+        "job_verbs:promise",
         "Ask for another deadline of a job that runs or waits: earlier, later, or its first.",
     ),
     "prioritize": CommandSource(
-        "prioritize:prioritize", "Give jobs another priority, another weight, or both."
+        "job_verbs:prioritize", "Give jobs another priority, another weight, or both."
     ),
     "retry": CommandSource(
-        "retry:retry",
+        "job_verbs:retry",
         "Submit jobs again that failed, ended early, were refused or stopped, each as a new job from step 0.",
     ),
     "continue": CommandSource(
-        "retry:go_on",
+        "job_verbs:go_on",
         "Submit jobs again that failed, ended early or were stopped, each from its last checkpoint.",
     ),
     "accept-differences": CommandSource(
-        "accept_differences:accept_differences",
+        "job_verbs:accept_differences",
         "Accept findings of a job's trial run, so that they do not limit its number of workers.",
     ),
     "metrics": CommandSource(

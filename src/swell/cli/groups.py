@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from swell.api import job_words
 from swell.api.named_job import choose
-from swell.api.resubmission import UNDONE
 from swell.cli.finish import distance
 from swell.model.job import Phase
 
@@ -29,12 +28,6 @@ def find_jobs(client: Client, wanted: Iterable[str]) -> list[JobView]:
         members = members_of(client, word) if word and not is_exact else []
         found |= {view.id: view for view in members or [choose(candidates, word)]}
     return list(found.values())
-
-
-def find_undone(client: Client, wanted: Sequence[str]) -> list[JobView]:
-    """The jobs of `find_jobs`; of a group only those that have ended without success."""
-    found = find_jobs(client, wanted)
-    return [view for view in found if view.group not in wanted or view.phase in UNDONE]
 
 
 def members_of(client: Client, group: str) -> list[JobView]:

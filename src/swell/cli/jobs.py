@@ -1,4 +1,4 @@
-"""`swell jobs`, `show`, `explain` and `cancel`."""
+"""`swell jobs`, `show` and `explain`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from swell.cli import resizes
 from swell.cli.clock import Times, WallTimes, clock
 from swell.cli.completion import complete_phase
 from swell.cli.finish import distance, expectation
-from swell.cli.options import JobName, JobNames, Json, Run, RunPolicy, State
+from swell.cli.options import JobName, Json, Run, RunPolicy, State
 from swell.cli.output import console, print_json, print_table, warn
 from swell.cli.resolve import find_job
 from swell.cli.run import recorded
@@ -351,17 +351,3 @@ def _hear(
     with connect_to_read(state) as client:
         view = find_job(client, job)
         return view, client.stories(view.id), WallTimes(client.cluster().now_s)
-
-
-def cancel(jobs: JobNames, state: State = None) -> None:
-    """Cancel jobs. Their checkpoints and logs stay."""
-    from swell.api.client import connect
-    from swell.cli.groups import find_jobs
-
-    with connect(state) as client:
-        for view in find_jobs(client, jobs):
-            if view.phase.is_end:
-                print(f"{view.id}: already {view.phase}, nothing to cancel")
-            else:
-                client.cancel(view.id)
-                print(f"{view.id}: will be cancelled")

@@ -1,0 +1,314 @@
+"""What users do with jobs that are there: each command asks for one verb of `api.verbs`, job by job."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from swell.api.admission_status import is_change_refused
+from swell.cli import job_options as job
+from swell.cli.options import JobName, JobNames, Json, State, seconds
+from swell.cli.output import note, print_json, warn
+from swell.cli.resolve import find_job
+from swell.cli.submit import REFUSED, tell_verdicts
+from swell.cli.verdict import change_refused, verdict
+from swell.model.counted import told_workers
+from swell.model.errors import InvalidInput
+from swell.model.job import MOST_WEIGHT
+
+if TYPE_CHECKING:
+    from swell.api.client import Client, SubmittedJob
+    from swell.model.view import JobView
+
+#: Exit status of `wait` by outcome, the gravest first.
+STATUSES = {"failed": 1, "rejected": 3, "cancelled": 4, "ended-early": 6}
+#: Exit status when the jobs have not ended in time, as that of timeout(1).
+TIMED_OUT = 124
+#: Seconds between two looks at the jobs.
+LOOK_EVERY_S = 0.5
+
+Kind = Annotated[
+    str | None,
+    typer.Option(metavar="KIND", help="Kind of the devices that it runs on. Default: as submitted."),
+]
+
+
+def _meant(client: Client, jobs: list[str], is_meant: Callable[[JobView], bool]) -> list[JobView]:
+    """The jobs of these names; of a group only those that are meant."""
+    from swell.cli.groups import find_jobs
+
+    return [view for view in find_jobs(client, jobs) if view.group not in jobs or is_meant(view)]
+
+
+def _is_open(view: JobView) -> bool:
+    return not view.phase.is_end
+
+
+# ------------------------------------------------------------ hold, resume, cancel, priorities
+def hold(jobs: JobNames, state: State = None, json: Json = False) -> None:
+    """Have jobs give up their devices, saved, and wait until they are resumed.
+
+    A job that runs saves a checkpoint first. A promise of its deadline is withdrawn, so that other jobs can
+    have its devices, and is asked for again when it is resumed. A queued job can be held too.
+    """
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        found = _meant(client, jobs, _is_open)
+        views = [client.hold(view.id) for view in found]
+    if json:
+        print_json(views)
+        return
+    for before, view in zip(found, views, strict=True):
+        withdrawn = ", and its promise is withdrawn" if before.is_promised else ""
+        what = "will be saved and held" if view.phase.holds_devices else "is held"
+        print(f"{view.id}: {what}{withdrawn}; `swell resume {view.id}` lets it go on")
+
+
+def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
+    """Let held jobs go on from where they were saved.
+
+    A promise that was withdrawn is asked for again. If it cannot be made, the job runs on as a soft job with
+    that deadline, and the exit status is 3.
+    """
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        found = _meant(client, jobs, lambda view: view.is_held)
+        resumed = [client.resume(view.id) for view in found]
+        views = [_decided(client, view) for view in resumed]
+        if json:
+            print_json(views)
+        else:
+            for view in found:
+                if not view.is_held and not view.awaits:
+                    print(f"{view.id}: was not held, so there is nothing to resume")
+            _tell_answers(client, views)
+    _exit_if_refused(views)
+
+
+def cancel(jobs: JobNames, state: State = None) -> None:
+    """Cancel jobs. Their checkpoints and logs stay."""
+    from swell.api.client import connect
+    from swell.cli.groups import find_jobs
+
+    with connect(state) as client:
+        for view in find_jobs(client, jobs):
+            if view.phase.is_end:
+                print(f"{view.id}: already {view.phase}, nothing to cancel")
+            else:
+                client.cancel(view.id)
+                print(f"{view.id}: will be cancelled")
+
+
+def prioritize(
+    jobs: JobNames,
+    priority: job.OtherPriority = None,
+    weight: job.OtherWeight = None,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Give jobs another priority, another weight, or both.
+
+    Promises that were given are kept. Jobs that hold devices may have to give them up to those whose
+    priority is higher now: they are saved, and go on later.
+    """
+    if priority is None and weight is None:
+        raise InvalidInput("nothing is to be changed; give --priority, --weight or both")
+    from swell.api.client import connect
+    from swell.api.fields import bounded
+
+    if weight is not None:
+        bounded("weight", weight, 1 / MOST_WEIGHT, MOST_WEIGHT)  # JSON has no NaN
+    with connect(state) as client:
+        found = _meant(client, jobs, _is_open)
+        views = [client.change_priority(view.id, priority, weight) for view in found]
+    if json:
+        print_json(views)
+        return
+    for view in views:
+        told = [] if priority is None else [f"priority {view.priority} among {view.job_class} jobs"]
+        told += [] if weight is None else [f"weight {view.weight:g}"]
+        print(f"{view.id}: has {' and '.join(told)}")
+
+
+def accept_differences(
+    job: JobName,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help="Findings of its trial run, as `swell show` names them."),
+    ],
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Accept findings of a job's trial run, so that they do not limit its number of workers."""
+    from swell.api.client import connect
+    from swell.api.job_words import told_findings
+
+    with connect(state) as client:
+        view = client.accept_differences(find_job(client, job).id, names)
+    if json:
+        print_json(view)
+    elif view.held_by:
+        print(
+            f"{view.id}: still limited to {told_workers(view.least_workers)} by {' and '.join(view.held_by)}"
+        )
+        print("\n".join(f"  {line}" for line in told_findings(view)))
+    else:
+        print(f"{view.id}: may have more workers, as its policy decides")
+
+
+# ------------------------------------------------------------ another deadline
+def promise(
+    job_name: JobName,
+    deadline: job.RequiredDeadline,
+    accept_until: job.AcceptUntil = None,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Ask for another deadline of a job that runs or waits: earlier, later, or its first.
+
+    If it cannot be promised, the job keeps what it has, and the exit status is 3.
+    """
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        view = client.promise(find_job(client, job_name).id, deadline=deadline, accept_until=accept_until)
+        view = _decided(client, view)
+        if json:
+            print_json(view)
+        else:
+            _tell_answers(client, [view])
+    _exit_if_refused([view])
+
+
+def _tell_answers(client: Client, views: Iterable[JobView]) -> None:
+    """Print whether each job is promised the deadline that was asked for."""
+    cluster = client.cluster()
+    for view in views:
+        if _is_refused(view):
+            print(change_refused(view, cluster.now_s))
+        else:
+            print(verdict(view, cluster.policy, cluster.now_s))
+
+
+def _exit_if_refused(views: Iterable[JobView]) -> None:
+    """Exit with status 3 if a deadline that was asked for is refused."""
+    if any(map(_is_refused, views)):
+        raise typer.Exit(REFUSED)
+
+
+def _is_refused(view: JobView) -> bool:
+    return is_change_refused(view) and not view.phase.is_end
+
+
+def _decided(client: Client, view: JobView) -> JobView:
+    """The job after the decision; a held job waits for none, for it is made when the job is resumed."""
+    if view.asked_deadline_s is None or view.is_held:
+        return view
+    note(f"{view.id}: waiting for its trial run and the admission decision")
+    return client.wait(view.id, lambda job: job.asked_deadline_s is None or job.phase.is_end or job.is_held)
+
+
+# ------------------------------------------------------------ ended jobs once more
+def retry(
+    jobs: JobNames,
+    deadline: job.OtherDeadline = None,
+    kind: Kind = None,
+    no_wait: job.NoWait = False,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Submit jobs again that failed, ended early, were refused or stopped, each as a new job from step 0."""
+    _again(
+        jobs, state, no_wait, json, lambda client, view: client.retry(view.id, deadline=deadline, kind=kind)
+    )
+
+
+def go_on(
+    jobs: JobNames,
+    deadline: job.OtherDeadline = None,
+    kind: Kind = None,
+    no_wait: job.NoWait = False,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Submit jobs again that failed, ended early or were stopped, each from its last checkpoint.
+
+    For restart jobs this is the same as retry, because their scripts keep their own checkpoints.
+    """
+
+    def ask(client: Client, view: JobView) -> SubmittedJob:
+        made = client.continue_job(view.id, deadline=deadline, kind=kind)
+        if view.elasticity == "restart":
+            warn(f"{view.id} is a restart job: its script continues from its own checkpoint, if it finds one")
+        return made
+
+    _again(jobs, state, no_wait, json, ask)
+
+
+def _again(
+    jobs: list[str],
+    state: Path | None,
+    no_wait: bool,
+    json: bool,
+    ask: Callable[[Client, JobView], SubmittedJob],
+) -> None:
+    from swell.api.client import connect
+    from swell.api.resubmission import is_undone
+
+    with connect(state) as client:
+        ids = [ask(client, view) for view in _meant(client, jobs, is_undone)]
+        tell_verdicts(client, ids, no_wait, json)
+
+
+# ------------------------------------------------------------ wait
+def wait(
+    jobs: JobNames,
+    timeout: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Give up after this time, such as 2h. Default: wait for ever."),
+    ] = None,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Wait until jobs have ended. Exit status 0: all succeeded.
+
+    1: one failed; 3: one was refused; 4: one was cancelled; 6: one ended early, before its end condition
+    was met; the first of these that is so. 124: some had not ended after --timeout.
+    """
+    from swell.api.client import connect
+    from swell.cli.groups import find_jobs
+
+    give_up_s = time.monotonic() + (float("inf") if timeout is None else seconds("timeout", timeout))
+    with connect(state) as client:
+        ids = [view.id for view in find_jobs(client, jobs)]
+        views = _await(client, dict.fromkeys(ids), give_up_s, json)
+    if json:
+        print_json(views)
+    is_late = not all(view.phase.is_end for view in views)
+    ends = {view.phase for view in views}
+    if status := TIMED_OUT if is_late else next((STATUSES[end] for end in STATUSES if end in ends), 0):
+        raise typer.Exit(status)
+
+
+def _await(client: Client, ended: dict[str, JobView | None], give_up_s: float, json: bool) -> list[JobView]:
+    """Jobs as they are once all have ended, or it is time to give up; each end is told as it comes."""
+    told_held = set[str]()
+    while True:
+        views = [ended[job_id] or client.job(job_id) for job_id in ended]
+        for view in views:
+            if view.phase.is_end and ended[view.id] is None:
+                ended[view.id] = view
+                if not json:
+                    print(verdict(view, "", 0.0), flush=True)
+            elif view.is_held and view.id not in told_held:
+                told_held.add(view.id)
+                note(f"{view.id}: {view.reason}")
+        if all(ended.values()) or time.monotonic() >= give_up_s:
+            return views
+        time.sleep(min(LOOK_EVERY_S, max(0.0, give_up_s - time.monotonic())))
