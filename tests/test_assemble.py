@@ -40,7 +40,7 @@ from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core
 from swell.settings import Settings
-from swell.store.folder import LastOptions, StateFolder
+from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 
 
@@ -106,7 +106,7 @@ def restless(tmp_path: Path) -> tuple[StateFolder, PlatformCore]:
     """A journal that leads elsewhere under default settings, and the head that handled it."""
     folder = StateFolder(tmp_path)
     folder.write_options(
-        LastOptions(devices="cpu:2", policy="elasticflow", preload=(), settings=RESTLESS.changed)
+        PlatformOptions(devices="cpu:2", policy="elasticflow", preload=(), settings=RESTLESS.changed)
     )
     core, journal = new_core(settings=RESTLESS), SqlJournal(folder.journal)
     two_jobs(core, journal, max_workers=2)
@@ -172,7 +172,7 @@ def test_while_a_platform_handles_its_journal_again_its_folder_says_how_far_it_i
     monkeypatch.setattr(PlatformCore, "handle", handle_and_look)
     for settings in (RESTLESS, Settings()):
         seen.clear()
-        with open_platform(PlatformOptions(state_dir=folder.path, devices="cpu:2", settings=settings)):
+        with open_platform(folder, PlatformOptions(devices="cpu:2", settings=settings.changed)):
             assert folder.read_recovery() is None
         assert seen == [f"{num} of 6 batches of its journal are handled" for num in range(6)]
 
@@ -188,7 +188,10 @@ def test_a_new_folder_has_nothing_to_fold(tmp_path: Path) -> None:
 
 
 def test_a_platform_without_devices_needs_hosts_that_can_join(tmp_path: Path) -> None:
-    options = PlatformOptions(state_dir=tmp_path / "state", devices="none")
-    with pytest.raises(DeviceError, match="add `--listen ADDRESS`"), open_platform(options):
+    options = PlatformOptions(devices="none")
+    with (
+        pytest.raises(DeviceError, match="add `--listen ADDRESS`"),
+        open_platform(StateFolder(tmp_path / "state"), options),
+    ):
         raise AssertionError("it was opened")
     assert not options.state_dir.exists()

@@ -52,6 +52,7 @@ log = logging.getLogger("swell.platform")
 
 @contextmanager
 def open_platform(
+    folder: StateFolder,
     options: PlatformOptions,
     webhooks: Sequence[Webhook] = (),
     read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
@@ -75,8 +76,8 @@ def open_platform(
             f"devices {options.devices!r}: without devices of its own a platform needs hosts that can join: "
             "add `--listen ADDRESS`, or name devices of this machine"
         )
-    core = new_core(options.policy, options.settings)
-    folder = StateFolder(options.state_dir)
+    settings, engine = options.made_settings, options.made_engine
+    core = new_core(options.policy, settings)
     folder.create()
     lock = StateLock(folder.lock)
     _acquire(lock, folder)
@@ -86,28 +87,28 @@ def open_platform(
             folder.path,
             nodes,
             options.preload,
-            options.settings.gang_settings,
+            settings.gang_settings,
             options.sharing,
-            options.containers,
-            listen=options.listen,
-            leases=options.settings.leases,
-            advertise=options.advertise,
+            options.container_choice,
+            listen=options.listens_at,
+            leases=settings.leases,
+            advertise=options.advertised,
             rack=options.rack,
-            engine=options.engine,
+            engine=engine,
         )
         site = Site(
             jobs_dir=folder.jobs,
             policy=options.policy,
             nodes=[node.node for node in nodes],
-            retention=options.settings.retention,
+            retention=settings.retention,
             hosts_may_join=options.hosts_may_join,
-            engine="" if options.engine.is_joined_by_hand else options.engine.name,
-            no_nodes=options.engine.no_nodes,
+            engine="" if engine.is_joined_by_hand else engine.name,
+            no_nodes=engine.no_nodes,
         )
         try:
             with _told_as_damage():
                 told = _webhooks(folder, journal, webhooks)
-                _fold_under_last_settings(folder, journal, options.settings, told)
+                _fold_under_last_settings(folder, journal, settings, told)
                 platform = Platform(
                     site,
                     core,
@@ -241,7 +242,7 @@ def _fold(journal: SqlJournal, history: History, settings: Settings, webhooks: W
 def _last_settings(folder: StateFolder) -> Settings:
     """Those under which the journal's batches were handled."""
     try:
-        options = folder.read_options()
+        options = folder.read_options(PlatformOptions)
         return Settings() if options is None else make_settings(options.settings)
     except (StateError, InvalidSetting):
         return Settings()  # as `swell up` takes them to be

@@ -1,38 +1,209 @@
-"""What `swell up` says of a platform; without the parts, whose import takes a fifth of a second."""
+"""The options of a platform: those of `swell up`, which are remembered for the next start."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Annotated
 
-from swell.executors.engine import Engine
+import msgspec
+from msgspec import Meta
+
+from swell.executors.engine import Engine, InvalidEngine
+from swell.executors.engines import make_engine
 from swell.executors.local.containers.engine import ContainerChoice
-from swell.executors.local.engine import LocalEngine
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.settings import DEFAULT_POLICY, Settings
+from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
+from swell.model.errors import InvalidOption
+from swell.model.lengths import span
+from swell.model.share_mode import ShareMode
+from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settings
+
+#: A copy reads the whole state.
+LEAST_BACKUP_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlatformOptions:
-    """What a platform is made of."""
+def _option(metavar: str, help_text: str, is_rare: bool = False) -> Meta:
+    """`is_rare`: help lists it only when all options are asked for."""
+    return Meta(description=help_text, extra={"metavar": metavar, "is_rare": is_rare})
 
-    state_dir: Path
-    devices: str = "auto"
-    rack: str = ""  #: in which the devices of this machine are; empty: none was named
-    policy: str = DEFAULT_POLICY
-    preload: tuple[str, ...] = ()  #: modules that workers find imported, beside torch
-    settings: Settings = field(default_factory=Settings)
-    sharing: CoreSharing = field(default_factory=CoreSharing)  #: how jobs share the cores
-    containers: ContainerChoice = ContainerChoice.AUTO
-    listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
-    advertise: str = (
-        ""  #: IP address at which workers of hosts reach those of this machine; empty: of `listen`
+
+class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a platform is started with, as it was said. A field is an option of the same name.
+
+    The properties make something of it, and raise InvalidOption where it cannot be.
+    """
+
+    devices: Annotated[
+        str,
+        _option(
+            "DEVICES",
+            "auto, cpu, cpu:N, cuda, cuda:N, or paced devices, which train for real at a fixed speed: "
+            "paced:DEVICES@SAMPLES_PER_S, paced:NODESxDEVICES@SAMPLES_PER_S, "
+            "paced:RACKSxNODESxDEVICES@SAMPLES_PER_S; none: other machines bring all. Behind it the islands "
+            "in which a node's devices are joined closer, such as /4/2. Default: previous value, else auto.",
+        ),
+    ] = "auto"
+    rack: Annotated[
+        str,
+        _option(
+            "NAME",
+            "Rack in which this machine stands: a job gets machines of one rack if it can. Default: previous "
+            "value, else rack0, as for a machine that joins and names none; '': the default.",
+            is_rare=True,
+        ),
+    ] = ""
+    policy: Annotated[str, _option("NAME", "Scheduling policy. Default: previous value, else unified.")] = (
+        DEFAULT_POLICY
     )
-    backup_to: Path | None = None  #: folder for copies of the state; None: none are made
-    backup_every_s: float = 600.0  #: between two of them
-    share: str = ""  #: folder with a socket for other users of the machine; empty: none
-    engine: Engine = field(default_factory=LocalEngine)  #: what brings machines
+    preload: Annotated[
+        tuple[str, ...],
+        _option(
+            "MODULE",
+            "Module to import once for all workers before they start; may be repeated. Default: previous "
+            "value; '': none.",
+        ),
+    ] = ()
+    cores: Annotated[
+        float,
+        _option(
+            "N",
+            "Cores of this machine that all workers share; with more devices than cores, by CPU share. "
+            "Default: previous value, else all; 0: all.",
+        ),
+    ] = 0.0
+    cpu_shares: Annotated[
+        str,
+        _option(
+            "MODE",
+            "What a job's CPU share means: weight (others get what it does not use), quota (a hard limit) or "
+            "off. Default: previous value, else weight.",
+            is_rare=True,
+        ),
+    ] = ShareMode.WEIGHT.value
+    containers: Annotated[
+        str,
+        _option(
+            "PROGRAM",
+            "What runs jobs that name an image: docker, podman, auto (Docker, else Podman) or off. Default: "
+            "previous value, else auto.",
+        ),
+    ] = ContainerChoice.AUTO.value
+    listen: Annotated[
+        str,
+        _option(
+            "ADDRESS[:PORT]",
+            "Let other machines join at this address of this one (`swell node`); default port 7070. Default: "
+            "previous value, else none can join; '': none.",
+        ),
+    ] = ""
+    advertise: Annotated[
+        str,
+        _option(
+            "ADDRESS",
+            "IP address of this machine at which workers of other nodes reach its own. Default: previous "
+            "value, else the address of --listen if that is one IP address; '': the default.",
+            is_rare=True,
+        ),
+    ] = ""
+    backup_to: Annotated[
+        str,
+        _option(
+            "FOLDER",
+            "Copy the state to this folder at an interval; on another machine's disk it survives the loss of "
+            "this one (`swell restore FOLDER`). Default: previous value, else no copies; '': none.",
+        ),
+    ] = ""
+    backup_every: Annotated[
+        float,
+        _option(
+            "DURATION",
+            "Time between two copies of --backup-to. Default: previous value, else 10m; '': 10m.",
+            is_rare=True,
+        ),
+    ] = 600.0  #: seconds
+    share: Annotated[
+        str,
+        _option(
+            "FOLDER",
+            "Serve other users of this machine (`swell admin users`) at a socket in this folder, which is "
+            "for members of the folder's group. Default: previous value, else none; '': none.",
+        ),
+    ] = ""
+    engine: str = "local"  #: what brings machines; `cli.up` has its option
+    engine_options: dict[str, str | bool | int | float] = {}  #: those that are not as by default
+    settings: dict[str, int | float | str] = {}  #: likewise, of `--set`
+
+    def check(self) -> None:
+        """Raises InvalidOption."""
+        _ = (
+            self.made_settings,
+            self.sharing,
+            self.container_choice,
+            self.listens_at,
+            self.advertised,
+            self.made_engine,
+        )
+        if self.backup_to and not Path(self.backup_to).parent.is_dir():
+            raise InvalidOption(
+                f"--backup-to {self.backup_to}: there is no folder {Path(self.backup_to).parent}; make it, "
+                "mount its disk, or choose another folder"
+            )
+        if self.backup_every < LEAST_BACKUP_S:
+            raise InvalidOption(
+                f"--backup-every {span(self.backup_every)}: a copy reads the whole state, so the time "
+                f"between two is at least {span(LEAST_BACKUP_S)}; name a longer one"
+            )
+
+    @property
+    def made_settings(self) -> Settings:
+        try:
+            return make_settings(self.settings)
+        except InvalidSetting as error:
+            raise InvalidOption(f"--set: {error}") from error
+
+    @property
+    def made_engine(self) -> Engine:
+        """What brings machines."""
+        try:
+            return make_engine(self.engine, self.engine_options, self.listens_at)
+        except InvalidEngine as error:
+            raise InvalidOption(str(error)) from error
+
+    @property
+    def sharing(self) -> CoreSharing:
+        """How jobs share the cores."""
+        if not math.isfinite(self.cores):
+            raise InvalidOption(f"--cores {self.cores:g}: name a number of cores, or 0 for all of them")
+        if self.cpu_shares not in list(ShareMode):
+            raise InvalidOption(f"--cpu-shares {self.cpu_shares}: choose from {', '.join(ShareMode)}")
+        return CoreSharing(self.cores or None, ShareMode(self.cpu_shares))
+
+    @property
+    def container_choice(self) -> ContainerChoice:
+        """Which program runs containers."""
+        if self.containers not in list(ContainerChoice):
+            raise InvalidOption(f"--containers {self.containers}: choose from {', '.join(ContainerChoice)}")
+        return ContainerChoice(self.containers)
+
+    @property
+    def listens_at(self) -> str:
+        """ADDRESS:PORT at which hosts join; empty: none can."""
+        return _address("--listen", self.listen, parse_address)
+
+    @property
+    def advertised(self) -> str:
+        """IP address at which workers of hosts reach those of this machine; empty: that of `listen`."""
+        return _address("--advertise", self.advertise, check_address)
 
     @property
     def hosts_may_join(self) -> bool:
-        return bool(self.engine.door_at(self.listen))
+        return bool(self.made_engine.door_at(self.listens_at))
+
+
+def _address(option: str, said: str, parse: Callable[[str], object]) -> str:
+    try:
+        return str(parse(said)) if said else ""
+    except InvalidAddress as error:
+        raise InvalidOption(f"{option} {said}: {error}") from error

@@ -31,7 +31,7 @@ from swell.model.quota import Quota
 from swell.platform_options import PlatformOptions
 from swell.store import backup, sqlite
 from swell.store.errors import StateError
-from swell.store.folder import LastOptions, StateFolder
+from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
 from swell.wire.whole_files import write_whole
@@ -119,7 +119,7 @@ def test_the_ways_to_enforce_shares_are_told(site: Site) -> None:
 
 
 def test_shares_that_are_off_are_enforced_by_nothing(site: Site) -> None:
-    site.folder.write_options(LastOptions(devices="cpu:2", policy="fifo", preload=(), cpu_shares="off"))
+    site.folder.write_options(PlatformOptions(devices="cpu:2", policy="fifo", preload=(), cpu_shares="off"))
     first, *others = of_machine(site, "cpu shares")
     assert (first.level, first.text) == (Level.OK, "not enforced: --cpu-shares off")
     assert len(others) == 2 and not any(finding.text.startswith("by ") for finding in others)
@@ -219,10 +219,10 @@ def test_up_refuses_a_journal_that_is_lost_and_names_the_way_back(
     site: Site, harm: Callable[[Path], object]
 ) -> None:
     harm(site.folder.journal)
-    options = PlatformOptions(state_dir=site.folder.path, devices="paced:2@100")
+    options = PlatformOptions(devices="paced:2@100")
     with (
         pytest.raises(StateError, match=r"`swell restore` |`swell restore COPY --state"),
-        open_platform(options),
+        open_platform(site.folder, options),
     ):
         pass
 
@@ -300,14 +300,14 @@ def test_a_copy_whose_list_of_users_is_damaged_goes_nowhere(site: Site, tmp_path
 #: Files that copies carry, with a sound content.
 CARRIED = {
     "users.json": b'{"users":{},"tenants":{"vision":{"open_jobs":3}}}',
-    "options.json": msgspec.json.encode(LastOptions(devices="cpu:2", policy="fifo", preload=())),
+    "options.json": msgspec.json.encode(PlatformOptions(devices="cpu:2", policy="fifo", preload=())),
     "webhooks.yaml": b"- url: https://example.org/hook?token=sesame\n",
     "webhook-secret": b"whsec_" + base64.b64encode(bytes(32)) + b"\n",
 }
 #: With what a file of that name cannot hold.
 GARBAGE = {
     "users.json": b'{"users":{"ana":{"sha256":"0","role":"king","added_s":0}}}',
-    "options.json": b'{"devices":"cpu"}',
+    "options.json": b'{"devices":8}',
     "webhooks.yaml": b"- url: sesame.example\n",
     "webhook-secret": b"sesame",
 }

@@ -50,6 +50,7 @@ def new_core(policy: str) -> None:
 
 @contextmanager
 def open_platform(
+    folder: StateFolder,
     options: PlatformOptions,
     webhooks: Sequence[Webhook] = (),
     read_quotas: Callable[[], Quotas] = lambda: NO_QUOTAS,
@@ -58,7 +59,6 @@ def open_platform(
     nodes = parse_devices(options.devices, options.sharing.cores, options.rack)
     if options.policy not in POLICIES:
         raise UnknownPolicy(options.policy)
-    folder = StateFolder(options.state_dir)
     folder.create()
     lock = StateLock(folder.lock)
     lock.acquire()

@@ -20,7 +20,8 @@ from tests.preloaded_program import preloaded
 from swell.api.client import connect
 from swell.executors.local.launch import find_agent
 from swell.executors.node.running_host import find_host
-from swell.store.folder import LastOptions, StateFolder
+from swell.platform_options import PlatformOptions
+from swell.store.folder import StateFolder
 
 pytestmark = pytest.mark.slow
 
@@ -224,7 +225,7 @@ def test_an_option_of_an_engine_that_cannot_be_used_says_that(site: Site) -> Non
 def test_doctor_outlives_an_engine_that_fails(site: Site, engine: str, finding: str) -> None:
     state = StateFolder(site.folder / f"state-{engine}")
     state.create()
-    state.write_options(LastOptions(devices="none", policy="fifo", preload=(), engine=engine))
+    state.write_options(PlatformOptions(devices="none", policy="fifo", preload=(), engine=engine))
     done = site.run("doctor", "--state", state.path)
     assert finding in done.stdout and "Traceback" not in done.stderr, done
 

@@ -12,7 +12,8 @@ from tests.store.views import job_view
 
 from swell.api.user_list import TenantLimits, UserList
 from swell.model.quota import Quota
-from swell.store.folder import LastOptions, StateFolder
+from swell.platform_options import PlatformOptions
+from swell.store.folder import StateFolder
 
 
 @pytest.fixture(autouse=True)
@@ -99,11 +100,11 @@ def test_a_platform_that_is_down_is_noted_if_it_could_not_start(here: Run, tmp_p
     folder = StateFolder(tmp_path / "down")
     folder.create()
     folder.lock.touch()
-    folder.write_options(LastOptions(devices="cpu", policy="flowcon", preload=()))
+    folder.write_options(PlatformOptions(devices="cpu", policy="flowcon", preload=()))
     done = here("admin", "tenants", "limit", "vision", "--devices", "4", "--state", folder.path)
     assert done.returncode == 0 and done.stderr.startswith("note: ") and "flowcon" in done.stderr
     assert UserList(folder.path).quotas() == {"vision": Quota(devices=4)}
-    folder.write_options(LastOptions(devices="cpu", policy="fifo", preload=()))
+    folder.write_options(PlatformOptions(devices="cpu", policy="fifo", preload=()))
     assert here("admin", "tenants", "limit", "vision", "--devices", "3", "--state", folder.path).stderr == ""
 
 

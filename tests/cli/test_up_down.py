@@ -26,14 +26,14 @@ from swell.api.serving import bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
 from swell.cli import up as up_command
-from swell.cli.remembered import ChosenOptions
 from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
 from swell.executors.local.protocol import AgentAddress
 from swell.model.job import Phase
 from swell.model.view import Story
+from swell.platform_options import PlatformOptions
 from swell.settings import Settings
-from swell.store.folder import LastOptions, StateFolder
+from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock
 
@@ -155,17 +155,17 @@ def test_up_remembers_how_it_was_started(state: Path, up: Run) -> None:
         end(state)
         return done.stdout
 
-    def remembered() -> LastOptions | None:
-        return StateFolder(state).read_options()
+    def remembered() -> PlatformOptions | None:
+        return StateFolder(state).read_options(PlatformOptions)
 
     first = up_and_down(*PACED, "--preload", "json", "--preload", "csv")
     assert "as last time" not in first
     second = up_and_down("--policy", "fifo")
     assert "\nas last time: --devices paced:8@200, --preload json, --preload csv\n" in second
-    assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
+    assert remembered() == PlatformOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
     third = up_and_down("--preload", "")
     assert "\nas last time: --devices paced:8@200, --policy fifo\n" in third
-    assert remembered() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
+    assert remembered() == PlatformOptions(devices="paced:8@200", policy="fifo", preload=())
 
 
 def test_a_policy_that_cannot_keep_quotas_is_not_started_with_them(state: Path, up: Run) -> None:
@@ -201,7 +201,7 @@ def started(state: Path, up: Run, *options: str) -> str:
 
 def test_settings_are_remembered_one_by_one(state: Path, up: Run) -> None:
     def remembered() -> dict[str, int | float | str]:
-        options = StateFolder(state).read_options()
+        options = StateFolder(state).read_options(PlatformOptions)
         assert options is not None
         return options.settings
 
@@ -218,8 +218,8 @@ def test_settings_are_remembered_one_by_one(state: Path, up: Run) -> None:
 
 
 def test_how_cores_are_shared_is_remembered(state: Path, up: Run) -> None:
-    def remembered() -> tuple[float | None, str]:
-        options = StateFolder(state).read_options()
+    def remembered() -> tuple[float, str]:
+        options = StateFolder(state).read_options(PlatformOptions)
         assert options is not None
         return options.cores, options.cpu_shares
 
@@ -230,7 +230,7 @@ def test_how_cores_are_shared_is_remembered(state: Path, up: Run) -> None:
     assert remembered() == (1.0, "off")
     third = started(state, up, "--cores", "0")
     assert "\nas last time: --devices paced:8@200, --cpu-shares off\n" in third
-    assert remembered() == (None, "off")
+    assert remembered() == (0.0, "off")
 
 
 def test_the_rack_is_that_of_the_nodes_and_is_remembered(
@@ -242,13 +242,13 @@ def test_the_rack_is_that_of_the_nodes_and_is_remembered(
     assert re.search(r"^node0 +east ", capsys.readouterr().out, re.MULTILINE)
     end(state)
     refused = up("--devices", "paced:2x1x4@200")
-    fails(refused, 2, "stand in 2 racks", "(--rack east is from the last `swell up`; give another)")
+    fails(refused, 2, "stand in 2 racks", "(as in the last `swell up`: --rack east)")
     assert "--rack" not in started(state, up, "--rack", "")
 
 
 def test_what_runs_containers_is_remembered(state: Path, up: Run) -> None:
     started(state, up, *PACED, "--containers", "off")
-    options = StateFolder(state).read_options()
+    options = StateFolder(state).read_options(PlatformOptions)
     assert options is not None
     assert options.containers == "off"
     assert "\nas last time: --devices paced:8@200, --containers off\n" in started(state, up)
@@ -258,16 +258,9 @@ def test_remembered_cores_that_there_are_no_longer_are_said_to_be_so(state: Path
     folder = StateFolder(state)
     folder.create()
     folder.log.touch()
-    folder.write_options(LastOptions(devices="paced:8@200", policy="fifo", preload=(), cores=4096.0))
-    expected = "(--cores 4096 is from the last `swell up`; give another)"
+    folder.write_options(PlatformOptions(devices="paced:8@200", policy="fifo", preload=(), cores=4096.0))
+    expected = "(as in the last `swell up`: --devices paced:8@200, --policy fifo, --cores 4096)"
     fails(up(), 2, "this process may use", expected)
-
-
-def test_options_from_before_there_were_settings_can_be_read(state: Path) -> None:
-    folder = StateFolder(state)
-    folder.create()
-    folder.options.write_text('{"devices": "paced:8@200", "policy": "fifo", "preload": []}')
-    assert folder.read_options() == LastOptions(devices="paced:8@200", policy="fifo", preload=())
 
 
 @pytest.mark.parametrize(
@@ -302,12 +295,12 @@ def test_remembered_settings_that_cannot_be_are_said_to_be_so(
     folder.create()
     folder.log.touch()
     folder.write_options(
-        LastOptions(devices="paced:8@200", policy="fifo", preload=(), settings={"stop_s": 9, **settings})
+        PlatformOptions(devices="paced:8@200", policy="fifo", preload=(), settings={"stop_s": 9, **settings})
     )
     assert main.run(["up", "--state", str(state)]) == 2
     ((name, value),) = settings.items()
-    remedy = "give it again, or forget all settings with `--set ''`"
-    assert f"(--set {name}={value:g} is from the last `swell up`; {remedy})" in capsys.readouterr().err
+    told = f"(as in the last `swell up`: --devices paced:8@200, --policy fifo, --set stop_s=9, --set {name}={value:g})"
+    assert told in capsys.readouterr().err
 
 
 def test_options_that_cannot_be_read_are_the_defaults(state: Path, up: Run) -> None:
@@ -318,7 +311,9 @@ def test_options_that_cannot_be_read_are_the_defaults(state: Path, up: Run) -> N
     done = up(*PACED)
     assert (done.returncode, done.stdout.count("policy elasticflow")) == (0, 1)
     assert re.fullmatch(r"swell: \S+options.json cannot be read \(.+\); .+ the defaults\n", done.stderr)
-    assert folder.read_options() == LastOptions(devices="paced:8@200", policy="unified", preload=())
+    assert folder.read_options(PlatformOptions) == PlatformOptions(
+        devices="paced:8@200", policy="unified", preload=()
+    )
 
 
 @pytest.mark.parametrize("how", [(), ("--foreground",)])
@@ -326,11 +321,13 @@ def test_remembered_options_that_cannot_be_met_are_said_to_be_so(state: Path, ho
     folder = StateFolder(state)
     folder.create()
     folder.log.touch()
-    folder.write_options(LastOptions(devices="paced:8@200", policy="astrology", preload=()))
-    expected = "--policy astrology is from the last `swell up`; give another"
+    folder.write_options(PlatformOptions(devices="paced:8@200", policy="astrology", preload=()))
+    expected = "(as in the last `swell up`: --devices paced:8@200, --policy astrology)"
     fails(run_swell("up", "--state", state, *how), 2, "'astrology'", expected)
     wait_for_lock(state)
-    assert folder.read_options() == LastOptions(devices="paced:8@200", policy="astrology", preload=())
+    assert folder.read_options(PlatformOptions) == PlatformOptions(
+        devices="paced:8@200", policy="astrology", preload=()
+    )
 
 
 def test_a_killed_daemon_leaves_a_folder_that_can_be_used(state: Path, up: Run) -> None:
@@ -659,8 +656,8 @@ def test_who_chooses_ray_is_told_who_can_join(
     engine: str,
 ) -> None:
     monkeypatch.setattr("swell.cli.launch.launch", lambda *_: connect(folder.path))
-    options = LastOptions(devices="none", policy="fifo", preload=(), engine=engine)
-    up_command._start(folder, ChosenOptions(options, ()), {})
+    options = PlatformOptions(devices="none", policy="fifo", engine=engine)
+    up_command._start(folder, options, (), ())
     out, err = capsys.readouterr()
     assert "platform is up" in out
     assert ("every user of that Ray cluster can read the join token" in err) is (engine == "ray")

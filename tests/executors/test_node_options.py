@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import socket
-from pathlib import Path
 
 import pytest
 
 from swell.api.errors import InvalidOption
-from swell.cli.remembered import ChosenOptions, choose
-from swell.cli.up_options import UpOptions
 from swell.executors.local.devices import DeviceError
 from swell.executors.node.options import NodeOptions, address_towards, read_options
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
-from swell.store.folder import StateFolder
+from swell.platform_options import PlatformOptions
 
 
 def options(*words: str) -> NodeOptions:
@@ -50,16 +47,13 @@ def test_what_is_no_address_of_a_machine_is_refused(text: str) -> None:
         check_address(text)
 
 
-def test_the_head_may_name_the_address_of_its_own_workers(tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path / "state")
+def test_the_head_may_name_the_address_of_its_own_workers() -> None:
+    def chosen(advertise: str) -> PlatformOptions:
+        return PlatformOptions(devices="cpu:1", listen="head:7070", advertise=advertise)
 
-    def chosen(advertise: str | None) -> ChosenOptions:
-        return choose(folder, UpOptions(devices="cpu:1", listen="head:7070", advertise=advertise))
-
-    assert chosen("10.9.0.1").advertise == "10.9.0.1" and chosen(None).advertise == ""
-    assert "--advertise 10.9.0.1" in " ".join(chosen("10.9.0.1").words)
+    assert chosen("10.9.0.1").advertised == "10.9.0.1" and chosen("").advertised == ""
     with pytest.raises(InvalidOption, match="--advertise head: workers cannot be reached at 'head'"):
-        _ = chosen("head").advertise
+        chosen("head").check()
 
 
 def test_a_machine_may_name_its_rack_and_its_islands() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 import swell
 from swell.cli import main
+from swell.platform_options import PlatformOptions
 from swell.store.errors import StateError, StateLocked
-from swell.store.folder import Endpoint, LastOptions, StateFolder, default_path
+from swell.store.folder import Endpoint, StateFolder, default_path
 from swell.store.lock import StateLock
 
 
@@ -211,17 +212,17 @@ def test_a_second_daemon_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
 
 def test_the_options_of_last_time_come_back_as_written(tmp_path: Path) -> None:
     folder = StateFolder(tmp_path)
-    assert folder.read_options() is None
-    options = LastOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
+    assert folder.read_options(PlatformOptions) is None
+    options = PlatformOptions(devices="paced:8@200", policy="fifo", preload=("json", "csv"))
     folder.write_options(options)
-    assert folder.read_options() == options
+    assert folder.read_options(PlatformOptions) == options
     assert mode(folder.options) == "0o600"
     assert [path.name for path in tmp_path.iterdir()] == ["options.json"]
 
 
-@pytest.mark.parametrize("text", ["{", '{"devices": "cpu"}', '{"devices": 3}', "\x80"])
+@pytest.mark.parametrize("text", ["{", '{"colour": "red"}', '{"devices": 3}', "\x80"])
 def test_options_that_cannot_be_read_name_their_file(tmp_path: Path, text: str) -> None:
     folder = StateFolder(tmp_path)
     folder.options.write_text(text, "latin-1")
     with pytest.raises(StateError, match=r"options\.json cannot be read"):
-        folder.read_options()
+        folder.read_options(PlatformOptions)

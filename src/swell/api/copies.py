@@ -9,21 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from swell.api.user_list import decode_users
 from swell.api.webhook_file import decode_webhooks
 from swell.executors.remote.certificate import CERTIFICATE_FILE
 from swell.executors.remote.token_list import TOKENS_FILE, parse_tokens
 from swell.live.webhooks.signature import check_secret
+from swell.platform_options import PlatformOptions
 from swell.store import backup
 from swell.store.backup import BackedUp, Restored
 from swell.store.copied_files import CarriedFile
-from swell.store.folder import StateFolder, decode_options
+from swell.store.folder import StateFolder
 from swell.store.lock import StateLock
+
+
+def _check_options(content: bytes) -> None:
+    """Raises ValueError: these are no options of a platform."""
+    msgspec.json.decode(content, type=PlatformOptions)
+
 
 #: What is wrong with the content of each file, by its name: see `CarriedFile`.
 CHECKS: dict[str, Callable[[bytes], object]] = {
     "users.json": decode_users,
-    "options.json": decode_options,
+    "options.json": _check_options,
     "webhooks.yaml": decode_webhooks,
     "webhook-secret": check_secret,
     "metrics-token": bytes.decode,

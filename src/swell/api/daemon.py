@@ -10,12 +10,14 @@ import socket
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from types import FrameType
+
+import msgspec
 
 from swell import compiled
 from swell.api.access import Access
 from swell.api.automatic_copies import AutomaticCopies
-from swell.api.durations import format_duration
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
 from swell.api.metrics_app import create_metrics_app
@@ -40,7 +42,7 @@ from swell.platform_options import PlatformOptions
 from swell.policies.registry import UnknownPolicy
 from swell.settings import InvalidSetting
 from swell.store.errors import StateUnwritable
-from swell.store.folder import Endpoint, LastOptions, StateFolder
+from swell.store.folder import Endpoint, StateFolder
 
 log = logging.getLogger("swell.daemon")
 
@@ -49,6 +51,7 @@ MALLOPT_MMAP_THRESHOLD, LARGE_BYTES = -3, 1 << 20
 
 
 def serve(
+    folder: StateFolder,
     options: PlatformOptions,
     port: int | None = None,
     metrics_port: int | None = None,
@@ -66,21 +69,21 @@ def serve(
         InvalidOption: devices, policy or port are not to be had.
         ApiError: no worker can be started.
     """
-    folder = StateFolder(options.state_dir)
+    settings = options.made_settings
     webhooks = load_webhooks(folder.webhooks_file)
     _log_with_dates()
     _use_built_loops()
     _give_back_large_blocks()
     with (
-        _opened(options, webhooks) as platform,
+        _opened(folder, options, webhooks) as platform,
         _listening(folder, port) as listeners,
         _shared(options.share) as shared,
         _noticed(folder),
         _metrics(platform, folder, metrics_port, metrics_address or HOST) as bound_metrics_port,
     ):
-        intake, door = Intake(folder, options.settings.code), PageDoor(folder)
+        intake, door = Intake(folder, settings.code), PageDoor(folder)
         page = Page(platform, Sessions(door.secret), door.port)
-        access = Access.of(folder, options.settings)
+        access = Access.of(folder, settings)
         app = create_app(platform, folder.ensure_token(), intake, page, access)
         names = [one.getsockname() for one in shared]
         server = ApiServer(app, *listeners, *shared, shared_addresses=names)
@@ -91,7 +94,10 @@ def serve(
             with _stopped_at_once():
                 platform.start()
             _stop_on_signals(platform)
-            folder.write_options(_to_remember(options))
+            changed = settings.changed, options.made_engine.changed
+            folder.write_options(
+                msgspec.structs.replace(options, settings=changed[0], engine_options=changed[1])
+            )
             bound_port = None if port is None else server.port
             endpoint = Endpoint.of_this_process(bound_port, bound_metrics_port, metrics_address or HOST)
             folder.write_endpoint(endpoint)
@@ -168,11 +174,11 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None, address:
 
 
 @contextmanager
-def _opened(options: PlatformOptions, webhooks: Sequence[Webhook]) -> Iterator[Platform]:
-    users = UserList(options.state_dir)
+def _opened(folder: StateFolder, options: PlatformOptions, webhooks: Sequence[Webhook]) -> Iterator[Platform]:
+    users = UserList(folder.path)
     try:
         _refuse_unkept_quotas(options.policy, users)
-        with open_platform(options, webhooks, set_quotas(users, options.policy)) as platform:
+        with open_platform(folder, options, webhooks, set_quotas(users, options.policy)) as platform:
             yield platform
     except (DeviceError, InvalidSetting, LimitError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error
@@ -215,33 +221,13 @@ def _noticed(folder: StateFolder) -> Iterator[None]:
         raise
 
 
-def _to_remember(options: PlatformOptions) -> LastOptions:
-    return LastOptions(
-        devices=options.devices,
-        policy=options.policy,
-        preload=options.preload,
-        settings=options.settings.changed,
-        cores=options.sharing.cores,
-        cpu_shares=options.sharing.mode.value,
-        containers=options.containers.value,
-        rack=options.rack,
-        listen=options.listen,
-        advertise=options.advertise,
-        backup_to="" if options.backup_to is None else str(options.backup_to),
-        backup_every=format_duration(options.backup_every_s),
-        share=options.share,
-        engine=options.engine.name,
-        engine_options=options.engine.changed,
-    )
-
-
 @contextmanager
 def _copied(options: PlatformOptions, folder: StateFolder, warnings: dict[str, str]) -> Iterator[None]:
     """While the platform runs its state is copied at an interval, if it is to be."""
-    if options.backup_to is None:
+    if not options.backup_to:
         yield
         return
-    made = AutomaticCopies(folder, options.backup_to, options.backup_every_s, warnings)
+    made = AutomaticCopies(folder, Path(options.backup_to), options.backup_every, warnings)
     made.start()
     try:
         yield

@@ -21,12 +21,13 @@ from swell.live.recovery import Replay
 from swell.model.finding import Finding, bad, ok, warn
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView
+from swell.platform_options import PlatformOptions
 from swell.plugins import Registry, why_not_importable
 from swell.policies.registry import POLICIES
 from swell.settings import InvalidSetting, make_settings
 from swell.store import sqlite
 from swell.store.errors import StateError, remedy
-from swell.store.folder import LastOptions, StateFolder
+from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import checkpoints_in, is_whole
 
@@ -108,7 +109,7 @@ def _is_held(lock: Path) -> bool:
 
 def _options(folder: StateFolder) -> Iterator[Finding]:
     try:
-        options = folder.read_options()
+        options = folder.read_options(PlatformOptions)
         if options is None:
             yield ok("options", "none yet")
             return
@@ -120,7 +121,7 @@ def _options(folder: StateFolder) -> Iterator[Finding]:
     yield from _engine(options)
 
 
-def _engine(options: LastOptions) -> list[Finding]:
+def _engine(options: PlatformOptions) -> list[Finding]:
     """What the engine says of itself. It may be of another package, and fail in any way."""
     remedy = f"repair its package, or choose another with `swell up --engine`: {', '.join(ENGINES.own)}"
     try:
@@ -149,7 +150,7 @@ def _plugins() -> Iterator[Finding]:
 def _share_mode(folder: StateFolder) -> ShareMode:
     """CPU share mode that was last chosen for the platform; the default if that is not known."""
     try:
-        options = folder.read_options()
+        options = folder.read_options(PlatformOptions)
         return ShareMode.WEIGHT if options is None else ShareMode(options.cpu_shares)
     except (StateError, ValueError):
         return ShareMode.WEIGHT  # as `swell up` takes it to be

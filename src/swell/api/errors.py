@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from swell.model.errors import InvalidOption
 
-class InvalidOption(ValueError):
-    """An option of `swell up` cannot be met; the text names it, the rule and the remedy."""
+__all__ = ["AccessDenied", "ApiError", "InvalidOption", "NoPlatform", "PlatformSilent"]
 
 
 class NoPlatform(ConnectionError):

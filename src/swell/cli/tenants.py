@@ -159,6 +159,7 @@ def _check_kept(folder: StateFolder, name: str, quota: Quota) -> None:
     from swell.api.client import connect_as_owner
     from swell.api.errors import InvalidOption, NoPlatform
     from swell.model.quota_words import told_quota
+    from swell.platform_options import PlatformOptions
     from swell.policies.registry import UnknownPolicy, why_no_quotas
 
     try:
@@ -171,7 +172,7 @@ def _check_kept(folder: StateFolder, name: str, quota: Quota) -> None:
         if why:
             raise InvalidOption(f"tenant {name} gets no quota of {told_quota(quota)}: {why} ({remedy})")
         return
-    options = folder.read_options()
+    options = folder.read_options(PlatformOptions)
     try:
         why = "" if options is None else why_no_quotas(options.policy)
     except UnknownPolicy:

@@ -2,67 +2,249 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
+import typer
+
+from swell.api.durations import format_duration, parse_duration
 from swell.api.errors import InvalidOption
-from swell.cli.engine_options import options_of_engines
-from swell.cli.option_groups import with_groups
+from swell.cli.command_line import words_behind
+from swell.cli.engine_options import about_engines, options_of_engines, show_options_of_engine
+from swell.cli.option_groups import OptionGroup, with_groups
 from swell.cli.options import HelpAll, State
-from swell.cli.up_options import Foreground, UpOptions
+from swell.executors.engine import Engine, InvalidEngine, OptionValue, words_of
+from swell.executors.engines import ENGINES, engine_type
+from swell.platform_options import PlatformOptions
+from swell.plugins import type_hints
+from swell.settings import InvalidSetting, parse_setting, spell
+from swell.store.errors import StateError
+from swell.store.folder import StateFolder
 
-if TYPE_CHECKING:
-    from swell.cli.remembered import ChosenOptions
-    from swell.platform_options import PlatformOptions
-    from swell.store.folder import StateFolder
+DEFAULTS = PlatformOptions()
 
-OfEngines = Annotated[dict[str, Any], options_of_engines([field.name for field in fields(UpOptions)])]
+
+def _parameter(name: str, hint: Any) -> inspect.Parameter:
+    """The option of a field of `PlatformOptions`; None: it was not said."""
+    (meta,) = hint.__metadata__
+    kind: Any = {"preload": list[str], "cores": float}.get(name, str)
+    option = typer.Option(
+        _flag(name), metavar=meta.extra["metavar"], help=meta.description, hidden=meta.extra["is_rare"]
+    )
+    annotation: Any = Annotated[kind | None, option]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+_PARAMETERS = [
+    _parameter(name, hint)
+    for name, hint in type_hints(PlatformOptions).items()
+    if hasattr(hint, "__metadata__")
+]
+#: Options that no field of `PlatformOptions` declares.
+OTHERS = ("port", "metrics_port", "metrics_address", "engine")
+Said = Annotated[dict[str, Any], OptionGroup(tuple(_PARAMETERS), dict)]
+OfEngines = Annotated[
+    dict[str, Any],
+    options_of_engines(
+        [*(one.name for one in _PARAMETERS), "port", "metrics_port", "metrics_address", "engine"]
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        help="Control API port on 127.0.0.1; 0 picks a free one. Default: no port, only the Unix socket in "
+        "the state folder.",
+    ),
+]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar="PORT",
+        help="Port for Prometheus, on 127.0.0.1: GET /metrics, with the token in `metrics-token` of the "
+        "state folder; 0 picks a free one. Default: none.",
+    ),
+]
+MetricsAddress = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        hidden=True,
+        help="IP address of this machine at which --metrics-port is, for a Prometheus that is not on it: "
+        "0.0.0.0 for all of them. Metrics and their token go unencrypted. Default: 127.0.0.1.",
+    ),
+]
+EngineName = Annotated[
+    str | None,
+    typer.Option(metavar="ENGINE", is_eager=True, callback=show_options_of_engine, help=about_engines()),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting, such as ready_s=300 (a wrong name prints all); may be repeated. Other "
+        "settings keep their previous values; '' resets all.",
+    ),
+]
+Foreground = Annotated[
+    bool,
+    typer.Option("--foreground", help="Run in the foreground until Ctrl-C instead of in the background."),
+]
 
 
 @with_groups
 def up(
-    options: UpOptions,
+    context: typer.Context,
+    said: Said,
     of_engine: OfEngines,
+    port: Port = None,
+    metrics_port: MetricsPort = None,
+    metrics_address: MetricsAddress = None,
+    engine: EngineName = None,
+    set_: Settings = None,
     state: State = None,
     foreground: Foreground = False,
     help_all: HelpAll = False,
 ) -> None:
     """Start the platform, or continue a stopped one. Omitted options keep their previous values."""
-    from swell.cli.remembered import choose
-    from swell.store.folder import StateFolder
-
     folder = StateFolder(state)
     folder.check_owner()
-    choice = choose(folder, options, of_engine)
-    _check_metrics_address(options)
-    with choice.explained():
-        made_of = _platform_options(folder, choice)
-        _check_modules(choice.options.preload)
+    _check_metrics_address(metrics_port, metrics_address)
+    options, remembered = choose(folder, {**said, "engine": engine, "settings": set_}, of_engine)
+    try:
+        options.check()
+        _check_modules(options.preload)
         _note_lack_of_torch()
         if foreground:
-            _serve(made_of, options)
+            from swell.api.daemon import serve
+
+            serve(folder, options, port, metrics_port, metrics_address)
         else:
-            given = {"--port": options.port, "--metrics-port": options.metrics_port}
-            _start(folder, choice, {**given, "--metrics-address": options.metrics_address})
+            _start(folder, options, remembered, words_behind(context, "up"))
+    except InvalidOption as error:
+        if not remembered or REMEMBERED in str(error):  # the daemon has said so
+            raise
+        raise InvalidOption(f"{error} ({REMEMBERED}: {', '.join(remembered)})") from error
 
 
-def _check_metrics_address(options: UpOptions) -> None:
+#: An error about an option is a riddle to a user who did not give it.
+REMEMBERED = "as in the last `swell up`"
+
+
+def choose(
+    folder: StateFolder, said: Mapping[str, Any], of_engine: Mapping[str, OptionValue | None]
+) -> tuple[PlatformOptions, list[str]]:
+    """The options, and those of them that were not given this time: `--devices cpu:4` each.
+
+    What was not said is as last time. An empty setting forgets those of last time.
+
+    Args:
+        said: fields of `PlatformOptions`; None: nothing; settings as NAME=VALUE.
+        of_engine: options of any engine, by name; an empty text is the default.
+
+    Raises:
+        InvalidOption: a setting is none, or what was said is of another engine.
+    """
+    last, given = _last(folder), {name: value for name, value in said.items() if value is not None}
+    texts = given.pop("settings", [])
+    try:
+        settings = dict(parse_setting(text) for text in texts if text)
+        kind = engine_type(given.get("engine", last.engine))
+    except InvalidSetting as error:
+        raise InvalidOption(f"--set: {error}") from error
+    except InvalidEngine as error:
+        raise InvalidOption(str(error)) from error
+    of_this = _of_engine(kind, of_engine)
+    of_last = last.engine_options if kind.name == last.engine else {}
+    if last.devices == DEFAULTS.devices:
+        given.setdefault("devices", kind.devices)
+    options = msgspec.structs.replace(
+        last,
+        **{name: _value(name, value) for name, value in given.items()},
+        settings={**({} if "" in texts else last.settings), **settings},
+        engine_options={name: value for name, value in {**of_last, **of_this}.items() if value != ""},
+    )
+    unsaid = [name for name in last.__struct_fields__ if name not in given and name in said]
+    words = [_words(name, getattr(last, name)) for name in unsaid if _is_changed(last, name)]
+    remembered = [word for each in words for word in each]
+    kept = {name: value for name, value in of_last.items() if name not in of_this}
+    remembered += [" ".join(words_of(kind, name, value)) for name, value in kept.items()]
+    kept_settings = {name: value for name, value in options.settings.items() if name not in settings}
+    remembered += [f"--set {name}={spell(value)}" for name, value in kept_settings.items()]
+    return options, remembered
+
+
+def _is_changed(last: PlatformOptions, name: str) -> bool:
+    return name != "settings" and getattr(last, name) != getattr(DEFAULTS, name)
+
+
+def _words(name: str, value: Any) -> list[str]:
+    """How a value is said on a command line."""
+    if name == "backup_every":
+        value = format_duration(value)
+    values = value if isinstance(value, tuple) else (value,)
+    return [f"{_flag(name)} {one:g}" if isinstance(one, float) else f"{_flag(name)} {one}" for one in values]
+
+
+def _value(name: str, said: Any) -> Any:
+    """What is remembered of a value that was said."""
+    if name == "preload":
+        return tuple(module for module in said if module)
+    if name in ("share", "backup_to") and said:
+        return str(Path(said).expanduser().absolute())
+    if name == "backup_every":
+        try:
+            return parse_duration(said) if said else DEFAULTS.backup_every
+        except ValueError as error:
+            raise InvalidOption(f"--backup-every: {error}") from error
+    return said
+
+
+def _of_engine(kind: type[Engine], of_engine: Mapping[str, OptionValue | None]) -> dict[str, OptionValue]:
+    """Those that were given. Raises InvalidOption: one is another engine's."""
+    given = {option: value for option, value in of_engine.items() if value is not None}
+    for option in [option for option in given if option not in kind.__struct_fields__]:
+        value = given.pop(option)
+        owners = [other for other in ENGINES.values() if option in other.__struct_fields__]
+        flag = words_of(owners[0], option, value)[0]
+        if value is not False:
+            names = " or ".join(f"`--engine {owner.name}`" for owner in owners)
+            raise InvalidOption(f"{flag} is about {names}: add that, or leave {flag} out")
+    return given
+
+
+def _last(folder: StateFolder) -> PlatformOptions:
+    try:
+        return folder.read_options(PlatformOptions) or DEFAULTS
+    except StateError as error:
+        print(f"swell: {error}; options that are not given are the defaults", file=sys.stderr)
+        return DEFAULTS
+
+
+def _check_metrics_address(port: int | None, address: str | None) -> None:
     """Raises InvalidOption."""
     from ipaddress import ip_address
 
-    if options.metrics_address is None:
+    if address is None:
         return
-    if options.metrics_port is None:
+    if port is None:
         raise InvalidOption("--metrics-address goes with --metrics-port PORT: say at which port")
     try:
-        ip_address(options.metrics_address)
+        ip_address(address)
     except ValueError:
         raise InvalidOption(
-            f"--metrics-address {options.metrics_address} is no IP address; write one of this machine's, or "
-            "0.0.0.0 for all of them"
+            f"--metrics-address {address} is no IP address; write one of this machine's, or 0.0.0.0 for all "
+            "of them"
         ) from None
 
 
@@ -85,38 +267,44 @@ def _note_lack_of_torch() -> None:
         print(f"note: {lack}", file=sys.stderr)
 
 
-def _start(folder: StateFolder, choice: ChosenOptions, ports: Mapping[str, int | str | None]) -> None:
+def _start(
+    folder: StateFolder, options: PlatformOptions, remembered: Sequence[str], words: Sequence[str]
+) -> None:
+    """Start the platform in the background, by the same command line, and say what is up."""
     from swell.cli.launch import has_devices, launch
     from swell.cli.nodes import number_of_cores
     from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 
-    is_ready = has_devices(choice.options.devices, choice.options.cores, choice.options.rack)
-    given = [word for name, port in ports.items() if port is not None for word in (name, str(port))]
-    with launch(folder, [*choice.words, *given], is_ready) as client:
+    is_ready = has_devices(options.devices, options.sharing.cores, options.rack)
+    with launch(folder, words, is_ready) as client:
         cluster = client.cluster()
         kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
         cores = sum(node.cores for node in cluster.nodes if node.cores is not None)
         shared = f" on {number_of_cores(cores)}" if cores else ""
         devices = f"{cluster.num_devices} devices ({kinds})" if kinds else "no devices yet"
         print(f"platform is up: {devices}{shared}, policy {cluster.policy}")
-        if choice.remembered:
-            print(f"as last time: {', '.join(choice.remembered)}")
+        if remembered:
+            print(f"as last time: {', '.join(remembered)}")
         where = f", {client.endpoint.url}" if client.endpoint.url else ""
         print(f"state {folder.path}, pid {client.endpoint.pid}{where}")
         if metrics_url := client.endpoint.metrics_url:
             print(f"metrics {metrics_url}, token in {folder.metrics_token}")
-        if told := choice.settings().without_effect(choice.options.policy):
+        if told := options.made_settings.without_effect(options.policy):
             print(f"note: {told}", file=sys.stderr)
         for about in (ABOUT_SHARES, ABOUT_PROMISES):
             if why := cluster.warnings.get(about):
                 print(f"note: {why}", file=sys.stderr)
-        engine = choice.engine
-        if engine.about:
-            print(engine.about)
-        if engine.trust:
-            print(f"note: {engine.trust}", file=sys.stderr)
-        if engine.is_joined_by_hand and choice.listen:
-            _print_how_to_join(folder)
+        _tell_of_engine(folder, options)
+
+
+def _tell_of_engine(folder: StateFolder, options: PlatformOptions) -> None:
+    engine = options.made_engine
+    if engine.about:
+        print(engine.about)
+    if engine.trust:
+        print(f"note: {engine.trust}", file=sys.stderr)
+    if engine.is_joined_by_hand and options.listen:
+        _print_how_to_join(folder)
 
 
 def _print_how_to_join(folder: StateFolder) -> None:
@@ -126,31 +314,3 @@ def _print_how_to_join(folder: StateFolder) -> None:
     address, path = ensure_first_token(folder)
     print(f"hosts join with: swell node --join {address} --token-file {path.name}")
     print(f"the token is in {path}: copy it to each host; who has it can join")
-
-
-def _platform_options(folder: StateFolder, choice: ChosenOptions) -> PlatformOptions:
-    """Raises InvalidOption."""
-    from swell.platform_options import PlatformOptions
-
-    return PlatformOptions(
-        state_dir=folder.path,
-        devices=choice.options.devices,
-        rack=choice.options.rack,
-        policy=choice.options.policy,
-        preload=choice.options.preload,
-        settings=choice.settings(),
-        sharing=choice.sharing,
-        containers=choice.containers,
-        listen=choice.listen,
-        advertise=choice.advertise,
-        backup_to=choice.backup_to,
-        backup_every_s=choice.backup_every_s,
-        share=choice.options.share,
-        engine=choice.engine,
-    )
-
-
-def _serve(made_of: PlatformOptions, options: UpOptions) -> None:
-    from swell.api.daemon import serve
-
-    serve(made_of, options.port, options.metrics_port, options.metrics_address)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
@@ -40,8 +39,6 @@ class Engine(Registered, kw_only=True):
     no_nodes: ClassVar[str] = ""
     #: A note of `swell up` about who has to be trusted.
     trust: ClassVar[str] = ""
-    #: Names that options had in files of earlier versions, with those of today.
-    former: ClassVar[dict[str, str]] = {}
 
     @property
     def about(self) -> str:
@@ -69,11 +66,6 @@ class Engine(Registered, kw_only=True):
     def findings(self, listen: str) -> list[Finding]:
         """What `swell doctor` says of it. It takes a second at most, and changes nothing."""
         return []
-
-    @classmethod
-    def renamed(cls, options: Mapping[str, OptionValue]) -> dict[str, OptionValue]:
-        """Options from a file under their names of today."""
-        return {cls.former.get(name, name): value for name, value in options.items()}
 
 
 def flags_of(kind: type[Engine], option: str) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ ENGINES = Registry(Engine, "swell.engines", (LocalEngine, RayEngine, SlurmEngine
 def make_engine(name: str, options: Mapping[str, OptionValue], listen: str) -> Engine:
     """The engine with its options, by name, by default as far as not given. Raises InvalidEngine."""
     kind = engine_type(name)
-    options = kind.renamed(options)
     for option, value in options.items():
         if option not in kind.__struct_fields__:
             raise InvalidEngine(f"--engine {name}: it has no option {option!r}; leave that out")

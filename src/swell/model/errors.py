@@ -35,6 +35,10 @@ class NodeInUse(ValueError):
     """What is asked for cannot be done with a node in its state."""
 
 
+class InvalidOption(ValueError):
+    """An option of `swell up` cannot be met; the text names it, the rule and the remedy."""
+
+
 class InvalidInput(ValueError):
     """A file that was given to a simulation, or an option about it, cannot be used."""
 

@@ -10,12 +10,14 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
 from swell.store.errors import StateError, StateUnwritable
 from swell.wire.whole_files import write_whole
+
+Options = TypeVar("Options", bound=msgspec.Struct)
 
 #: A page, which is overwritten in place.
 NOTICE_BYTES = 4096
@@ -78,26 +80,6 @@ class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
 
     secret: str  #: signs the sessions
     port: int | None = None  #: of loopback HTTP on which the page was last; None: it was never asked for
-
-
-class LastOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the platform was last started with, so that it need not be said again."""
-
-    devices: str
-    policy: str
-    preload: tuple[str, ...]
-    settings: dict[str, int | float | str] = {}  #: those that are not as by default
-    cores: float | None = None  #: that workers share; None: all
-    cpu_shares: str = "weight"  #: what a share means
-    rack: str = ""  #: in which the machine stands; empty: none was named
-    containers: str = "auto"  #: which program runs them
-    listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
-    advertise: str = ""  #: IP address for workers of hosts; empty: that of `listen`
-    backup_to: str = ""  #: folder for copies of the state; empty: none are made
-    backup_every: str = "10m"  #: between two of them
-    share: str = ""  #: folder with a socket for other users of the machine; empty: none
-    engine: str = "local"  #: what brings machines
-    engine_options: dict[str, str | bool | int | float] = {}  #: those that are not as by default
 
 
 class StopNotice(msgspec.Struct, frozen=True, kw_only=True):
@@ -334,35 +316,24 @@ class StateFolder:
     def remove_recovery(self) -> None:
         self.recovery.unlink(missing_ok=True)
 
-    def write_options(self, options: LastOptions) -> None:
-        """Raises StateUnwritable."""
+    def write_options(self, options: msgspec.Struct) -> None:
+        """Remember what the platform is started with. Raises StateUnwritable."""
         _write(self.options, msgspec.json.encode(options))
 
-    def read_options(self) -> LastOptions | None:
-        """None if the platform was never up.
+    def read_options(self, kind: type[Options]) -> Options | None:
+        """What it was last started with; None if it was never up.
+
+        Args:
+            kind: of the options.
 
         Raises:
             StateError: the file cannot be read, or is of another version.
         """
+        text = _read(self.options)
         try:
-            return decode_options(_read(self.options))
-        except ValueError as error:
+            return msgspec.json.decode(text, type=kind) if text else None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise StateError(f"{self.options} cannot be read ({error})") from error
-
-
-def decode_options(text: bytes) -> LastOptions | None:
-    """What a file of options says; None of an empty one. Raises ValueError: it is none of this version."""
-    try:
-        found = msgspec.json.decode(text, type=dict[str, Any]) if text else None
-        if found is None:
-            return None
-        # Earlier versions had the options of the engine among the others, also those that were not given.
-        strange = {name: found.pop(name) for name in found.keys() - set(LastOptions.__struct_fields__)}
-        if of_engine := {name: value for name, value in strange.items() if value}:
-            found["engine_options"] = of_engine
-        return msgspec.convert(found, LastOptions)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(str(error)) from error
 
 
 def default_path(environ: Mapping[str, str]) -> Path:

@@ -32,7 +32,6 @@ class RayEngine(Engine, kw_only=True):
         "every user of that Ray cluster can read the join token of these hosts, and join as one: "
         "use it where you trust all its users"
     )
-    former = {"ray_address": "address"}
 
     address: Annotated[
         str, Meta(description="the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379.")
