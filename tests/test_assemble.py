@@ -188,10 +188,7 @@ def test_a_new_folder_has_nothing_to_fold(tmp_path: Path) -> None:
 
 
 def test_a_platform_without_devices_needs_hosts_that_can_join(tmp_path: Path) -> None:
-    options = PlatformOptions(devices="none")
-    with (
-        pytest.raises(DeviceError, match="add `--listen ADDRESS`"),
-        open_platform(StateFolder(tmp_path / "state"), options),
-    ):
+    folder, options = StateFolder(tmp_path / "state"), PlatformOptions(devices="none")
+    with pytest.raises(DeviceError, match="add `--listen ADDRESS`"), open_platform(folder, options):
         raise AssertionError("it was opened")
-    assert not options.state_dir.exists()
+    assert not folder.path.exists()
