@@ -22,7 +22,7 @@ from swell.api.submission import Submission, declared, parse, request_key
 from swell.api.times import with_offset
 from swell.api.token_file import named_token_file
 from swell.api.transport import Transport, open_transport
-from swell.api.verbs import Health, Verb, Verbs
+from swell.api.verbs import Health, SubmittedJob, Verb, Verbs
 from swell.model.coding import encode
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.model.job import Phase
@@ -92,36 +92,6 @@ def connect_as_owner(state: str | os.PathLike[str] | None = None) -> Client:
     return Client(open_transport(StateFolder(state), None))
 
 
-class SubmittedJob(str):
-    """The id of a submitted job, which can also be asked what became of the job's deadline."""
-
-    _client: Client
-
-    def __new__(cls, job_id: str, client: Client) -> SubmittedJob:
-        made = super().__new__(cls, job_id)
-        made._client = client
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Copies, and what another process gets, are plain ids: a connection cannot be copied."""
-        return str, (str(self),)
-
-    @property
-    def promised(self) -> bool:
-        """Whether its deadline is promised; waits until that is decided, after its trial run."""
-        return self._client.wait_for_verdict(self).is_promised
-
-    @property
-    def offer(self) -> str:
-        """The deadline with which a refused job can be submitted again, as `now+12m`; empty if there is none.
-
-        Waits as `promised` does. Why it was refused is the `reason` of `wait_for_verdict(job)`.
-        """
-        from swell.api.job_words import offer  # words for people, which other calls need not wait for
-
-        return offer(self._client.wait_for_verdict(self))
-
-
 class Client(Verbs):
     """Calls of the control API. Made by `connect`; close it, or use it in a `with` statement."""
 
@@ -163,7 +133,9 @@ class Client(Verbs):
         give_up_s = time.monotonic() + RETRY_WITHIN_S
         while True:
             try:
-                return SubmittedJob(self._transport.ask(verb, {**given, "key": key}).id, self)
+                return SubmittedJob(
+                    self._transport.ask(verb, {**given, "key": key}).id, self.wait_for_verdict
+                )
             except (NoPlatform, PlatformSilent, Unavailable) as error:
                 if time.monotonic() >= give_up_s:
                     raise type(error)(

@@ -29,8 +29,6 @@ from swell.model.throughput import JobThroughput
 from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
 
 if TYPE_CHECKING:
-    from swell.api.client import SubmittedJob
-
     #: A time as a job file has it or as Python does; requests have the former.
     Moment = str | float | datetime
 else:
@@ -89,7 +87,7 @@ class Verb:
 
     @cached_property
     def _kinds(self) -> dict[str, Any]:
-        return get_type_hints(self.call, localns={"SubmittedJob": SubmitResult}, include_extras=True)
+        return get_type_hints(self.call, include_extras=True)
 
     @cached_property
     def _parameters(self) -> Mapping[str, Parameter]:
@@ -202,6 +200,36 @@ def verb(
         return cast("Declared", ask)
 
     return declare
+
+
+class SubmittedJob(str):
+    """The id of a submitted job, which can also be asked what became of the job's deadline."""
+
+    _verdict: Callable[[str], JobView]
+
+    def __new__(cls, job_id: str, verdict: Callable[[str], JobView]) -> SubmittedJob:
+        made = super().__new__(cls, job_id)
+        made._verdict = verdict
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies, and what another process gets, are plain ids: a connection cannot be copied."""
+        return str, (str(self),)
+
+    @property
+    def promised(self) -> bool:
+        """Whether its deadline is promised; waits until that is decided, after its trial run."""
+        return self._verdict(self).is_promised
+
+    @property
+    def offer(self) -> str:
+        """The deadline with which a refused job can be submitted again, as `now+12m`; empty if there is none.
+
+        Waits as `promised` does. Why it was refused is the `reason` of `wait_for_verdict(job)`.
+        """
+        from swell.api.job_words import offer  # words for people, which other calls need not wait for
+
+        return offer(self._verdict(self))
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
