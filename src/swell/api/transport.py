@@ -92,7 +92,7 @@ class Transport:
 
     def health(self) -> Health:
         """Raises NoPlatform or ApiError if the platform does not answer as itself."""
-        found = decoder(Health).decode(self.call("GET", "/v1/health", within_s=HEALTH_WITHIN_S))
+        found: Health = decoder(Health).decode(self.call("GET", "/v1/health", within_s=HEALTH_WITHIN_S))
         if found.pid != self.endpoint.pid:
             raise _no_platform(self.folder)
         return found
