@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 from tests.train import fake_agent
 from tests.train.curve_runs import EPOCHS, PACE_PER_S
 from tests.train.fake_agent import FakeAgent, fork_script
 
 from swell import checkpoint_interval
 from swell.train.state.background_save import BackgroundSave
-from swell.wire import messages
+from swell.wire import environ, messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@pytest.fixture(autouse=True)
+def leaves_no_group() -> Iterator[None]:
+    """A group, or its name in the environment, would be that of the next test's `elastic()`."""
+    yield
+    assert not dist.is_initialized()
+    assert environ.WORLD_SIZE not in os.environ
 
 
 @pytest.fixture

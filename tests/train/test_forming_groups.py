@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
+from unittest import mock
 
 import pytest
 import torch
@@ -67,11 +69,12 @@ class Lines:
 
 
 @pytest.fixture
-def workers() -> list[Lines]:
+def workers() -> Iterator[list[Lines]]:
     made: list[Lines] = []
     for _ in range(2):
         Lines(made)
-    return made
+    with mock.patch.dict(os.environ):  # a group that is entered is named there
+        yield made
 
 
 def test_a_group_is_formed_at_all_its_members_and_entered_by_none(workers: list[Lines]) -> None:
