@@ -51,7 +51,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "weight": {"weight": 2.5},
     "workers": {"workers": "2:8"},
     "devices_per_worker": {"devices_per_worker": 4},
-    "kind": {"kind": "a100=2.5,v100=1"},
+    "kind": {"kind": "a100,v100"},
     "memory": {"memory": "4GiB"},
     "checkpoint_interval": {"checkpoint_interval": "10m"},
     "elasticity": {"elasticity": "restart", "steps": None},

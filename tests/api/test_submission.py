@@ -128,12 +128,6 @@ def test_several_kinds_are_a_list_or_a_text_with_commas(script: Path) -> None:
     assert (spec(script, kind=["a100"]).kind, spec(script, kind=["a100"]).kinds) == ("a100", ())
 
 
-def test_kinds_may_have_speeds(script: Path) -> None:
-    for said in ("a100=2.5,v100", ["a100=2.5", "v100"]):
-        made = spec(script, kind=said)
-        assert (made.kinds, made.kind_speeds) == (("a100", "v100"), {"a100": 2.5})
-
-
 @pytest.mark.parametrize(
     ("text", "num_bytes"),
     [("500MB", 500 * 10**6), ("4GiB", 4 << 30), ("1.5G", 1500000000), (1 << 30, 1 << 30)],
@@ -417,12 +411,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"kind": "a100,,v100"}, "kind", "cannot be a kind of device"),
     ({"kind": ["a100", "any"]}, "kind", "`any` has every kind; name it alone"),
     ({"kind": [f"k{number}" for number in range(21)]}, "kind", "21 kinds are named, more than 20"),
-    ({"kind": "a100=0,v100"}, "kind", "the speed of 'a100' is '0'; write KIND=SPEED with a number above 0"),
-    ({"kind": "a100=nan,v100"}, "kind", "the speed of 'a100' is 'nan'; write KIND=SPEED"),
-    ({"kind": "a100=,v100"}, "kind", "the speed of 'a100' is ''; write KIND=SPEED"),
-    ({"kind": "a100=2,a100=3,v100"}, "kind", "'a100' has two speeds, 2 and 3; state one"),
-    ({"kind": "a100=2"}, "kind", "a speed compares kinds, and 'a100' is the only one"),
-    ({"kind": "=2,v100"}, "kind", "'' cannot be a kind of device"),
+    ({"kind": "a100=2.5,v100"}, "kind", "'a100=2.5' cannot be a kind of device"),
     ({"kind": ""}, "kind", "cannot be a kind of device: it has at most 80 letters"),
     ({"kind": " a100"}, "kind", "begins with a letter or digit; name one that `swell nodes` lists"),
     ({"kind": "a" * 81}, "kind", "at most 80"),

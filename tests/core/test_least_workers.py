@@ -10,13 +10,11 @@ from tests.core.bench import Bench
 from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, profile, spec
 from tests.core.head import Head
-from tests.core.test_kind_search import ended, kinds_of, measured, naming
-from tests.core.test_kinds import again, join, new, of_kind, submit
 from tests.examples import share_of_examples
 
 from swell.api.job_words import facts
 from swell.model.command import LaunchGang
-from swell.model.event import JobProfiled, NodeLost
+from swell.model.event import JobProfiled
 from swell.model.job import JobClass, JobSpec
 from swell.placement.best_fit import BestFitPlacer
 from swell.policies.registry import POLICIES
@@ -97,24 +95,6 @@ def test_what_its_owner_asks_for_counts_where_that_is_more() -> None:
     [view] = bench.core.views()
     assert (view.least_by_memory, view.least_workers) == (4, 8)
     assert "memory" not in {story.code for _, story in bench.core.stories()}
-
-
-def test_a_job_goes_back_to_no_kind_that_has_too_few_devices_for_its_memory() -> None:
-    core = new(wanted=2)
-    core.handle([join(of_kind("small", "n0", 3)), join(of_kind("large", "n1", 2))])
-    core.handle([submit("b", "large")])
-    core.handle([measured("b", "large")])
-    core.handle([naming("a", "small", "large")])
-    assert kinds_of(core)["a"] == "small"
-    core.handle(
-        [JobProfiled(at_s=3.0, job_id="a", profile=msgspec.structs.replace(FEW, device_kind="small"))]
-    )
-    assert kinds_of(core)["a"] == "small", "the other one is in use"
-    for platform in (again(core), core):
-        platform.handle([ended("b", 4.0)])
-        assert kinds_of(platform)["a"] == "large"
-        platform.handle([NodeLost(at_s=5.0, name="n1")])
-        assert kinds_of(platform)["a"] == "large", "three small ones are idle"
 
 
 def test_an_earlier_profile_knows_no_such_number() -> None:

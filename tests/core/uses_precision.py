@@ -19,7 +19,6 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 from tests.sim.worlds import job
 
 from swell.core.core import Core
-from swell.core.kind_search import HeadEvent
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.executors.gang.elastic_controller import ElasticController
@@ -28,7 +27,7 @@ from swell.executors.gang.records import read_record, write_record
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, StopGang
-from swell.model.event import GangEnded, GangResized, GangStarted, ResizeFailed
+from swell.model.event import AnyEvent, GangEnded, GangResized, GangStarted, ResizeFailed
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.model.target import Configuration, Target
@@ -102,9 +101,9 @@ def try_head() -> None:
 class NotedCore(Core):
     """Its commands and what it hears are noted."""
 
-    noted: ClassVar[list[AnyCommand | HeadEvent]] = []
+    noted: ClassVar[list[AnyCommand | AnyEvent]] = []
 
-    def handle(self, batch: Sequence[HeadEvent]) -> list[AnyCommand]:
+    def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         commands = super().handle(batch)
         self.noted.extend([*batch, *commands])
         return commands

@@ -282,7 +282,7 @@ def kinds(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
     """The names as given, each once; a text has commas between them. None for none."""
     if names is None:
         return ()
-    found = tuple(dict.fromkeys(kind(word.partition("=")[0]) for word in _kind_words(names)))
+    found = tuple(dict.fromkeys(kind(word) for word in _kind_words(names)))
     if not found:
         raise InvalidField("kind", "an empty list names no kind; name one, or leave it out")
     if len(found) > MOST_KINDS:
@@ -296,35 +296,6 @@ def _kind_words(names: str | tuple[str, ...] | None) -> Sequence[str]:
     if isinstance(names, str):
         return [word.strip() for word in names.split(",")] if "," in names else [names]
     return names or ()
-
-
-#: The fastest kind that a user states is at most so many times as fast as the slowest.
-MOST_KIND_SPEED = 1e6
-
-
-def kind_speeds(names: str | tuple[str, ...] | None) -> dict[str, float]:
-    """Kinds with the speeds that are stated with them, as `a100=2.5`; only ratios of speeds mean anything."""
-    found: dict[str, float] = {}
-    words = _kind_words(names)
-    for word in words:
-        name, has_speed, text = word.partition("=")
-        if not has_speed:
-            continue
-        try:
-            speed = float(text)
-        except ValueError:
-            speed = 0.0
-        if not 1.0 / MOST_KIND_SPEED <= speed <= MOST_KIND_SPEED:
-            raise InvalidField(
-                "kind",
-                f"the speed of {name!r} is {shown(text)}; write KIND=SPEED with a number above 0, such as "
-                f"{name}=2.5, or leave `=` out",
-            )
-        if found.setdefault(name, speed) != speed:
-            raise InvalidField("kind", f"{name!r} has two speeds, {found[name]:g} and {speed:g}; state one")
-    if found and len(kinds(names)) < 2:
-        raise InvalidField("kind", f"a speed compares kinds, and {name!r} is the only one; leave `=` out")
-    return found
 
 
 def kind(name: str | None) -> str:

@@ -239,7 +239,7 @@ def facts(view: JobView) -> list[tuple[str, str]]:
         ("noise", _noise(view)),
         ("workers", _workers(view)),
         ("devices", ", ".join(view.devices)),
-        ("kind", f"{view.kind}: {view.kind_why}" if view.kind_why else view.kind),
+        ("kind", view.kind),
         ("pids", _pids(view)),
         ("estimate", _estimate(view)),
         ("last start", _start(view)),

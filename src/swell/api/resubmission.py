@@ -90,7 +90,6 @@ def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tupl
             spec,
             kind=kinds[0] if len(kinds) == 1 else "",
             kinds=kinds if len(kinds) > 1 else (),
-            kind_speeds=fields.kind_speeds(wish.kind),
         )
     elif spec.kinds:
         spec = msgspec.structs.replace(spec, kind="")  # it is chosen again

@@ -274,10 +274,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         _option(
             "KIND,...",
             "Kind of the devices that the job runs on, as `swell nodes` lists it. Default: the only one.",
-            "Required where the platform has several kinds. For example `cuda:NVIDIA H200`. Of several kinds "
-            "the platform chooses one until the job starts; `any` stands for all that it has. "
-            "`a100=2.5,v100=1` also states how fast each one is, which counts until trial runs have "
-            "measured it.",
+            "Required where the platform has several kinds. For example `cuda:NVIDIA H200`. Of several the "
+            "job gets the first that has room; `any` stands for all that the platform has.",
         ),
     ] = None
     memory: Annotated[
@@ -525,7 +523,6 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             memory_bytes=fields.memory(self.memory),
             kind=kinds[0] if len(kinds) == 1 else "",
             kinds=kinds if len(kinds) > 1 else (),
-            kind_speeds=fields.kind_speeds(self.kind),
             checkpoint_interval_s=fields.checkpoint_interval(self.checkpoint_interval, self.elasticity),
             grows_when_distributed=self.elasticity is Elasticity.RESTART,
             on_drift=self.on_drift,

@@ -23,7 +23,7 @@ from swell.api.similar_jobs import SimilarJobs
 from swell.api.user_list import UserList
 from swell.assemble import left_behind, settings_of
 from swell.core.job_progress import JobProgress
-from swell.core.kind_choice import KindLoad, KindSpeeds, choose, named_kinds, smallest_gang
+from swell.core.kind_choice import KindLoad, choose, named_kinds, smallest_gang
 from swell.core.platform_core import place_without_kind
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import SavedKind, read_kinds
@@ -383,12 +383,11 @@ def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes:
 
 
 def _with_chosen_kind(spec: JobSpec, loads: Mapping[str, KindLoad]) -> JobSpec:
-    """The kind that the head would choose, as far as no trial run has measured the job."""
+    """The kind that the head would choose."""
     kinds = () if spec.kind else named_kinds(spec.kinds, tuple(loads))
     if not kinds:
         return spec
-    choice = choose(kinds, spec, loads, KindSpeeds().of(spec, kinds))
-    return msgspec.structs.replace(spec, kind=choice.kind)
+    return msgspec.structs.replace(spec, kind=choose(kinds, spec, loads))
 
 
 def _standing(now_s: float, kind: KindState, num_devices: int) -> tuple[PlatformState, Sequence[LeftOut]]:

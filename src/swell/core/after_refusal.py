@@ -26,7 +26,7 @@ def settle(state: HeadState, job_ids: Sequence[str], refusals: Mapping[int, Refu
 
 
 def _goes_on(state: HeadState, record: JobRecord, why: Callable[[], Refusal]) -> bool:
-    if not record.is_undecided or record.is_leaving:
+    if not record.is_undecided:
         return False
     asked = record.admission.asked
     is_change = asked is not None and not asked.is_offer

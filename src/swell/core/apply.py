@@ -23,7 +23,6 @@ from swell.core.feedback import (
 )
 from swell.core.gang import NO_GANG
 from swell.core.job_progress import JobProgress
-from swell.core.kind_search import KindChosen, KindSearch
 from swell.core.least_workers import learn_from_limit, learn_least
 from swell.core.record import JobRecord
 from swell.core.resizes import Mark
@@ -307,15 +306,6 @@ def _(event: JobProfiled, state: HeadState, record: JobRecord) -> None:
     if record.spec.hold_after_trial and not record.is_held:
         record.hold()
         state.relearn(record)
-
-
-@_apply_to.register
-def _(event: KindChosen, state: HeadState, record: JobRecord) -> None:
-    if record.search is None:
-        record.search = KindSearch()
-    record.search.why = event.why
-    record.spec = state.specs.one_for(msgspec.structs.replace(record.spec, kind=event.kind))
-    state.tell(record, "kind", f"gets devices of kind {event.kind or 'that comes first'}: {event.why}")
 
 
 @_apply_to.register

@@ -16,7 +16,6 @@ from swell.core.explanations import LatestAccounts, PlanOutlook, TurnChanges, gu
 from swell.core.feedback import expect_resize, is_repair
 from swell.core.fencing import is_stale
 from swell.core.kind_choice import KindLoad, smallest_gang
-from swell.core.kind_search import HeadEvent, RefusedKind, best_refused, combined, untried
 from swell.core.learning_columns import learning_of
 from swell.core.leaving_nodes import known_ends
 from swell.core.pending import pending, trial_run
@@ -42,9 +41,9 @@ from swell.model.command import (
     WakeAt,
 )
 from swell.model.deadline_state import PLANNED_LATE
-from swell.model.event import Event, EventSetAside, JobEvent, NodeLost, NodeWarned, PlanFailed
+from swell.model.event import AnyEvent, Event, EventSetAside, JobEvent, NodeLost, NodeWarned, PlanFailed
 from swell.model.expectation import without_expectations
-from swell.model.job import AfterRefusal, Phase
+from swell.model.job import Phase
 from swell.model.lengths import span
 from swell.model.options import Domain
 from swell.model.plan import Allocation, JobPlan, Plan, Reason, Refusal
@@ -53,7 +52,6 @@ from swell.model.snapshot import Snapshot
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, Story
 
-END = AfterRefusal.END
 #: A plan that asks for another one now would get the same answer, again and again.
 LEAST_WAIT_S = 0.05
 #: Jobs whose reasons are compared together with those of the plan before.
@@ -87,9 +85,8 @@ class Core:
         self._whole_cores = WholeCores()
         self._lack = NO_NODE_YET
         self._kind = ""
-        self._devices_by_kind: Callable[[], dict[str, int]] = dict
         # Of this batch.
-        self._batch: Sequence[HeadEvent] = ()  #: its part that is being handled
+        self._batch: Sequence[AnyEvent] = ()  #: its part that is being handled
         self._questions = PlanQuestions()
 
     def begin_beside(self, other: Core) -> None:
@@ -99,10 +96,6 @@ class Core:
         state.is_draining, state.policy = known.is_draining, known.policy
         state.quotas = known.quotas
         state.ends_s = dict(known.ends_s)
-
-    def know_kinds(self, devices: Callable[[], dict[str, int]]) -> None:
-        """Refusals count once each kind that a job may have was asked: `devices` tells what these have."""
-        self._devices_by_kind = devices
 
     def be_of_kind(self, kind: str) -> None:
         """Set the reason why jobs wait while the core has no node: nodes of `kind` are lacking.
@@ -120,14 +113,14 @@ class Core:
         self._state.lost_nodes.pop(node, None)
 
     # ------------------------------------------------------------ the turn
-    def handle(self, batch: Sequence[HeadEvent]) -> list[AnyCommand]:
+    def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Apply every event of the batch, then plan once, at the time of the last."""
         state = self._state
         state.stories, state.ended, state.refusals, state.ignored = [], [], {}, []
         self._questions = PlanQuestions()
         return self.handle_more(batch)
 
-    def handle_more(self, batch: Sequence[HeadEvent]) -> list[AnyCommand]:
+    def handle_more(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Handle events of the batch that has begun; it may have several such parts."""
         state = self._state
         if batch and isinstance(batch[-1], PlanFailed):
@@ -162,7 +155,7 @@ class Core:
         state.write_rows()
         return commands
 
-    def _hear(self, event: HeadEvent, replan: Replan) -> None:
+    def _hear(self, event: AnyEvent, replan: Replan) -> None:
         state = self._state
         if state.unknown.concerns(event):
             apply(state, event)
@@ -356,8 +349,7 @@ class Core:
             snapshot, allocation = self._questions.ask(planner.policy, seen, self._kind, self._blamed)
             if not allocation.refusals:
                 break
-            is_any_going_on = self._ask_other_kinds(snapshot, allocation)
-            is_any_going_on |= settle(state, snapshot.job_ids, allocation.refusals)
+            is_any_going_on = settle(state, snapshot.job_ids, allocation.refusals)
             if not is_any_going_on and not (usable.num_left_idle and _are_all_refused(snapshot, allocation)):
                 break
             if not is_any_going_on:  # no promise is at stake then: others may use what was left idle
@@ -388,31 +380,6 @@ class Core:
         )
         state.policy_state.end(plan.memory, planner.policy.period_s)
         return plan, snapshot
-
-    def _ask_other_kinds(self, snapshot: Snapshot, allocation: Allocation) -> bool:
-        """Give refused jobs away that other kinds may promise their deadlines; True if there is one.
-
-        Where all have refused, and the owner takes an offer or goes on without a promise, the job is for the
-        kind that could be ready first.
-        """
-        state, is_any = self._state, False
-        for row, refusal in allocation.refusals.items():
-            record = state.records[snapshot.job_ids[row]]
-            search, asked = record.search, record.admission.asked
-            is_open = search is not None and not search.is_settled and record.phase is Phase.QUEUED
-            if search is None or not is_open or not record.is_undecided or asked is not None:
-                continue
-            search.refused[self._kind] = RefusedKind(refusal.earliest_deadline_s, refusal.text)
-            if untried(record.spec, search, self._kind, self._devices_by_kind()):
-                state.give_away(record)
-            else:
-                search.is_settled, best = True, best_refused(search.refused)
-                goes_on = record.spec.accept_until_s is not None or record.spec.after_refusal is not END
-                if not goes_on or best in ("", self._kind):
-                    continue
-                state.give_away(record, best)
-            is_any = True
-        return is_any
 
     def _nowhere(self) -> dict[str, str]:
         """Jobs that wait because nodes lack what they need, and for what."""
@@ -504,8 +471,6 @@ class Core:
 
     def _refuse(self, record: JobRecord, why: Callable[[], Refusal]) -> None:
         record.admission.is_decided = True
-        if record.search is not None and len(record.search.refused) > 1:
-            why = partial(combined, record.search.refused)
         self._state.refusals[record.id] = why
         now_s = self._state.now_s
         self._state.end(record, Phase.REJECTED, "refused", lambda: why().told(now_s))
@@ -615,7 +580,7 @@ class Core:
         return self._state.num_stale
 
     @property
-    def culprit(self) -> HeadEvent | str | None:
+    def culprit(self) -> AnyEvent | str | None:
         """What an error of `handle` was about: an event, or the id of a job; None: no single one."""
         return self._state.culprit
 
@@ -755,44 +720,9 @@ class Core:
             num_wanted=sum(smallest_gang(record.spec, record.least_workers) for record in waiting),
         )
 
-    @property
-    def num_devices(self) -> int:
-        """Devices of the nodes that take work."""
-        return self._state.num_devices
-
-    @property
-    def has_idle(self) -> bool:
-        """Some device that takes work is held by no job."""
-        state = self._state
-        return len(state.holdings.owner) + len(state.unknown.owner) < state.num_devices
-
-    @property
-    def searching(self) -> list[str]:
-        """Ids of jobs whose kind the head chose, and that have not started."""
-        records = self._state.records.values()
-        return [record.id for record in records if record.search is not None and record.generation == 0]
-
     def record(self, job_id: str) -> JobRecord | None:
         """The job, if it is here and has not ended."""
         return self._state.records.get(job_id)
-
-    def may_give_away(self, record: JobRecord) -> bool:
-        """Whether another kind may have the job, which waits here."""
-        return record.may_change_kind and record.id not in self._state.last_plan.waiting
-
-    def give_away(self, record: JobRecord, goal: str) -> None:
-        """Another kind is to have the job; it is forgotten here."""
-        self._state.give_away(record, goal)
-        self._state.write_rows()
-
-    def take_leaving(self) -> list[JobRecord]:
-        """Jobs that other kinds are to have, each once."""
-        leaving, self._state.leaving = self._state.leaving, []
-        return leaving
-
-    def adopt(self, record: JobRecord) -> None:
-        """Take a job that another kind has given away; it is planned for once its kind is told."""
-        self._state.adopt(record)
 
     # ------------------------------------------------------------ recovery
     def gangs(self) -> list[BelievedGang]:

@@ -64,8 +64,7 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     if isinstance(event, GangEvent):  # most are
         return _is_stale_report(record, event)
     if isinstance(event, JobProfiled | ProfilingFailed):
-        is_of_other_kind = isinstance(event, JobProfiled) and _is_of_other_kind(record, event)
-        return not record.is_profiling or event.attempt != record.backoff.num_trials or is_of_other_kind
+        return not record.is_profiling or event.attempt != record.backoff.num_trials
     if isinstance(event, CancelRequested | DeadlineChangeAsked):
         return record.is_cancelled
     if isinstance(event, HoldRequested | ResumeRequested):
@@ -80,12 +79,6 @@ def _is_history(record: JobRecord, event: JobEvent) -> bool:
     if isinstance(event, PriorityChanged):
         return event.priority in (None, record.spec.priority) and event.weight in (None, record.spec.weight)
     return False
-
-
-def _is_of_other_kind(record: JobRecord, event: JobProfiled) -> bool:
-    """A job that has moved to another kind is measured again there."""
-    own = record.spec.kind
-    return record.search is not None and bool(own) and event.profile.device_kind not in ("", own)
 
 
 def _is_stale_report(record: JobRecord, event: GangEvent) -> bool:

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import numpy as np
 
-from swell.core.kind_search import HeadEvent
 from swell.core.ports import Decides
 from swell.core.within_quotas import decide_within_quotas
 from swell.model.command import AnyCommand
-from swell.model.event import PlanFailed
+from swell.model.event import AnyEvent, PlanFailed
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 
@@ -53,7 +52,7 @@ class PlanQuestions(msgspec.Struct, kw_only=True):
     failures: list[NoPlan] = []  #: whose verdicts are new, each with its error as the cause
     num_answers: int = 0
 
-    def take_known(self, batch: Sequence[HeadEvent]) -> list[HeadEvent]:
+    def take_known(self, batch: Sequence[AnyEvent]) -> list[AnyEvent]:
         """Take the verdicts out of a part of the batch; returns its other events."""
         self.known += [event for event in batch if isinstance(event, PlanFailed)]
         return [event for event in batch if not isinstance(event, PlanFailed)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -13,21 +13,10 @@ import msgspec
 from swell.core.core import BelievedGang, Core
 from swell.core.explanations import TurnChanges
 from swell.core.kind_admission import KindAdmission
-from swell.core.kind_choice import (
-    NONE_FOUND,
-    Choice,
-    KindLoad,
-    KindSpeeds,
-    choose,
-    named_kinds,
-    smallest_gang,
-    smallest_gang_on,
-)
-from swell.core.kind_search import HeadEvent, KindChosen, KindSearch, untried
+from swell.core.kind_choice import KindLoad, choose, named_kinds
 from swell.core.plan_errors import PlanError
 from swell.core.reclaims import Reclaims
-from swell.core.record import JobRecord
-from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds, read_speeds
+from swell.core.saved_kinds import SavedKind, encode_kinds, read_admission, read_kinds
 from swell.core.unknown_gangs import UnknownGangEvent
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
@@ -40,7 +29,6 @@ from swell.model.event import (
     EventSetAside,
     GangFound,
     JobEvent,
-    JobProfiled,
     JobSubmitted,
     KindAllowed,
     NodeCleared,
@@ -52,7 +40,6 @@ from swell.model.event import (
     QuotasSet,
     Woke,
 )
-from swell.model.job import JobSpec
 from swell.model.job_query import place as place_in_lists
 from swell.model.kind import ANY
 from swell.model.node import Node
@@ -73,7 +60,7 @@ Parts = defaultdict[int, list[AnyEvent]]
 class Fault(NamedTuple):
     """What an error of the head is about."""
 
-    culprit: HeadEvent | str | None = None  #: an event, or the id of a job; None: no single one
+    culprit: AnyEvent | str | None = None  #: an event, or the id of a job; None: no single one
     kind: str = ""  #: of the devices whose part of the batch was being handled
 
 
@@ -95,8 +82,7 @@ class PlatformCore:
     other node is there. Nodes of a new kind that nobody has allowed wait aside; see `kind_admission`.
 
     A job that names several kinds is given to the core of one of them, once the other events of the batch
-    are handled. Until it starts it goes to another core when that one may promise its deadline and its own
-    refuses it, or when its own has no room and the other one has.
+    are handled, and stays there.
 
     Args:
         new_core: makes a core that knows nothing yet.
@@ -108,7 +94,7 @@ class PlatformCore:
 
     def _clear(self) -> None:
         self._kinds = [""]  #: of the cores; empty: no node has told yet
-        self._cores = [self._made_core()]
+        self._cores = [self._new_core()]
         self._admission = KindAdmission()
         self._nodes: dict[str, KnownNode] = {}
         self._job_places: dict[str, int] = {}  #: of jobs that are not the first core's
@@ -116,12 +102,9 @@ class PlatformCore:
         self._latest: list[Core] = []  #: that had a part of the latest batch
         self._wake_s: float | None = None  #: that the world was asked for last, and has not told yet
         self._merged = Cluster()
-        self._speeds = KindSpeeds()
         #: Of this batch: jobs whose kind is to be chosen, and what else is told of each.
         self._arriving: dict[str, tuple[JobSubmitted, list[AnyEvent]]] = {}
         self._begun: dict[int, None] = {}  #: places of cores that had a part of this batch
-        self._leaving: list[JobRecord] = []  #: jobs between two cores, within a turn
-        self._searching: dict[str, None] = {}  #: jobs that may change their kind; those that started leave
         self.fault = Fault()  #: what the error is about that the latest batch has ended in
 
     def sibling(self) -> PlatformCore:
@@ -131,13 +114,6 @@ class PlatformCore:
     def become(self, other: PlatformCore) -> None:
         """Take over all that another core knows; that one is of no use any more."""
         vars(self).update(vars(other))
-        for core in self._cores:
-            core.know_kinds(self._devices_by_kind)
-
-    def _made_core(self) -> Core:
-        core = self._new_core()
-        core.know_kinds(self._devices_by_kind)
-        return core
 
     # ------------------------------------------------------------ the turn
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
@@ -164,8 +140,9 @@ class PlatformCore:
         commands: list[AnyCommand] = []
         for place in sorted(parts):
             commands += self._part(place, parts[place])
-        if self._arriving or self._searching or self._leaving:
-            commands += self._place_searching()
+        arriving, self._arriving = self._arriving, {}
+        for submitted, others in arriving.values():
+            commands += self._enter(submitted, others)
         self._forget_losses()
         self._latest = [self._cores[place] for place in sorted(self._begun)]
         if self._job_places:
@@ -176,19 +153,16 @@ class PlatformCore:
             raise PlanError(commands, [one.verdict for one in failures]) from failures[-1].__cause__
         return commands
 
-    def _part(self, place: int, events: Sequence[HeadEvent]) -> list[AnyCommand]:
+    def _part(self, place: int, events: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Let a core handle events of this batch."""
         core = self._cores[place]
         handle = core.handle_more if place in self._begun else core.handle
         self._begun[place] = None
         try:
-            commands = handle(events)
+            return handle(events)
         except Exception:
             self.fault = Fault(core.culprit, self._kinds[place])
             raise
-        if self._searching:
-            self._leaving += core.take_leaving()
-        return commands
 
     def _forget_losses(self) -> None:
         """A node that has joined is not lost to any core, whichever kinds it had before."""
@@ -225,8 +199,6 @@ class PlatformCore:
             if self._arriving and event.job_id in self._arriving:
                 self._arriving[event.job_id][1].append(event)
                 return []
-            if len(self._cores) > 1 and isinstance(event, JobProfiled):
-                self._learn_speed(event)
             return [(place, event) for place in self._places_that_know(event)]
         if isinstance(event, NodeJoined):
             return self._joined(event, parts)
@@ -318,7 +290,7 @@ class PlatformCore:
         if kind not in self._kinds:
             parts[len(self._cores)] += [one for one in parts.get(FIRST, ()) if isinstance(one, OF_PLATFORM)]
             self._kinds.append(kind)
-            self._cores.append(self._made_core())
+            self._cores.append(self._new_core())
             self._cores[-1].begin_beside(self._cores[FIRST])
             self._cores[-1].be_of_kind(kind)
             if not self._kinds[FIRST]:
@@ -337,113 +309,19 @@ class PlatformCore:
     def _loads(self, kinds: Iterable[str]) -> dict[str, KindLoad]:
         return {kind: self._cores[self._kinds.index(kind)].usage for kind in kinds}
 
-    def _devices_by_kind(self) -> dict[str, int]:
-        """Devices that take work, of each kind."""
-        return {kind: core.num_devices for kind, core in self._by_kind() if kind}
-
-    def _chosen(
-        self, spec: JobSpec, kinds: Sequence[str], least_workers: Mapping[str, int] = NONE_FOUND
-    ) -> Choice:
-        return choose(kinds, spec, self._loads(kinds), self._speeds.of(spec, kinds), least_workers)
-
-    def _learn_speed(self, event: JobProfiled) -> None:
-        place = self._job_places.get(event.job_id, FIRST)
-        record = self._cores[place].record(event.job_id)
-        if record is not None and self._kinds[place]:
-            self._speeds.learn(record.spec, self._kinds[place], event.profile)
-
-    def _place_searching(self) -> list[AnyCommand]:
-        """Choose kinds for jobs that arrive, and for those that are to have another one than they have."""
-        commands: list[AnyCommand] = []
-        arriving, self._arriving = self._arriving, {}
-        for submitted, others in arriving.values():
-            commands += self._enter(submitted, others)
-            commands += self._follow_leaving()
-        commands += self._follow_leaving()
-        if len(self._cores) > 1 and not self.is_draining:
-            commands += self._use_idle_kinds()
-        return commands
-
     def _enter(self, submitted: JobSubmitted, others: Sequence[AnyEvent]) -> list[AnyCommand]:
-        """A job that names several kinds, and what else the batch tells of it."""
+        """Choose the kind of a job that names several; `others`: what else the batch tells of it."""
         spec, job_id = submitted.spec, submitted.job_id
-        kinds = named_kinds(spec.kinds, self.kinds)
-        self._searching[job_id] = None
-        if not kinds:  # no node has come yet, or the kinds that it names are only about to
-            choice = Choice(
-                "" if ANY in spec.kinds else spec.kinds[0], "none of the kinds that it names has come yet"
-            )
-        else:
-            choice = self._chosen(spec, kinds)
+        if kinds := named_kinds(spec.kinds, self.kinds):
+            kind = choose(kinds, spec, self._loads(kinds))
+        else:  # no node has come yet, or the kinds that it names are only about to
+            kind = "" if ANY in spec.kinds else spec.kinds[0]
         parts: Parts = defaultdict(list)
-        place = self._place_of(choice.kind, parts) if choice.kind else place_without_kind(self._kinds)
+        place = self._place_of(kind, parts) if kind else place_without_kind(self._kinds)
         if place != FIRST:
             self._job_places[job_id] = place
-        told = KindChosen(at_s=submitted.at_s, job_id=job_id, kind=choice.kind, why=choice.why)
-        return self._part(place, [submitted, told, *others])
-
-    def _follow_leaving(self) -> list[AnyCommand]:
-        """Give jobs that their kind has refused to others that they name, until none is between two kinds."""
-        commands: list[AnyCommand] = []
-        while self._leaving:
-            record = self._leaving.pop(0)
-            search = record.search or KindSearch()
-            own = next(reversed(search.refused))
-            kinds = untried(record.spec, search, own, self._devices_by_kind())
-            choice = Choice(search.goal, "of all kinds it could be ready first")
-            if not search.goal:
-                choice = self._chosen(record.spec, kinds, search.least_workers)
-            refused = search.refused[own].text
-            commands += self._hand_over(record, choice.kind, f"{choice.why}; on {own}: {refused}")
-        return commands
-
-    def _hand_over(self, record: JobRecord, kind: str, why: str) -> list[AnyCommand]:
-        place = self._kinds.index(kind)
-        self._cores[place].adopt(record)
-        self._job_places.pop(record.id, None)
-        if place != FIRST:
-            self._job_places[record.id] = place
-        return self._part(place, [KindChosen(at_s=self.now_s, job_id=record.id, kind=kind, why=why)])
-
-    def _use_idle_kinds(self) -> list[AnyCommand]:
-        """Give jobs that wait to kinds that have room for them, oldest first, each at most once in a turn."""
-        commands: list[AnyCommand] = []
-        if not any(core.has_idle for core in self._cores):
-            return commands
-        movable = self._movable()
-        loads = self._loads(self.kinds) if movable else {}
-        for place, record in movable:
-            core, spec, own = self._cores[place], record.spec, self._kinds[place]
-            if own and loads[own].num_idle >= smallest_gang(spec, record.least_workers):
-                continue
-            found = NONE_FOUND if record.search is None else record.search.least_workers
-            others = [
-                kind
-                for kind in named_kinds(spec.kinds, self.kinds)
-                if kind != own and loads[kind].fits(smallest_gang_on(kind, spec, found))
-            ]
-            if not others:
-                continue
-            choice = choose(others, spec, loads, self._speeds.of(spec, others), found)
-            core.give_away(record, choice.kind)
-            core.take_leaving()
-            why = f"{choice.why}; {own or 'the kind that it had'} has no room for it"
-            commands += self._hand_over(record, choice.kind, why)
-            commands += self._follow_leaving()
-            loads = self._loads(self.kinds)
-        return commands
-
-    def _movable(self) -> list[tuple[int, JobRecord]]:
-        """Places and records of jobs that may change their kind, oldest first."""
-        found = []
-        for job_id in tuple(self._searching):
-            place = self._job_places.get(job_id, FIRST)
-            record = self._cores[place].record(job_id)
-            if record is None or record.generation > 0:
-                del self._searching[job_id]
-            elif self._cores[place].may_give_away(record):
-                found.append((place, record))
-        return sorted(found, key=lambda one: (one[1].submitted_s, one[1].id))
+        chosen = msgspec.structs.replace(spec, kind=kind)
+        return self._part(place, [msgspec.structs.replace(submitted, spec=chosen), *others])
 
     def _place_of_node(self, event: NodeLost | NodeWarned | NodeCleared) -> int:
         known = self._nodes.get(event.name)
@@ -596,22 +474,21 @@ class PlatformCore:
     def save(self) -> bytes:
         """All that the head remembers, for a fold of the journal; `read_kinds` reads it."""
         kinds = (SavedKind(kind=kind, head=core.save()) for kind, core in self._by_kind())
-        return encode_kinds(kinds, self._admission, self._speeds)
+        return encode_kinds(kinds, self._admission)
 
     def load(self, data: bytes) -> None:
-        """Also what a `Core` has saved, of the only kind that there was."""
+        """Go on as what `save` has returned."""
         self._clear()
         saved = read_kinds(data)
-        self._admission, self._speeds = read_admission(data), read_speeds(data)
+        self._admission = read_admission(data)
         self._kinds = [one.kind for one in saved]
-        self._cores = [self._made_core() for _ in saved]
+        self._cores = [self._new_core() for _ in saved]
         for place, (core, one) in enumerate(zip(self._cores, saved, strict=True)):
             core.load(one.head)
             if one.kind or len(saved) > 1:
                 core.be_of_kind(one.kind)
             self._nodes |= {name: KnownNode(place, devices) for name, devices in core.known_nodes.items()}
             self._job_places |= {job_id: place for job_id in core.job_ids if place != FIRST}
-            self._searching |= dict.fromkeys(core.searching)
         self._wake_s = self._earliest_s()
 
     def under_way(self) -> list[AnyCommand]:

@@ -14,7 +14,6 @@ from swell.core.hold_time import HoldTime
 from swell.core.job_progress import JobProgress
 from swell.core.job_status import JobStatus
 from swell.core.job_usage import JobUsage
-from swell.core.kind_search import KindSearch
 from swell.core.phases import check_transition
 from swell.core.resizes import ResizeLog
 from swell.core.setbacks import Promise
@@ -78,8 +77,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     status: JobStatus = msgspec.field(default_factory=JobStatus)
     usage: JobUsage = msgspec.field(default_factory=JobUsage)
     share_changes: ShareChanges | None = None  #: that its story does not tell yet
-    search: KindSearch | None = None  #: of a job whose kind the head chooses
-    is_leaving: bool = False  #: another kind of device is to have it, within this turn
 
     @property
     def alone_s(self) -> float | None:
@@ -203,26 +200,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     def is_plannable(self) -> bool:
         """Known well enough for a policy to decide about, and still of interest to one."""
         is_wanted = self.ended is None and not self.is_cancelled and not self.is_set_aside
-        return is_wanted and self.progress.total_steps is not None and not self.is_leaving
-
-    @property
-    def may_change_kind(self) -> bool:
-        """It waits, has never had a gang, and nothing that its kind has promised would be lost."""
-        is_waiting = self.search is not None and self.phase is Phase.QUEUED and self.generation == 0
-        is_free = is_waiting and not (self.is_profiling or self.is_cancelled or self.is_set_aside)
-        is_free = is_free and not (self.admission.is_promised or self.backoff.until_s > 0.0)
-        return is_free and (self.progress.total_steps is None or not self.is_undecided)
-
-    def leave_kind(self, goal: str) -> None:
-        """It is on its way to another kind of device: forget what holds for this one alone."""
-        self.search = self.search or KindSearch()
-        self.is_leaving, self.search.goal = True, goal
-        if self.profile is not None and self.least_by_memory > 1:
-            known = {self.profile.device_kind: self.least_by_memory}
-            self.search.least_workers = self.search.least_workers | known
-        self.least_by_memory = 1
-        self.profile, self.is_profiling, self.progress.total_steps = None, False, None
-        self.backoff, self.ruled_out = Backoff(), {}
+        return is_wanted and self.progress.total_steps is not None
 
     @property
     def least_workers(self) -> int:
@@ -414,7 +392,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             group=spec.group,
             tags=spec.tags,
             webhook=spec.webhook is not None,
-            kind_why="" if self.search is None else self.search.why,
             findings=self.findings,
             held_by=self.held_by,
         )

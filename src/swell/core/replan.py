@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import Enum
 
 from swell.core.job_progress import JobProgress
-from swell.core.kind_search import HeadEvent
 from swell.core.record import JobRecord
 from swell.core.state import HeadState
 from swell.model.event import (
+    AnyEvent,
     GangEnded,
     GangResized,
     GangStarted,
@@ -58,7 +58,7 @@ class Replan:
         self._belief: tuple[JobProgress, float, float] | None = None  #: of the latest report, before it
         self._unmeasured: JobRecord | None = None  #: whose report is being heard, and has no value so far
 
-    def hear(self, event: HeadEvent) -> None:
+    def hear(self, event: AnyEvent) -> None:
         """An event that is not stale, before it is applied."""
         self._belief = self._unmeasured = None
         if not isinstance(event, JobEvent):

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from swell.core.kind_admission import KindAdmission
-from swell.core.kind_choice import KindSpeeds
 from swell.core.state import Saved, read_saved
-from swell.model.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,22 +32,6 @@ class _Part(msgspec.Struct):
 class _Fold(msgspec.Struct, omit_defaults=True):
     kinds: list[_Part]
     admission: KindAdmission | None = None
-    speeds: KindSpeeds | None = None
-
-
-class _Admission(msgspec.Struct):
-    admission: KindAdmission | None = None
-
-
-class _Speeds(msgspec.Struct):
-    speeds: KindSpeeds | None = None
-
-
-class _OldFold(msgspec.Struct):
-    """A fold of a version that had one kind of device: the state of its only core, without the kind."""
-
-    cluster: Cluster = Cluster()
-    kinds: list[_Part] | msgspec.UnsetType = msgspec.UNSET
 
 
 def read_one_kind(data: bytes) -> Saved:
@@ -63,34 +45,19 @@ def read_one_kind(data: bytes) -> Saved:
     return only.saved
 
 
-def encode_kinds(
-    saved: Iterable[SavedKind], admission: KindAdmission | None = None, speeds: KindSpeeds | None = None
-) -> bytes:
-    """`read_kinds`, `read_admission` and `read_speeds` read it. `admission`: None: any kind is taken."""
+def encode_kinds(saved: Iterable[SavedKind], admission: KindAdmission | None = None) -> bytes:
+    """`read_kinds` and `read_admission` read it. `admission`: None: any kind is taken."""
     parts = [_Part(one.kind, msgspec.Raw(one.head)) for one in saved]
-    is_known = speeds is not None and bool(speeds.measured)
-    fold = _Fold(
-        kinds=parts,
-        admission=admission if admission and admission.is_asked else None,
-        speeds=speeds if is_known else None,
-    )
+    fold = _Fold(kinds=parts, admission=admission if admission and admission.is_asked else None)
     return msgspec.json.encode(fold)
 
 
 def read_admission(data: bytes) -> KindAdmission:
     """Which kinds are taken. Raises msgspec.MsgspecError."""
-    return msgspec.json.decode(data, type=_Admission).admission or KindAdmission()
-
-
-def read_speeds(data: bytes) -> KindSpeeds:
-    """Speeds of scripts on the kinds. Raises msgspec.MsgspecError."""
-    return msgspec.json.decode(data, type=_Speeds).speeds or KindSpeeds()
+    return msgspec.json.decode(data, type=_Fold).admission or KindAdmission()
 
 
 def read_kinds(data: bytes) -> Sequence[SavedKind]:
     """One at least, the first core's first. Raises msgspec.MsgspecError."""
-    fold = msgspec.json.decode(data, type=_OldFold)
-    if fold.kinds is msgspec.UNSET:
-        kind = fold.cluster.nodes[0].kind if fold.cluster.nodes else ""
-        return (SavedKind(kind=kind, head=data),)
+    fold = msgspec.json.decode(data, type=_Fold)
     return tuple(SavedKind(kind=part.kind, head=bytes(part.head)) for part in fold.kinds)

@@ -16,7 +16,6 @@ from swell.core.cost_table import CostTable
 from swell.core.equal_values import EqualValues
 from swell.core.explanations import LatestAccounts
 from swell.core.holdings import Holdings
-from swell.core.kind_search import HeadEvent
 from swell.core.last_plan import LastPlan
 from swell.core.loss_rates import LossRates, mean_time_to_loss_s
 from swell.core.option_table import JobOptions
@@ -32,7 +31,7 @@ from swell.core.watchlists import Kind, Watchlists
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster, Widths, nodes_needed
 from swell.model.coding import decoder, encode_by_fields
-from swell.model.event import Event, EventSetAside, NodeLost, NodeWarned
+from swell.model.event import AnyEvent, Event, EventSetAside, NodeLost, NodeWarned
 from swell.model.expectation import without_expectations
 from swell.model.job import BetweenSteps, Elasticity, JobClass, JobSpec, Phase, Profile
 from swell.model.options import Domain, Sizes
@@ -104,9 +103,8 @@ class HeadState(KeptState, kw_only=True):
         self.ended: list[JobRecord] = []  #: the head forgets them
         self.refusals: dict[str, Callable[[], Refusal]] = {}  #: worked out when they are asked for
         self.ignored: list[Event] = []  #: events that were stale
-        self.leaving: list[JobRecord] = []  #: that other kinds are to have
         #: What an error is about: an event, or the id of a job; None: about none of these, or there is none.
-        self.culprit: HeadEvent | str | None = None
+        self.culprit: AnyEvent | str | None = None
 
     def _clear(self) -> None:
         """No job is known."""
@@ -173,21 +171,6 @@ class HeadState(KeptState, kw_only=True):
         record.sizes.note(record.status.finished_s, 0)
         self.explain(record, code, text)
         self.ended.append(record)
-        self.touch(record)
-
-    def give_away(self, record: JobRecord, goal: str = "") -> None:
-        """Another kind of device is to have the job, this one if it is named; it is forgotten here."""
-        record.leave_kind(goal)
-        self.leaving.append(record)
-        self.touch(record)
-
-    def adopt(self, record: JobRecord) -> None:
-        """A job that another kind has given away is one of this one."""
-        record.is_leaving = False
-        record.tenant = self.tenants.join(record.spec.tenant, record.submitted_s)
-        if record.spec.elasticity is Elasticity.RESTART:
-            record.learn_length(None)
-        self.records[record.id] = record
         self.touch(record)
 
     def set_rate(self, record: JobRecord, num_workers: int) -> None:
@@ -387,7 +370,7 @@ class HeadState(KeptState, kw_only=True):
             self._watchlists.note(record)
         self.holdings.update(records)
         for record in records:
-            if record.ended is not None or record.is_leaving:
+            if record.ended is not None:
                 del self.records[record.id]
                 self.unshown.discard(record.id)
                 self.tenants.leave(record.spec.tenant, self.now_s)
@@ -397,8 +380,7 @@ class HeadState(KeptState, kw_only=True):
 
     def _remove_row(self, record: JobRecord) -> None:
         if record.id in self.table:
-            is_here = record.ended is None and not record.is_leaving
-            if is_here:  # of one that ended, its end says all there is to say
+            if record.ended is None:  # of one that ended, its end says all there is to say
                 self.latest.write_one(record)
             self.table.remove(record.id)
 

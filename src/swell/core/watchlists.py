@@ -38,7 +38,7 @@ class Watchlists:
 
 def kinds_of(record: JobRecord) -> tuple[Kind, ...]:
     """Which of the special ones it is."""
-    if record.ended is not None or record.is_leaving:
+    if record.ended is not None:
         return ()
     kinds: list[Kind] = []
     is_untried = record.progress.total_steps is None and record.phase is Phase.QUEUED

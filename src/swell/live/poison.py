@@ -13,7 +13,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swell.core.kind_search import HeadEvent
 from swell.core.plan_errors import PlanError, told
 from swell.core.platform_core import Fault, PlatformCore
 from swell.live.ports import AmendableJournal, Store
@@ -105,7 +104,7 @@ def _amended(batch: Sequence[AnyEvent], fault: Fault, error: Exception) -> Seque
 
 
 def _without(
-    batch: Sequence[AnyEvent], culprit: HeadEvent | str, error: Exception
+    batch: Sequence[AnyEvent], culprit: AnyEvent | str, error: Exception
 ) -> Sequence[AnyEvent] | None:
     """Return the batch without an event, or with the end of a job; None if that has been tried."""
     why, trace = told(error)

@@ -185,9 +185,8 @@ class JobSpec(
     #: No more than its smallest number of workers until its script has shown that it works with others.
     grows_when_distributed: bool = False
     kind: str = ""  #: of the devices that it runs on; empty: of the only kind that there is
-    #: That its owner named, if several: `kind` is the one that was chosen, empty as long as none was.
+    #: That its owner named, if several: `kind` is the one that the platform chose, empty until it has.
     kinds: tuple[str, ...] = ()
-    kind_speeds: dict[str, float] = {}  #: speed on these kinds, as its owner states it; only ratios count
     webhook: Webhook | None = None  #: what its owner wants to be told, and where
     after: tuple[str, ...] = ()  #: ids of jobs that must have succeeded before it starts; names in a request
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none

@@ -132,7 +132,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     warnings: dict[str, str] = {}  #: topic -> what its owner should know; one that is over is gone
     continues: str = ""  #: id of the ended job from whose checkpoint it went on; empty: of none
     kind: str = ""  #: of the devices that it runs on; empty: no node has joined yet
-    kind_why: str = ""  #: why the platform chose this kind; empty: the job could have no other one
     group: str = ""  #: of jobs that belong together, such as those of a sweep; empty: none
     tags: tuple[str, ...] = ()  #: words of its owner, such as `lr=0.1`
     webhook: bool = False  #: an address that its owner has named is told of it

@@ -56,8 +56,8 @@ def jobs_of(
         profile_error_share: the same for what a trial run measures, of the truth.
         after_refusal: what strict jobs ask for in case they are refused.
         epoch_ends: what follows epochs, of all jobs. A trial run measures it, or its first `MOST_BETWEEN_S`.
-        kind_speeds: how fast each kind is, in the profiles' rates, where there are several; each job states
-            them. One that names no kind may have any.
+        kind_speeds: how fast each kind is, in the profiles' rates, where there are several. A job that
+            names no kind may have any, the fastest first.
 
     Raises:
         UnknownProfile: the workload was filled from other profiles.
@@ -110,9 +110,9 @@ def jobs_of(
 def _with_kinds(spec: JobSpec, named: tuple[str, ...], speeds: Mapping[str, float]) -> JobSpec:
     if len(named) == 1 and named != (ANY,):
         return msgspec.structs.replace(spec, kind=named[0])
-    kinds = named or (ANY,)
-    stated = {kind: speed for kind, speed in speeds.items() if kinds == (ANY,) or kind in kinds}
-    return msgspec.structs.replace(spec, kinds=kinds, kind_speeds=stated)
+    is_any = not named or named == (ANY,)
+    fastest_first = tuple(sorted(speeds, key=lambda kind: -speeds[kind]))
+    return msgspec.structs.replace(spec, kinds=fastest_first if is_any else named)
 
 
 def _tried(ends: EpochEnds, job: WorkloadJob) -> BetweenSteps | None:

@@ -1,4 +1,4 @@
-"""Jobs whose kind of device the head chooses, event by event."""
+"""Jobs that name several kinds of device get one of them as they arrive, event by event."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from swell.model.event import (
     GangEnded,
     JobProfiled,
     JobSubmitted,
-    NodeLost,
     Outcome,
 )
 from swell.model.kind import ANY
 
 
-def naming(job_id: str, *kinds: str, at_s: float = 1.0, **stated: float) -> JobSubmitted:
-    request = spec(10_000, kinds=kinds, kind_speeds=stated)
-    return JobSubmitted(at_s=at_s, job_id=job_id, spec=request)
+def naming(job_id: str, *kinds: str, at_s: float = 1.0) -> JobSubmitted:
+    return JobSubmitted(at_s=at_s, job_id=job_id, spec=spec(10_000, kinds=kinds))
 
 
 def whole(event: JobSubmitted) -> JobSubmitted:
@@ -57,18 +55,6 @@ def test_jobs_of_a_batch_see_its_nodes_and_each_other() -> None:
     assert measuring(core.handle([*batch, *nodes])) == {"a": "slow", "b": "fast"}, (
         "the second one finds no room on slow"
     )
-    assert "room" in {view.id: view.kind_why for view in core.views()}["b"]
-
-
-def test_what_trial_runs_have_measured_decides_and_is_kept_in_a_fold() -> None:
-    core = two(wanted=1)
-    core.handle([submit("a", "slow"), submit("b", "fast")])
-    core.handle([measured("a", "slow", step_s=0.4), measured("b", "fast", step_s=0.1)])
-    for platform in (again(core), core):
-        platform.handle([naming("c", "slow", "fast", at_s=3.0)])
-        assert kinds_of(platform)["c"] == "fast"
-        (story,) = [told for job_id, told in platform.stories() if job_id == "c" and told.code == "kind"]
-        assert "4 times as fast as slow (measured)" in story.text
 
 
 def test_a_job_that_is_cancelled_in_the_batch_of_its_submission_ends() -> None:
@@ -80,22 +66,10 @@ def test_a_job_that_is_cancelled_in_the_batch_of_its_submission_ends() -> None:
 def test_a_submission_that_is_told_again_is_stale() -> None:
     core = two(wanted=1)
     core.handle([submit("b", "slow")])
-    core.handle([naming("a", "slow", "fast", fast=2.0, slow=1.0)])
+    core.handle([naming("a", "fast", "slow")])
     assert kinds_of(core)["a"] == "fast"
     core.handle([naming("a", "slow", "fast", at_s=2.0)])
     assert kinds_of(core) == {"a": "fast", "b": "slow"} and core.num_stale == 1
-
-
-def test_a_job_whose_kind_was_chosen_at_submission_stays_on_it() -> None:
-    """As journals of earlier versions have it."""
-    core = two()
-    core.handle([submit("b", "slow")])
-    launched = launches(core.handle([measured("b", "slow")]))
-    assert launched.keys() == {"b"}
-    old = spec(10_000, kind="slow", kinds=("slow", "fast"))
-    core.handle([JobSubmitted(at_s=3.0, job_id="a", spec=old)])
-    core.handle([measured("a", "slow", 4.0)])
-    assert kinds_of(core)["a"] == "slow", "fast is idle"
 
 
 def waiting() -> PlatformCore:
@@ -113,28 +87,16 @@ def ended(job_id: str, at_s: float) -> GangEnded:
     return GangEnded(at_s=at_s, job_id=job_id, generation=1, outcome=Outcome.SUCCEEDED, steps=10_000)
 
 
-def test_a_waiting_job_moves_once_another_kind_is_idle_and_is_measured_there() -> None:
+def test_a_waiting_job_stays_on_its_kind() -> None:
     core = waiting()
     for platform in (again(core), core):
-        assert measuring(platform.handle([ended("c", 6.0)])) == {"a": "fast"}
-        assert kinds_of(platform) == {"a": "fast", "b": "slow"}
-        platform.handle([measured("a", "slow", 7.0)])
-        assert platform.num_stale == 1, "of the kind that it has left"
-        assert launches(platform.handle([measured("a", "fast", 7.0)])).keys() == {"a"}
-        assert platform.handle([ended("b", 8.0)]) == [] and kinds_of(platform) == {"a": "fast"}
-
-
-def test_a_job_on_a_kind_whose_nodes_have_gone_moves() -> None:
-    core = waiting()
-    core.handle([NodeLost(at_s=6.0, name="n0")])
-    assert kinds_of(core)["a"] == "slow", "fast has no room"
-    assert measuring(core.handle([join(of_kind("fast", "n2"), 7.0)])) == {"a": "fast"}
+        assert platform.handle([ended("c", 6.0)]) == []
+        assert kinds_of(platform) == {"a": "slow", "b": "slow"}
+        assert launches(platform.handle([ended("b", 8.0)])).keys() == {"a"}
 
 
 def test_a_job_that_comes_before_any_node_has_the_kind_of_the_first_that_suits_it() -> None:
     core = new()
-    core.handle([whole(naming("a", ANY)), whole(naming("b", "slow", "fast"))])
+    core.handle([whole(naming("a", ANY))])
     commands = core.handle([join(of_kind("fast", "n1"), 2.0)])
-    assert measuring(commands) == {"a": "fast"} and kinds_of(core)["b"] == "slow", "one has room there"
-    core.handle([measured("a", "fast")])
-    assert measuring(core.handle([join(of_kind("fast", "n2"), 4.0)])) == {"b": "fast"}
+    assert measuring(commands) == {"a": "fast"}
