@@ -276,7 +276,7 @@ def test_a_copy_has_users_and_quotas_and_they_go_back(site: Site, tmp_path: Path
 
 
 def test_a_copy_without_users_leaves_those_that_there_are(site: Site, tmp_path: Path) -> None:
-    """Also one of an earlier version, which is a journal and nothing else."""
+    """Also one that is a journal and nothing else."""
     back_up(site.folder, tmp_path / "copy.db")
     UserList(site.folder.path).add("ana", Role.VIEW)
     sqlite.copy_file(site.folder.journal, tmp_path / "old.db")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.core.driven_world import DrivenWorld
-from tests.core.fakes import core_of, node, profile, spec
+from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 from tests.examples import share_of_examples
 
@@ -101,8 +100,3 @@ def test_why_a_job_is_held_and_what_its_owner_accepted_is_told() -> None:
     )
     assert "may have any size: its trial run found random-draws: dropout" in told
     assert "its owner accepts weighted-mean" in told
-
-
-def test_an_earlier_journal_has_no_findings() -> None:
-    assert profile().findings is None
-    assert b"findings" not in msgspec.json.encode(profile())

@@ -95,7 +95,3 @@ def test_what_its_owner_asks_for_counts_where_that_is_more() -> None:
     [view] = bench.core.views()
     assert (view.least_by_memory, view.least_workers) == (4, 8)
     assert "memory" not in {story.code for _, story in bench.core.stories()}
-
-
-def test_an_earlier_profile_knows_no_such_number() -> None:
-    assert b"least_workers" not in msgspec.json.encode(profile())

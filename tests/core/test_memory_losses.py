@@ -13,9 +13,8 @@ from tests.core.fakes import Fixed, allocation_of, node, profile, spec
 from tests.examples import share_of_examples
 
 from swell.core.backoff import LONGEST_BACK_OFF_S, MAX_SETBACKS
-from swell.model.coding import decoder
 from swell.model.command import AnyCommand, LaunchGang
-from swell.model.event import AnyEvent, GangEnded, JobProfiled, NodeJoined, Outcome, Woke
+from swell.model.event import GangEnded, JobProfiled, NodeJoined, Outcome, Woke
 from swell.model.job import Elasticity, JobSpec, Phase
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
@@ -127,12 +126,6 @@ def test_it_counts_on_after_a_restart_of_the_daemon() -> None:
     losses.core.load(saved)
     losses.lose()
     assert losses.phase() is Phase.FAILED
-
-
-def test_an_end_of_an_earlier_version_was_not_by_the_limit() -> None:
-    old = {"type": "GangEnded", "at_s": 1.0, "job_id": "a", "generation": 1, "outcome": "lost", "steps": 3}
-    event: AnyEvent = decoder(AnyEvent).decode(msgspec.json.encode(old))
-    assert isinstance(event, GangEnded) and not event.is_over_memory
 
 
 class Smallest(Fixed):

@@ -320,8 +320,3 @@ def test_what_all_gangs_moved_is_shown(bench: Bench) -> None:
     bench.reported(launch.generation, 10, loss=2.0, usage=GangUsage(cpu_s=1.0, read_bytes=7, sent_bytes=1))
     view = bench.job("a")
     assert (view.read_bytes, view.written_bytes, view.received_bytes, view.sent_bytes) == (12, 1, 20, 11)
-
-
-def test_usage_of_an_earlier_version_is_read() -> None:
-    record = msgspec.json.decode(b'{"latest":{"cpu_s":3.0},"before_cpu_s":2.0}', type=JobUsage)
-    assert record.cpu_s == 5.0

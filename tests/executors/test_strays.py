@@ -22,7 +22,7 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
-from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
+from swell.executors.local.processes.strays import AGENT_MODULE, HOST_MODULE, end_strays, is_agent
 from swell.executors.local.protocol import PROTOCOL
 from swell.model.command import Reconfigure, StopGang
 from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
@@ -173,14 +173,11 @@ def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_ano
     ("module", "is_one"),
     [
         (AGENT_MODULE, True),
-        ("swell.executors.local.agent", True),
-        ("swell.executors.remote.agent", True),
-        ("swell.executors.ray.agent", True),
+        (HOST_MODULE, True),
         ("swell.cli.main", False),
     ],
 )
-def test_an_agent_of_an_earlier_version_is_an_agent(tmp_path: Path, module: str, is_one: bool) -> None:
-    """Its workers are not ended as strays by the commands of a later version."""
+def test_an_agent_is_told_by_its_module(tmp_path: Path, module: str, is_one: bool) -> None:
     code = "print(flush=True); input()"
     command = [sys.executable, "-c", code, module, "--state", str(tmp_path.resolve())]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

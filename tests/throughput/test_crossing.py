@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,19 +91,3 @@ def test_hosts_that_were_not_measured_are_as_fewer_that_were() -> None:
     extra_s = crossing_s(np.array([8, 8, 8, 8]), np.array([1, 3, 4, 9]), measured)
     assert extra_s.tolist() == [0.0, 0.5, 0.9, 0.9]
     assert crossing_s(np.array([4]), np.array([2]), {4: {4: 0.9}}).tolist() == [0.9]
-
-
-def test_profiles_and_states_of_earlier_versions_are_read() -> None:
-    belief = belief_of({})
-    belief.learn_rate("j", 2, 0.9, LONG)
-    state = json.loads(belief.state())
-    for error in state["errors"]:
-        error.pop("num_hosts", None)
-    assert "crossing" not in state["jobs"]["j"] and "crossing_s" not in state["jobs"]["j"]["curve"]
-    again = FittedBelief()
-    again.restore(json.dumps(state).encode())
-    assert not again.depends_on_hosts("j")
-    assert step_s(again, TWO) == step_s(again, ONE) == step_s(belief, ONE)
-    old = b"""{"device_kind":"cpu","compute_s":{"64":0.1},"allreduce_s":{"2":0.01},"grad_bytes":1,
-        "state_bytes":1,"samples_per_epoch":1,"start_s":0.1}"""
-    assert msgspec.json.decode(old, type=Profile).crossing_s == {}

@@ -41,7 +41,7 @@ def _of_ended(platform: Platform, view: JobView) -> JobThroughput | None:
     """Return the curve that its trial run measured; what its run has taught is forgotten."""
     try:
         spec = platform.submission(view.id).spec
-    except UnknownJob:  # it ended under an earlier version
+    except UnknownJob:
         return None
     nodes = tuple(
         Node(name=node.name, rack=node.rack, kind=node.kind, devices=tuple(node.devices))

@@ -28,7 +28,7 @@ class Admission(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     deadline_s: float | None = None  #: seconds since 1970; None: that of the specification
     is_decided: bool = False
     is_promised: bool = False
-    promise: Promise | None = None  #: as it was made; None: there is none, or an earlier version made it
+    promise: Promise | None = None  #: as it was made; None: there is none
     counter_offer_s: float | None = None  #: the earliest deadline that could have been promised
     is_unpromised: bool = False  #: its deadline could not be promised, and is tried all the same
     refusal: str = ""  #: why its owner's latest request was refused, of a job that goes on

@@ -15,7 +15,7 @@ from swell.model.node import Node
 class KindAdmission(msgspec.Struct):
     """A part of a head's state."""
 
-    is_asked: bool = False  #: of versions before nobody asks: any kind is taken
+    is_asked: bool = False  #: in simulations nobody asks: any kind is taken
     allowed: list[str] = []  #: by the operator, or as the kinds of the platform's own devices
     aside: dict[str, Node] = {}  #: nodes by name
 

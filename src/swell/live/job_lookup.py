@@ -41,10 +41,7 @@ class JobLookup:
         """Return the job's submission, with its spec as submitted. Raises UnknownJob."""
         found = self._store.submission(self.found(job_id).id)
         if found is None:
-            raise UnknownJob(
-                f"how job {job_id!r} was submitted is not known: it ended under an earlier version of Swell; "
-                "submit it with `swell submit`"
-            )
+            raise UnknownJob(f"how job {job_id!r} was submitted is not known; submit it with `swell submit`")
         return found
 
     def jobs(self, query: JobQuery = EVERY_JOB, before: str = "") -> list[JobView]:

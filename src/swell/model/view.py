@@ -62,9 +62,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     entry: str
     args: tuple[str, ...]
     global_batch: int
-    batch: int = (
-        0  #: samples of a step as it trains now, will from its start, or did last; 0: of an earlier version
-    )
+    batch: int = 0  #: samples of a step as it trains now, will from its start, or did last; 0: not known yet
     min_batch: int | None = None  #: of a job whose batch is open, as is `max_batch`
     max_batch: int | None = None
     batch_per_worker: int | None = None  #: of a job whose batch grows with its workers

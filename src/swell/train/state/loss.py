@@ -70,14 +70,11 @@ class LossLog:
         self.read()
         return {"mean": self._mean, "odd": self._odd, "since": self._since, "last": self._last}
 
-    def restore(self, state: dict[str, Any] | float | None, steps: int) -> None:
-        """Restore the log from its state after `steps` steps, or from an earlier version's plain mean."""
+    def restore(self, state: dict[str, Any], steps: int) -> None:
+        """Restore the log from its state after `steps` steps."""
         self.read()
-        known: dict[str, Any] = (
-            state if isinstance(state, dict) else {"mean": state, "odd": None, "since": None}
-        )
-        self._mean, self._odd, self._since = known["mean"], known["odd"], known["since"]
-        self._last = known.get("last")
+        self._mean, self._odd, self._since = state["mean"], state["odd"], state["since"]
+        self._last = state["last"]
         while self._untold and self._untold[-1][0] > steps:
             self._untold.pop()  # they are made again
         is_behind = not self._untold or self._untold[-1][0] < steps

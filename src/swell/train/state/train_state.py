@@ -486,11 +486,9 @@ class TrainState:
         self.objects.restore(tree["objects"], tree.get("values", {}))
         self.variables.restore(tree.get("variables", {}))
         self.steps = tree["steps"]
-        if isinstance(self.course, SampleSchedule) and "place" in tree:
+        if isinstance(self.course, SampleSchedule):
             self.course.load_state_dict(tree["place"])
             self.steps = self.course.own_steps  # another number, if the own batch is another one now
-        elif isinstance(self.course, SampleSchedule):  # of an earlier version, whose batch never changed
-            self.course.go_to(self.steps)
         self.losses.restore(tree["loss"], self.steps)
         if self.noise is not None and "noise" in tree:
             self.noise.load_state_dict(tree["noise"])

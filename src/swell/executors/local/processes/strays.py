@@ -6,7 +6,6 @@ A kill of agent and zygote ends the workers, and not what they started in sessio
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +16,6 @@ from swell.executors.local.processes.mark import ProcessMark, read_mark
 AGENT_MODULE = "swell.executors.local.agent.process"
 #: What has the workers of a host of another machine.
 HOST_MODULE = "swell.executors.node.process"
-#: An earlier version's agent lives on while another version is installed; its workers are no strays.
-_AGENT_WORD = re.compile(rb"swell\.executors\.(\w+\.agent(\.process)?|node\.process)")
 #: A process that the kernel does not end within this time waits for a device.
 GONE_WITHIN_S = 5.0
 POLL_S = 0.01
@@ -33,7 +30,8 @@ def is_agent(pid: int, state_dir: Path) -> bool:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return any(map(_AGENT_WORD.fullmatch, words)) and os.fsencode(state_dir.resolve()) in words
+    has_agents = not {AGENT_MODULE.encode(), HOST_MODULE.encode()}.isdisjoint(words)
+    return has_agents and os.fsencode(state_dir.resolve()) in words
 
 
 def end_strays(state_dir: Path) -> int:
