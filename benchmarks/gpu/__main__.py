@@ -26,7 +26,6 @@ from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.gpu import gpt
 from swell.executors.local.devices import parse_devices
 from swell.measure.measurement import JOB, measure
-from swell.measure.page import HEADINGS, cells_of
 from swell.model.job import EndCondition, JobSpec
 
 ROOT = Path(__file__).parents[2]
@@ -83,12 +82,11 @@ TESTS = {
 
 def spec_of(size: str, folder: Path, most: int) -> JobSpec:
     """The job of a model of this size, as `measure` takes it."""
-    folder.mkdir()
     return JobSpec(
         name=JOB,
         entry=str(gpt.__file__),
-        args=(str(folder), size),
-        workdir=str(ROOT),
+        args=(size,),
+        workdir=str(folder),
         global_batch=gpt.SIZES[size].batch,
         end=EndCondition(steps=gpt.ENDLESS),
         max_workers=most,
@@ -136,15 +134,7 @@ class Parts:
         self.console.print(table)
 
     def _step_s(self, size: str, way: str) -> float:
-        command = [
-            sys.executable,
-            "-m",
-            "benchmarks.gpu.gpt",
-            str(self.folder),
-            size,
-            way,
-            str(self.plan.num_steps),
-        ]
+        command = [sys.executable, "-m", "benchmarks.gpu.gpt", size, way, str(self.plan.num_steps)]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
         return float(done.stdout.split()[-1])
 
@@ -155,9 +145,10 @@ class Parts:
         folder.mkdir()
         tell = partial(print, file=sys.stderr, flush=True)
         found = measure(node, folder, tell) if make_spec is None else measure(node, folder, tell, make_spec)
-        table = Table(f"{name}: what", *HEADINGS[1:], box=SIMPLE_HEAD)
-        for one in found.measures:
-            table.add_row(*cells_of(one))
+        table = Table(f"{name}: what", "measured, ms", "expected, ms", box=SIMPLE_HEAD)
+        for one in found:
+            expected = "-" if one.expected_s is None else f"{1000 * one.expected_s:.1f}"
+            table.add_row(one.what, f"{1000 * one.measured_s:.1f}", expected)
             self.rows.append((f"{name}: {one.what}", str(one.measured_s), str(one.expected_s)))
         self.console.print(table)
 

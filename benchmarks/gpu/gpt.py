@@ -1,8 +1,7 @@
 """A model like GPT-2 in bfloat16, trained by Swell or by plain PyTorch.
 
-`python -m benchmarks.gpu.gpt FOLDER SIZE`: as a job of a platform, until it is ended; its steps go to the
-folder. `... FOLDER SIZE plain|alone STEPS`: in plain `python`, by PyTorch or by Swell; prints the median time
-of a step.
+`python -m benchmarks.gpu.gpt SIZE`: as a job of a platform, until it is ended. `... SIZE plain|alone STEPS`:
+in plain `python`, by PyTorch or by Swell; prints the median time of a step.
 """
 
 from __future__ import annotations
@@ -13,15 +12,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from pathlib import Path
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.measure.step_log import StepLog
-from swell.measure.training import write_versions
 
 ENDLESS = 10**6
 NUM_WARM_UPS = 10
@@ -112,11 +108,9 @@ def plain(training: Training) -> Iterator[float]:
             yield training.end_step()
 
 
-def elastic(training: Training, log: StepLog | None = None, folder: Path | None = None) -> Iterator[float]:
+def elastic(training: Training) -> Iterator[float]:
     """The ends of steps made by Swell."""
     run = train.elastic(training.model, training.optimizer, training.loader, epochs=ENDLESS)
-    if folder is not None:
-        write_versions(folder, training.device)
     for _ in run.epochs():
         for (tokens,) in run.batches():
             loss = training.loss_of(tokens)
@@ -124,17 +118,14 @@ def elastic(training: Training, log: StepLog | None = None, folder: Path | None 
             loss.backward()
             run.step(loss)
             if run.has_stepped:  # else it comes again
-                end_s = training.end_step()
-                if log is not None:
-                    log.note(run.steps, run.num_workers)
-                yield end_s
+                yield training.end_step()
 
 
 def main() -> None:
-    folder, size, *rest = sys.argv[1:]
+    size, *rest = sys.argv[1:]
     training = Training(SIZES[size])
     if not rest:
-        for _ in elastic(training, StepLog(Path(folder)), Path(folder)):
+        for _ in elastic(training):
             pass
         return
     way, num_steps = rest

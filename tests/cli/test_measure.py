@@ -1,4 +1,4 @@
-"""`swell doctor --measure`: the table, the page and the JSON of a measurement, and what it refuses."""
+"""`swell doctor --measure`: the table and the JSON of a measurement, and what it refuses."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import Run
 from tests.cli.test_program import fails
-from tests.measure.measurements import measurement
 
 from swell.executors.local.devices import LocalNode
 from swell.measure import measurement as measuring
-from swell.measure.measured_gang import MeasureFailed
-from swell.measure.measurement import DeviceMeasurement
+from swell.measure.measurement import DeviceMeasure, MeasureFailed
 
 pytest.importorskip("torch")
 
@@ -24,62 +22,52 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[LocalNode]:
     """What was measured in place of a minute of real workers: the node of each measurement."""
     nodes = list[LocalNode]()
 
-    def measure(node: LocalNode, folder: Path, tell: Callable[[str], None]) -> DeviceMeasurement:
+    def measure(node: LocalNode, folder: Path, tell: Callable[[str], None]) -> list[DeviceMeasure]:
         assert folder.is_dir()
         nodes.append(node)
         tell("nothing")
-        return measurement()
+        return [DeviceMeasure("step of 1 worker", 0.06, 0.05), DeviceMeasure("a kill", 0.002)]
 
     monkeypatch.setattr(measuring, "measure", measure)
     return nodes
 
 
-def test_a_measurement_is_a_table_and_a_page(here: Run, measured: list[LocalNode], tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    done = here("doctor", "--measure", "--devices", "paced:4@200", "--out", page)
+def test_a_measurement_is_a_table(here: Run, measured: list[LocalNode]) -> None:
+    done = here("doctor", "--measure", "--devices", "paced:4@200")
     assert done.returncode == 0, done
     assert len(measured[0].node.devices) == 4
-    lines = done.stdout.splitlines()
-    assert lines[0].split() == ["WHAT", "MEASURED", "EXPECTED", "MEASURED", "/", "EXPECTED"]
-    assert lines[1].split()[-5:] == ["0.060", "s", "0.050", "s", "1.20"]
-    assert "Several hosts were not measured: all workers were on this machine." in lines
-    assert lines[-1] == f"the page is in {page}"
-    assert "| step of 1 worker | 0.060 s | 0.050 s | 1.20 |" in page.read_text()
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["WHAT", "MEASURED", "EXPECTED"]
+    assert lines[1][-4:] == ["0.060", "s", "0.050", "s"]
+    assert lines[2] == ["a", "kill", "2.000", "ms", "-"]
 
 
 def test_a_measurement_as_json(here: Run, measured: list[LocalNode]) -> None:
     found = json.loads(here("doctor", "--measure", "--devices", "paced:2@200", "--json").stdout)
-    assert found["measures"][0] == {"what": "step of 1 worker", "measured_s": 0.06, "expected_s": 0.05}
-    assert found["conditions"]["torch"] == "2.13.0"
-    assert found["not_measured"]
+    assert found[0] == {"what": "step of 1 worker", "measured_s": 0.06, "expected_s": 0.05}
 
 
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("--out", "page.md"), "--out goes with --measure"),
         (("--measure", "--join", "10.9.0.1"), "--measure is about this machine alone"),
         (("--measure", "--name", "n1"), "--measure is about this machine alone"),
         (("--measure", "--devices", "gpu"), "--devices: "),
         (("--measure", "--devices", "none"), "there is nothing to measure"),
-        (("--measure", "--devices", "paced:2@9", "--out", "missing/page.md"), "there is no folder"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(
     here: Run,
     measured: list[LocalNode],
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
     words: tuple[str, ...],
     part: str,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     fails(here("doctor", *words), 2, part)
     assert measured == []
 
 
 def test_a_measurement_that_fails_says_why(here: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measure(*_: object) -> DeviceMeasurement:
+    def measure(*_: object) -> list[DeviceMeasure]:
         raise MeasureFailed("GangEnded: out of memory")
 
     monkeypatch.setattr(measuring, "measure", measure)

@@ -27,14 +27,10 @@ def doctor(
         bool,
         typer.Option(
             "--measure",
-            help="Measure starts, a resize, an all-reduce, a kill and a checkpoint with real workers on the "
+            help="Measure starts, resizes, a kill and a checkpoint with real workers on the "
             "devices of this machine, and compare them with what a platform expects. Takes a minute.",
         ),
     ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="With --measure: a page (Markdown) that can be sent to others."),
-    ] = None,
     join: Annotated[
         str | None,
         typer.Option(
@@ -79,14 +75,12 @@ def doctor(
         "--advertise": advertise,
     }
     given = {option: str(value) for option, value in others.items() if value is not None}
-    if out is not None and not measure:
-        raise InvalidOption("--out goes with --measure: it is the page of what was measured")
     if measure and (join is not None or given.keys() - {"--devices"}):
         raise InvalidOption("--measure is about this machine alone: leave --join and what goes with it out")
     if measure:
         from swell.cli.measure import measure_devices
 
-        measure_devices(state, devices or "auto", out, json)
+        measure_devices(state, devices or "auto", json)
     elif join is not None:
         _tell(_could_join(state, join, given), json)
     elif given:

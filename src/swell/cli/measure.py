@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,35 +11,32 @@ from swell.cli.output import note, print_json, print_table, warn
 
 if TYPE_CHECKING:
     from swell.executors.local.devices import LocalNode
-    from swell.measure.measurement import DeviceMeasurement
+    from swell.measure.measurement import DeviceMeasure
 
 
-def measure_devices(state: Path | None, devices: str, out: Path | None, json: bool) -> None:
-    """Measure this machine's devices, print what was measured, and write the page.
+def measure_devices(state: Path | None, devices: str, json: bool) -> None:
+    """Measure this machine's devices, and print what was measured.
 
     Raises:
-        InvalidOption: the devices cannot be had, or the page cannot be written.
+        InvalidOption: the devices cannot be had.
         ApiError: workers did not do what was to be measured.
     """
-    from swell.measure.page import HEADINGS, cells_of, conditions, markdown, not_measured, outcome
+    from swell.executors.local.launch import AgentError, find_agent
+    from swell.measure.measurement import MeasureFailed, measure
+    from swell.store.folder import StateFolder
 
-    node, load = _node(devices), os.getloadavg()[0]
-    if out is not None and not out.absolute().parent.is_dir():
-        raise InvalidOption(
-            f"--out {out}: there is no folder {out.absolute().parent}; make it, or name another"
-        )
-    _warn_of_platform(state)
-    found = _measured(node)
-    known = conditions(found, node.node, load)
+    node = _node(devices)
+    if find_agent(StateFolder(state).path) is not None:
+        warn("a platform is up here: its jobs and the measurement slow each other down")
+    with tempfile.TemporaryDirectory(prefix="swell-measure-") as folder:
+        try:
+            found = measure(node, Path(folder), lambda what: note(f"measures {what}"))
+        except (AgentError, MeasureFailed) as error:
+            raise ApiError(f"--measure: {error}") from error
     if json:
-        print_json({"measures": found.measures, "conditions": known, "not_measured": [*not_measured(found)]})
+        print_json(found)
     else:
-        print_table([heading.upper() for heading in HEADINGS], map(cells_of, found.measures), wrapping=0)
-        print("", outcome(found), *not_measured(found), sep="\n")
-    if out is not None:
-        _write(out, markdown(found, known))
-        if not json:
-            print(f"\nthe page is in {out}")
+        print_table(("WHAT", "MEASURED", "EXPECTED"), map(_row, found), wrapping=0)
 
 
 def _node(devices: str) -> LocalNode:
@@ -60,35 +55,9 @@ def _node(devices: str) -> LocalNode:
     return nodes[0]
 
 
-def _measured(node: LocalNode) -> DeviceMeasurement:
-    """Raises ApiError."""
-    from swell.executors.local.launch import AgentError
-    from swell.measure.measured_gang import MeasureFailed
-    from swell.measure.measurement import measure
-
-    with tempfile.TemporaryDirectory(prefix="swell-measure-") as folder:
-        try:
-            return measure(node, Path(folder), _tell)
-        except (AgentError, MeasureFailed, TimeoutError, ValueError) as error:
-            raise ApiError(f"--measure: {error}") from error
+def _row(one: DeviceMeasure) -> tuple[str, str, str]:
+    return one.what, _seconds(one.measured_s), "-" if one.expected_s is None else _seconds(one.expected_s)
 
 
-def _tell(what: str) -> None:
-    note(f"measures {what}")
-
-
-def _warn_of_platform(state: Path | None) -> None:
-    """Say that a platform uses the same devices, if one is up."""
-    from swell.executors.local.launch import find_agent
-    from swell.store.folder import StateFolder
-
-    if find_agent(StateFolder(state).path) is not None:
-        warn("a platform is up here: its jobs and the measurement slow each other down")
-
-
-def _write(out: Path, page: str) -> None:
-    try:
-        out.write_text(page, "utf-8")
-    except OSError as error:
-        sys.stdout.flush()
-        raise InvalidOption(f"--out {out} cannot be written ({error.strerror}); name another file") from error
+def _seconds(value: float) -> str:
+    return f"{value:.3f} s" if value >= 0.0095 else f"{1e3 * value:.3f} ms"

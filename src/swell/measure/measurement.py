@@ -1,26 +1,52 @@
-"""The measurement of a machine's devices: what is done to a job, and the time that each thing took."""
+"""The measurement of a machine's devices: what is done to a small job, and the time that each thing takes."""
 
 from __future__ import annotations
 
-import json
-import statistics
+import os
+import queue
+import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from swell.core.cost_curves import expected_s
+from swell.core.cost_table import CostTable
 from swell.executors.local.devices import LocalNode
-from swell.measure import all_reduce, training
-from swell.measure.expectations import JobExpectations
-from swell.measure.measured_gang import LIMIT_S, MeasuredGang, MeasureFailed
-from swell.measure.step_log import LOOK_S, LoggedStep, await_steps, pause_s, read_steps, steady_step_s
-from swell.model.job import Elasticity, EndCondition, JobSpec, Profile
+from swell.executors.local.link import LocalExecutor
+from swell.measure import training
+from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    GangSuspended,
+    JobProfiled,
+    ProfilingFailed,
+    ResizeFailed,
+    StepsReported,
+    SuspendFailed,
+    WorkersLost,
+)
+from swell.model.job import EndCondition, JobSpec, Profile
+from swell.model.resize import CostKind
+from swell.model.target import Target
+from swell.throughput.curve import Curve
+
+E = TypeVar("E", bound=AnyEvent)
 
 #: Workers that are measured: more of them show little else, and take longer.
 MOST_WORKERS = 8
-#: Steps of each size that are looked at.
-STEPS = 25
-JOB, REDUCE_JOB = "measured", "reduced"
+#: After so long a start or a change is given up: more than the agent's own limits.
+LIMIT_S = 300.0
+JOB = "measured"
+FAILURES = (ProfilingFailed, ResizeFailed, SuspendFailed, GangEnded)
+
+
+class MeasureFailed(RuntimeError):
+    """What was to be measured did not happen; the text says what did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,31 +55,15 @@ class DeviceMeasure:
 
     what: str
     measured_s: float
-    expected_s: float | None  #: None: a platform expects nothing of it before it has seen it
-
-
-@dataclass(slots=True)
-class DeviceMeasurement:
-    """All that was measured, and with what."""
-
-    num_workers: int
-    measures: list[DeviceMeasure] = field(default_factory=list)
-    versions: dict[str, str] = field(default_factory=dict)
-    profile: Profile | None = None
-    num_repeated: int = 0  #: steps that were trained again after a worker was killed
-    num_lost: int = 0  #: steps that the checkpoint did not have
-
-    def add(self, what: str, measured_s: float, expected_s: float | None = None) -> None:
-        self.measures.append(DeviceMeasure(what, measured_s, expected_s))
+    expected_s: float | None = None  #: None: a platform expects nothing of it before it has seen it
 
 
 def describe_job(folder: Path, most: int) -> JobSpec:
-    """The job that is measured, with so many workers at most; its steps go to the folder, which is made."""
-    folder.mkdir()
+    """The job that is measured, with so many workers at most."""
     return JobSpec(
         name=JOB,
         entry=training.__file__,
-        args=(str(folder),),
+        args=(),
         workdir=str(folder),
         global_batch=training.GLOBAL_BATCH,
         end=EndCondition(steps=training.ENDLESS),
@@ -66,8 +76,8 @@ def measure(
     folder: Path,
     tell: Callable[[str], None],
     describe: Callable[[Path, int], JobSpec] = describe_job,
-) -> DeviceMeasurement:
-    """Measure the devices of a node, in a minute or so.
+) -> list[DeviceMeasure]:
+    """Measure the devices of a node, in a minute or so. Every process is gone when it returns.
 
     Args:
         folder: an empty one.
@@ -75,157 +85,141 @@ def measure(
         describe: tells which job is measured, as `describe_job` does.
 
     Raises:
-        MeasureFailed, TimeoutError, AgentError: the text says what was not to be had.
+        MeasureFailed, AgentError: the text says what was not to be had.
     """
-    number = min(len(node.node.devices), MOST_WORKERS)
-    most = 1 << (number.bit_length() - 1)
-    found = DeviceMeasurement(most)
-    with MeasuredGang(folder, node, node.node.devices) as gang:
-        sizes = tuple(1 << power for power in range(most.bit_length()))
-        spec = describe(folder / "steps", most)
+    most = 1 << (min(len(node.node.devices), MOST_WORKERS).bit_length() - 1)
+    spec = describe(folder, most)
+    executor, events = LocalExecutor(folder / "state", [node]), queue.SimpleQueue[AnyEvent]()
+    executor.start(events.put)
+    try:
         tell("a trial run, from which a platform expects what follows")
-        begun_s = time.monotonic()
-        found.profile = gang.profile(JOB, spec, sizes)
-        found.add("trial run before the first step", time.monotonic() - begun_s)
-        run = _MeasuredRun(gang, spec, folder / "steps", found, JobExpectations(spec, found.profile))
-        run.measure(tell)
-        if most > 1:
-            tell(f"all-reduces between {most} workers")
-            device = node.bindings[gang.devices[0]].torch_device
-            _measure_all_reduce(gang, folder, found, found.profile.grad_bytes, device, run.expected)
-    found.versions = json.loads((folder / "steps" / "versions.json").read_text())
-    return found
+        sizes = tuple(1 << power for power in range(most.bit_length()))
+        measured = _MeasuredJob(executor, events, node.node.devices, spec)
+        measured.live(measured.profile(sizes, node.node.kind), most, tell)
+    finally:
+        executor.shut_down()
+    return measured.found
 
 
-class _MeasuredRun:
-    """The life of one job: start, growth, kill, checkpoint, start from it, shrink."""
+class _MeasuredJob:
+    """The life of one job, commanded in the place of a scheduler: start, growth, kill, checkpoint, shrink."""
 
     def __init__(
         self,
-        gang: MeasuredGang,
+        executor: LocalExecutor,
+        events: queue.SimpleQueue[AnyEvent],
+        devices: tuple[str, ...],
         spec: JobSpec,
-        folder: Path,
-        found: DeviceMeasurement,
-        expected: JobExpectations,
     ) -> None:
-        self.gang, self.spec, self.folder = gang, spec, folder
-        self.found, self.expected = found, expected
+        self.found: list[DeviceMeasure] = []
+        self._executor, self._events, self._devices, self._spec = executor, events, devices, spec
+        self._generation = 0
+        self._save_s: float | None = None  #: that training stood still for a checkpoint
 
-    def measure(self, tell: Callable[[str], None]) -> None:
-        most = self.found.num_workers
+    def profile(self, sizes: tuple[int, ...], kind: str) -> Profile:
+        """Make the trial run."""
+        trial = ProfileJob(job_id=JOB, spec=self._spec, sizes=sizes, device_kind=kind)
+        took_s, profiled = self._done(trial, JobProfiled)
+        self.found.append(DeviceMeasure("trial run before the first step", took_s))
+        return profiled.profile
+
+    def live(self, profile: Profile, most: int, tell: Callable[[str], None]) -> None:
+        """Measure all there is, with up to so many workers."""
+        curve, costs, spec = Curve.of(self._spec, profile), CostTable(), self._spec
+        costs.learn_trial(profile)
+
+        def add(what: str, took_s: float, change: CostKind | None = None, size: int = 0) -> None:
+            expected = None if change is None else expected_s(costs, change, spec, profile, size)
+            self.found.append(DeviceMeasure(what, took_s, expected))
+
+        def add_step(size: int) -> None:
+            step_s = self._report(lambda one: one.step_s if one.num_workers == size else None)
+            self.found.append(DeviceMeasure(f"step of {_workers(size)}", step_s, curve.one_step_s(size, 1)))
+
         tell("the start of 1 worker, and its steps")
-        self._start(1, "start of 1 worker")
-        self._steps(1, 0.0)
+        add("start of 1 worker", self._launch(1)[0], "start", 1)
+        add_step(1)
         if most > 1:
             tell(f"a growth to {most} workers, and a kill -9 of one of them")
-            self._grow(most)
-            self._kill(most)
+            what = f"growth from 1 to {_workers(most)}"
+            took_s, pids = self._resize(self._devices[:most])
+            add(f"{what}: time taken from training", self._pause_s(), "growth", most)
+            add(f"{what}: until all train", took_s, "wait", most)
+            add_step(most)
+            add("kill -9 of one worker: until the others train on", self._kill(pids[-1], most))
         tell("a checkpoint, and a start from it")
-        saved = self._save()
-        first = self._start(most, f"start of {_workers(most)} from a checkpoint")
-        self.found.num_lost = max(0, saved + 1 - first.step)
+        save_s = self._save_s or self._report(lambda one: one.save_s)
+        self.found.append(DeviceMeasure("checkpoint: time taken from training", save_s, profile.save_s))
+        took_s, _ = self._done(SuspendGang(job_id=JOB, generation=self._next()), GangSuspended)
+        add("suspension: until it is saved and all workers are gone", took_s)
+        add(f"start of {_workers(most)} from a checkpoint", self._launch(most)[0], "start", most)
         if most > 1:
             tell("a shrink to 1 worker")
-            self._shrink(most)
-        self.gang.stop(JOB)
+            self._report(lambda one: one.step_s)
+            self._resize(self._devices[:1])
+            add(f"shrink from {most} workers to 1: time taken from training", self._pause_s(), "shrink", 1)
+        self._done(StopGang(job_id=JOB, generation=self._next()), GangEnded)
 
-    def _start(self, num_workers: int, what: str) -> LoggedStep:
-        """The first step."""
+    def _launch(self, num_workers: int) -> tuple[float, GangStarted]:
+        target = Target(devices=self._devices[:num_workers])
+        launch = LaunchGang(
+            job_id=JOB,
+            generation=self._next(),
+            target=target,
+            spec=self._spec,
+            total_steps=self._spec.end.steps,
+        )
+        return self._done(launch, GangStarted)
+
+    def _resize(self, devices: tuple[str, ...]) -> tuple[float, tuple[int, ...]]:
+        """How long it took, and the workers' processes by rank."""
+        target = Target(devices=devices)
+        change = Reconfigure(job_id=JOB, generation=self._next(), target=target)
+        took_s, resized = self._done(change, GangResized)
+        return took_s, resized.pids
+
+    def _kill(self, pid: int, num_workers: int) -> float:
+        """SIGKILL to the worker of the highest rank; returns after how long the others train on."""
+        killed_s = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        lost = self.hear(WorkersLost).devices
+        self._resize(tuple(one for one in self._devices[:num_workers] if one not in lost))
+        return time.monotonic() - killed_s
+
+    def _pause_s(self) -> float:
+        return self._report(lambda one: one.pause_s if one.generation == self._generation else None)
+
+    def _next(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    def _done(self, command: AnyCommand, answer: type[E]) -> tuple[float, E]:
         begun_s = time.monotonic()
-        self.gang.launch(JOB, self.spec, num_workers)
-        first = self._await(num_workers, begun_s, 1)[0]
-        took_s = first.end_s - begun_s
-        self.found.add(f"{what}, until its first step", took_s, self.expected.cost_s("start", num_workers))
-        return first
+        self._executor.perform(command)
+        event = self.hear(answer)
+        return time.monotonic() - begun_s, event
 
-    def _steps(self, num_workers: int, since_s: float) -> None:
-        step_s = steady_step_s(self._await(num_workers, since_s, STEPS))
-        self.found.add(f"step of {_workers(num_workers)}", step_s, self.expected.step_s(num_workers))
+    def _report(self, value: Callable[[StepsReported], float | None]) -> float:
+        """The first value that a report has."""
+        while (found := value(self.hear(StepsReported))) is None:
+            pass
+        return found
 
-    def _grow(self, most: int) -> None:
-        begun_s = time.monotonic()
-        self.gang.resize(JOB, most)
-        first_s = self._await(most, begun_s, STEPS)[0].end_s
-        what = f"growth from 1 to {_workers(most)}"
-        pause = self._pause_s(1, most, begun_s)
-        self.found.add(f"{what}: time taken from training", pause, self.expected.cost_s("growth", most))
-        self.found.add(f"{what}: until a step of all", first_s - begun_s, self.expected.cost_s("wait", most))
-        self._steps(most, begun_s)
-
-    def _kill(self, most: int) -> None:
-        killed_s = self.gang.kill_last(JOB)
-        steps = self._await(most - 1, killed_s, STEPS)
-        took_s = steps[0].end_s - killed_s
-        self.found.add("kill -9 of one worker: until the next step of the others", took_s)
-        last = max(one.step for one in read_steps(self.folder) if one.num_workers == most)
-        self.found.num_repeated = max(0, last + 1 - steps[0].step)
-
-    def _save(self) -> int:
-        """The steps that are saved."""
+    def hear(self, kind: type[E]) -> E:
+        """The next event of the kind. Raises MeasureFailed: a failure came first, or nothing for too long."""
         give_up_s = time.monotonic() + LIMIT_S
-        while self.gang.save_s is None and time.monotonic() < give_up_s:
-            self.gang.check()
-            time.sleep(LOOK_S)
-        if self.gang.save_s is not None:
-            self.found.add("checkpoint: time taken from training", self.gang.save_s, self.expected.save_s)
-        begun_s = time.monotonic()
-        self.gang.suspend(JOB)
-        took_s = time.monotonic() - begun_s
-        self.found.add("suspension: until it is saved and all workers are gone", took_s)
-        return max(one.step for one in read_steps(self.folder))
-
-    def _shrink(self, most: int) -> None:
-        begun_s = time.monotonic()
-        self._await(most, begun_s, STEPS)
-        begun_s = time.monotonic()
-        self.gang.resize(JOB, 1)
-        self._await(1, begun_s, STEPS)
-        what = f"shrink from {_workers(most)} to 1: time taken from training"
-        self.found.add(what, self._pause_s(most, 1, begun_s), self.expected.cost_s("shrink", 1))
-
-    def _pause_s(self, before: int, after: int, changed_s: float) -> float:
-        return pause_s(read_steps(self.folder), before, after, changed_s)
-
-    def _await(self, num_workers: int, since_s: float, number: int) -> list[LoggedStep]:
-        """Steps that so many workers have made since a moment, as soon as there are so many of them."""
-
-        def of_these(steps: list[LoggedStep]) -> list[LoggedStep]:
-            return [one for one in steps if one.num_workers == num_workers and one.end_s > since_s]
-
-        def is_enough(steps: list[LoggedStep]) -> bool:
-            return len({one.step for one in of_these(steps)}) >= number
-
-        return of_these(await_steps(self.folder, is_enough, self.gang.check, LIMIT_S))
+        while True:
+            try:
+                event = self._events.get(timeout=max(0.0, give_up_s - time.monotonic()))
+            except queue.Empty:
+                raise MeasureFailed(f"no {kind.__name__} came within {LIMIT_S:g} s") from None
+            if isinstance(event, StepsReported):
+                self._save_s = event.save_s or self._save_s
+            if isinstance(event, kind):
+                return event
+            if isinstance(event, FAILURES):
+                raise MeasureFailed(f"{type(event).__name__}: {event.message}")
 
 
 def _workers(number: int) -> str:
     return f"{number} worker" if number == 1 else f"{number} workers"
-
-
-def _measure_all_reduce(
-    gang: MeasuredGang,
-    folder: Path,
-    found: DeviceMeasurement,
-    num_bytes: int,
-    device: str,
-    expected: JobExpectations,
-) -> None:
-    file, most = folder / "all-reduce.json", found.num_workers
-    spec = JobSpec(
-        name=REDUCE_JOB,
-        entry=all_reduce.__file__,
-        args=(str(file), str(num_bytes), device),
-        workdir=str(folder),
-        global_batch=0,
-        end=EndCondition(),
-        elasticity=Elasticity.RESTART,
-        min_workers=most,
-        max_workers=most,
-    )
-    gang.launch(REDUCE_JOB, spec, most)
-    gang.await_end()
-    if not file.exists():
-        raise MeasureFailed("the all-reduce of torch.distributed came to no end")
-    told = json.loads(file.read_text())
-    what = f"all-reduce of {num_bytes / 1e6:.0f} MB between {most} workers ({told['backend']})"
-    found.add(what, statistics.median(told["times_s"]), expected.all_reduce_s(most))
