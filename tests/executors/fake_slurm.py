@@ -40,7 +40,8 @@ class FakeSlurm:
             wanted = self.asked_nodes.get(job.id, "")
             free = [name for name in self.nodes if self.state(name) == "idle" and wanted in ("", name)]
             if job.state == "PENDING" and free:
-                self.change(job.id, state="RUNNING", node=free[0], left_s=self.limit_s, started_s=at_s)
+                ends_at_s = None if self.limit_s is None else at_s + self.limit_s
+                self.change(job.id, state="RUNNING", node=free[0], ends_at_s=ends_at_s)
 
     def change(self, job: int, **about: object) -> None:
         self.jobs[job] = replace(self.jobs[job], **about)

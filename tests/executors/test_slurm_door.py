@@ -18,11 +18,10 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.slurm import slurm_door
 from swell.executors.slurm.engine import SlurmEngine
-from swell.executors.slurm.slice_hosts import SliceHosts
 from swell.executors.slurm.slice_order import SliceOrder
 from swell.executors.slurm.slurm_door import SlurmDoor, last_words, make_output_folder
 from swell.executors.slurm.slurm_port import SlurmPartition, SubmissionRefused
-from swell.model.event import AnyEvent, NodeLost, Outcome
+from swell.model.event import AnyEvent, NodeLost
 
 LIMIT_S = 20.0
 
@@ -32,18 +31,20 @@ class Listener:
 
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
-        self.joined: list[str] = []
+        self.hosts: list[str] = []
 
     def await_hosts(self, names: Collection[str]) -> None: ...
 
     def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
-        self.joined.append(name)
-        self.host = host
+        self.hosts.append(name)
 
     def lose_host(self, name: str, why: str) -> None:
-        self.joined.remove(name)
+        self.hosts.remove(name)
 
     def hear(self, host: str, message: h.FromHost) -> None: ...
+
+    def running_kinds(self, host: str) -> set[tuple[str, str]]:
+        return set()
 
     def report(self, event: AnyEvent) -> None:
         self.events.append(event)
@@ -141,7 +142,7 @@ def test_a_slurm_that_does_not_answer_is_waited_for_and_nothing_is_given_up(
 
 def test_a_refusal_is_told_where_users_look_at_nodes(tmp_path: Path) -> None:
     async def check() -> None:
-        slurm = FakeSlurm(["n1"], refusal="sbatch: Invalid qos specification; choose one with --qos")
+        slurm = FakeSlurm(["n1"], refusal="sbatch: Invalid qos specification")
         agent = Agent(tmp_path / "state", slurm, partition="scav")
         await agent.door.open()
         agent.door.want_devices(2)
@@ -180,7 +181,7 @@ def test_a_partition_that_is_not_there_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse() -> SlurmPartition:
-        raise SubmissionRefused("Partition x not found; choose one with --partition")
+        raise SubmissionRefused("scontrol: Partition x not found")
 
     slurm = FakeSlurm()
     monkeypatch.setattr(slurm, "partition", refuse)
@@ -221,32 +222,3 @@ def test_the_last_words_are_those_of_the_host(tmp_path: Path) -> None:
     assert last_words(path) == ""
     path.write_text("Traceback\nModuleNotFoundError: No module named 'swell'\nsrun: error: n1: exit code 1\n")
     assert last_words(path) == "ModuleNotFoundError: No module named 'swell'"
-
-
-# ---------------------------------------------------------------- who is in use
-class Far:
-    """A host that has joined."""
-
-    is_reached = True
-
-    def __init__(self) -> None:
-        self.told: list[h.ToHost] = []
-
-    def tell(self, message: h.ToHost) -> None:
-        self.told.append(message)
-
-
-def test_a_host_is_used_from_the_order_to_open_a_run_until_it_is_closed() -> None:
-    listener, far = Listener(), Far()
-    hosts = SliceHosts(listener, lambda name: True)
-    hosts.join_host("n1-1", far, "m")
-    assert not hosts.is_used("n1-1")
-    for run_name in ("a", "b"):
-        order: Any = h.OpenRun(run=run_name, job_id=run_name, spec=msgspec.UNSET)  # type: ignore[arg-type]
-        listener.host.tell(order)
-    listener.host.tell(h.CloseRun(run="a"))
-    assert hosts.is_used("n1-1") and len(far.told) == 3
-    hosts.hear("n1-1", h.RunRefused(run="b", outcome=Outcome.FAILED, why="no"))
-    assert not hosts.is_used("n1-1")
-    hosts.lose_host("n1-1", "gone")
-    assert not hosts.is_used("n1-1") and listener.joined == []

@@ -24,7 +24,7 @@ def test_a_slice_is_a_job_of_one_task_with_its_devices() -> None:
     )
     assert set(engine.submission()) >= {
         "--nodes=1", "--ntasks=1", "--partition=scav", "--gres=gpu:2", "--cpus-per-task=8", "--time=4:00:00",
-        "--exclusive", "--qos=q", "--requeue",
+        "--exclusive", "--qos=q", "--no-requeue",
     }  # fmt: skip
 
 
@@ -49,13 +49,8 @@ def test_the_door_finds_what_was_chosen() -> None:
             {"min_nodes": 3, "max_nodes": 2},
             r"--min-nodes 3: it is more than --max-nodes 2; lower it",
         ),
-        (
-            {"time": "1"},
-            r"--time 1: a slice of 60 s would end before .* 2 minutes at least",
-        ),
-        ({"time": "soon"}, r"--time soon: it must be MINUTES"),
         ({"slice_devices": "auto"}, r"--slice-devices auto: .* write cuda:N, cpu:N or paced:N@RATE"),
-        ({"slice_devices": "cuda:0"}, r"--slice-devices cuda:0: a slice has one device at least"),
+        ({"slice_devices": "cuda:0"}, r"--slice-devices cuda:0: .* one at least"),
         ({"max_nodes": 0}, r"--max-nodes 0: "),
     ],
 )

@@ -66,6 +66,7 @@ def test_a_job_trains_on_a_node_that_slurm_has_again(
     for _ in range(ROUNDS):
         times.take(program, folder, lambda: update("resume"))
         update("drain")
+        slurm.run("scancel", "--nodelist", "n2")
         await_leave(program, folder)
     program.finish(job, folder)
     times.tell()

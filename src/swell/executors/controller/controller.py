@@ -106,6 +106,11 @@ class Controller:
             self._inputs.handle(lambda: self._commands.perform(command))
         return self._daemon.commands.num_received
 
+    @property
+    def hosts(self) -> list[str]:
+        """Names of the hosts that have joined and were not lost since."""
+        return self._hosts.names
+
     def running_kinds(self, host: str) -> set[tuple[str, str]]:
         """Jobs with workers on this host, each with the kinds of devices that these are on."""
         bindings, host_of = self._hosts.bindings, self._hosts.host_of

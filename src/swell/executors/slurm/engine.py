@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
 from swell.executors.engine import Engine, InvalidEngine
-from swell.model.lengths import span
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
 
-#: A host imports torch for some seconds, and workers have to move away before the end.
-LEAST_TIME_S = 120.0
+_DEVICES = re.compile(r"(?:cuda|cpu):([0-9]{1,4})|paced:([0-9]{1,4})@[0-9]+(?:\.[0-9]+)?")
 
 
 class SlurmEngine(Engine, kw_only=True):
@@ -72,19 +71,14 @@ class SlurmEngine(Engine, kw_only=True):
     @property
     def num_devices(self) -> int:
         """Devices of a slice. Raises InvalidEngine."""
-        from swell.executors.slurm.slice_devices import InvalidSlice, count_devices
-
-        try:
-            return count_devices(self.slice_devices)
-        except InvalidSlice as error:
-            raise InvalidEngine(f"--slice-devices {self.slice_devices}: {error}") from error
-
-    @property
-    def limit_s(self) -> float | None:
-        """Time limit of a slice; None: none is named."""
-        from swell.executors.slurm.columns import parse_duration
-
-        return parse_duration(self.time) if self.time else None
+        found = _DEVICES.fullmatch(self.slice_devices.partition("/")[0])
+        num = 0 if found is None else int(found[1] or found[2])
+        if num < 1:
+            raise InvalidEngine(
+                f"--slice-devices {self.slice_devices}: a slice has a number of devices, one at least; write "
+                "cuda:N, cpu:N or paced:N@RATE"
+            )
+        return num
 
     def check(self, listen: str) -> None:
         if self.min_nodes > self.max_nodes:
@@ -92,18 +86,7 @@ class SlurmEngine(Engine, kw_only=True):
                 f"--min-nodes {self.min_nodes}: it is more than --max-nodes {self.max_nodes}; lower it, or "
                 "raise --max-nodes"
             )
-        if self.time and self.limit_s is None:
-            raise InvalidEngine(
-                f"--time {self.time}: it must be MINUTES, MINUTES:SECONDS, HOURS:MINUTES:SECONDS or "
-                "DAYS-HOURS[:MINUTES[:SECONDS]]; write for example --time 4:00:00"
-            )
-        if self.limit_s is not None and self.limit_s < LEAST_TIME_S:
-            raise InvalidEngine(
-                f"--time {self.time}: a slice of {span(self.limit_s)} would end before its host has started "
-                f"and moved its work away again; name {LEAST_TIME_S / 60:g} minutes at least"
-            )
-        if self.num_devices < 1:
-            raise InvalidEngine(f"--slice-devices {self.slice_devices}: a slice has one device at least")
+        _ = self.num_devices
 
     def submission(self) -> tuple[str, ...]:
         """Options of `sbatch`."""
@@ -121,7 +104,7 @@ class SlurmEngine(Engine, kw_only=True):
         }
         words = [f"--{option}={value}" for option, value in named.items() if value]
         words += ["--exclusive"] if self.is_exclusive else []
-        return ("--nodes=1", "--ntasks=1", "--requeue", "--open-mode=append", *words)
+        return ("--nodes=1", "--ntasks=1", "--no-requeue", *words)
 
     @property
     def num_cpus(self) -> int:
@@ -130,13 +113,6 @@ class SlurmEngine(Engine, kw_only=True):
 
     def findings(self, listen: str) -> list[Finding]:
         """Whether Slurm's programs are here and answer, and what they say of a slice."""
-        from swell.executors.slurm.slurm_findings import SliceRequest, slurm_findings
+        from swell.executors.slurm.slurm_findings import slurm_findings
 
-        return slurm_findings(
-            SliceRequest(
-                partition=self.partition,
-                submission=self.submission(),
-                limit_s=self.limit_s,
-                is_borrowing=self.is_borrowing,
-            )
-        )
+        return slurm_findings(self.partition, self.submission(), self.is_borrowing)

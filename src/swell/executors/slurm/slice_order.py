@@ -1,17 +1,17 @@
-"""How the host of a slice is to be started: what the head writes into a batch script, and its task reads."""
+"""How the host of a slice is called, and how it is started: what the head writes into a batch script."""
 
 from __future__ import annotations
 
+import re
 import shlex
-import signal
 import sys
 
 import msgspec
 
 TASK_MODULE = "swell.executors.slurm.slice_task"
-#: Of a program that SIGTERM has ended.
-SIGTERM_STATUS = 128 + signal.SIGTERM
 _END = "END_OF_SLICE_ORDER"
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
+_MAX_CHARACTERS = 40
 
 
 class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,32 +21,29 @@ class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
     join: str  #: HEAD:PORT
     token: str
     devices: str
-    kind: str = ""  #: of the devices; empty: what they are
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM to SIGKILL
     num_cpus: int = 1
 
 
 def batch_script(order: SliceOrder) -> str:
-    """Return the script of a slice: one step that runs its task, or the task itself where no step may be."""
-    python = shlex.quote(sys.executable)
+    """Return the script of a slice: one step that runs its task. Slurm tells steps of a preemption."""
     step = f"srun --nodes=1 --ntasks=1 --cpus-per-task={order.num_cpus}"
     return f"""#!/bin/bash
-begun="${{TMPDIR:-/tmp}}/swell-slice-$SLURM_JOB_ID-${{SLURM_RESTART_COUNT:-0}}"
-start() {{
-    "$@" {python} -P -m {TASK_MODULE} "$begun" <<'{_END}'
+exec {step} {shlex.quote(sys.executable)} -P -m {TASK_MODULE} <<'{_END}'
 {msgspec.json.encode(order).decode()}
 {_END}
-}}
-start {step}
-status=$?
-if [ ! -e "$begun" ] && [ $status -ne {SIGTERM_STATUS} ]; then  # this job may have no step
-    start env
-    status=$?
-fi
-rm -f "$begun"
-if [ $status -eq {SIGTERM_STATUS} ]; then  # Slurm took the slice back before its host could hear of it
-    status=0
-fi
-exit $status
 """
+
+
+def host_name(node: str, job_id: int) -> str:
+    """Return the name of a host, `NODE-JOBID`; no other host of a platform has the same."""
+    suffix = f"-{job_id}"
+    plain = _STRANGE.sub("-", node).strip("-")[: _MAX_CHARACTERS - len(suffix)] or "node"
+    return f"{plain}{suffix}"
+
+
+def job_of(host: str) -> int | None:
+    """Return the id of the Slurm job that runs the host of this name; None: it is no such name."""
+    node, _, job = host.rpartition("-")
+    return int(job) if node and re.fullmatch("[0-9]+", job) else None

@@ -1,4 +1,4 @@
-"""The task of a slice on its node: `python -m swell.executors.slurm.slice_task BEGUN`, an order its input.
+"""The task of a slice on its node: `python -m swell.executors.slurm.slice_task`, an order its input.
 
 Slurm may send the SIGTERM of a preemption to every descendant of the task. The host and its workers are none:
 a guard, detached from the task, starts the host, and passes SIGTERM on to it alone. Two pipes connect task
@@ -26,9 +26,8 @@ from swell.executors.local.devices import is_rack
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.node.private_folder import ForeignFolder
-from swell.executors.slurm.host_names import host_name
 from swell.executors.slurm.slice_folders import STATE_FOLDER, claim_folder, remove_folder
-from swell.executors.slurm.slice_order import SliceOrder
+from swell.executors.slurm.slice_order import SliceOrder, host_name
 from swell.wire.environ import GPU_ORDER
 from swell.wire.whole_files import write_whole
 
@@ -111,7 +110,6 @@ def host_words(order: SliceOrder, environ: Mapping[str, str], folder: Path) -> l
     words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(folder / STATE_FOLDER)]
     words += ["--join", order.join, "--token-file", str(token), "--name", _name(environ)]
     words += ["--devices", order.devices, "--grace", f"{order.grace_s:g}", "--sigterm-means", PREEMPTED]
-    words += ["--kind", order.kind] if order.kind else []
     words += ["--rack", rack] if (rack := _rack(environ)) else []
     return [*words, "--borrowed"] if order.is_borrowed else words
 
@@ -124,8 +122,7 @@ def host_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _name(environ: Mapping[str, str]) -> str:
-    node = environ["SLURMD_NODENAME"]
-    return host_name(node, int(environ["SLURM_JOB_ID"]), int(environ.get("SLURM_RESTART_COUNT", "0")))
+    return host_name(environ["SLURMD_NODENAME"], int(environ["SLURM_JOB_ID"]))
 
 
 def _rack(environ: Mapping[str, str]) -> str:
@@ -139,7 +136,6 @@ def _rack(environ: Mapping[str, str]) -> str:
 
 
 def main() -> None:
-    Path(sys.argv[1]).touch()
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=SliceOrder)
     try:
         folder = claim_folder(Path(tempfile.gettempdir()), order.platform, _name(os.environ))

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TypeVar
 
-from swell.executors.slurm.columns import (
-    JOB_COLUMNS,
-    NODE_COLUMNS,
-    StrangeOutput,
-    parse_jobs,
-    parse_nodes,
-    parse_partition,
+from swell.executors.slurm.slurm_port import (
+    SliceJob,
+    SlurmNode,
+    SlurmPartition,
+    SlurmRead,
+    SlurmUnreachable,
+    SubmissionRefused,
 )
-from swell.executors.slurm.refusals import remedy_of_refusal, remedy_of_silence, shortened
-from swell.executors.slurm.slurm_port import SlurmPartition, SlurmRead, SlurmUnreachable, SubmissionRefused
 from swell.model.lengths import span
+from swell.slurm_time import slurm_seconds
 
 #: Slurm's own commands give up after 9 s where slurmctld is down, and after 49 s where munge is.
 LIMIT_S = 60.0
 #: Of a head that runs in a job of Slurm: they are about that job.
 FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SINFO_", "SCANCEL_")
 KEPT = ("SLURM_CONF",)
-Read = TypeVar("Read")
+#: Columns of `squeue` and `sinfo`, which are the same in all versions. Reasons may have a separator in them.
+SEPARATOR = "|"
+JOB_COLUMNS, NODE_COLUMNS = "%A|%T|%N|%l|%e|%r", "%N|%T"
+#: No value, in Slurm's words.
+_NONE = ("", "(null)", "none", "None", "N/A", "n/a")
+#: Whole seconds: times are asked for with SLURM_TIME_FORMAT=%s.
+_SECONDS = re.compile(r"[0-9]+")
+#: What its programs print where a daemon of Slurm does not answer, or munge.
+_SILENCE = re.compile(
+    r"munge|auth/|authentication|unable to contact|connect|timed out|zero bytes|communication|transport"
+    r"|unexpected message|configuration source|fetch config|temporarily|try again|\brpc",
+    re.IGNORECASE,
+)
 
 
 class SlurmClient:
@@ -53,7 +64,7 @@ class SlurmClient:
         lines = [line for line in text.splitlines() if line.strip()]
         if not self._partition:
             lines = [line for line in lines if " Default=YES " in line] or lines
-        return _understood(parse_partition, lines[0] if lines else text)
+        return parse_partition(lines[0] if lines else text)
 
     async def read(self) -> SlurmRead:
         jobs = [
@@ -73,9 +84,7 @@ class SlurmClient:
         for text in told:
             if isinstance(text, Exception):
                 raise text
-        return SlurmRead(
-            jobs=_understood(parse_jobs, str(told[0])), nodes=_understood(parse_nodes, str(told[1]))
-        )
+        return SlurmRead(jobs=parse_jobs(str(told[0])), nodes=parse_nodes(str(told[1])))
 
     async def submit(self, script: str, node: str = "") -> int:
         words = ["sbatch", "--parsable", f"--job-name={self._name}", *self._submission]
@@ -117,7 +126,7 @@ async def _run(words: Sequence[str], given: str | None = None) -> str:
             out, err = await process.communicate(given.encode() if given else None)
     except TimeoutError:
         raise SlurmUnreachable(
-            f"{words[0]} did not answer within {span(LIMIT_S)}; `scontrol ping` tells whether slurmctld is up"
+            f"{words[0]} did not answer within {span(LIMIT_S)}; see `scontrol ping`"
         ) from None
     finally:
         await _end(process)
@@ -135,12 +144,11 @@ async def _end(process: Process) -> None:
 
 
 def _failure(program: str, said: str) -> SlurmUnreachable | SubmissionRefused:
-    words = f"{program}: {shortened(said)}"
-    if remedy := remedy_of_silence(said):
-        return SlurmUnreachable(f"{words}; {remedy}")
-    if remedy := remedy_of_refusal(said):
-        return SubmissionRefused(f"{words}; {remedy}")
-    return SlurmUnreachable(words)
+    """Slurm's own words in one line, without the program's name and level before each."""
+    lines = [re.sub(r"^\s*\w+: (error|fatal): ", "", line).strip() for line in said.splitlines()]
+    words = f"{program}: {'; '.join(dict.fromkeys(line for line in lines if line))[:400]}"
+    is_refusal = program in ("sbatch", "scontrol") and not _SILENCE.search(said)
+    return SubmissionRefused(words) if is_refusal else SlurmUnreachable(words)
 
 
 def slurm_environ(environ: Mapping[str, str]) -> dict[str, str]:
@@ -149,9 +157,63 @@ def slurm_environ(environ: Mapping[str, str]) -> dict[str, str]:
     return {**own, "SLURM_TIME_FORMAT": "%s"}
 
 
-def _understood(parse: Callable[[str], Read], text: str) -> Read:
-    """What the text says. Raises SlurmUnreachable: the versions of Slurm and Swell do not fit."""
+# ---------------------------------------------------------------- what is printed
+def parse_jobs(text: str) -> tuple[SliceJob, ...]:
+    """Jobs, as `squeue -h -o JOB_COLUMNS` prints them. Raises SlurmUnreachable."""
+    return tuple(_job(line) for line in text.splitlines() if line.strip())
+
+
+def _job(line: str) -> SliceJob:
+    job_id, state, node, limit, end, reason = _columns(line, JOB_COLUMNS)
+    if not job_id.isdigit():
+        raise _strange(line)
+    return SliceJob(
+        id=int(job_id),
+        state=state.strip().upper(),
+        node=_value(node),
+        limit_s=parse_duration(limit),
+        ends_at_s=float(end) if _SECONDS.fullmatch(end) else None,
+        reason=_value(reason),
+    )
+
+
+def parse_nodes(text: str) -> tuple[SlurmNode, ...]:
+    """Nodes, as `sinfo -h -N -o NODE_COLUMNS` prints them, each once. Raises SlurmUnreachable."""
+    rows = (_columns(line, NODE_COLUMNS) for line in text.splitlines() if line.strip())
+    states = {name.strip(): state.strip().lower() for name, state in rows}
+    return tuple(SlurmNode(name=name, state=state) for name, state in states.items())
+
+
+def parse_partition(text: str) -> SlurmPartition:
+    """A partition, as `scontrol show partition --oneliner` prints it. Raises SlurmUnreachable."""
+    words = dict(word.partition("=")[::2] for word in text.split())
+    if "PartitionName" not in words:
+        raise _strange(text)
+    grace = words.get("GraceTime", "0")
+    return SlurmPartition(
+        name=words["PartitionName"], grace_s=float(grace) if _SECONDS.fullmatch(grace) else 0.0
+    )
+
+
+def parse_duration(text: str) -> float | None:
+    """Seconds of a time as Slurm prints it; None: it is no limit."""
     try:
-        return parse(text)
-    except StrangeOutput as error:
-        raise SlurmUnreachable(f"{error}; this version of Slurm is not understood") from error
+        return float(slurm_seconds(text.strip()))
+    except ValueError:
+        return None
+
+
+def _columns(line: str, asked: str) -> list[str]:
+    num = asked.count(SEPARATOR) + 1
+    columns = line.split(SEPARATOR, num - 1)
+    if len(columns) != num:
+        raise _strange(line)
+    return columns
+
+
+def _strange(text: str) -> SlurmUnreachable:
+    return SlurmUnreachable(f"Slurm printed {text.strip()[:80]!r}; this version of it is not understood")
+
+
+def _value(text: str) -> str:
+    return "" if text.strip() in _NONE else text.strip()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import re
 import time
-from collections.abc import Collection, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,23 +21,11 @@ from swell.executors.remote.join_token import read_token
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.pool_log import PoolLog
-from swell.executors.slurm.pool_orders import (
-    CancelSlice,
-    ClearNode,
-    GiveUpHost,
-    Order,
-    ReleaseHost,
-    SubmitSlice,
-    TellCause,
-    TellEnd,
-    WarnNode,
-)
-from swell.executors.slurm.slice_hosts import SliceHosts
 from swell.executors.slurm.slice_order import SliceOrder, batch_script
 from swell.executors.slurm.slice_pool import PoolLimits, SlicePool
 from swell.executors.slurm.slurm_client import SlurmClient
 from swell.executors.slurm.slurm_port import SlurmPort, SlurmUnreachable, SubmissionRefused
-from swell.model.event import AnyEvent, NodeCleared, NodeEndKnown, NodeLost, NodeWarned
+from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 from swell.model.lengths import span
 
 TOKEN = "slurm"  # noqa: S105 - its name
@@ -62,8 +49,12 @@ TAIL_BYTES = 4096
 log = logging.getLogger("swell.slurm")
 
 
+def _now_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class SlurmDoor(ListeningDoor):
-    """See `local.agent.door.Door`."""
+    """See `local.agent.door.Door`, and `SliceActions`, by which the pool of slices has things done."""
 
     def __init__(
         self, controller: Controller, options: AgentOptions, session: str, port: SlurmPort | None = None
@@ -71,22 +62,24 @@ class SlurmDoor(ListeningDoor):
         """`port`: in place of the real Slurm. Raises DoorError."""
         self._engine = engine = msgspec.json.decode(options.engine, type=SlurmEngine)
         self._controller = controller
-        owner = self._owner = SliceHosts(controller, self._is_by_slurm)
-        super().__init__(owner, replace(options, listen=options.listen or ANYWHERE), session)
+        super().__init__(controller, replace(options, listen=options.listen or ANYWHERE), session)
         self._platform = self.fingerprint[:PLATFORM_CHARACTERS]
         self._output = options.state_dir / OUTPUT_FOLDER
         self._pool_log = PoolLog(self._output, engine.num_devices) if engine.is_borrowing else None
         submission = (*engine.submission(), f"--output={self._output / '%j.out'}", f"--chdir={self._output}")
         self._port = port or SlurmClient(f"swell-{self._platform}", engine.partition, submission)
-        self._pool = owner.pool = SlicePool(limits_of(engine), owner.is_used, time.time)
+        self._pool = SlicePool(
+            _limits_of(engine), self, lambda host: bool(controller.running_kinds(host)), time.time
+        )
         self._tasks: set[asyncio.Task[None]] = set()
         self._looked_s = float("-inf")
         self._is_looking = self._is_closed = False
         self._grace_s: float | None = None  #: of the partition; None: not known yet
         self._silence = ""  #: why Slurm does not answer, as last told
 
-    def _is_by_slurm(self, name: str) -> bool:
-        return _TOKENS.fullmatch(self.token_of(name)) is not None
+    def _slice_hosts(self) -> list[str]:
+        """Hosts that Slurm has started, and that have joined."""
+        return [name for name in self._controller.hosts if _TOKENS.fullmatch(self.token_of(name))]
 
     async def open(self) -> str:
         try:
@@ -122,14 +115,13 @@ class SlurmDoor(ListeningDoor):
     # ------------------------------------------------------------ the agent
     def tick(self) -> None:
         super().tick()
-        now_s = time.monotonic()
+        now_s = _now_s()
         if not self._is_looking and not self._is_closed and now_s >= self._looked_s + PERIOD_S:
             self._is_looking, self._looked_s = True, now_s
             self._begin(self._look())
 
     def want_devices(self, num: int) -> None:
-        self._pool.want(num)
-        self._perform(self._pool.decide(time.monotonic()))
+        self._pool.want(num, _now_s())
 
     async def close(self) -> None:
         self._is_closed = True
@@ -161,7 +153,7 @@ class SlurmDoor(ListeningDoor):
         if self._silence:
             log.info("Slurm answers again")
             self._silence = ""
-        self._perform(self._pool.read(read, time.monotonic()))
+        self._pool.read(read, self._slice_hosts(), _now_s())
         if self._pool_log is not None:
             self._pool_log.note(read.nodes, self._pool.own_nodes, time.time())
 
@@ -170,44 +162,26 @@ class SlurmDoor(ListeningDoor):
         if why != self._silence:
             self._silence = why
             log.warning("%s; slices are neither asked for nor given back until then", why)
-        self._perform(self._pool.bear_silence(time.monotonic()))
+        self._pool.note_hosts(self._slice_hosts(), _now_s())
 
-    def _perform(self, orders: Collection[Order]) -> None:
-        for order in orders:
-            match order:
-                case SubmitSlice(node=node):
-                    self._begin(self._submit(node))
-                case CancelSlice(job=job):
-                    self._begin(self._cancel(job))
-                case ReleaseHost(host=host):
-                    log.info("host %s is given back to Slurm", host)
-                    with suppress(DoorError):  # it has just left
-                        self.remove(host)
-                case GiveUpHost(host=host, why=why):
-                    self.give_up(host, why)
-                case _:
-                    self._controller.report(self._event(order))
+    # ------------------------------------------------------------ what the pool has done
+    def submit(self, node: str) -> None:
+        self._begin(self._submit(node))
 
-    def _event(self, order: WarnNode | TellEnd | ClearNode | TellCause) -> AnyEvent:
-        now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-        match order:
-            case WarnNode(host=host, within_s=within_s, why=why):
-                until_s = None if within_s is None else now_s + within_s
-                return NodeWarned(at_s=now_s, name=host, until_s=until_s, why=why)
-            case TellEnd(host=host, within_s=within_s):
-                until_s = None if within_s == math.inf else now_s + within_s
-                return NodeEndKnown(at_s=now_s, name=host, until_s=until_s)
-            case ClearNode(host=host, why=why):
-                return NodeCleared(at_s=now_s, name=host, why=why)
-            case TellCause(about=about, why=why, job=job):
-                cause = f"{why}: {said}" if (said := self._said_by(job)) else why
-                log.warning("%s: %s", about, cause)
-                return NodeLost(at_s=now_s, name=about, cause=cause)
+    def cancel(self, job: int) -> None:
+        self._begin(self._cancel(job))
 
-    def _said_by(self, job: int) -> str:
-        """The last words of a slice whose host has ended; empty: none can be read here."""
-        if not job:
-            return ""
+    def release(self, host: str) -> None:
+        log.info("host %s is given back to Slurm", host)
+        with suppress(DoorError):  # it has just left
+            self.remove(host)
+
+    def report(self, event: NodeWarned | NodeCleared | NodeEndKnown | NodeLost) -> None:
+        if isinstance(event, NodeLost):
+            log.warning("%s: %s", event.name, event.cause)
+        self._controller.report(event)
+
+    def last_words(self, job: int) -> str:
         return last_words(self._output / f"{job}.out")
 
     async def _submit(self, node: str) -> None:
@@ -215,10 +189,10 @@ class SlurmDoor(ListeningDoor):
             order = msgspec.structs.replace(self._order, grace_s=self._grace_s or 0.0)
             job = await self._port.submit(batch_script(order), node)
         except (SlurmUnreachable, SubmissionRefused) as error:
-            self._perform(self._pool.refused(str(error), time.monotonic(), node))
+            self._pool.refused(str(error), _now_s(), node)
             return
         log.info("asked Slurm for a slice: job %d", job)
-        self._pool.submitted(job, time.monotonic(), node)
+        self._pool.submitted(job, _now_s(), node)
 
     async def _cancel(self, job: int) -> None:
         try:
@@ -238,7 +212,7 @@ class SlurmDoor(ListeningDoor):
             log.error("what was to be done with Slurm failed", exc_info=error)
 
 
-def limits_of(engine: SlurmEngine) -> PoolLimits:
+def _limits_of(engine: SlurmEngine) -> PoolLimits:
     """What a platform may have of Slurm, by its options."""
     return PoolLimits(
         max_slices=engine.max_nodes,

@@ -9,11 +9,11 @@ import msgspec
 
 
 class SlurmUnreachable(Exception):
-    """Slurm does not answer now, and may do so later; the text names the cause and the remedy."""
+    """Slurm does not answer now, and may do so later; the text has its words."""
 
 
 class SubmissionRefused(Exception):
-    """Slurm has refused a job; the text has its words and the remedy."""
+    """Slurm has refused a job; the text has its words."""
 
 
 class SliceJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,9 +22,8 @@ class SliceJob(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     state: str  #: PENDING, RUNNING, COMPLETING, TIMEOUT, ...
     node: str = ""  #: empty: none yet
-    left_s: float | None = None  #: until its time limit is over, by Slurm's clock; None: there is no limit
     limit_s: float | None = None  #: how long it may run; None: there is no limit
-    started_s: float | None = None  #: seconds since 1970, by Slurm's clock; None: it has not
+    ends_at_s: float | None = None  #: seconds since 1970, once it has started; None: there is no limit
     reason: str = ""  #: why it waits, or has ended, in Slurm's word
 
 
@@ -33,16 +32,13 @@ class SlurmNode(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     state: str  #: idle, mixed, allocated, draining, drained, down*, ...
-    reason: str = ""  #: that its administrator gave for a drain
 
 
 class SlurmPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a partition says of time."""
+    """A partition of nodes."""
 
     name: str
     grace_s: float = 0.0  #: from the SIGTERM of a preemption to SIGKILL
-    max_s: float | None = None  #: longest time limit; None: there is none
-    is_up: bool = True
 
 
 class SlurmRead(msgspec.Struct, frozen=True, kw_only=True):
