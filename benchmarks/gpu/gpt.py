@@ -51,9 +51,11 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
         qkv = self.qkv(self.norms[0](x)).view(batch, length, 3, self.heads, width // self.heads)
-        mixed = nn.functional.scaled_dot_product_attention(*qkv.permute(2, 0, 3, 1, 4), is_causal=True)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
-        return x + self.mlp(self.norms[1](x))
+        mapped: torch.Tensor = self.mlp(self.norms[1](x))
+        return x + mapped
 
 
 class GPT(nn.Module):
@@ -68,7 +70,8 @@ class GPT(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.embedding(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))
-        return self.blocks(x) @ self.embedding.weight.T
+        hidden: torch.Tensor = self.blocks(x)
+        return hidden @ self.embedding.weight.T
 
 
 class Training:

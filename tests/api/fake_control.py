@@ -207,12 +207,12 @@ class FakeControl(Platform):
             self.put(msgspec.structs.replace(view, phase=Phase.CANCELLED, finished_s=self.now_s()))
 
     def hold(self, job_id: str) -> JobView:
-        return self._set_held(job_id, True)
+        return self._hold_or_resume(job_id, True)
 
     def resume(self, job_id: str) -> JobView:
-        return self._set_held(job_id, False)
+        return self._hold_or_resume(job_id, False)
 
-    def _set_held(self, job_id: str, is_held: bool) -> JobView:
+    def _hold_or_resume(self, job_id: str, is_held: bool) -> JobView:
         view = self.job(job_id)
         if view.phase.is_end:
             raise WrongPhase(f"job {job_id!r} is {view.phase}")
@@ -365,10 +365,10 @@ class FakeControl(Platform):
 
     def drain_node(self, name: str) -> NodeView:
         leaving = NodeLeaving(since_s=self.now_s(), until_s=None, why="drained")
-        return self._change_node(name, leaving)
+        return self._change_host(name, leaving)
 
     def undrain_node(self, name: str) -> NodeView:
-        return self._change_node(name, None)
+        return self._change_host(name, None)
 
     def allow_kind(self, kind: str) -> ClusterView:
         if not is_kind(kind):
@@ -376,7 +376,7 @@ class FakeControl(Platform):
         self.allowed.append(kind)
         return self.cluster()
 
-    def _change_node(self, name: str, leaving: NodeLeaving | None) -> NodeView:
+    def _change_host(self, name: str, leaving: NodeLeaving | None) -> NodeView:
         changed = msgspec.structs.replace(self._node(name), leaving=leaving)
         self.joined = tuple(changed if node.name == name else node for node in self.joined)
         return changed

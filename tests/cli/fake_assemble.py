@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import ClassVar
 
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
@@ -31,7 +30,7 @@ from swell.store.lock import StateLock
 
 class FakePlatform(FakeControl):
     num_open = 0
-    remarks: ClassVar[dict[str, str]] = {}
+    remarks = {}
 
     def start(self) -> None:
         """There is no machine; or it has no agent (`FAKE_PLATFORM=no_agent`)."""

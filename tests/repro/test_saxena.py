@@ -123,7 +123,7 @@ def test_paper_and_ours_stand_side_by_side() -> None:
     assert row["SJS efficiency, paper"] == 0.8 and row["drop ratio, paper"] == 0.1
     assert 0.0 < float(row["SJS efficiency"] or 0.0) <= 1.0 and float(row["drop ratio"] or 0.0) > 0.0
     assert [row[-1] for row in claims.rows] == ["no", "yes", "yes"]
-    assert [reason.why for reason in found.reasons] == ["Few."] and not found.missed
+    assert [why for _, why in found.reasons] == ["Few."] and not found.missed
     assert [row[0] for row in printed.rows] == [8, 11, 16, 22, 32]
     [chart] = found.charts
     [panel] = chart.panels

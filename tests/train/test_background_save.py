@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 import torch
@@ -335,17 +336,17 @@ def test_after_a_kill_at_any_moment_the_newest_complete_one_is_sound(tmp_path: P
 def test_what_a_save_takes_is_told_beforehand_by_a_copy_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """However large the state is, no more than a part of it is copied."""
     now_s = iter(range(100))
-    monkeypatch.setattr(staging.time, "perf_counter", lambda: float(next(now_s)))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(now_s)))
     monkeypatch.setattr(staging, "TOLD_BY_BYTES", 1000)
     rooms: list[int] = []
     zeros = torch.zeros
 
-    def noted(size: int, **options: object) -> torch.Tensor:
+    def noted(size: int, **options: Any) -> torch.Tensor:
         rooms.append(size)
-        return zeros(size, **options)  # type: ignore[call-overload]
+        return zeros(size, **options)
 
     held = [torch.ones(150), torch.ones(200), torch.ones(650)]  # 4 bytes each
-    monkeypatch.setattr(staging.torch, "zeros", noted)
+    monkeypatch.setattr(torch, "zeros", noted)
     assert copy_s(held) == 2.0 * 4000 / 1000, "two copies, a second each, of a quarter of the bytes"
     assert rooms == [600, 400]
 

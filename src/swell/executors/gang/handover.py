@@ -111,8 +111,8 @@ def _note_broken(live: GangRuntime, present: Collection[KeptWorker]) -> None:
     ended = {failed.generation for worker in out if (failed := worker.latest(messages.Broken)) is not None}
     formation.abort(live, {*gang.formation.aborted, *ended})
     broken = [member for member in members.values() if member.state is State.BROKEN]
-    failures = [failed for worker in present if (failed := worker.latest(messages.JoinFailed)) is not None]
-    has_failed = any(failed.generation == gang.formation.round for failed in failures)
+    refusals = [refusal for worker in present if (refusal := worker.latest(messages.JoinFailed)) is not None]
+    has_failed = any(refusal.generation == gang.formation.round for refusal in refusals)
     if gang.ending is not None:
         for member in broken:
             shutdown.note_broken(live, gang.ending, member)
