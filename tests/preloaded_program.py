@@ -45,7 +45,7 @@ PRELOAD = (
     "swell.api.daemon",
     "swell.assemble",
     "h11",
-    "sqlalchemy.dialects.sqlite",
+    "sqlite3",
 )
 #: Run as a script.
 FORKING = Path(__file__).with_name("forked_program.py")

@@ -42,7 +42,7 @@ from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwri
 from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock, find_holder
-from swell.store.sqlite import log_of
+from swell.store.database import log_of
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
 LOCK_WAIT_S = 2.0

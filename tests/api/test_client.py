@@ -310,7 +310,7 @@ def test_a_stopped_platform_is_named_at_once(tmp_path: Path) -> None:
 
 
 def test_importing_swell_stays_light() -> None:
-    heavy = "{'httpx', 'starlette', 'sqlalchemy', 'msgspec', 'yaml', 'rich', 'typer'}"
+    heavy = "{'httpx', 'starlette', 'sqlite3', 'msgspec', 'yaml', 'rich', 'typer'}"
     code = f"import sys, swell; sys.exit(', '.join({heavy} & set(sys.modules)) or None)"
     subprocess.run([sys.executable, "-c", code], check=True)
     assert (swell.NoPlatform, swell.InvalidJob, swell.UnknownJob) == (NoPlatform, InvalidJob, UnknownJob)

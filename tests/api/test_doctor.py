@@ -279,7 +279,7 @@ def test_a_copy_without_users_leaves_those_that_there_are(site: Site, tmp_path: 
     """Also one that is a journal and nothing else."""
     back_up(site.folder, tmp_path / "copy.db")
     UserList(site.folder.path).add("ana", Role.VIEW)
-    sqlite.copy_file(site.folder.journal, tmp_path / "old.db")
+    database.copy_file(site.folder.journal, tmp_path / "old.db")
     for name in ("copy.db", "old.db"):
         assert "users.json" not in restore(site.folder, tmp_path / name).files
         assert listed(site.folder) == (["ana"], {})

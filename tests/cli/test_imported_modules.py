@@ -15,7 +15,7 @@ from swell.cli.commands import ADMIN_SOURCES, SECTIONS, SOURCES, load
 HEAVY = frozenset(
     {
         *("asyncio", "email", "httpx", "matplotlib", "numba", "numpy", "prometheus_client"),
-        *("psutil", "pydantic", "rich", "scipy", "sqlalchemy", "ssl", "starlette", "uvicorn"),
+        *("psutil", "pydantic", "rich", "scipy", "sqlite3", "ssl", "starlette", "uvicorn"),
         *("swell.assemble", "swell.core", "swell.live.board", "swell.model.cluster", "swell.policies"),
     }
 )
@@ -78,7 +78,7 @@ def test_a_simulation_imports_nothing_that_validates_options(tmp_path: Path) -> 
     trace = tmp_path / "one.csv"
     trace.write_text("id,submit_s,duration_s,num_devices\na,0,60,1\n")
     modules = imported("simulate", trace, "--cluster", "1x4", "--refused", "soft", "--seed", "3")
-    assert not modules & {"email", "pydantic", "rich.table", "sqlalchemy"}
+    assert not modules & {"email", "pydantic", "rich.table", "sqlite3"}
 
 
 def test_the_lines_of_the_help_are_the_first_sentences_of_the_commands() -> None:

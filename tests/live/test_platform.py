@@ -31,7 +31,7 @@ from swell.model.plan import Allocation
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.snapshot import Snapshot
 from swell.model.throughput import ThroughputPoint
-from swell.store import sqlite
+from swell.store import database
 from swell.store.journal import SqlJournal
 
 from .parts import (
@@ -128,7 +128,7 @@ def test_stories_are_told_once_wherever_they_are_kept_and_after_a_crash(
         until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
         told = platform.stories(job_id)
         platform.head_state()  # the turn is over
-        sqlite.copy_file(folder / "journal.db", copy / "journal.db")
+        database.copy_file(folder / "journal.db", copy / "journal.db")
     assert len(set(told)) == len(told)
     again, journal = new_platform(copy, Hands())
     assert again.stories(job_id) == told

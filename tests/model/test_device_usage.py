@@ -31,9 +31,6 @@ def test_parts_of_a_time_add_up_to_the_whole(held: HeldTime, cuts: list[int]) ->
     whole = held.device_s(0.0, 50_000.0)
     borders = [0, *sorted(cuts), 50_000]
     assert math.isclose(sum(held.device_s(*part) for part in pairwise(borders)), whole, abs_tol=1e-6)
-    assert math.isclose(sum(held.by_hour().values()), whole, abs_tol=1e-6)
-    for hour_s, within in held.by_hour().items():
-        assert math.isclose(held.device_s(hour_s, hour_s + 3600.0), within, abs_tol=1e-6)
     view = job_view(sizes=held.sizes, finished_s=held.finished_s, devices_per_worker=held.devices_per_worker)
     assert math.isclose(device_s(view), whole, abs_tol=1e-6), "the history says the same"
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from swell.model.device_usage import HOUR_S, HeldTime, PrunedTime, StoredTime
+import msgspec
+
+from swell.model.device_usage import HeldTime
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
@@ -30,7 +32,7 @@ class MemoryJournal:
         self._jobs: dict[str, JobView] = {}
         self._stories: dict[tuple[str, Story], None] = {}
         self._pruned_s: dict[str, float] = {}
-        self._pruned_time: list[PrunedTime] = []
+        self._pruned_time: list[HeldTime] = []
         self._curves: dict[MetricKey, list[CurvePoint]] = {}
         self._told: list[tuple[int, ToldCurves]] = []
 
@@ -71,10 +73,7 @@ class MemoryJournal:
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
         for job_id in job_ids:
             if (view := self._jobs.pop(job_id, None)) is not None:
-                held = HeldTime.of(view)
-                self._pruned_time += [
-                    PrunedTime(at_s, held.payer, num) for at_s, num in held.by_hour().items()
-                ]
+                self._pruned_time.append(msgspec.structs.replace(HeldTime.of(view), id="", name=""))
             self._curves = {key: points for key, points in self._curves.items() if key[0] != job_id}
             self._submitted.pop(job_id, None)
             self._pruned_s[job_id] = at_s
@@ -114,19 +113,16 @@ class MemoryJournal:
 
     @property
     def archive(self) -> MemoryArchive:
-        return MemoryArchive(self._jobs, self._pruned_s, self._pruned_time)
+        return MemoryArchive(self._jobs, self._pruned_time)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryArchive:
     jobs: Mapping[str, JobView]
-    pruned_s: Mapping[str, float] = field(default_factory=dict)
-    pruned_time: Sequence[PrunedTime] = ()
+    pruned_time: Sequence[HeldTime] = ()
 
-    def device_time(self, since_s: float, until_s: float, asked: Collection[str]) -> StoredTime:
-        held = [HeldTime.of(view) for view in self.jobs.values()]
-        pruned = [one for one in self.pruned_time if since_s <= one.hour_s + HOUR_S / 2 < until_s]
-        return StoredTime(held, pruned, [job_id for job_id in asked if job_id in self.pruned_s])
+    def device_time(self, since_s: float, until_s: float) -> list[HeldTime]:
+        return [*map(HeldTime.of, self.jobs.values()), *self.pruned_time]
 
     def find(self, query: JobQuery) -> list[JobView]:
         return newest([view for view in self.jobs.values() if query.matches(view)], query.limit)

@@ -9,7 +9,7 @@ import pytest
 from tests.full_disk import fill, mounted
 from tests.store.views import job_view, report
 
-from swell.store import sqlite
+from swell.store import database
 from swell.store.errors import StateError, StateUnwritable
 from swell.store.folder import Endpoint, StateFolder
 from swell.store.journal import SqlJournal
@@ -56,7 +56,7 @@ def test_room_is_kept_through_a_fold_and_not_counted(disk: Path) -> None:
     fill(disk)
     for _ in range(100):
         journal.append(BATCH)
-    assert (disk / "journal.db-wal").stat().st_size == sqlite.RESERVE_BYTES
+    assert (disk / "journal.db-wal").stat().st_size == database.RESERVE_BYTES
     journal.close()
 
 

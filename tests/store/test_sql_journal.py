@@ -181,14 +181,14 @@ def test_a_batch_that_cannot_be_read_is_named(path: Path) -> None:
         list(journal.history().entries)
 
 
-@pytest.mark.parametrize("version", [6, 8])
+@pytest.mark.parametrize("version", [7, 9])
 def test_another_schema_is_refused_by_name(path: Path, version: int) -> None:
     SqlJournal(path).close()
     with sqlite3.connect(path) as raw:
         raw.execute("UPDATE meta SET schema_version = ?, written_by = '9.9.9'", (version,))
     raw.close()
     before = path.read_bytes()
-    told = rf"Swell 9\.9\.9 \(schema {version}\); this is Swell .* schema 7: "
+    told = rf"Swell 9\.9\.9 \(schema {version}\); this is Swell .* schema 8: "
     with pytest.raises(OtherVersion, match=told):
         SqlJournal(path)
     assert path.read_bytes() == before

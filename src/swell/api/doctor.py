@@ -25,7 +25,7 @@ from swell.platform_options import PlatformOptions
 from swell.plugins import Registry, why_not_importable
 from swell.policies.registry import POLICIES
 from swell.settings import InvalidSetting, make_settings
-from swell.store import sqlite
+from swell.store import database
 from swell.store.errors import StateError, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
@@ -180,7 +180,7 @@ def _journal(folder: StateFolder, place: StateFolder) -> Iterator[Finding]:
     if is_blank and (num := len(JobFolders(folder.jobs).ids())):
         yield bad("journal", f"is empty, but there are folders of {num} jobs", remedy(folder.journal))
         return
-    size = sqlite.bytes_on_disk(folder.journal)
+    size = database.bytes_on_disk(folder.journal)
     yield ok(
         "journal",
         f"{size:,} bytes; batches since the last fold: {found.num_batches}, open jobs: {len(open_jobs)}, "
@@ -211,11 +211,11 @@ def _copy(folder: StateFolder, place: StateFolder) -> None:
     """A state folder with the same journal and options, and nothing else."""
     if _is_held(folder.lock):
         try:
-            sqlite.copy_file(folder.journal, place.journal)
+            database.copy_file(folder.journal, place.journal)
         except OSError as error:
             raise StateError(f"{folder.journal} cannot be copied for inspection ({error})") from error
     else:
-        for file in (folder.journal, sqlite.log_of(folder.journal)):
+        for file in (folder.journal, database.log_of(folder.journal)):
             if file.exists():
                 shutil.copyfile(file, place.path / file.name)
     if folder.options.exists():

@@ -227,7 +227,7 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
             return run(core, scenario, advance, with_offers=files.has_offers, log=log)
         events = EventLog()
         outcome = run(core, scenario, advance, events.listen, log=log)
-    from swell.store.run_record import RunRecord  # SQLAlchemy and all
+    from swell.store.run_record import RunRecord
 
     told = with_gangs(events.stories, outcome.jobs)
     with writing("--stories", files.stories):

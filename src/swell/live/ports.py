@@ -11,7 +11,7 @@ from swell.live.pruning import EndedJobs
 from swell.live.recovery import Entry
 from swell.live.submitter import Submissions
 from swell.live.world import GangExecutor
-from swell.model.device_usage import StoredTime
+from swell.model.device_usage import HeldTime
 from swell.model.event import AnyEvent
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery
@@ -56,7 +56,7 @@ class EndedJobsByName(EndedJobs, Protocol):
     def count(self) -> dict[Phase, int]:
         """Number of jobs in each phase."""
 
-    def device_time(self, since_s: float, until_s: float, asked: Collection[str]) -> StoredTime:
+    def device_time(self, since_s: float, until_s: float) -> Sequence[HeldTime]:
         """See `usage.TimeStore`."""
 
 

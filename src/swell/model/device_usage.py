@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class Payer(NamedTuple):
 class HeldTime(msgspec.Struct, frozen=True, kw_only=True):
     """When a job had how many workers: the part of a `JobView` that is charged, and that is read of it."""
 
-    id: str
+    id: str  #: empty: it was pruned, as is its name then
     name: str
     user: str = ""
     tenant: str = ""
@@ -64,38 +64,12 @@ class HeldTime(msgspec.Struct, frozen=True, kw_only=True):
             for begin_s, end_s, num in self._stretches(until_s)
         )
 
-    def by_hour(self) -> Mapping[float, float]:
-        """Device-seconds of an ended job in each hour in which it had devices, by the begin of the hour."""
-        found = dict[float, float]()
-        for begin_s, end_s, num in self._stretches(self.finished_s or 0.0):
-            for hour in range(math.floor(begin_s / HOUR_S), math.ceil(end_s / HOUR_S)):
-                hour_s = hour * HOUR_S
-                within_s = min(end_s, hour_s + HOUR_S) - max(begin_s, hour_s)
-                found[hour_s] = found.get(hour_s, 0.0) + num * max(0.0, within_s)
-        return found
-
     def _stretches(self, until_s: float) -> Iterator[tuple[float, float, int]]:
         """Begin, end and devices of each stretch of time with any."""
         end_s = until_s if self.finished_s is None else self.finished_s
         for (begin_s, workers), (next_s, _) in pairwise([*self.sizes, (end_s, 0)]):
             if workers > 0:
                 yield begin_s, next_s, workers * self.devices_per_worker
-
-
-class PrunedTime(NamedTuple):
-    """Device time of pruned jobs of one payer in one hour."""
-
-    hour_s: float
-    payer: Payer
-    device_s: float
-
-
-class StoredTime(NamedTuple):
-    """What a store knows of device time, at one moment."""
-
-    jobs: Sequence[HeldTime]
-    pruned: Sequence[PrunedTime]
-    pruned_ids: Collection[str]  #: of the jobs that were asked about
 
 
 class UsageRow(msgspec.Struct, frozen=True, kw_only=True):

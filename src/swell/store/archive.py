@@ -1,71 +1,92 @@
-"""What is kept of jobs that have ended: projections, written with the fold that drops them from the state."""
+"""What is kept of jobs that have ended: their rows of the table `jobs`, and their stories."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-import sqlalchemy as sa
+import msgspec
 
 from swell.model.coding import decoder, encode
-from swell.model.device_usage import HOUR_S, HeldTime, Payer, PrunedTime, StoredTime
-from swell.model.job import JobClass, Phase
+from swell.model.device_usage import HeldTime
+from swell.model.job import Phase
 from swell.model.job_query import JobQuery
-from swell.model.outcome import OutcomeSums
+from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView, Story
-from swell.store import schema
 from swell.store.database import Database
 
-_decode_view: Callable[[str], JobView] = decoder(JobView).decode
-_decode_held: Callable[[str], HeldTime] = decoder(HeldTime).decode
+T = TypeVar("T")
 
-#: Rows a statement names at most: databases limit the number of parameters.
-CHUNK = 500
-#: What is kept of a job that has ended.
-OF_JOB = (schema.jobs, schema.outcomes, schema.stories, schema.submissions, schema.curves)
 ENDS = frozenset(phase for phase in Phase if phase.is_end)
 #: Behind a beginning of an id it is behind every id that begins so: ids are ASCII.
 LAST_CHARACTER = "\x7f"
 
+#: Fields of an `OutcomeSums`, as sums over rows.
+SUMS = {
+    "num_jobs": "count(*)",
+    "promises_kept": "coalesce(sum(is_promised AND kept = 1), 0)",
+    "promises_missed": "coalesce(sum(is_promised AND kept = 0), 0)",
+    "others_kept": "coalesce(sum(NOT is_promised AND kept = 1), 0)",
+    "others_missed": "coalesce(sum(NOT is_promised AND kept = 0), 0)",
+    "refused": f"sum(phase = '{Phase.REJECTED}')",
+    "failed": f"sum(phase = '{Phase.FAILED}')",
+    "device_s": "sum(device_s)",
+    "resizes": "sum(resizes)",
+    "pause_s": "sum(pause_s)",
+    "saved_s": "sum(saved_s)",
+}
+PUT = """INSERT INTO jobs (id, device_s, view) VALUES (?, ?, ?)
+    ON CONFLICT (id) DO UPDATE SET device_s = excluded.device_s, view = excluded.view"""
+PRUNE = """INSERT INTO jobs (id, pruned_s, view) VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET
+    pruned_s = excluded.pruned_s, view = excluded.view, key = NULL, device_s = NULL, submission = NULL"""
+
+
+def text_decoder(kind: type[T] | Any) -> Callable[[object], T]:
+    """Decodes what a column holds. Raises MsgspecError, of what is no text too."""
+    decode = decoder(kind).decode
+
+    def decode_text(text: object) -> T:
+        if not isinstance(text, str):
+            raise msgspec.DecodeError("a text is none")
+        found: T = decode(text)
+        return found
+
+    return decode_text
+
+
+_decode_view: Callable[[object], JobView] = text_decoder(JobView)
+_decode_held: Callable[[object], HeldTime] = text_decoder(HeldTime)
+
 
 class Archive:
-    """Jobs and stories in the journal's database."""
+    """Ended jobs and stories in the journal's database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def put_jobs(self, connection: sa.Connection, views: Sequence[JobView]) -> None:
+    def put_jobs(self, connection: sqlite3.Connection, views: Sequence[JobView]) -> None:
         """Add or replace, inside the caller's transaction."""
-        rows = {view.id: _job_row(view) for view in views}
-        for chunk in _chunks(list(rows)):
-            for table in (schema.jobs, schema.outcomes):
-                connection.execute(table.delete().where(table.c.job_id.in_(chunk)))
-        if rows:
-            connection.execute(schema.jobs.insert(), list(rows.values()))
-            outcomes = {view.id: schema.outcome_row(view) for view in views}
-            connection.execute(schema.outcomes.insert(), list(outcomes.values()))
+        rows = [(view.id, device_s(view), encode(view).decode()) for view in views]
+        connection.executemany(PUT, rows)
 
-    def put_stories(self, connection: sa.Connection, stories: Sequence[tuple[str, Story]]) -> None:
+    def put_stories(self, connection: sqlite3.Connection, stories: Sequence[tuple[str, Story]]) -> None:
         """Add those that are not there, inside the caller's transaction.
 
         A replay after a crash tells the same stories again; they must not appear twice.
         """
-        table = schema.stories
         known: set[tuple[str, float, str, str]] = set()
-        for chunk in _chunks(sorted({job_id for job_id, _ in stories})):
-            columns = sa.select(table.c.job_id, table.c.at_s, table.c.code, table.c.text)
-            known.update(tuple(row) for row in connection.execute(columns.where(table.c.job_id.in_(chunk))))
-        wanted = dict.fromkeys((job_id, story.at_s, story.code, story.text) for job_id, story in stories)
-        rows = [_story_row(*line) for line in wanted if line not in known]
-        if rows:
-            connection.execute(table.insert(), rows)
+        for job_id in {job_id for job_id, _ in stories}:
+            known.update(
+                connection.execute("SELECT job_id, at_s, code, text FROM stories WHERE job_id = ?", (job_id,))
+            )
+        wanted = dict.fromkeys(_story_row(*story) for story in stories)
+        _insert_stories(connection, [line for line in wanted if line not in known])
 
     def keep_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Add all, those too that are alike: a run that is told once may tell a job the same in two turns."""
-        rows = [_story_row(job_id, story.at_s, story.code, story.text) for job_id, story in stories]
-        if rows:
-            with self._database.writing() as connection:
-                connection.execute(schema.stories.insert(), rows)
+        with self._database.writing() as connection:
+            _insert_stories(connection, [_story_row(*story) for story in stories])
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, line) pairs; a line that is already archived is not added again."""
@@ -74,38 +95,25 @@ class Archive:
 
     def stories(self, job_id: str) -> list[Story]:
         """History of one job, oldest first."""
-        table = schema.stories
-        in_order = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.at_s, table.c.number)
+        in_order = "SELECT at_s, code, text FROM stories WHERE job_id = ? ORDER BY at_s, number"
         with self._database.reading() as connection:
-            return [
-                Story(at_s=row.at_s, code=row.code, text=row.text) for row in connection.execute(in_order)
-            ]
+            rows = connection.execute(in_order, (job_id,)).fetchall()
+        return [Story(at_s=at_s, code=code, text=text) for at_s, code, text in rows]
 
     def find(self, query: JobQuery) -> list[JobView]:
         """The jobs of the archive that meet it, oldest first."""
-        if query.is_about_outcomes:
-            return self._read(_by_outcome(query))[::-1]
-        table = schema.jobs
-        newest_first = sa.select(table).order_by(table.c.submitted_s.desc(), table.c.job_id.desc())
-        if _is_about_phases(query):
-            newest_first = newest_first.where(table.c.phase.in_(sorted(query.phases)))
-        if query.group:
-            newest_first = newest_first.where(_is_of_group(query.group))
-        if query.since_s is not None:
-            newest_first = newest_first.where(table.c.ended_s >= query.since_s)
+        conditions, values = _conditions(query)
         if query.before is not None:
-            columns = sa.tuple_(table.c.submitted_s, table.c.job_id)
-            newest_first = newest_first.where(columns < (query.before.submitted_s, query.before.job_id))
-        if query.limit:
-            newest_first = newest_first.limit(query.limit)
-        return self._read(newest_first)[::-1]
+            conditions += " AND (submitted_s, id) < (?, ?)"
+            values += [query.before.submitted_s, query.before.job_id]
+        return self._newest(conditions, *values, limit=query.limit)[::-1]
 
     def span(self, query: JobQuery) -> tuple[float, float] | None:
         """When the first and the last of those jobs ended; None: there are none."""
-        ended_s = schema.outcomes.c.ended_s
-        ends = sa.select(sa.func.min(ended_s), sa.func.max(ended_s)).where(*_conditions(query))
+        conditions, values = _conditions(query)
+        ends = f"SELECT min(ended_s), max(ended_s) FROM jobs WHERE {conditions}"
         with self._database.reading() as connection:
-            first_s, last_s = connection.execute(ends).one()
+            first_s, last_s = connection.execute(ends, values).fetchone()
         return None if first_s is None else (first_s, last_s)
 
     def add_up(
@@ -117,201 +125,106 @@ class Archive:
             origin_s: earlier than the end of any job.
             without: ids of jobs that are left out.
         """
-        left_out = sa.select(sa.func.json_each(encode(list(without)).decode()).table_valued("value").c.value)
-        columns = schema.outcomes.c
-        number = sa.cast((columns.ended_s - origin_s) / period_s, sa.Integer)
-        sums = [sum_of.label(name) for name, sum_of in _SUMS.items()]
-        rows = sa.select(number, *sums).where(*_conditions(query), columns.job_id.not_in(left_out))
+        conditions, values = _conditions(query)
+        sums = f"""SELECT CAST((ended_s - ?) / ? AS INTEGER) AS period, {", ".join(SUMS.values())} FROM jobs
+            WHERE {conditions} AND id NOT IN (SELECT value FROM json_each(?)) GROUP BY period"""
+        values = [origin_s, period_s, *values, encode(list(without)).decode()]
         with self._database.reading() as connection:
-            found = connection.execute(rows.group_by(number)).all()
-        return {int(row[0]): OutcomeSums(**dict(zip(_SUMS, row[1:], strict=True))) for row in found}
+            rows = connection.execute(sums, values).fetchall()
+        return {number: OutcomeSums(**dict(zip(SUMS, found, strict=True))) for number, *found in rows}
 
     def named(self, name: str) -> JobView | None:
         """The newest job of that name."""
-        table = schema.jobs
-        newest_first = sa.select(table).order_by(table.c.submitted_s.desc(), table.c.job_id.desc())
-        return next(iter(self._read(newest_first.where(table.c.name == name).limit(1))), None)
+        return next(iter(self._newest("phase IS NOT NULL AND name = ?", name, limit=1)), None)
 
     def begun(self, beginning: str, limit: int) -> list[JobView]:
         """So many jobs at most whose ids begin so."""
-        column = schema.jobs.c.job_id
-        within = sa.select(schema.jobs).where(column >= beginning, column < beginning + LAST_CHARACTER)
-        return self._read(within.order_by(column).limit(limit))
+        within = "SELECT view FROM jobs WHERE phase IS NOT NULL AND id >= ? AND id < ? ORDER BY id LIMIT ?"
+        return self._read(within, beginning, beginning + LAST_CHARACTER, limit)
 
     def count(self) -> dict[Phase, int]:
         """Jobs of the archive by phase."""
-        column = schema.jobs.c.phase
-        by_phase = sa.select(column, sa.func.count()).group_by(column)
+        by_phase = "SELECT phase, count(*) FROM jobs WHERE phase IS NOT NULL GROUP BY phase"
         with self._database.reading() as connection:
-            found = {str(phase): int(count) for phase, count in connection.execute(by_phase)}
+            found = dict(connection.execute(by_phase))
         return {Phase(phase): count for phase, count in found.items() if phase in list(Phase)}
-
-    def _read(self, rows: sa.Select[Any]) -> list[JobView]:
-        with self._database.reading() as connection:
-            return [_decode_view(row.view) for row in connection.execute(rows)]
 
     def job(self, job_id: str) -> JobView | None:
         """None if there is no such job."""
-        one = sa.select(schema.jobs).where(schema.jobs.c.job_id == job_id)
+        one = "SELECT view FROM jobs WHERE phase IS NOT NULL AND id = ?"
+        return next(iter(self._read(one, job_id)), None)
+
+    def _newest(self, conditions: str, *values: object, limit: int = 0) -> list[JobView]:
+        """So many jobs, the newest first; 0: all."""
+        rows = f"SELECT view FROM jobs WHERE {conditions} ORDER BY submitted_s DESC, id DESC LIMIT ?"
+        return self._read(rows, *values, limit or -1)
+
+    def _read(self, rows: str, *values: object) -> list[JobView]:
         with self._database.reading() as connection:
-            row = connection.execute(one).first()
-            return None if row is None else _decode_view(row.view)
+            return [_decode_view(view) for (view,) in connection.execute(rows, values)]
 
-    def ids(self, connection: sa.Connection) -> list[str]:
-        """Ids of all jobs, those of pruned jobs included."""
-        tables = (schema.jobs, schema.pruned)
-        return [job_id for table in tables for job_id in connection.scalars(sa.select(table.c.job_id))]
-
-    def is_empty(self, connection: sa.Connection) -> bool:
+    def is_empty(self, connection: sqlite3.Connection) -> bool:
         """Whether the archive has no jobs."""
-        return connection.scalar(sa.select(sa.literal(1)).select_from(schema.jobs).limit(1)) is None
+        return connection.execute("SELECT 1 FROM jobs WHERE phase IS NOT NULL LIMIT 1").fetchone() is None
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
         """Nothing is left of these but that they were there, and their device time."""
         with self._database.writing() as connection:
-            for chunk in _chunks(list(job_ids)):
-                self._add_pruned_time(connection, chunk)
-                for table in (*OF_JOB, schema.pruned):
-                    connection.execute(table.delete().where(table.c.job_id.in_(chunk)))
-                rows = [{"job_id": job_id, "at_s": at_s} for job_id in chunk]
-                connection.execute(schema.pruned.insert(), rows)
-
-    def _add_pruned_time(self, connection: sa.Connection, job_ids: Sequence[str]) -> None:
-        """Add the device time of these jobs to that of pruned ones."""
-        table, found = schema.pruned_time, dict[tuple[float, Payer], float]()
-        of_jobs = sa.select(schema.jobs).where(schema.jobs.c.job_id.in_(job_ids))
-        for job in _held(connection.execute(of_jobs)):
-            for hour_s, device_s in job.by_hour().items():
-                found[hour_s, job.payer] = found.get((hour_s, job.payer), 0.0) + device_s
-        for (hour_s, payer), device_s in found.items():
-            key = {"hour_s": hour_s, **payer._asdict(), "job_class": str(payer.job_class)}
-            is_one = sa.and_(*(table.c[name] == value for name, value in key.items()))
-            more = {"device_s": table.c.device_s + device_s}
-            if not connection.execute(table.update().where(is_one).values(more)).rowcount:
-                connection.execute(table.insert().values({**key, "device_s": device_s}))
-
-    def device_time(self, since_s: float, until_s: float, asked: Collection[str]) -> StoredTime:
-        """See `TimeStore`."""
-        jobs, pruned, removed = schema.jobs.c, schema.pruned_time.c, schema.pruned.c.job_id
-        ended = sa.select(schema.jobs).where(jobs.ended_s > since_s, jobs.submitted_s < until_s)
-        within = sa.select(schema.pruned_time).where(
-            pruned.hour_s + HOUR_S / 2 >= since_s, pruned.hour_s + HOUR_S / 2 < until_s
-        )
-        with self._database.reading() as connection:
-            held = _held(connection.execute(ended))
-            gone = [
-                job_id
-                for chunk in _chunks(list(asked))
-                for job_id in connection.scalars(sa.select(removed).where(removed.in_(chunk)))
-            ]
-            times = [
-                PrunedTime(
-                    row.hour_s, Payer(row.user, row.tenant, JobClass(row.job_class), row.kind), row.device_s
+            for job_id in job_ids:
+                of_job = connection.execute(
+                    "SELECT view FROM jobs WHERE id = ? AND view IS NOT NULL", (job_id,)
                 )
-                for row in connection.execute(within)
-            ]
-        return StoredTime(held, times, gone)
+                held = [msgspec.structs.replace(_decode_held(view), id="", name="") for (view,) in of_job]
+                left = encode(held[0]).decode() if held else None
+                connection.execute(PRUNE, (job_id, at_s, left))
+                for table in ("stories", "curves"):
+                    connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))
+
+    def device_time(self, since_s: float, until_s: float) -> list[HeldTime]:
+        """See `TimeStore`."""
+        ended = """SELECT view FROM jobs
+            WHERE ended_s > ? AND (submitted_s < ? OR submitted_s IS NULL) AND view IS NOT NULL"""
+        with self._database.reading() as connection:
+            return [_decode_held(view) for (view,) in connection.execute(ended, (since_s, until_s))]
 
     def pruned_s(self, job_id: str) -> float | None:
         """When the job was pruned; None if it was not."""
-        one = sa.select(schema.pruned.c.at_s).where(schema.pruned.c.job_id == job_id)
         with self._database.reading() as connection:
-            at_s: float | None = connection.scalar(one)
-        return at_s
+            row = connection.execute("SELECT pruned_s FROM jobs WHERE id = ?", (job_id,)).fetchone()
+        return None if row is None else row[0]
 
 
-def _held(rows: Iterable[sa.Row[Any]]) -> list[HeldTime]:
-    return [_decode_held(row.view) for row in rows]
-
-
-def _by_outcome(query: JobQuery) -> sa.Select[Any]:
-    """Rows of `jobs`, newest first."""
-    found, columns = schema.outcomes, schema.outcomes.c
-    chosen = sa.select(columns.job_id, columns.submitted_s).where(*_conditions(query))
-    if query.before is not None:
-        before = (query.before.submitted_s, query.before.job_id)
-        chosen = chosen.where(sa.tuple_(columns.submitted_s, columns.job_id) < before)
-    chosen = chosen.order_by(columns.submitted_s.desc(), columns.job_id.desc())
-    if query.limit:
-        chosen = chosen.limit(query.limit)
-    place = chosen.subquery(found.name + "_found")
-    rows = sa.select(schema.jobs).join(place, place.c.job_id == schema.jobs.c.job_id)
-    return rows.order_by(place.c.submitted_s.desc(), place.c.job_id.desc())
-
-
-def _is_about_phases(query: JobQuery) -> bool:
-    """All jobs here have ended: a condition that each meets would only keep an index from being used."""
-    return bool(query.phases) and not query.phases >= ENDS
-
-
-def _conditions(query: JobQuery) -> list[sa.ColumnElement[bool]]:
-    """SQL conditions on the table `outcomes` for a query, except its place and limit."""
-    columns = schema.outcomes.c
-    found: list[sa.ColumnElement[bool]] = []
-    if _is_about_phases(query):
-        found.append(columns.phase.in_(sorted(query.phases)))
+def _conditions(query: JobQuery) -> tuple[str, list[object]]:
+    """An SQL condition on the table `jobs` with its values, for a query, except its place and limit."""
+    found: list[tuple[str, object]] = []
     if query.since_s is not None:
-        found.append(columns.ended_s >= query.since_s)
+        found.append(("ended_s >= ?", query.since_s))
     if query.until_s is not None:
-        found.append(columns.ended_s < query.until_s)
+        found.append(("ended_s < ?", query.until_s))
     if query.name:
-        found += [columns.name >= query.name, columns.name < query.name + LAST_CHARACTER]
+        found += [("name >= ?", query.name), ("name < ?", query.name + LAST_CHARACTER)]
     if query.group:
-        found.append(columns.job_id.in_(sa.select(schema.jobs.c.job_id).where(_is_of_group(query.group))))
+        found.append(("job_group = ?", query.group))
     if query.tenant is not None:
-        found.append(columns.tenant == query.tenant)
+        found.append(("tenant = ?", query.tenant))
     if query.job_class is not None:
-        found.append(columns.job_class == str(query.job_class))
+        found.append(("job_class = ?", str(query.job_class)))
     if query.is_promised is not None:
-        found.append(columns.is_promised.is_(query.is_promised))
+        found.append(("is_promised = ?", query.is_promised))
     if query.kept is not None:
-        found.append(columns.kept.is_(query.kept))
-    return found
+        found.append(("kept = ?", query.kept))
+    values = [value for _, value in found]
+    conditions = ["phase IS NOT NULL", *(condition for condition, _ in found)]
+    # All jobs here have ended: a condition that each meets would only keep an index from being used.
+    if query.phases and not query.phases >= ENDS:
+        conditions.append(f"phase IN ({', '.join('?' * len(query.phases))})")
+        values += sorted(map(str, query.phases))
+    return " AND ".join(conditions), values
 
 
-def _is_of_group(group: str) -> sa.ColumnElement[bool]:
-    """Whether a view in `jobs` has this group: that is asked so rarely that there is no column for it.
-
-    Within a text of a view quotes are escaped, so that only a field can have this form.
-    """
-    return sa.func.instr(schema.jobs.c.view, f'"group":{encode(group).decode()}') > 0
+def _insert_stories(connection: sqlite3.Connection, rows: Sequence[tuple[str, float, str, str]]) -> None:
+    connection.executemany("INSERT INTO stories (job_id, at_s, code, text) VALUES (?, ?, ?, ?)", rows)
 
 
-def _number_of(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[Any]:
-    return sa.func.coalesce(sa.func.sum(sa.case((condition, 1), else_=0)), 0)
-
-
-_OF = schema.outcomes.c
-#: Fields of an `OutcomeSums`, as sums over rows.
-_SUMS: dict[str, sa.ColumnElement[Any]] = {
-    "num_jobs": sa.func.count(),
-    "promises_kept": _number_of(sa.and_(_OF.is_promised, _OF.kept.is_(True))),
-    "promises_missed": _number_of(sa.and_(_OF.is_promised, _OF.kept.is_(False))),
-    "others_kept": _number_of(sa.and_(sa.not_(_OF.is_promised), _OF.kept.is_(True))),
-    "others_missed": _number_of(sa.and_(sa.not_(_OF.is_promised), _OF.kept.is_(False))),
-    "refused": _number_of(_OF.phase == str(Phase.REJECTED)),
-    "failed": _number_of(_OF.phase == str(Phase.FAILED)),
-    "device_s": sa.func.sum(_OF.device_s),
-    "resizes": sa.func.sum(_OF.resizes),
-    "pause_s": sa.func.sum(_OF.pause_s),
-    "saved_s": sa.func.sum(_OF.saved_s),
-}
-
-
-def _job_row(view: JobView) -> dict[str, object]:
-    return {
-        "job_id": view.id,
-        "submitted_s": view.submitted_s,
-        "ended_s": view.finished_s,
-        "name": view.name,
-        "phase": str(view.phase),
-        "view": encode(view).decode(),
-    }
-
-
-def _chunks(keys: list[str]) -> list[list[str]]:
-    return [keys[start : start + CHUNK] for start in range(0, len(keys), CHUNK)]
-
-
-def _story_row(job_id: str, at_s: float, code: str, text: str) -> dict[str, object]:
-    return {"job_id": job_id, "at_s": at_s, "code": code, "text": text}
+def _story_row(job_id: str, story: Story) -> tuple[str, float, str, str]:
+    return job_id, story.at_s, story.code, story.text

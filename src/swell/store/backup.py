@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from swell.store import sqlite
+from swell.store import database
 from swell.store.copied_files import CarriedFile, put_files, take_files
-from swell.store.database import dated
 from swell.store.errors import DamagedState, StateError, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
@@ -58,7 +57,7 @@ def back_up(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> 
     draft.unlink(missing_ok=True)
     try:
         contents = _contents(carried)
-        sqlite.copy_file(folder.journal, draft)
+        database.copy_file(folder.journal, draft)
         if flaw := _flaw(draft):
             raise DamagedState(f"{folder.journal} cannot be copied ({flaw}): {remedy(folder.journal)}")
         put_files(draft, contents)
@@ -67,7 +66,7 @@ def back_up(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> 
     except OSError as error:
         raise StateError(f"cannot write {file} ({error.strerror}); choose another file") from error
     finally:
-        for left in (draft, *sqlite.companions(draft)):
+        for left in (draft, *database.companions(draft)):
             left.unlink(missing_ok=True)
     flaws = {one.path.name: one.flaw(contents[one.path.name]) for one in carried if one.path.name in contents}
     return BackedUp(file.stat().st_size, tuple(contents), _damaged(flaws))
@@ -121,7 +120,7 @@ def restore(folder: StateFolder, file: Path, carried: Sequence[CarriedFile]) -> 
             "disk, or let yourself read and write there"
         ) from error
     finally:
-        for left in (draft, *sqlite.companions(draft)):
+        for left in (draft, *database.companions(draft)):
             left.unlink(missing_ok=True)
     return Restored(journal, former, damaged)
 
@@ -149,7 +148,8 @@ def _taken(
         )
     flaws = _damaged({name: known[name].flaw(content) for name, content in contents.items()})
     places = {
-        name: dated(known[name].path, "damaged") if name in flaws else known[name].path for name in contents
+        name: database.dated(known[name].path, "damaged") if name in flaws else known[name].path
+        for name in contents
     }
     damaged = {places[name].name: flaw for name, flaw in flaws.items()}
     return {places[name]: content for name, content in contents.items()}, damaged
@@ -176,7 +176,7 @@ def _replace(path: Path, draft: Path | None) -> Path | None:
         return None
     former = None
     if path.exists():
-        former = dated(path, "before-restore")
+        former = database.dated(path, "before-restore")
         path.rename(former)
     draft.rename(path)
     return former
@@ -212,9 +212,9 @@ def _flaw(copy: Path) -> str:
 
 def set_aside(journal: Path, suffix: str) -> Path | None:
     """Rename the journal and what belongs to it. Returns its new name; None if there was nothing."""
-    kept = dated(journal, suffix)
+    kept = database.dated(journal, suffix)
     moved = False
-    for file in (journal, *sqlite.companions(journal)):
+    for file in (journal, *database.companions(journal)):
         if file.exists():
             file.rename(file.with_name(kept.name + file.name.removeprefix(journal.name)))
             moved = True

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from swell.store import sqlite
+from swell.store import database
 from swell.store.errors import DamagedState
 
 CREATE = "CREATE TABLE copied_files (name TEXT PRIMARY KEY, content BLOB NOT NULL, crc INTEGER NOT NULL)"
@@ -40,7 +40,7 @@ def put_files(copy: Path, files: Mapping[str, bytes]) -> None:
     Raises OSError, StateError.
     """
     rows = [(name, content, zlib.crc32(content)) for name, content in files.items()]
-    with sqlite.explained(copy), closing(sqlite3.connect(copy)) as raw, raw:
+    with database.explained(copy), closing(sqlite3.connect(copy)) as raw, raw:
         raw.execute(DROP)
         raw.execute(CREATE)
         raw.executemany(INSERT, rows)
@@ -52,7 +52,7 @@ def take_files(copy: Path) -> Mapping[str, bytes]:
     Raises:
         DamagedState: one is not as it was.
     """
-    with sqlite.explained(copy), closing(sqlite3.connect(copy)) as raw, raw:
+    with database.explained(copy), closing(sqlite3.connect(copy)) as raw, raw:
         if not raw.execute(FIND).fetchone():
             return {}
         rows = raw.execute(SELECT).fetchall()

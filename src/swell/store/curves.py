@@ -7,6 +7,7 @@ their last one, so that no turn pays for all. A curve that has become too long i
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,10 +15,8 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
-import sqlalchemy as sa
 
 from swell.model.event import AnyEvent, StepsReported
-from swell.store import schema
 from swell.store.curve import MOST_POINTS, CurveEnd, CurvePoint, compact, with_all
 from swell.store.database import Database
 from swell.tally import Tally
@@ -29,9 +28,6 @@ BATCHES_TOGETHER = 256
 LEAST_ROWS = 4
 #: Metrics of which it is remembered where their pieces end.
 MOST_STATES = 20_000
-
-_WRITE_TOLD = schema.tallies.insert().prefix_with("OR REPLACE")
-_DROP_TOLD = schema.tallies.delete().where(schema.tallies.c.seq < sa.bindparam("oldest"))
 
 #: Job and name.
 MetricKey = tuple[str, str]
@@ -130,10 +126,10 @@ class CurveBook:
             self._load(connection)
 
     # ------------------------------------------------------------ with a batch
-    def put(self, connection: sa.Connection, seq: int, told: Sequence[ToldCurves]) -> None:
+    def put(self, connection: sqlite3.Connection, seq: int, told: Sequence[ToldCurves]) -> None:
         """Keep what batch `seq` tells, inside the transaction of the batch; `was_put` is to follow it."""
         if told:
-            connection.execute(_WRITE_TOLD, {"seq": seq, "told": _encode(told)})
+            connection.execute("INSERT OR REPLACE INTO tallies VALUES (?, ?)", (seq, _encode(told)))
         with self._changing:
             waiting = {key: list(self._waiting[key]) for key in self._due(seq)}
             rest = (found[0][0] for key, found in self._waiting.items() if key not in waiting)
@@ -141,7 +137,7 @@ class CurveBook:
         self._written = {}
         if waiting:
             self._write(connection, seq - 1, waiting)
-            connection.execute(_DROP_TOLD, {"oldest": oldest_seq})
+            connection.execute("DELETE FROM tallies WHERE seq < ?", (oldest_seq,))
 
     def was_put(self, seq: int, told: Sequence[ToldCurves]) -> None:
         """The transaction has been committed."""
@@ -169,7 +165,10 @@ class CurveBook:
         return due
 
     def _write(
-        self, connection: sa.Connection, seq: int, waiting: Mapping[MetricKey, list[tuple[int, CurvePoint]]]
+        self,
+        connection: sqlite3.Connection,
+        seq: int,
+        waiting: Mapping[MetricKey, list[tuple[int, CurvePoint]]],
     ) -> None:
         """Pieces of these metrics, in whole up to and with batch `seq`."""
         pieces = []
@@ -184,21 +183,19 @@ class CurveBook:
                 before = [point for piece in self._pieces(connection, *key) for point in piece.points]
                 points = compact(with_all(before, points))
                 number = num_before = 0
-                of_key = (schema.curves.c.job_id == key[0], schema.curves.c.name == key[1])
-                connection.execute(schema.curves.delete().where(*of_key))
+                connection.execute("DELETE FROM curves WHERE job_id = ? AND name = ?", key)
             if points:
                 pieces.append(Piece(key, number, seq, points))
                 state = CurveState(seq, number + 1, num_before + len(points), points[-1].end)
             self._written[key] = state
         put_pieces(connection, pieces)
 
-    def _is_admitted(self, connection: sa.Connection, key: MetricKey) -> bool:
+    def _is_admitted(self, connection: sqlite3.Connection, key: MetricKey) -> bool:
         """A job has `MOST_METRICS` names: its gang keeps to that, and its next gang may choose others."""
         job_id, name = key
         if (names := self._names.get(job_id)) is None:
-            column = schema.curves.c.name
-            of_job = sa.select(column).where(schema.curves.c.job_id == job_id)
-            names = self._names[job_id] = set(connection.scalars(of_job))
+            rows = connection.execute("SELECT DISTINCT name FROM curves WHERE job_id = ?", (job_id,))
+            names = self._names[job_id] = {found for (found,) in rows}
         if name not in names and len(names) < MOST_METRICS:
             names.add(name)
         return name in names
@@ -208,12 +205,13 @@ class CurveBook:
             for key, point in one.points():
                 self._waiting.setdefault(key, []).append((seq, point))
 
-    def _load(self, connection: sa.Connection) -> None:
+    def _load(self, connection: sqlite3.Connection) -> None:
         """What was told and is in no piece yet, of jobs that are still known."""
-        pruned = set(connection.scalars(sa.select(schema.pruned.c.job_id)))
-        rows = connection.execute(sa.select(schema.tallies).order_by(schema.tallies.c.seq)).all()
-        for row in rows:
-            self._wait(row.seq, (one for one in _decode_told(row.told) if one.job_id not in pruned))
+        pruned = {
+            job_id for (job_id,) in connection.execute("SELECT id FROM jobs WHERE pruned_s IS NOT NULL")
+        }
+        for seq, told in connection.execute("SELECT seq, told FROM tallies ORDER BY seq"):
+            self._wait(seq, (one for one in _decode_told(told) if one.job_id not in pruned))
 
     # ------------------------------------------------------------ any thread
     def of_job(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
@@ -275,15 +273,15 @@ class CurveBook:
             for key in [key for key in self._waiting if key[0] in gone]:
                 del self._waiting[key]
 
-    def _pieces(self, connection: sa.Connection, job_id: str, name: str | None = None) -> list[Piece]:
+    def _pieces(self, connection: sqlite3.Connection, job_id: str, name: str | None = None) -> list[Piece]:
         """Pieces of one metric, or of all metrics of a job, in order."""
-        table = schema.curves
-        chosen = sa.select(table).where(table.c.job_id == job_id).order_by(table.c.name, table.c.number)
+        wanted, values = "job_id = ?", [job_id]
         if name is not None:
-            chosen = chosen.where(table.c.name == name)
-        rows = connection.execute(chosen).all()
+            wanted, values = f"{wanted} AND name = ?", [job_id, name]
+        columns = f"SELECT name, number, seq, points FROM curves WHERE {wanted} ORDER BY name, number"
         return [
-            Piece((row.job_id, row.name), row.number, row.seq, _decode_points(row.points)) for row in rows
+            Piece((job_id, found), number, seq, _decode_points(points))
+            for found, number, seq, points in connection.execute(columns, values)
         ]
 
 
@@ -302,11 +300,7 @@ def _whole(pieces: Sequence[Piece], told: Iterable[tuple[int, CurvePoint]]) -> l
     return with_all(points, _state_of(pieces).lacks(told))
 
 
-def put_pieces(connection: sa.Connection, pieces: Iterable[Piece]) -> None:
+def put_pieces(connection: sqlite3.Connection, pieces: Iterable[Piece]) -> None:
     """Write rows of `curves`, inside the caller's transaction."""
-    rows = [
-        {"job_id": job_id, "name": name, "number": number, "seq": seq, "points": _encode(points)}
-        for (job_id, name), number, seq, points in pieces
-    ]
-    if rows:
-        connection.execute(schema.curves.insert().prefix_with("OR REPLACE"), rows)
+    rows = [(*key, number, seq, _encode(points)) for key, number, seq, points in pieces]
+    connection.executemany("INSERT OR REPLACE INTO curves VALUES (?, ?, ?, ?, ?)", rows)

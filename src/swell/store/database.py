@@ -1,4 +1,4 @@
-"""The journal's database while it is open: many readers, one writer, and a path that names it."""
+"""The file of a platform's journal: how SQLite opens it, keeps it safe and small, and what its tables are."""
 
 from __future__ import annotations
 
@@ -8,14 +8,106 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import cast
+from urllib.parse import quote
 
-import sqlalchemy as sa
+import msgspec
 
-from swell.store import sqlite
-from swell.store.errors import StateError, StateUnwritable
+from swell import __version__
+from swell.store.errors import DamagedState, OtherVersion, StateError, StateUnwritable, remedy
+from swell.wire.whole_files import sync
+
+SCHEMA_VERSION = 8
+
+#: Seconds a statement waits for another process that holds the file (`swell admin replay` beside a daemon).
+BUSY_TIMEOUT_S = 10.0
+#: How SQLite numbers it.
+INCREMENTAL = 2
+#: Room that the write-ahead log keeps for itself, so that a full disk does not stop the platform at once: for
+#: some 500 batches. No other writer can take it.
+RESERVE_BYTES = 8 << 20
+PAGE_BYTES = 4096
+#: The smallest page that SQLite writes.
+LEAST_BYTES = 512
+
+#: What may be otherwise at another time, and the machine is to blame for. SQLite's primary error codes.
+MAY_PASS = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CANTOPEN,
+    }
+)
+#: What else the machine, and not the content of the file, is to blame for.
+ENVIRONMENT = MAY_PASS | {sqlite3.SQLITE_PERM, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM}
+
+TABLES = """
+CREATE TABLE meta (schema_version INTEGER NOT NULL, written_by TEXT NOT NULL);
+
+-- The truth since `state`. `digest` is that of the commands the head gave, NULL if it never said.
+CREATE TABLE batches (seq INTEGER PRIMARY KEY, events TEXT NOT NULL, digest TEXT);
+
+-- At most one row: the head's state after every batch up to and with `seq`.
+CREATE TABLE state (seq INTEGER PRIMARY KEY, state TEXT NOT NULL);
+
+-- Every job that was ever submitted: its id is not given again. `submission` is its event `JobSubmitted`, and
+-- `view` how it ended; NULL while it is open. Of one that was pruned `view` has its device time, and no more.
+-- Columns that lists and sums are made of come before the texts, which may fill pages of their own.
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY,
+    key TEXT UNIQUE,
+    pruned_s REAL,
+    device_s REAL,
+    phase TEXT AS (json_extract(view, '$.phase')) STORED,
+    submitted_s REAL AS (json_extract(view, '$.submitted_s')) STORED,
+    ended_s REAL AS (
+        coalesce(json_extract(view, '$.finished_s'), json_extract(view, '$.submitted_s'))
+    ) STORED,
+    name TEXT AS (json_extract(view, '$.name')) STORED,
+    job_group TEXT AS (json_extract(view, '$.group')) STORED,
+    tenant TEXT AS (json_extract(view, '$.tenant')) STORED,
+    job_class TEXT AS (json_extract(view, '$.job_class')) STORED,
+    is_promised INTEGER AS (json_extract(view, '$.is_promised')) STORED,
+    kept INTEGER AS (json_extract(view, '$.kept')) STORED,
+    resizes INTEGER AS (json_extract(view, '$.resizes')) STORED,
+    pause_s REAL AS (json_extract(view, '$.resize_pause_s')) STORED,
+    saved_s REAL AS (json_extract(view, '$.resize_saved_s')) STORED,
+    submission TEXT,
+    view TEXT
+);
+CREATE INDEX jobs_by_submission ON jobs (submitted_s, id);
+CREATE INDEX jobs_by_phase ON jobs (phase, submitted_s, id);
+CREATE INDEX jobs_by_name ON jobs (name, submitted_s, id);
+CREATE INDEX jobs_by_tenant ON jobs (tenant, submitted_s, id);
+CREATE INDEX jobs_by_promise ON jobs (is_promised, kept, submitted_s, id);
+CREATE INDEX jobs_by_end ON jobs (ended_s);
+
+CREATE TABLE stories (
+    number INTEGER PRIMARY KEY,
+    job_id TEXT NOT NULL,
+    at_s REAL NOT NULL,
+    code TEXT NOT NULL,
+    text TEXT NOT NULL
+);
+CREATE INDEX stories_by_job ON stories (job_id);
+
+-- What a batch told of curves (`store.curves.ToldCurves`, as MessagePack), until all of it is in `curves`.
+CREATE TABLE tallies (seq INTEGER PRIMARY KEY, told BLOB NOT NULL);
+
+-- The history of one metric of one job, in pieces, which are numbered from 0: `store.curve.CurvePoint`s as
+-- MessagePack, in whole up to and with batch `seq` of the last one.
+CREATE TABLE curves (
+    job_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    points BLOB NOT NULL,
+    PRIMARY KEY (job_id, name, number)
+);
+"""
 
 log = logging.getLogger("swell.store")
 
@@ -35,59 +127,107 @@ class Database:
         self.path = path
         self.notices: tuple[str, ...] = ()  #: what the owner of the platform should know
         self._lock = threading.RLock()
-        self._files = (path, *sqlite.companions(path))
+        self._files = (path, *companions(path))
         self._open()
 
     @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        """A connection for queries. Errors of SQLite are raised as StateError."""
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for queries, which see one moment. Errors of SQLite are raised as StateError."""
         self._stay()
-        with sqlite.explained(self.path), self._engine.connect() as connection:
-            yield connection
+        idle = self._idle
+        with explained(self.path):
+            connection = idle.pop() if idle else _connect(self.path)
+            try:
+                connection.execute("BEGIN")
+                yield connection
+            finally:
+                connection.rollback()
+                if idle is self._idle:
+                    idle.append(connection)
+                else:  # the file is another one by now
+                    connection.close()
 
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
+    def writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction; it is on disk, in the file that the path names, when this has ended."""
         with self._lock:
-            with sqlite.explained(self.path), self._writer.begin():
+            with explained(self.path), _transaction(self._writer):
                 yield self._writer
             self._stay()
             self._reserve()
 
     def check(self) -> None:
-        """Raises DamagedState if the pages of the file do not fit together."""
+        """Raises DamagedState if the pages of the file, or its indexes, do not fit together."""
         with self.reading() as connection:
-            sqlite.check(connection)
+            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(verdict)
+
+    def create(self) -> None:
+        """Make the tables, unless they are there.
+
+        Raises:
+            OtherVersion: the database is of a version this program does not know; nothing was changed.
+            DamagedState: it is no journal of Swell, or no whole one.
+        """
+        with self.writing() as connection:
+            found = _stamp(connection, self.path)
+            if found is None:
+                for statement in TABLES.split(";\n"):
+                    connection.execute(statement)
+                connection.execute("INSERT INTO meta VALUES (?, ?)", (SCHEMA_VERSION, __version__))
+                return
+            version, written_by = found
+            if version != SCHEMA_VERSION:
+                raise OtherVersion(
+                    f"{self.path} was written by Swell {written_by} (schema {version}); this is Swell "
+                    f"{__version__}, which reads schema {SCHEMA_VERSION}: install that version, "
+                    "or choose another folder with --state"
+                )
+            if written_by != __version__:
+                connection.execute("UPDATE meta SET written_by = ?", (__version__,))
 
     def give_back_space(self) -> None:
-        """Return free pages at the end of the file to the file system."""
-        with self._lock, sqlite.explained(self.path):
-            sqlite.give_back_space(self._raw())
+        """Return free pages to the file system, and write the write-ahead log into the file.
+
+        With a reader in the way the log stays as it is until the next time.
+        """
+        with self._lock, explained(self.path), closing(self._writer.cursor()) as cursor:
+            cursor.executescript("PRAGMA incremental_vacuum")  # `execute` would free a single page
+            cursor.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()  # keeps its room
 
     def close(self) -> None:
         """No transaction may be open."""
         with self._lock:
-            self._writer.close()
-            self._engine.dispose()
+            idle, self._idle = self._idle, []
+            for connection in (*idle, self._writer):
+                connection.close()
 
     def _open(self) -> None:
-        self._engine = sqlite.open_engine(self.path)
-        with sqlite.explained(self.path):
-            self._writer = self._engine.connect()
-            with self._writer.begin():  # from the first look on there is a write-ahead log
-                self._writer.exec_driver_sql("SELECT count(*) FROM sqlite_master")
+        self._idle: list[sqlite3.Connection] = []  #: for readers
+        _make(self.path)
+        with explained(self.path):
+            self._writer = _connect(self.path)
+            with _transaction(self._writer):  # from the first look on there is a write-ahead log
+                self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
         self._identity = self._find()
         self._is_reserved = False
 
     def _reserve(self) -> None:
-        """Room for bad times, as soon as there is some."""
-        if not self._is_reserved:
-            with suppress(OSError):
-                sqlite.reserve(self.path)
-                self._is_reserved = True
+        """Give the write-ahead log its room, as soon as there is some.
 
-    def _raw(self) -> sqlite3.Connection:
-        return cast(sqlite3.Connection, self._writer.connection.driver_connection)
+        Bytes behind the last frame are ignored: the log of a database that was long in use has such, too.
+        """
+        if self._is_reserved:
+            return
+        with suppress(OSError):
+            descriptor = os.open(log_of(self.path), os.O_RDWR | os.O_CLOEXEC)
+            try:
+                if os.fstat(descriptor).st_size < RESERVE_BYTES:
+                    os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+            finally:
+                os.close(descriptor)
+            self._is_reserved = True
 
     # ------------------------------------------------------------ the path
     def _find(self) -> Identity:
@@ -127,14 +267,112 @@ class Database:
 
     def _write_again(self) -> None:
         draft = self.path.with_name(self.path.name + ".draft")
-        with sqlite.explained(draft):
-            sqlite.copy_open(self._raw(), draft)
-        for file in sqlite.companions(self.path):
+        draft.unlink(missing_ok=True)
+        _make(draft)
+        with explained(draft), closing(sqlite3.connect(_uri(draft, "rw"), uri=True)) as copy:
+            self._writer.backup(copy)
+        _flush(draft)
+        for file in companions(self.path):
             file.unlink(missing_ok=True)
         draft.rename(self.path)
         # Only now: SQLite removes the log of a file that it closes, unless the path names another file.
         self.close()
         self._open()
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN")
+    try:
+        yield
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+def _make(path: Path) -> None:
+    """Create the file, for its owner only, if it is not there; SQLite gives its log the same mode.
+
+    Raises:
+        StateError: it cannot be created, or opened for writing.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StateError(f"cannot use {path} ({error.strerror}); {_remedy('', path)}") from error
+    if 0 < path.stat().st_size < LEAST_BYTES:  # SQLite would take it for a new one
+        raise DamagedState(f"{path} is damaged (almost all of it is missing): {remedy(path)}")
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # A reader must not make a removed file again, empty. Without the level the driver begins no transactions
+    # by itself: it would not before DDL, and tables could be half made.
+    connection = sqlite3.connect(
+        _uri(path, "rw"), uri=True, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
+    )
+    try:
+        if connection.execute("PRAGMA auto_vacuum").fetchone() != (INCREMENTAL,):
+            # Counts for a new file only, and must come before WAL. It writes: who reads is to leave no trace.
+            connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+        connection.execute("PRAGMA journal_mode=WAL").fetchone()
+        connection.execute(f"PRAGMA journal_size_limit={RESERVE_BYTES}").fetchone()
+        connection.execute("PRAGMA synchronous=FULL")  # NORMAL may lose the last commits on power loss
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _uri(path: Path, mode: str) -> str:
+    return f"file:{quote(str(path))}?mode={mode}"
+
+
+def _stamp(connection: sqlite3.Connection, where: Path) -> tuple[int, str] | None:
+    """Version and program; None: there is nothing in the database yet."""
+    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if not names:
+        return None
+    row = connection.execute("SELECT * FROM meta").fetchone() if "meta" in names else None
+    if row is None or not isinstance(row[0], int) or row[0] < 1:
+        raise DamagedState(f"{where} is damaged (it does not say of which version it is): {remedy(where)}")
+    return row[0], str(row[1])
+
+
+def copy_file(path: Path, target: Path) -> None:
+    """A consistent and compact copy as a new file that is safe on disk, whether or not `path` is in use.
+
+    Raises:
+        DamagedState, StateError: `path` cannot be read.
+        OSError: `target` cannot be written.
+    """
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    with explained(path), closing(sqlite3.connect(_uri(path, "ro"), uri=True, timeout=BUSY_TIMEOUT_S)) as raw:
+        raw.execute("VACUUM INTO ?", (str(target),))
+    _flush(target)
+
+
+def _flush(path: Path) -> None:
+    """The content and the name survive a power cut."""
+    sync(path)
+    sync(path.parent)
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log of a database."""
+    return path.with_name(path.name + "-wal")
+
+
+def companions(path: Path) -> tuple[Path, ...]:
+    """Files that mean nothing without the database, and must not meet another one."""
+    return (log_of(path), path.with_name(path.name + "-shm"))
+
+
+def bytes_on_disk(path: Path) -> int:
+    """Size of the database with its write-ahead log, as far as that is larger than its room."""
+    log = log_of(path)
+    log_bytes = log.stat().st_size if log.exists() else 0
+    return (path.stat().st_size if path.exists() else 0) + max(0, log_bytes - RESERVE_BYTES)
 
 
 def dated(path: Path, suffix: str) -> Path:
@@ -150,3 +388,35 @@ def _inode(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Errors of the database, and of what is read from it, come out as StateError, with a remedy."""
+    try:
+        yield
+    except (msgspec.MsgspecError, UnicodeError) as error:  # what is no text is in a damaged schema
+        raise DamagedState(f"{path} is damaged ({error}): {remedy(path)}") from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is not None and code & 0xFF in ENVIRONMENT and code != sqlite3.SQLITE_IOERR_SHORT_READ:
+            kind = StateUnwritable if code & 0xFF in MAY_PASS else StateError
+            raise kind(f"cannot use {path}: {error}; {_remedy(str(error), path)}") from error
+        raise DamagedState(f"{path} is damaged ({error}): {remedy(path)}") from error
+
+
+def _remedy(symptom: str, path: Path) -> str:
+    if "full" in symptom or _is_full(path.parent):
+        return "make room on its disk"
+    if "locked" in symptom:
+        return "another program holds it: end that one first"
+    return "make the folder writable for you, or choose another one with --state"
+
+
+def _is_full(folder: Path) -> bool:
+    """Whether its disk has no room for a page: not each error of a full disk says that it is one."""
+    try:
+        room = os.statvfs(folder)
+    except OSError:
+        return False
+    return room.f_bavail * room.f_frsize < PAGE_BYTES

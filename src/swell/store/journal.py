@@ -3,47 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import sqlalchemy as sa
 
-from swell.model.coding import decoder, encode
+from swell.model.coding import encode
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job_query import EVERY_JOB
 from swell.model.view import JobView, Story
-from swell.store import sqlite
-from swell.store.archive import Archive
+from swell.store import database
+from swell.store.archive import Archive, text_decoder
 from swell.store.curve import CurvePoint
 from swell.store.curves import CurveBook, CurveNews, taken_off
 from swell.store.database import Database
 from swell.store.errors import DamagedState, StateUnwritable, remedy
-from swell.store.schema import (
-    batches,
-    create,
-    folds,
-    submission_row,
-    submissions,
-)
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
 
-#: Each statement of a turn is put together once: that takes longer than to execute it.
-#: Again, after a call that failed: the batch may have been written, and not where the path leads.
-_WRITE_BATCH = batches.insert().prefix_with("OR REPLACE")
-_ADD_SUBMISSIONS = submissions.insert().prefix_with("OR IGNORE")
-_WRITE_DIGESTS = (
-    batches.update().where(batches.c.seq == sa.bindparam("row")).values(digest=sa.bindparam("commands"))
-)
-
-_READ = sa.select(batches.c.seq, batches.c.events, batches.c.digest)
-
-_decode: Callable[[str], list[AnyEvent]] = decoder(list[AnyEvent]).decode
-_decode_submission: Callable[[str], JobSubmitted] = decoder(JobSubmitted).decode
+_decode: Callable[[object], list[AnyEvent]] = text_decoder(list[AnyEvent])
+_decode_submission: Callable[[object], JobSubmitted] = text_decoder(JobSubmitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +61,8 @@ class SqlJournal:
         self._database = Database(path)
         try:
             self._database.check()
-            with self._database.writing() as connection:
-                create(connection, where=path)
+            self._database.create()
+            with self._database.reading() as connection:
                 self._last_seq = self._find_last_seq(connection)
             if not path.stat().st_size:  # all is in its log, and an empty journal is taken for lost
                 self._database.give_back_space()
@@ -89,8 +71,6 @@ class SqlJournal:
             self._database.close()
             raise
         self._archive = Archive(self._database)
-        self._given: _Given | None = None
-        self._giving = threading.Lock()
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         """Keep the batch; it is on disk when this returns, and its number is `last_seq`.
@@ -99,20 +79,23 @@ class SqlJournal:
         """
         without_curves, told = taken_off(batch)
         seq, events = self._last_seq + 1, encode(without_curves).decode()
-        new_jobs = [event for event in batch if isinstance(event, JobSubmitted)]
+        new_jobs = [
+            (event.job_id, event.origin.key or None, encode(event).decode())
+            for event in batch
+            if isinstance(event, JobSubmitted)
+        ]
         with self._database.writing() as connection:
-            connection.execute(_WRITE_BATCH, {"seq": seq, "events": events})
-            if new_jobs:  # a second one with the same id is stale, and the head drops it
-                rows = [submission_row(event) for event in new_jobs]
-                connection.execute(_ADD_SUBMISSIONS, rows)
+            # Again, after a call that failed: the batch may have been written, and not where the path leads.
+            connection.execute("INSERT OR REPLACE INTO batches (seq, events) VALUES (?, ?)", (seq, events))
+            # A second one with the same id is stale, and the head drops it.
+            connection.executemany(
+                "INSERT OR IGNORE INTO jobs (id, key, submission) VALUES (?, ?, ?)", new_jobs
+            )
             self._curves.put(connection, seq, told)
             self._write_digests(connection)
         self._curves.was_put(seq, told)
         self._last_seq = seq
         self._unwritten.clear()
-        with self._giving:
-            if self._given is not None:
-                self._given.add((event.job_id, event.origin.key) for event in new_jobs)
 
     def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
         """Keep this in the place of batch `seq`, which the head could not handle as it was.
@@ -120,9 +103,8 @@ class SqlJournal:
         What it tells of curves was kept with the first one.
         """
         events = encode(taken_off(batch)[0]).decode()
-        row = {"events": events, "digest": None}
         with self._database.writing() as connection:
-            connection.execute(batches.update().where(batches.c.seq == seq).values(row))
+            connection.execute("UPDATE batches SET events = ?, digest = NULL WHERE seq = ?", (events, seq))
         self._unwritten.pop(seq, None)
 
     def note_commands(self, seq: int, digest: str) -> None:
@@ -134,13 +116,15 @@ class SqlJournal:
 
     def history(self) -> JournalHistory:
         """The last fold's state and what came after."""
+        latest = "SELECT seq, state FROM state ORDER BY seq DESC LIMIT 1"
         with self._database.reading() as connection:
-            fold = connection.execute(sa.select(folds).order_by(folds.c.seq.desc()).limit(1)).first()
+            fold = connection.execute(latest).fetchone()
         if fold is None:
             return JournalHistory(None, 0, _Entries(self, 0))
-        if not isinstance(fold.state, str):
+        seq, state = fold
+        if not isinstance(state, str):
             raise self._damaged("its folded state is no text")
-        return JournalHistory(fold.state.encode(), fold.seq, _Entries(self, fold.seq))
+        return JournalHistory(state.encode(), seq, _Entries(self, seq))
 
     def fold(
         self, state: bytes, ended: Sequence[JobView] = (), stories: Sequence[tuple[str, Story]] = ()
@@ -150,11 +134,10 @@ class SqlJournal:
         `ended` jobs, which the state may leave out from now on, and `stories` (job id, story) go to the
         archive in the same transaction. Returns the number of the last batch folded.
         """
-        row = {"seq": self._last_seq, "state": state.decode()}
         with self._database.writing() as connection:
-            connection.execute(folds.delete())
-            connection.execute(folds.insert(), row)
-            connection.execute(batches.delete().where(batches.c.seq <= self._last_seq))
+            connection.execute("DELETE FROM state")
+            connection.execute("INSERT INTO state VALUES (?, ?)", (self._last_seq, state.decode()))
+            connection.execute("DELETE FROM batches WHERE seq <= ?", (self._last_seq,))
             self._archive.put_jobs(connection, ended)
             self._archive.put_stories(connection, stories)
         self._unwritten.clear()
@@ -163,38 +146,25 @@ class SqlJournal:
 
     def submission(self, job_id: str) -> JobSubmitted | None:
         """Return the job's submission, whether it has ended or not; None: there is none."""
-        return self._submission(submissions.c.job_id == job_id)
+        return next(iter(self._submissions("id = ?", job_id)), None)
 
     def submissions(self) -> list[JobSubmitted]:
         """Return the submissions of all jobs that were not pruned."""
-        with self._database.reading() as connection:
-            rows = connection.execute(sa.select(submissions.c.event)).all()
-            return [_decode_submission(row.event) for row in rows]
+        return self._submissions("TRUE")
 
     def submission_of_key(self, key: str) -> JobSubmitted | None:
         """The one that came with this idempotency key; None if none did."""
-        with self._giving:
-            is_known = key in self._all_given().keys
-        return self._submission(submissions.c.key == key) if is_known else None
+        return next(iter(self._submissions("key = ?", key)), None)
+
+    def _submissions(self, condition: str, *values: str) -> list[JobSubmitted]:
+        wanted = f"SELECT submission FROM jobs WHERE submission IS NOT NULL AND {condition}"
+        with self._database.reading() as connection:
+            return [_decode_submission(event) for (event,) in connection.execute(wanted, values)]
 
     def knows(self, job_id: str) -> bool:
         """Whether the id was ever given to a job, as far as the journal remembers."""
-        with self._giving:
-            return job_id in self._all_given().ids
-
-    def _all_given(self) -> _Given:
-        if self._given is None:
-            self._given = _Given()
-            with self._database.reading() as connection:
-                rows = connection.execute(sa.select(submissions.c.job_id, submissions.c.key))
-                self._given.add((row.job_id, row.key) for row in rows)
-                self._given.ids.update(self._archive.ids(connection))
-        return self._given
-
-    def _submission(self, condition: sa.ColumnElement[bool]) -> JobSubmitted | None:
         with self._database.reading() as connection:
-            row = connection.execute(sa.select(submissions).where(condition)).first()
-            return None if row is None else _decode_submission(row.event)
+            return connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job_id,)).fetchone() is not None
 
     def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
         """Archive (job id, story) pairs; one that is there already is not added again."""
@@ -249,7 +219,7 @@ class SqlJournal:
     @property
     def bytes_on_disk(self) -> int:
         """Size of the journal with its write-ahead log."""
-        return sqlite.bytes_on_disk(self._path)
+        return database.bytes_on_disk(self._path)
 
     def close(self) -> None:
         """Write what `note_commands` has kept, if that can be, and close the file."""
@@ -258,54 +228,36 @@ class SqlJournal:
         self._unwritten.clear()
         self._database.close()
 
-    def _write_digests(self, connection: sa.Connection) -> None:
-        if self._unwritten:
-            connection.execute(
-                _WRITE_DIGESTS,
-                [{"row": seq, "commands": digest} for seq, digest in self._unwritten.items()],
-            )
+    def _write_digests(self, connection: sqlite3.Connection) -> None:
+        rows = [(digest, seq) for seq, digest in self._unwritten.items()]
+        connection.executemany("UPDATE batches SET digest = ? WHERE seq = ?", rows)
 
     def _page(self, after: int) -> list[JournalEntry]:
-        later = _READ.where(batches.c.seq > after).order_by(batches.c.seq).limit(PAGE)
+        later = "SELECT seq, events, digest FROM batches WHERE seq > ? ORDER BY seq LIMIT ?"
         with self._database.reading() as connection:
-            rows = connection.execute(later).all()
-        for place, row in enumerate(rows):
-            if row.seq != after + 1 + place:
+            rows = connection.execute(later, (after, PAGE)).fetchall()
+        for place, (seq, _, _) in enumerate(rows):
+            if seq != after + 1 + place:
                 raise self._damaged(f"batch {after + 1 + place} is missing")
         return [
-            JournalEntry(row.seq, self._read(row.seq, row.events), self._unwritten.get(row.seq, row.digest))
-            for row in rows
+            JournalEntry(seq, self._read(seq, events), self._unwritten.get(seq, digest))
+            for seq, events, digest in rows
         ]
 
-    def _read(self, seq: int, events: str) -> list[AnyEvent]:
+    def _read(self, seq: int, events: object) -> list[AnyEvent]:
         try:
             return _decode(events)
-        except (msgspec.MsgspecError, TypeError) as error:
+        except msgspec.MsgspecError as error:
             raise self._damaged(f"batch {seq} cannot be read: {error}") from error
 
     def _damaged(self, why: str) -> DamagedState:
         return DamagedState(f"{self._path} is damaged ({why}): {remedy(self._path)}")
 
-    def _find_last_seq(self, connection: sa.Connection) -> int:
+    def _find_last_seq(self, connection: sqlite3.Connection) -> int:
         # A fold deletes its batches: without the fold's own number, numbers would be given twice.
-        found = [connection.scalar(sa.select(sa.func.max(table.c.seq))) or 0 for table in (batches, folds)]
-        if not all(isinstance(seq, int) for seq in found):
-            raise self._damaged("the number of a batch is none")
-        return max(found)
-
-
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """Ids and keys that are not to be given again: to ask the database takes half a millisecond each time."""
-
-    ids: set[str] = field(default_factory=set)
-    keys: set[str] = field(default_factory=set)
-
-    def add(self, pairs: Iterable[tuple[str, str | None]]) -> None:
-        for job_id, key in pairs:
-            self.ids.add(job_id)
-            if key:
-                self.keys.add(key)
+        highest = "SELECT coalesce(max(seq), 0) FROM"
+        found = [connection.execute(f"{highest} {table}").fetchone()[0] for table in ("batches", "state")]
+        return int(max(found))
 
 
 @dataclass(frozen=True, slots=True)
