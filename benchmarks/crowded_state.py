@@ -49,8 +49,8 @@ class _Past:
         batch = sorted(events, key=lambda event: event.at_s)
         self._journal.append(batch)
         self._core.handle(batch)
-        ended = self._core.ended_views()
-        self._journal.fold(self._core.save(), ended, self._core.stories())
+        self._journal.keep(self._core.ended_views(), self._core.stories())
+        self._journal.fold(self._core.save())
         for event in batch:
             if isinstance(event, JobSubmitted):
                 self._folders.reserve(event.job_id)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.live.parts import NODE, PROFILE, spec
 
@@ -21,7 +23,7 @@ from swell.executors.local.devices import DeviceError
 from swell.live import recovery_progress
 from swell.live.command_digest import digest
 from swell.live.retention import PruneRequest
-from swell.live.webhooks.spool import Spool, WebhookProgress
+from swell.live.webhooks.message import WebhookMessage
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -44,13 +46,16 @@ from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
 
 
-def take(core: PlatformCore, journal: SqlJournal, *batches: Sequence[AnyEvent]) -> list[AnyCommand]:
-    """As the daemon does; returns what was commanded."""
+def take(
+    core: PlatformCore, journal: SqlJournal, *batches: Sequence[AnyEvent], is_finished: bool = True
+) -> list[AnyCommand]:
+    """As the daemon does; returns what was commanded. `is_finished`: else it is killed then."""
     told: list[AnyCommand] = []
     for batch in batches:
         journal.append(batch)
         commands = core.handle(batch)
-        journal.note_commands(journal.last_seq, digest(commands))
+        if is_finished:
+            journal.finish(journal.last_seq, digest(commands), core.ended_views(), core.stories())
         told += commands
     return told
 
@@ -80,7 +85,7 @@ def test_who_was_not_suspended_is_in_the_journal(tmp_path: Path, is_folded: bool
     suspended = [GangSuspended(at_s=5.0, job_id="b", generation=1, steps=3)]
     take(core, journal, [DrainRequested(at_s=4.0)], suspended)
     if is_folded:
-        journal.fold(core.save(), (), ())
+        journal.fold(core.save())
     journal.close()
 
     jobs = unended_jobs(tmp_path)
@@ -98,7 +103,9 @@ EVERYWHERE = (Webhook(url="http://127.0.0.1:1/"),)
 
 def to_be_told(folder: StateFolder) -> list[str]:
     """Jobs of which the next platform tells."""
-    return [message.job_id for message in Spool(folder.webhooks).messages()]
+    with closing(SqlJournal(folder.journal)) as journal:
+        messages = journal.deliveries()
+    return [msgspec.json.decode(message, type=WebhookMessage).job_id for message in messages]
 
 
 @pytest.fixture
@@ -111,7 +118,7 @@ def restless(tmp_path: Path) -> tuple[StateFolder, PlatformCore]:
     core, journal = new_core(settings=RESTLESS), SqlJournal(folder.journal)
     two_jobs(core, journal, max_workers=2)
     ended = GangEnded(at_s=3.5, job_id="b", generation=1, outcome=Outcome.SUCCEEDED, steps=100, message="")
-    commands = take(core, journal, [ended])
+    commands = take(core, journal, [ended], is_finished=False)
     assert [type(command) for command in commands].count(Reconfigure) == 1, "after half a second"
     journal.close()
     return folder, core
@@ -130,7 +137,6 @@ def test_other_settings_begin_with_what_came_of_the_last(restless: tuple[StateFo
     webhooks = _webhooks(folder, journal, EVERYWHERE)
     _fold_under_last_settings(folder, journal, RESTLESS, webhooks)
     assert len(list(journal.history().entries)) == 6, "nothing changed"
-    Spool(folder.webhooks).write_progress(WebhookProgress(seq=5))  # and then it was killed
     _fold_under_last_settings(folder, journal, Settings(), webhooks)
     webhooks.stop()
     assert to_be_told(folder) == ["b"]
@@ -146,12 +152,14 @@ def test_other_settings_begin_with_what_came_of_the_last(restless: tuple[StateFo
     journal.close()
 
 
-@pytest.mark.parametrize(("heard_seq", "told"), [(5, ["b"]), (6, [])])
+@pytest.mark.parametrize("told", [["b"], []])
 def test_what_a_killed_platform_has_not_told_is_told_though_its_jobs_are_pruned(
-    restless: tuple[StateFolder, PlatformCore], heard_seq: int, told: list[str]
+    restless: tuple[StateFolder, PlatformCore], told: list[str]
 ) -> None:
-    folder, _ = restless
-    Spool(folder.webhooks).write_progress(WebhookProgress(seq=heard_seq))
+    folder, core = restless
+    if not told:  # it was killed a moment later
+        with closing(SqlJournal(folder.journal)) as journal:
+            journal.finish(6, "", core.ended_views(), core.stories())
     pruned = prune_left_behind(folder.path, PruneRequest(job_ids=("b",)), lambda ended: (), EVERYWHERE)
     assert [job.job_id for job in pruned] == ["b"]
     assert to_be_told(folder) == told

@@ -18,6 +18,7 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
 from swell.live.board import ViewBoard
+from swell.live.folding import finish
 from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
 from swell.live.platform import Platform
@@ -28,8 +29,7 @@ from swell.live.recovery import Entry, Replay, ReplayError, compare, load, repla
 from swell.live.recovery_progress import WatchedHistory
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.site import Site
-from swell.live.turn_feed import NO_TIME, Turn
-from swell.live.webhooks.delivery_notes import DeliveryNotes
+from swell.live.turns import TurnNews
 from swell.live.webhooks.signature import key_of
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.quota import NO_QUOTAS, Quotas
@@ -38,11 +38,11 @@ from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core
 from swell.settings import InvalidSetting, Settings, make_settings
+from swell.store.database import log_of
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
 from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
 from swell.store.journal import SqlJournal
 from swell.store.lock import StateLock, find_holder
-from swell.store.database import log_of
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
 LOCK_WAIT_S = 2.0
@@ -132,8 +132,7 @@ def _webhooks(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Web
         key = key_of(folder.ensure_webhook_secret())
     except ValueError as error:
         raise StateError(f"{folder.webhook_secret}: {error}; correct the file, or remove it") from error
-    note = DeliveryNotes(folder.jobs).note
-    return Webhooks(folder.webhooks, key, everywhere, partial(webhook_of, journal), note)
+    return Webhooks(journal, key, everywhere, partial(webhook_of, journal))
 
 
 def webhook_of(journal: SqlJournal, job_id: str) -> Webhook | None:
@@ -223,20 +222,20 @@ def _fold_under_last_settings(
     last = _last_settings(folder)
     is_other_head = (last.core, last.parameters) != (settings.core, settings.parameters)
     if is_other_head and journal.last_seq != 0:
-        _fold(journal, _watched(folder, journal), last, webhooks)
+        core = _finished(journal, _watched(folder, journal), last, webhooks)
+        journal.fold(core.save())
 
 
-def _fold(journal: SqlJournal, history: History, settings: Settings, webhooks: Webhooks) -> None:
-    """What the platform would do that is up with these settings. Of what is folded none is told later."""
-    core, board = new_core(settings=settings), ViewBoard()
+def _finished(journal: SqlJournal, history: History, settings: Settings, webhooks: Webhooks) -> PlatformCore:
+    """The head where the journal ends, which then has all that came of its batches.
+
+    That is what a platform would do that is up with these settings.
+    """
+    core = new_core(settings=settings)
     load(core, history.state)
-    told_seq = webhooks.begin(board.open_jobs, lambda: core.now_s, lambda: board.calendar, journal.last_seq)
-    for entry, _ in replay(core, history.entries, PoisonGuard(core, journal, journal).mend):
-        news = board.post(core)
-        if entry.seq > told_seq:
-            webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
-    ended, stories = board.drain()
-    journal.fold(core.save(), ended, stories)
+    for entry, commands in replay(core, history.entries, PoisonGuard(core, journal, journal).mend):
+        finish(journal, entry.seq, commands, TurnNews.of(core), webhooks)
+    return core
 
 
 def _last_settings(folder: StateFolder) -> Settings:
@@ -248,11 +247,11 @@ def _last_settings(folder: StateFolder) -> Settings:
         return Settings()  # as `swell up` takes them to be
 
 
-def _fold_left_behind(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> None:
+def _finish_left_behind(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> None:
     webhooks = _webhooks(folder, journal, everywhere)
     try:
         with _told_as_damage():
-            _fold(journal, journal.history(), _last_settings(folder), webhooks)
+            _finished(journal, journal.history(), _last_settings(folder), webhooks)
     finally:
         webhooks.stop()
 
@@ -280,7 +279,7 @@ def prune_left_behind(
         journal = SqlJournal(folder.journal)
         try:
             if journal.last_seq:
-                _fold_left_behind(folder, journal, webhooks)
+                _finish_left_behind(folder, journal, webhooks)
             job_ids = (*request.job_ids, *find(journal.archived_jobs()))
             request = msgspec.structs.replace(request, job_ids=job_ids)
             return prune(journal, folder.jobs, request, time.time())
@@ -318,14 +317,16 @@ def left_behind(state_dir: Path) -> tuple[bytes, list[JobView]]:
     Raises:
         StateError: there is no journal that can be read.
     """
-    ended: dict[str, JobView] = {}
+    ended: list[JobView] = []
     with _journalled(state_dir) as (core, entries):
-        for _ in replay(core, entries):
-            ended |= {view.id: view for view in core.ended_views()}
+        for entry, _ in replay(core, entries):
+            views = core.ended_views()
+            if entry.digest is None:  # it is not kept yet what came of this batch
+                ended += views
         state = core.save()
     journal = _open_journal(StateFolder(state_dir))
     try:
-        return state, [*journal.archived_jobs(), *ended.values()]
+        return state, [*journal.archived_jobs(), *ended]
     finally:
         journal.close()
 
@@ -337,14 +338,18 @@ def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
     Raises:
         StateError: there is no journal that can be read.
     """
-    folder, board = StateFolder(state_dir), ViewBoard()
+    folder, board, ended = StateFolder(state_dir), ViewBoard(), list[JobView]()
     with _journalled(state_dir) as (core, entries):
-        board.post(core)
-        for _ in replay(core, entries):
-            board.post(core)
+        board.post(core, TurnNews.of(core))
+        for entry, _ in replay(core, entries):
+            news = TurnNews.of(core)
+            board.post(core, news)
+            if entry.digest is None:  # it is not kept yet what came of this batch
+                ended += news.ended
     journal = _open_journal(folder)
     try:
-        yield JobLookup(board, journal, DeliveryNotes(folder.jobs))
+        journal.keep(ended)
+        yield JobLookup(board, journal)
     finally:
         journal.close()
 

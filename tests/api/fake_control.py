@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+from tests.store.memory_journal import added_up, outcome_of
 from tests.store.views import job_view
 
 from swell import __version__
@@ -28,7 +29,7 @@ from swell.model.event import JobSubmitted
 from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.kind import is_kind
-from swell.model.outcome import JobHistory, OutcomePeriod, added_up, outcome_of
+from swell.model.outcome import JobHistory, OutcomePeriod
 from swell.model.throughput import JobThroughput
 from swell.model.view import (
     BorrowedNodes,

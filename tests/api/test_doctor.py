@@ -29,7 +29,7 @@ from swell.model.event import EventSetAside, Outcome, PlanFailed, Woke
 from swell.model.finding import Finding, Level
 from swell.model.quota import Quota
 from swell.platform_options import PlatformOptions
-from swell.store import backup, sqlite
+from swell.store import backup, database
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
@@ -194,7 +194,7 @@ def _shorten(journal: Path) -> None:
 
 def _garble(journal: Path) -> None:
     with sqlite3.connect(journal) as raw:
-        raw.execute("UPDATE folds SET state = '{}'")
+        raw.execute("UPDATE state SET state = '{}'")
     raw.close()
 
 
@@ -452,7 +452,7 @@ def test_a_disk_without_room_is_noticed_before_anything_is_replaced(
 
 def test_of_a_damaged_journal_there_is_no_copy(site: Site, tmp_path: Path) -> None:
     with sqlite3.connect(site.folder.journal) as raw:
-        raw.execute("UPDATE folds SET state = '{'")
+        raw.execute("UPDATE state SET state = '{'")
     raw.close()
     with pytest.raises(StateError, match=r"cannot be copied \(.*folded state.*swell restore COPY"):
         back_up(site.folder, tmp_path / "copy")

@@ -16,7 +16,6 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.live.board import ViewBoard
 from swell.live.job_lookup import JobLookup
 from swell.live.recovery import Replay
-from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.model.job import Phase
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
@@ -85,7 +84,7 @@ def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
     """No job: the fake keeps no batches."""
     folder = StateFolder(state_dir)
     with closing(SqlJournal(folder.journal)) as journal:
-        yield JobLookup(ViewBoard(), journal, DeliveryNotes(folder.jobs))
+        yield JobLookup(ViewBoard(), journal)
 
 
 def replay_journal(state_dir: Path) -> Replay:

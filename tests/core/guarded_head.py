@@ -17,6 +17,7 @@ from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
 from swell.live.poison import PoisonGuard
 from swell.live.recovery import replay
+from swell.live.turns import TurnNews
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import JobSpec, Profile
@@ -117,7 +118,7 @@ class GuardedHead(Head):
     def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         self.journal.append(batch)
         commands = self.guard.handle(batch)
-        self._board.post(self.core)
+        self._board.post(self.core, TurnNews.of(self.core))
         if self.is_repeatable:
             assert self._twin.handle(self._latest_batch) == commands
             assert self._twin.save() == self.core.save(), "nothing of what was half done may stay"
@@ -142,7 +143,7 @@ class GuardedHead(Head):
 
     def _replay(self, turns: Iterable[object]) -> None:
         for _ in turns:
-            self._board.post(self.core)
+            self._board.post(self.core, TurnNews.of(self.core))
 
     def _begin(self, saved: bytes | None) -> None:
         super()._begin(saved)

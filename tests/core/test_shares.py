@@ -19,6 +19,7 @@ from tests.core.fakes import Fixed, spec
 from swell.core.backoff import FIRST_BACK_OFF_S
 from swell.core.job_usage import JobUsage
 from swell.live.board import ViewBoard
+from swell.live.turns import TurnNews
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, WakeAt
 from swell.model.event import Event, GangStarted, Woke
 from swell.model.learning import Learning
@@ -102,7 +103,7 @@ class ToldBench(Bench):
 
     def say(self, *events: Event, after_s: float = 1.0) -> list[AnyCommand]:
         commands = super().say(*events, after_s=after_s)
-        self.board.post(self.core)
+        self.board.post(self.core, TurnNews.of(self.core))
         return commands
 
     def give(self, policy: Sharing, *shares: float) -> None:

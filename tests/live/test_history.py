@@ -1,9 +1,6 @@
-"""Sums over ended jobs: each job counts once, whether the archive has it, the board, or both."""
+"""Sums over ended jobs."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,39 +16,24 @@ from swell.model.view import JobView
 HOUR_S = 3600.0
 
 
-@dataclass
-class Board:
-    views: list[JobView]
-    calendar: Calendar = field(default_factory=Calendar)
-
-    def jobs(self, is_wanted: Callable[[JobView], bool]) -> list[JobView]:
-        return [view for view in self.views if is_wanted(view)]
-
-
 def ended(number: int, at_s: float) -> JobView:
     return job_view(id=f"j-{number}", submitted_s=at_s, finished_s=at_s, phase=Phase.SUCCEEDED, kept=True)
 
 
-places = st.lists(
-    st.tuples(st.sampled_from(("board", "archive", "both")), st.integers(0, 10**6)), max_size=20
-)
-
-
-@given(places, st.sampled_from((None, HOUR_S)))
-def test_each_ended_job_counts_once(where: list[tuple[str, int]], period_s: float | None) -> None:
-    views = [(place, ended(number, float(at_s))) for number, (place, at_s) in enumerate(where)]
-    board = Board([job_view(), *(view for place, view in views if place != "archive")])
-    archive = MemoryArchive({view.id: view for place, view in views if place != "board"})
-    found = add_up(board, archive, EVERY_JOB, period_s, 0.0)
+@given(st.lists(st.integers(0, 10**6), max_size=20), st.sampled_from((None, HOUR_S)))
+def test_each_ended_job_counts_once(ends_s: list[int], period_s: float | None) -> None:
+    views = [ended(number, float(at_s)) for number, at_s in enumerate(ends_s)]
+    found = add_up(MemoryArchive({view.id: view for view in views}), Calendar(), EVERY_JOB, period_s, 0.0)
     assert found.total.num_jobs == len(views) == found.total.promises_kept
     assert period_s is not None or len(found.periods) <= MANY_PERIODS + 1
     for period in found.periods:
-        inside = [view for _, view in views if 0 <= (view.finished_s or 0) - period.begin_s < found.period_s]
+        inside = [view for view in views if 0 <= (view.finished_s or 0) - period.begin_s < found.period_s]
         assert period.outcome.num_jobs == len(inside) > 0
 
 
 def test_periods_are_of_the_calendar() -> None:
     """Head time is an hour behind it, and a bit."""
     calendar = Calendar(offsets=((0.0, HOUR_S + 60.0),))
-    found = add_up(Board([ended(1, 3590.0)], calendar), MemoryArchive({}), JobQuery(name="d"), HOUR_S, 0.0)
+    archive = MemoryArchive({"j-1": ended(1, 3590.0)})
+    found = add_up(archive, calendar, JobQuery(name="d"), HOUR_S, 0.0)
     assert [period.begin_s for period in found.periods] == [2 * HOUR_S]

@@ -113,11 +113,7 @@ def test_hands_hear_how_many_devices_jobs_could_use_also_after_a_restart(tmp_pat
         until(lambda: hands.wanted[:1] == [2])
 
 
-@pytest.mark.parametrize("together", [1, 3, 10**6])
-def test_stories_are_told_once_wherever_they_are_kept_and_after_a_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, together: int
-) -> None:
-    monkeypatch.setattr(folding, "STORIES_TOGETHER", together)
+def test_stories_are_told_once_also_after_a_crash(tmp_path: Path) -> None:
     hands, folder, copy = Hands(), tmp_path / "site", tmp_path / "crashed"
     folder.mkdir()
     copy.mkdir()

@@ -35,7 +35,8 @@ def archive_with(folder: Path, sizes: dict[str, int], ended_s: float = 100.0) ->
         (folder / "jobs" / job_id / "checkpoints" / "step").write_bytes(b"x" * num_pages * KILOBYTE)
         views.append(job_view(id=job_id, phase=Phase.SUCCEEDED, finished_s=ended_s + number))
     journal.append([])
-    journal.fold(b"{}", views)
+    journal.keep(views)
+    journal.fold(b"{}")
     return journal
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -19,8 +18,7 @@ from swell.live.histogram import Histogram
 from swell.live.job_tally import AfterNoPromise, JobTally
 from swell.live.node_tally import NodeTally
 from swell.live.resize_tally import ResizeTally
-from swell.live.turn_feed import Turn, TurnFeed
-from swell.live.turn_times import TimedTurns
+from swell.live.turns import TimedTurns
 from swell.model.calendar import Calendar
 from swell.model.command import WakeAt
 from swell.model.device_usage import HeldTime
@@ -263,39 +261,6 @@ def test_a_decision_lasts_until_the_first_command_and_a_turn_until_its_end(num_c
     (took,) = ended
     assert (took.journal_s, took.decision_s, took.turn_s) == (1.0, 2.0, 3.0 + 4.0 * num_commands)
     assert took.computed_s == took.decision_s / 2
-
-
-class Failing:
-    def hear(self, turn: Turn) -> None:
-        raise ValueError("a defect")
-
-    def look(self) -> None:
-        pass
-
-
-class Listing:
-    def __init__(self) -> None:
-        self.heard: list[Turn] = []
-
-    def hear(self, turn: Turn) -> None:
-        self.heard.append(turn)
-
-    def look(self) -> None:
-        pass
-
-
-def test_a_listener_that_fails_keeps_no_turn_from_another(caplog: pytest.LogCaptureFixture) -> None:
-    feed, listener = TurnFeed(), Listing()
-    feed.add(Failing())
-    feed.add(listener)
-    feed.start()
-    turns = [replace(turn(), batch=[Woke(at_s=float(number))]) for number in range(5)]
-    for one in turns:
-        feed.put(one)
-    assert feed.is_heard_within(20.0)
-    assert listener.heard == turns
-    feed.stop()
-    assert "Failing did not take a turn" in caplog.text
 
 
 def test_a_platform_that_goes_on_does_not_count_again_what_its_journal_tells(tmp_path: Path) -> None:

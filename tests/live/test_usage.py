@@ -43,7 +43,7 @@ def test_each_job_counts_once_wherever_it_is(jobs: list[tuple[int, int, str]], d
         expected[user] = expected.get(user, 0.0) + length_s * workers
         places = data.draw(st.sampled_from(["board", "archive", "both", "pruned"]))
         if places != "board":
-            journal.fold(b"{}", [view])
+            journal.keep([view])
         if places == "pruned":
             journal.prune([view.id], HOURS_S)
         if places in ("board", "both"):
@@ -55,7 +55,7 @@ def test_each_job_counts_once_wherever_it_is(jobs: list[tuple[int, int, str]], d
 
 def test_an_open_job_that_has_ended_since_counts_to_its_end() -> None:
     board, journal = Board([job_view(id="a", sizes=((0.0, 1),))]), MemoryJournal()
-    journal.fold(b"{}", [job_view(id="a", sizes=((0.0, 1),), finished_s=50.0)])
+    journal.keep([job_view(id="a", sizes=((0.0, 1),), finished_s=50.0)])
     assert used(board, journal) == 50.0
     ids: Collection[str] = [entry.job for entry in used_between(board, journal.archive, 0.0, 99.0, None)]
     assert list(ids) == ["a"]

@@ -17,6 +17,7 @@ from swell.core.cost_table import CostTable
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_one_kind
 from swell.live.board import ViewBoard
+from swell.live.turns import TurnNews
 from swell.model.deadline_state import is_measured
 from swell.model.event import DrainRequested
 from swell.model.job import JobClass, Phase
@@ -60,7 +61,7 @@ class Half:
 
     def _cut(self, core: PlatformCore) -> None:
         board = ViewBoard()
-        board.post(core)
+        board.post(core, TurnNews.of(core))
         self.state, self.told = core.save(), {view.id: view for view in board.jobs()}
         self.ended_before = frozenset(self.ended)
 

@@ -16,6 +16,7 @@ from swell.model.event import AnyEvent, EventSetAside, JobProfiled, NodeJoined, 
 from swell.model.job import Phase, Profile
 from swell.model.node import Node
 from swell.model.view import Story
+from swell.store.journal import Delivery
 
 PROFILE = Profile(
     device_kind="cpu",
@@ -62,13 +63,13 @@ class JournalContract:
         batches = [list(entry.batch) for entry in journal.history().entries]
         assert [len(batch) for batch in batches] == [2, 2]
         assert not any(getattr(event, "curves", None) for batch in batches for event in batch)
-        journal.fold(b"{}", [job_view(id="a")], [])
+        journal.keep([job_view(id="a")])
         journal.prune(["a"], 9.0)
         assert list(journal.curves("a")) == [] and len(journal.curves("b")["loss"]) == 1
 
     def test_a_pruned_job_leaves_only_its_id(self, journal: Any) -> None:
         told = [("a", Story(at_s=1.0, code="held", text="x"))]
-        journal.fold(b"{}", [job_view(id="a"), job_view(id="b")], told)
+        journal.keep([job_view(id="a"), job_view(id="b")], told)
         journal.prune(["a", "never was"], 9.0)
         journal.prune(["a"], 10.0)
         assert [view.id for view in journal.archived_jobs()] == ["b"]
@@ -83,7 +84,7 @@ class JournalContract:
             job_view(id="b", user="ada", kind="paced@200", submitted_s=10.0, **held),
             job_view(id="c", user="bob", kind="a100", submitted_s=10.0, **held),
         ]
-        journal.fold(b"{}", views, [])
+        journal.keep(views)
         before = _device_time(journal.archive)
         assert before == {("ada", "paced@200"): 2 * 6000.0, ("bob", "a100"): 6000.0}
         late = _device_time(journal.archive, 7200.0)
@@ -97,7 +98,7 @@ class JournalContract:
 
     def test_a_batch_may_be_amended_and_what_was_noted_of_it_is_forgotten(self, journal: Any) -> None:
         for batch in BATCHES:
-            journal.note_commands(_append(journal, batch), "beef")
+            journal.finish(_append(journal, batch), "beef")
         journal.append([curve_report("a", 1, [3.0, 1.0]), Woke(at_s=9.0)])
         amended = [
             EventSetAside(at_s=2.0, job_id="a", event=BATCHES[1][0], why="x", trace="y"),
@@ -112,7 +113,7 @@ class JournalContract:
 
     def test_digests_stand_beside_their_batches(self, journal: Any) -> None:
         first, second = _append(journal, BATCHES[0]), _append(journal, BATCHES[1])
-        journal.note_commands(second, "beef")
+        journal.finish(second, "beef")
         journal.append(BATCHES[2])
         assert [(entry.seq, entry.digest) for entry in journal.history().entries] == [
             (first, None),
@@ -120,9 +121,27 @@ class JournalContract:
             (3, None),
         ]
 
-    def test_the_last_digest_is_seen_before_anything_is_appended_after_it(self, journal: Any) -> None:
-        journal.note_commands(_append(journal, BATCHES[0]), "beef")
+    def test_what_came_of_a_batch_is_kept_once(self, journal: Any) -> None:
+        view, story = job_view(id="a", phase=Phase.SUCCEEDED), Story(at_s=1.0, code="held", text="waits")
+        message = Delivery("msg_1", "a", "{}")
+        seq = _append(journal, BATCHES[0])
+        assert journal.finish(seq, "beef", [view], [("a", story)], [message]) == {"msg_1"}
+        assert journal.finish(seq, "dead", [], [("a", story)], [Delivery("msg_2", "a", "{}")]) == set()
         assert [entry.digest for entry in journal.history().entries] == ["beef"]
+        assert (journal.archive.job("a"), journal.stories("a")) == (view, [story])
+        assert journal.finish(_append(journal, BATCHES[1]), "beef", deliveries=[message]) == set()
+        assert journal.deliveries() == ["{}"], "what it tells is the same"
+
+    def test_a_message_that_was_delivered_is_not_sent_again(self, journal: Any) -> None:
+        first, second = Delivery("msg_1", "a", "one"), Delivery("msg_2", "b", "two")
+        assert journal.put_deliveries([first, second]) == {"msg_1", "msg_2"}
+        late = Story(at_s=1.0, code="webhook", text="delivered late")
+        journal.end_delivery("msg_1", "a", late)
+        assert journal.put_deliveries([first]) == set() and journal.deliveries() == ["two"]
+        journal.keep([job_view(id="b")])
+        journal.prune(["b"], 9.0)
+        journal.end_delivery("msg_2", "b", late)
+        assert (journal.stories("a"), journal.stories("b"), journal.deliveries()) == ([late], [], [])
 
     def test_a_fold_replaces_the_batches_before_it(self, journal: Any) -> None:
         journal.append(BATCHES[0])
@@ -139,22 +158,22 @@ class JournalContract:
             journal.fold(str(number).encode())
         assert (journal.history().state, journal.history().seq) == (b"2", 3)
 
-    def test_a_fold_archives_ended_jobs(self, journal: Any) -> None:
+    def test_ended_jobs_are_in_the_archive(self, journal: Any) -> None:
         late, early = job_view(id="b", submitted_s=2.0), job_view(id="a", submitted_s=1.0)
-        journal.fold(b"{}", [late, early])
+        journal.keep([late, early])
         again = job_view(id="b", submitted_s=2.0, phase=Phase.SUCCEEDED, metrics={"loss": math.inf})
-        journal.fold(b"{}", [again])
+        journal.keep([again])
         assert journal.archived_jobs() == [early, again]
         assert journal.archive.job("b") == again
         assert journal.archive.job("c") is None
 
-    def test_stories_are_told_once_and_in_order(self, journal: Any) -> None:
+    def test_stories_are_told_in_order(self, journal: Any) -> None:
         first, second = (
             Story(at_s=1.0, code="held", text="waits"),
             Story(at_s=2.0, code="promised", text="runs"),
         )
-        journal.add_stories([("a", second), ("b", second)])
-        journal.fold(b"{}", stories=[("a", first), ("a", second), ("a", first)])
+        journal.keep([], [("a", second), ("b", second)])
+        journal.keep([], [("a", first)])
         assert journal.stories("a") == [first, second]
         assert journal.stories("b") == [second]
         assert journal.stories("c") == []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -12,11 +12,11 @@ from swell.model.device_usage import HeldTime
 from swell.model.event import AnyEvent, JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
-from swell.model.outcome import OutcomeSums, added_up, outcome_of
+from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint, absorb
 from swell.store.curves import CurveNews, MetricKey, ToldCurves, taken_off
-from swell.store.journal import JournalEntry, JournalHistory
+from swell.store.journal import Delivery, JournalEntry, JournalHistory
 
 
 class MemoryJournal:
@@ -30,7 +30,9 @@ class MemoryJournal:
         self.notices: tuple[str, ...] = ()
         self._submitted: dict[str, JobSubmitted] = {}
         self._jobs: dict[str, JobView] = {}
-        self._stories: dict[tuple[str, Story], None] = {}
+        self._stories: list[tuple[str, Story]] = []
+        self._deliveries: dict[str, Delivery | None] = {}  #: by id; None: it is over
+        self._told_of: dict[str, str] = {}  #: id -> job
         self._pruned_s: dict[str, float] = {}
         self._pruned_time: list[HeldTime] = []
         self._curves: dict[MetricKey, list[CurvePoint]] = {}
@@ -77,7 +79,9 @@ class MemoryJournal:
             self._curves = {key: points for key, points in self._curves.items() if key[0] != job_id}
             self._submitted.pop(job_id, None)
             self._pruned_s[job_id] = at_s
-        self._stories = {entry: None for entry in self._stories if entry[0] not in job_ids}
+        self._stories = [entry for entry in self._stories if entry[0] not in job_ids]
+        for key in [key for key, job_id in self._told_of.items() if job_id in job_ids]:
+            del self._deliveries[key], self._told_of[key]
 
     def pruned_s(self, job_id: str) -> float | None:
         return self._pruned_s.get(job_id)
@@ -87,23 +91,46 @@ class MemoryJournal:
     def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
         self._entries[seq] = JournalEntry(seq, taken_off(batch)[0], None)
 
-    def note_commands(self, seq: int, digest: str) -> None:
-        self._entries[seq] = JournalEntry(seq, self._entries[seq].batch, digest)
+    def finish(
+        self,
+        seq: int,
+        digest: str,
+        ended: Sequence[JobView] = (),
+        stories: Sequence[tuple[str, Story]] = (),
+        deliveries: Sequence[Delivery] = (),
+    ) -> set[str]:
+        entry = self._entries[seq]
+        if entry.digest is not None:
+            return set()
+        self._entries[seq] = JournalEntry(seq, entry.batch, digest)
+        self.keep(ended, stories)
+        return self.put_deliveries(deliveries)
+
+    def put_deliveries(self, deliveries: Sequence[Delivery]) -> set[str]:
+        new = {one.id: one for one in deliveries if one.id not in self._deliveries}
+        self._deliveries |= new
+        self._told_of |= {one.id: one.job_id for one in new.values()}
+        return set(new)
+
+    def deliveries(self) -> list[str]:
+        return [one.message for one in self._deliveries.values() if one is not None]
+
+    def end_delivery(self, delivery_id: str, job_id: str, story: Story | None) -> None:
+        if delivery_id in self._deliveries:
+            self._deliveries[delivery_id] = None
+            self.keep([], [] if story is None else [(job_id, story)])
+
+    def keep(self, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]] = ()) -> None:
+        self._jobs.update({view.id: view for view in ended})
+        self._stories += stories
 
     def history(self) -> JournalHistory:
         return JournalHistory(self._state, self._folded, list(self._entries.values()))
 
-    def fold(
-        self, state: bytes, ended: Sequence[JobView] = (), stories: Sequence[tuple[str, Story]] = ()
-    ) -> int:
+    def fold(self, state: bytes) -> int:
         self._state, self._folded = state, self.last_seq
         self._entries.clear()
-        self._jobs.update({view.id: view for view in ended})
-        self.add_stories(stories)
         return self.last_seq
-
-    def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
-        self._stories.update(dict.fromkeys((job_id, story) for job_id, story in stories))
 
     def stories(self, job_id: str) -> list[Story]:
         return sorted((story for owner, story in self._stories if owner == job_id), key=lambda s: s.at_s)
@@ -140,13 +167,36 @@ class MemoryArchive:
         ends_s = [view.finished_s for view in self.find(query) if view.finished_s is not None]
         return (min(ends_s), max(ends_s)) if ends_s else None
 
-    def add_up(
-        self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
-    ) -> dict[int, OutcomeSums]:
-        ended = [view for view in self.find(query) if view.id not in without]
+    def add_up(self, query: JobQuery, period_s: float, origin_s: float) -> dict[int, OutcomeSums]:
         return added_up(
-            (int(((view.finished_s or 0.0) - origin_s) / period_s), outcome_of(view)) for view in ended
+            (int(((view.finished_s or 0.0) - origin_s) / period_s), outcome_of(view))
+            for view in self.find(query)
         )
 
     def count(self) -> dict[Phase, int]:
         return dict(Counter(view.phase for view in self.jobs.values()))
+
+
+def outcome_of(view: JobView) -> OutcomeSums:
+    """Outcome of one job that has ended."""
+    return OutcomeSums(
+        num_jobs=1,
+        promises_kept=int(view.is_promised and view.kept is True),
+        promises_missed=int(view.is_promised and view.kept is False),
+        others_kept=int(not view.is_promised and view.kept is True),
+        others_missed=int(not view.is_promised and view.kept is False),
+        refused=int(view.phase is Phase.REJECTED),
+        failed=int(view.phase is Phase.FAILED),
+        device_s=device_s(view),
+        resizes=view.resizes,
+        pause_s=view.resize_pause_s,
+        saved_s=view.resize_saved_s,
+    )
+
+
+def added_up(outcomes: Iterable[tuple[int, OutcomeSums]]) -> dict[int, OutcomeSums]:
+    """Outcomes summed up for each period, by the period's number."""
+    found: dict[int, OutcomeSums] = {}
+    for number, outcome in outcomes:
+        found[number] = found.get(number, OutcomeSums()) + outcome
+    return found

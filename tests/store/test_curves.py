@@ -138,7 +138,7 @@ def test_curves_of_a_pruned_job_do_not_come_back(path: Path, batches_together: i
     journal = SqlJournal(path)
     for step in range(1, 9):
         journal.append([curve_report("a", step, [1.0]), curve_report("b", step, [1.0])])
-    journal.fold(b"{}", [job_view(id="a")])
+    journal.keep([job_view(id="a")])
     journal.prune(["a"], 9.0)
     for step in range(9, 21):
         journal.append([curve_report("b", step, [1.0])])

@@ -35,7 +35,8 @@ def path(tmp_path: Path) -> Path:
 def test_a_journal_that_is_taken_away_in_use_comes_back_whole(path: Path, harm: str) -> None:
     journal = SqlJournal(path)
     journal.append([submitted("a-1", "k")])
-    journal.fold(b'{"n":1}', [job_view(id="old")], [("old", Story(at_s=1.0, code="c", text="t"))])
+    journal.keep([job_view(id="old")], [("old", Story(at_s=1.0, code="c", text="t"))])
+    journal.fold(b'{"n":1}')
     journal.append([report(1)])
     if harm == "remove the log":
         path.with_name("journal.db-wal").unlink()
@@ -110,7 +111,8 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
         journal.append(batch)
     journal.append([submitted("a-1", "k")])
     stories = [("old", Story(at_s=float(number), code="c", text="t" * 50)) for number in range(40)]
-    journal.fold(b'{"n":"' + b"x" * 9000 + b'"}', [job_view(id="old"), job_view(id="b")], stories)
+    journal.keep([job_view(id="old"), job_view(id="b")], stories)
+    journal.fold(b'{"n":"' + b"x" * 9000 + b'"}')
     for steps in range(8):
         journal.append([report(steps)])
     journal.close()

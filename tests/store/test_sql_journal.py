@@ -40,9 +40,10 @@ def path(tmp_path: Path) -> Path:
 def test_everything_is_there_when_it_is_opened_again(path: Path) -> None:
     journal = SqlJournal(path)
     journal.append(BATCHES[0])
-    journal.fold(b'{"n":1}', [job_view()], [("digits-1", Story(at_s=1.0, code="held", text="waits"))])
+    journal.keep([job_view()], [("digits-1", Story(at_s=1.0, code="held", text="waits"))])
+    journal.fold(b'{"n":1}')
     journal.append(BATCHES[1])
-    journal.note_commands(journal.last_seq, "beef")
+    journal.finish(journal.last_seq, "beef")
     journal.close()
 
     again = SqlJournal(path)
@@ -81,7 +82,8 @@ def test_a_fold_gives_space_back_and_keeps_the_answers(path: Path) -> None:
     for steps in range(400):
         journal.append([report(steps + part) for part in range(20)])
     before = journal.bytes_on_disk
-    journal.fold(b'{"steps":400}', [job_view()])
+    journal.keep([job_view()])
+    journal.fold(b'{"steps":400}')
     journal.append([report(401)])
     assert journal.bytes_on_disk < before / 10
     assert journal.history().state == b'{"steps":400}'
@@ -101,7 +103,7 @@ def test_stories_and_answers_from_another_thread(path: Path) -> None:
 
     def tell() -> None:
         for story in told:
-            journal.add_stories([story])
+            journal.keep([], [story])
 
     teller = threading.Thread(target=tell)
     teller.start()
@@ -201,7 +203,7 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 def test_the_id_of_a_pruned_job_is_known_when_it_is_opened_again(path: Path) -> None:
     journal = SqlJournal(path)
-    journal.fold(b"{}", [job_view(id="a")])
+    journal.keep([job_view(id="a")])
     journal.prune(["a"], 10.0)
     journal.close()
     again = SqlJournal(path)
@@ -216,7 +218,7 @@ def test_time_of_one_append(path: Path) -> None:
     start_s = time.perf_counter()
     for _ in range(500):
         journal.append(batch)
-        journal.note_commands(journal.last_seq, "d" * 64)
+        journal.finish(journal.last_seq, "d" * 64)
     print(f"append, 5 reports a batch: {(time.perf_counter() - start_s) / 500 * 1e3:.2f} ms")
 
 
@@ -252,7 +254,7 @@ def test_an_archive_answers_as_a_look_at_each_job_would(
     with TemporaryDirectory() as folder:
         journal, plain = SqlJournal(Path(folder) / "journal.db"), MemoryJournal()
         for one in (journal, plain):
-            one.fold(b"{}", views)
+            one.keep(views)
         assert journal.archive.find(query) == plain.archive.find(query)
         assert journal.archive.named(wanted) == plain.archive.named(wanted)
         assert journal.archive.begun(wanted, 3) == plain.archive.begun(wanted, 3)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, insort
-from collections import Counter, defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,13 +13,12 @@ from typing import NamedTuple
 from swell.core.explanations import PlanOutlook, TurnChanges, guessed, planned_s, with_outlook
 from swell.core.platform_core import PlatformCore
 from swell.core.reclaims import Reclaims
-from swell.live.turn_feed import TurnNews
+from swell.live.turns import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeWarned
 from swell.model.islands import islands_text
 from swell.model.job import Phase
-from swell.model.job_query import newest
 from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
 
 #: Turns of which it is known which jobs they changed. A reader that was away for longer reads all jobs.
@@ -32,8 +31,8 @@ class BoardChanges(NamedTuple):
     """What has changed since a reader has looked."""
 
     turn: int  #: with which it asks next time
-    views: list[JobView]  #: complete ones of jobs that changed or ended, in no order
-    archived: list[str]  #: jobs that ended and were folded since, to the archive, or were pruned from there
+    views: list[JobView]  #: complete ones of open jobs that changed, in no order
+    archived: list[str]  #: jobs that have ended, to be found in the archive, or were pruned from there
     is_all: bool  #: the reader was away for too long: all views that there are, and `archived` is empty
     has_new_plan: bool  #: reasons and estimates of any open job may be others
     stories: list[tuple[str, Story]]  #: told since, by job, oldest first
@@ -98,33 +97,23 @@ class ViewBoard:
         self._places: list[tuple[float, str]] = []  # of these in lists, in order
         self._plans: list[PostedPlan] = []  # by core
         self._plan_of: dict[str, PostedPlan] = {}  # by open job
-        self._ended: dict[str, JobView] = {}
-        self._stories: defaultdict[str, list[Story]] = defaultdict(list)
-        self.num_stories = 0  #: that the journal does not have
         self._turn = 0
         self._planned_turn = 0  #: of the latest plan
         self._touched: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=TURNS_KEPT)  # jobs, by turn
         self._told: deque[tuple[int, str, Story]] = deque(maxlen=STORIES_SHOWN)  # by turn
 
-    def post(self, core: PlatformCore) -> TurnNews:
-        """Show what the head knows after the turn it has just made. Returns what is new."""
-        ended, changes, stories = core.ended_views(), core.changes(), core.stories()
+    def post(self, core: PlatformCore, news: TurnNews) -> None:
+        """Show what the head knows after the turn it has just made. Jobs that have ended are in the store."""
         with self._lock:
             self._turn += 1
-            touched = [view.id for view in ended]
-            touched += (view.id for of_core in changes for view in of_core.views)
-            self._touched.append((self._turn, tuple(touched)))
-            for view in ended:
+            self._touched.append((self._turn, tuple(view.id for view in (*news.ended, *news.changed))))
+            for view in news.ended:
                 if self._open.pop(view.id, None) is not None:
                     del self._places[bisect_left(self._places, _place(view))]
                 self._plan_of.pop(view.id, None)
-                self._ended[view.id] = view
-            for place, of_core in enumerate(changes):
+            for place, of_core in enumerate(news.changes):
                 self._post_changes(place, of_core)
-            for job_id, story in stories:
-                self._stories[job_id].append(story)
-                self._told.append((self._turn, job_id, story))
-            self.num_stories += len(stories)
+            self._told.extend((self._turn, job_id, story) for job_id, story in news.stories)
             self._posted = PostedBoard(
                 now_s=core.now_s,
                 kinds=core.kinds,
@@ -138,14 +127,6 @@ class ViewBoard:
                 reclaims=core.reclaims,
             )
             self._news.notify_all()
-        return TurnNews(
-            now_s=core.now_s,
-            calendar=core.calendar,
-            ended=ended,
-            changes=changes,
-            stories=stories,
-            warned=self._posted.warned,
-        )
 
     def _post_changes(self, place: int, changes: TurnChanges) -> None:
         if place == len(self._plans):
@@ -177,29 +158,27 @@ class ViewBoard:
             return self._news.wait_for(lambda: self._turn > since, most_s)
 
     def job(self, job_id: str) -> JobView | None:
-        """An open or recently ended job, with head times; None for any other job."""
+        """An open job, with head times; None for any other job."""
         with self._lock:
             now_s, view = self._posted.now_s, self._open.get(job_id)
             if view is None:
-                return self._ended.get(job_id)
+                return None
             told = self._plan_of[job_id].of(job_id)
         return _complete(view, now_s, told)
 
     def jobs(self, is_wanted: Callable[[JobView], bool] = lambda view: True, limit: int = 0) -> list[JobView]:
-        """Jobs that run, wait, or ended since the last fold, oldest first.
+        """Jobs that run or wait, oldest first.
 
         Args:
             is_wanted: may look at anything but a reason or an estimate.
             limit: the newest so many of them; 0: all.
         """
         with self._lock:
-            now_s = self._posted.now_s
-            views = [*filter(is_wanted, self._ended.values()), *self._newest_open(is_wanted, limit)]
-            views = newest(views, limit)
-            told = {view.id: plan.of(view.id) for view in views if (plan := self._plan_of.get(view.id))}
-        return [_complete(view, now_s, told[view.id]) if view.id in told else view for view in views]
+            now_s, views = self._posted.now_s, self._newest(is_wanted, limit)
+            told = [self._plan_of[view.id].of(view.id) for view in views]
+        return [_complete(view, now_s, one) for view, one in zip(views, told, strict=True)]
 
-    def _newest_open(self, is_wanted: Callable[[JobView], bool], limit: int) -> list[JobView]:
+    def _newest(self, is_wanted: Callable[[JobView], bool], limit: int) -> list[JobView]:
         """Looks at no more jobs than it takes to find so many."""
         places = reversed(self._places)
         found = list(islice(filter(is_wanted, (self._open[job_id] for _, job_id in places)), limit or None))
@@ -214,14 +193,14 @@ class ViewBoard:
         with self._lock:
             posted_s, turn = self._posted.now_s, self._turn
             touched = self._touched_since(since)
-            ids = {*self._open, *self._ended} if touched is None else touched
-            archived = [job_id for job_id in ids if job_id not in self._open and job_id not in self._ended]
+            ids = set(self._open) if touched is None else touched
+            archived = [job_id for job_id in ids if job_id not in self._open]
             ids.update(job_id for job_id in also if job_id in self._open)
-            views = [view for job_id in ids if (view := self._open.get(job_id) or self._ended.get(job_id))]
-            told = {view.id: plan.of(view.id) for view in views if (plan := self._plan_of.get(view.id))}
+            views = [view for job_id in ids if (view := self._open.get(job_id))]
+            told = [self._plan_of[view.id].of(view.id) for view in views]
             stories = [(job_id, story) for at_turn, job_id, story in self._told if at_turn > since]
             has_new_plan = self._planned_turn > since
-        complete = [_complete(view, posted_s, told[view.id]) if view.id in told else view for view in views]
+        complete = [_complete(view, posted_s, one) for view, one in zip(views, told, strict=True)]
         return BoardChanges(turn, complete, archived, touched is None, has_new_plan, stories)
 
     def news(self, since: int) -> BoardNews:
@@ -258,9 +237,9 @@ class ViewBoard:
         return now_s, [(view, planned_s(view, one.outlook, one.up_s)) for view, one in told]
 
     def count(self) -> Counter[Phase]:
-        """Those jobs, by phase."""
+        """Open jobs, by phase."""
         with self._lock:
-            return Counter(view.phase for view in (*self._ended.values(), *self._open.values()))
+            return Counter(view.phase for view in self._open.values())
 
     @property
     def num_open(self) -> int:
@@ -277,33 +256,11 @@ class ViewBoard:
             views = list(self._open.values())
         return any(view.deadline_s is not None and view.submitted_s < at_s for view in views)
 
-    def stories(self, job_id: str) -> list[Story]:
-        """Those that the journal does not have; or, after a restart, may have."""
+    def share_changes(self, job_id: str) -> Story | None:
+        """What an open job's story is to tell of its shares once something else happens to it."""
         with self._lock:
-            told, view = list(self._stories.get(job_id, ())), self._open.get(job_id)
-        return told if view is None or view.share_changes is None else [*told, view.share_changes]
-
-    def all_stories(self) -> list[tuple[str, Story]]:
-        """Those of all jobs, by job. `forget_stories` forgets them here."""
-        with self._lock:
-            return [(job_id, story) for job_id, told in self._stories.items() for story in told]
-
-    def drain(self) -> tuple[list[JobView], list[tuple[str, Story]]]:
-        """What a fold of the journal is to keep: ended jobs, and stories. `folded` forgets them here."""
-        return list(self._ended.values()), self.all_stories()
-
-    def folded(self, ended: Sequence[JobView]) -> None:
-        """The journal has them now."""
-        with self._lock:
-            for view in ended:
-                self._ended.pop(view.id, None)
-        self.forget_stories()
-
-    def forget_stories(self) -> None:
-        """The journal has them now."""
-        with self._lock:
-            self._stories.clear()
-            self.num_stories = 0
+            view = self._open.get(job_id)
+        return None if view is None else view.share_changes
 
     @property
     def calendar(self) -> Calendar:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swell.live.turn_feed import Turn
+from swell.live.turns import Turn
 from swell.model.view import JobView
 
 #: Tenant and kind of device.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from swell.core.explanations import TurnChanges, planned_s
 from swell.live.histogram import Histogram
-from swell.live.turn_feed import Turn
+from swell.live.turns import Turn
 from swell.model.job import Phase
 from swell.model.view import JobView
 

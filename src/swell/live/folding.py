@@ -1,17 +1,21 @@
-"""When the batches of a journal are folded into one state, and what goes to the archive."""
+"""What is kept of batches: what came of each, and, now and then, one state in the place of many."""
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 
 from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
-from swell.live.head_questions import HeadQuestions
-from swell.live.ports import Store
+from swell.live.command_digest import digest
 from swell.live.retrying_journal import RetryingJournal
-from swell.live.turn_feed import TurnDurations, TurnFeed
-from swell.model.errors import Unavailable, Unwritable
+from swell.live.turns import TurnNews
+from swell.live.webhooks.message import WebhookMessage
+from swell.live.webhooks.webhooks import Webhooks
+from swell.model.command import AnyCommand
+from swell.model.errors import Unwritable
+from swell.store.journal import SqlJournal
 
 #: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
 #: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
@@ -20,30 +24,29 @@ from swell.model.errors import Unavailable, Unwritable
 FOLD_AFTER = 500
 FOLD_AFTER_S, TIMES_A_FOLD = 2.0, 20
 FOLD_AGAIN_AFTER = 50
-#: So many stories go to the archive together: those of a whole fold would hold the head up.
-STORIES_TOGETHER = 500
-#: A turn is heard within milliseconds; a fold, which takes tens of them, waits for that so long.
-HEARD_WITHIN_S = 0.5
-#: A request to prune waits for that so long, and the head does not.
-PRUNABLE_WITHIN_S = 10.0
 
 log = logging.getLogger("swell.platform")
 
 
-class JournalFolds:
-    """Folds the journal of a running platform. Called by the head's thread, except `archive_all`."""
+def finish(
+    journal: SqlJournal | RetryingJournal,
+    seq: int,
+    commands: Sequence[AnyCommand],
+    news: TurnNews,
+    webhooks: Webhooks | None,
+) -> list[WebhookMessage]:
+    """Keep what came of a batch, unless that was done before; the messages that are to be sent then."""
+    messages = [] if webhooks is None else webhooks.of_ends(news)
+    deliveries = [message.delivery for message in messages]
+    new = journal.finish(seq, digest(commands), news.ended, news.stories, deliveries)
+    return [message for message in messages if message.id in new]
 
-    def __init__(
-        self,
-        core: PlatformCore,
-        store: Store,
-        journal: RetryingJournal,
-        board: ViewBoard,
-        feed: TurnFeed,
-        questions: HeadQuestions,
-    ) -> None:
-        self._core, self._store, self._journal = core, store, journal
-        self._board, self._feed, self._questions = board, feed, questions
+
+class JournalFolds:
+    """Folds the journal of a running platform. Called by the head's thread."""
+
+    def __init__(self, core: PlatformCore, store: SqlJournal, board: ViewBoard) -> None:
+        self._core, self._store, self._board = core, store, board
         self._fold_at_seq = 0
         self._handled_s, self._most_handled_s = 0.0, FOLD_AFTER_S  #: since the last fold, and until the next
 
@@ -56,34 +59,18 @@ class JournalFolds:
         self._note_fold(folded_seq)
         self._handled_s = replayed_s
 
-    def end_turn(self, took: TurnDurations) -> None:
-        """Fold, or archive stories, where it is time."""
-        self._handled_s += took.computed_s
-        if self._handled_s >= self._most_handled_s:
-            self._handled_s, self._fold_at_seq = 0.0, self._store.last_seq
-        if self._store.last_seq >= self._fold_at_seq:
-            self._fold_if_heard()
-        elif self._board.num_stories >= STORIES_TOGETHER:
-            self._archive_stories()
-
-    def _fold_if_heard(self) -> bool:
-        """Fold if all listeners have heard every turn, else try again later; returns whether they have.
-
-        After a kill, listeners are told what is replayed from batches, but nothing that was folded.
-        """
-        is_heard = self._feed.is_heard_within(HEARD_WITHIN_S)
-        if is_heard:
+    def end_turn(self, computed_s: float) -> None:
+        """Fold, if it is time, after a turn that has computed for so long."""
+        self._handled_s += computed_s
+        if self._handled_s >= self._most_handled_s or self._store.last_seq >= self._fold_at_seq:
             self.fold()
-        else:
-            self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
-        return is_heard
 
     def fold(self) -> None:
         """What cannot be folded now, because the disk is full, stays in batches: they say the same."""
         began_s = time.thread_time()  # how long the disk takes says nothing of a replay
-        ended, stories = self._board.drain()
+        self._handled_s = 0.0
         try:
-            folded_seq = self._store.fold(self._core.save(), ended, stories)
+            folded_seq = self._store.fold(self._core.save())
         except Unwritable as error:
             log.warning("the journal is not folded: %s", error)
             self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
@@ -93,32 +80,7 @@ class JournalFolds:
             self._fold_at_seq = self._store.last_seq + FOLD_AGAIN_AFTER
             return
         self._note_fold(folded_seq)
-        self._board.folded(ended)
-        self._handled_s = 0.0
         self._most_handled_s = max(FOLD_AFTER_S, TIMES_A_FOLD * (time.thread_time() - began_s))
 
     def _note_fold(self, folded_seq: int) -> None:
         self._fold_at_seq = folded_seq + max(FOLD_AFTER, self._board.num_open)
-
-    def _archive_stories(self) -> None:
-        """Those that cannot be kept now wait for the next turn; a replay would tell them again."""
-        try:
-            self._store.add_stories(self._board.all_stories())
-        except Unwritable as error:
-            log.warning("stories are not archived: %s", error)
-        else:
-            self._board.forget_stories()
-
-    def archive_all(self) -> None:
-        """Jobs that have ended since the last fold go to the archive, if the journal can be written.
-
-        Called by any other thread. Raises Unavailable.
-        """
-        if self._journal.why:
-            return
-        # Waited for here first, so that there is little left for which the head waits.
-        if not (self._feed.is_heard_within(PRUNABLE_WITHIN_S) and self._questions.ask(self._fold_if_heard)):
-            raise Unavailable(
-                "no job is pruned: what lately became of jobs is not yet written down for webhooks, as on a "
-                "slow disk; try again"
-            )

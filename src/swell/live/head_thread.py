@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,32 +14,42 @@ from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
 from swell.live.clock import HeadClock
 from swell.live.clock_watch import ClockWatch
-from swell.live.command_digest import digest
 from swell.live.device_demand import DeviceDemand
-from swell.live.folding import JournalFolds
+from swell.live.folding import JournalFolds, finish
 from swell.live.head_questions import HeadQuestions
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
 from swell.live.operator_tally import OperatorTally
 from swell.live.poison import PoisonGuard
-from swell.live.ports import Executor, History, Store
+from swell.live.ports import Executor, History
 from swell.live.predecessors import FollowerWatch
 from swell.live.pruning import Pruner
 from swell.live.quota_watch import QuotaWatch
 from swell.live.recovery import differences, explained_jobs, load, replay
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
-from swell.live.turn_feed import NO_TIME, Turn, TurnFeed
-from swell.live.turn_times import TimedTurns
+from swell.live.turns import TimedTurns, Turn, TurnNews
 from swell.live.webhooks.webhooks import Webhooks
 from swell.live.world import LiveWorld
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
-from swell.model.event import AnyEvent, DrainRequested, NodeEndKnown, NodeWarned, Opened, QuotasSet
+from swell.model.event import (
+    AnyEvent,
+    DrainRequested,
+    NodeEndKnown,
+    NodeWarned,
+    Opened,
+    Outcome,
+    ProfilingFailed,
+    QuotasSet,
+)
 from swell.model.running import RunningWork
 from swell.model.view import JobView
+from swell.store.journal import SqlJournal
 
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
+
+log = logging.getLogger("swell.platform")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +58,7 @@ class HeadParts:
 
     site: Site
     core: PlatformCore
-    store: Store
+    store: SqlJournal
     executor: Executor
     clock: HeadClock
     watch: ClockWatch
@@ -57,7 +68,6 @@ class HeadParts:
     folders: JobFolders
     journal: RetryingJournal
     tally: OperatorTally
-    feed: TurnFeed
     webhooks: Webhooks | None
     folds: JournalFolds
     questions: HeadQuestions
@@ -72,7 +82,7 @@ class HeadThread:
         self._clock, self._watch, self._inbox = parts.clock, parts.watch, parts.inbox
         self._executor, self._board, self._quotas = parts.executor, parts.board, parts.quotas
         self._folders, self._journal, self._tally = parts.folders, parts.journal, parts.tally
-        self._feed, self._webhooks, self._pruner = parts.feed, parts.webhooks, parts.pruner
+        self._webhooks, self._pruner = parts.webhooks, parts.pruner
         self._folds, self._questions = parts.folds, parts.questions
         self.started_s = self._clock.now_s()  #: head time
         self._is_stopping = False
@@ -98,16 +108,13 @@ class HeadThread:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
         load(self._core, history.state)
         began_s = time.thread_time()
-        told_seq = self._store.last_seq
         if self._webhooks is not None:
-            told_seq = self._webhooks.begin(
-                self._board.open_jobs, self._clock.now_s, lambda: self._board.calendar, told_seq
-            )
-        for entry, _ in replay(self._core, history.entries, self._guard.mend):
-            news = self._board.post(self._core)
-            if self._webhooks is not None and entry.seq > told_seq:
-                self._webhooks.catch_up(Turn(seq=entry.seq, batch=entry.batch, news=news, took=NO_TIME))
-        self._board.post(self._core)
+            self._webhooks.begin(self._board.open_jobs, self._clock.now_s, lambda: self._board.calendar)
+        self._board.post(self._core, TurnNews.of(self._core))
+        for entry, commands in replay(self._core, history.entries, self._guard.mend):
+            news = TurnNews.of(self._core)
+            finish(self._journal, entry.seq, commands, news, self._webhooks)
+            self._board.post(self._core, news)
         self._folds.begin(history.seq, time.thread_time() - began_s)
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
@@ -140,7 +147,6 @@ class HeadThread:
     def run(self) -> None:
         """Until the platform has been asked to stop and every job has left its devices."""
         self._pruner.start(self._site.retention)
-        self._feed.start()
         if self._webhooks is not None:
             self._webhooks.start()
         try:
@@ -148,7 +154,6 @@ class HeadThread:
         finally:
             self._inbox.close()
             self._pruner.stop()
-            self._feed.stop()
             if self._webhooks is not None:
                 self._webhooks.stop()
         self._folds.fold()
@@ -164,10 +169,11 @@ class HeadThread:
         )
 
     def _end_turn(self, commands: Sequence[AnyCommand]) -> None:
-        """Show what came of the turn, and let go of what is now safe in the journal."""
+        """Keep and show what came of the turn, and let go of what is now safe in the journal."""
         self._is_open = True
-        self._store.note_commands(self._store.last_seq, digest(commands))
-        news = self._board.post(self._core)
+        news = TurnNews.of(self._core)
+        new = finish(self._journal, self._store.last_seq, commands, news, self._webhooks)
+        self._board.post(self._core, news)
         self._followers.note(news.changed, news.ended)
         if self._demand.note(news.changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
@@ -175,9 +181,12 @@ class HeadThread:
         self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self._clock.now_s() + DRAIN_S
-        seq, took = self._store.last_seq, self._turns.took()
-        self._feed.put(Turn(seq=seq, batch=self._turns.batch, news=news, took=took))
-        self._folds.end_turn(took)
+        if self._webhooks is not None:
+            self._webhooks.send(new)
+        turn = Turn(batch=self._turns.batch, news=news, took=self._turns.took())
+        self._tally.hear(turn)
+        log_lost_trials(turn.batch)
+        self._folds.end_turn(turn.took.computed_s)
 
     def _found(self, job_id: str) -> JobView | None:
         return self._board.job(job_id) or self._store.archive.job(job_id)
@@ -204,6 +213,13 @@ class HeadThread:
         self._is_stopping = True
         self._journal.stop()
         self._inbox.ask(DrainRequested(at_s=self._clock.now_s()), "the platform may or may not stop")
+
+
+def log_lost_trials(batch: Sequence[AnyEvent]) -> None:
+    """Trial runs that were lost are tried again, and no job's page keeps them: a line in the log does."""
+    for event in batch:
+        if isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST and not event.is_taken:
+            log.warning("the trial run of %s was lost: %s", event.job_id, event.message.strip())
 
 
 def _is_open(view: JobView) -> bool:

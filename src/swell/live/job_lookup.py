@@ -1,4 +1,4 @@
-"""What is known of jobs, wherever it is: open and recently ended ones on the board, others in the archive."""
+"""What is known of jobs, wherever it is: of open ones on the board, of others in the archive."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from swell.live.board import BoardChanges, BoardNews, ViewBoard
 from swell.live.calendar_times import shown_job, shown_story
 from swell.live.history import add_up
 from swell.live.metrics import MetricNews, metric_history
-from swell.live.ports import Store
 from swell.live.usage import used_between
-from swell.live.webhooks.delivery_notes import DeliveryNotes
 from swell.model.calendar import Calendar
 from swell.model.device_usage import UsageEntry
 from swell.model.errors import UnknownJob
@@ -22,6 +20,7 @@ from swell.model.job import Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.outcome import JobHistory
 from swell.model.view import JobView, MetricHistory, Story
+from swell.store.journal import SqlJournal
 
 #: Jobs shown where the beginning of an id could be that of any of them.
 NUM_CANDIDATES = 6
@@ -30,8 +29,8 @@ NUM_CANDIDATES = 6
 class JobLookup:
     """Looks up jobs on the board and in the archive, in calendar time. Calls come from any thread."""
 
-    def __init__(self, board: ViewBoard, store: Store, deliveries: DeliveryNotes) -> None:
-        self._board, self._store, self._deliveries = board, store, deliveries
+    def __init__(self, board: ViewBoard, store: SqlJournal) -> None:
+        self._board, self._store = board, store
 
     @property
     def _calendar(self) -> Calendar:
@@ -57,15 +56,14 @@ class JobLookup:
         query = msgspec.structs.replace(
             self._in_head_time(query), before=place(self.found(before)) if before else None
         )
-        recent = {view.id: view for view in self._board.jobs(query.matches, query.limit)}
-        has_ended_ones = not query.phases or any(phase.is_end for phase in query.phases)
-        old = self._store.archive.find(query) if has_ended_ones else []
-        found = newest([*recent.values(), *(view for view in old if view.id not in recent)], query.limit)
-        return [shown_job(view, calendar) for view in found]
+        found = {view.id: view for view in self._board.jobs(query.matches, query.limit)}
+        if not query.phases or any(phase.is_end for phase in query.phases):
+            found |= {view.id: view for view in self._store.archive.find(query)}  # one may have ended since
+        return [shown_job(view, calendar) for view in newest(list(found.values()), query.limit)]
 
     def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
         """Ended jobs that match the query, added up by the time of their end."""
-        return add_up(self._board, self._store.archive, self._in_head_time(query), period_s, origin_s)
+        return add_up(self._store.archive, self._calendar, self._in_head_time(query), period_s, origin_s)
 
     def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
         """Device time of jobs within a time; see `usage.used_between`."""
@@ -116,19 +114,22 @@ class JobLookup:
     def stories(self, job_id: str) -> list[Story]:
         """Decisions about the job, and webhooks that failed, oldest first. Raises UnknownJob."""
         self.job(job_id)
-        # The board first, for what leaves it is in the archive. A restart tells again what came after the
-        # last fold, and some of that may be in the archive too.
-        calendar, late = self._calendar, self._board.stories(job_id)
-        told = dict.fromkeys([*self._store.stories(job_id), *late])
-        shown = [shown_story(story, calendar) for story in told]
-        deliveries = self._deliveries.of(job_id)
-        return sorted([*shown, *deliveries], key=lambda story: story.at_s) if deliveries else shown
+        calendar, told = self._calendar, self._store.stories(job_id)
+        if (late := self._board.share_changes(job_id)) is not None:
+            told.append(late)
+        return [shown_story(story, calendar) for story in told]
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
-        """What became of jobs after a turn, with calendar times; see `ViewBoard.changes`."""
+        """What became of jobs after a turn, with calendar times, ended ones too; see `ViewBoard.changes`.
+
+        Of `archived` those are left that were pruned.
+        """
         calendar, found = self._calendar, self._board.changes(since, also)
+        ended = {job_id: self._store.archive.job(job_id) for job_id in found.archived}
+        views = [*found.views, *(view for view in ended.values() if view is not None)]
         return found._replace(
-            views=[shown_job(view, calendar) for view in found.views],
+            views=[shown_job(view, calendar) for view in views],
+            archived=[job_id for job_id, view in ended.items() if view is None],
             stories=[(job_id, shown_story(story, calendar)) for job_id, story in found.stories],
         )
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 
-from swell.live.turn_feed import Turn
+from swell.live.turns import Turn
 from swell.model.calendar import Calendar
 from swell.model.event import JobSubmitted
 from swell.model.job import JobClass, Phase

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from swell.live.operator_tally import Counts
 from swell.live.tenant_devices import TenantDevices
-from swell.live.webhooks.counts import WebhookCounts
+from swell.live.webhooks.sender import WebhookCounts
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
 from swell.model.usage import NO_USAGE, GangUsage

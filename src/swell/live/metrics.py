@@ -3,37 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from swell.model.calendar import Calendar
 from swell.model.view import MetricHistory, MetricSeries
-from swell.tally import Tally
-
-
-class TimedTally(Protocol):
-    """A point as the store keeps it."""
-
-    @property
-    def at_s(self) -> float:
-        """Time of the report, in head time."""
-
-    @property
-    def tally(self) -> Tally: ...
-
-
-class ToldSince(Protocol):
-    """What was told of curves since a reader has asked, as the store has it; see `MetricNews`."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def points(self) -> Mapping[str, Mapping[str, Sequence[TimedTally]]]:
-        """Job -> name -> what it told, oldest first."""
-
-    @property
-    def again(self) -> Mapping[str, Collection[str]]: ...
-    @property
-    def is_forgotten(self) -> bool: ...
+from swell.store.curve import CurvePoint
 
 
 class MetricNews(NamedTuple):
@@ -48,7 +22,7 @@ class MetricNews(NamedTuple):
 
 
 def metric_history(
-    curves: Mapping[str, Sequence[TimedTally]], calendar: Calendar, since_s: float | None
+    curves: Mapping[str, Sequence[CurvePoint]], calendar: Calendar, since_s: float | None
 ) -> MetricHistory:
     """Return the history of metrics in calendar time, without reports before `since_s`."""
     series = [_series(name, points, calendar, since_s) for name, points in curves.items() if points]
@@ -56,7 +30,7 @@ def metric_history(
 
 
 def _series(
-    name: str, points: Sequence[TimedTally], calendar: Calendar, since_s: float | None
+    name: str, points: Sequence[CurvePoint], calendar: Calendar, since_s: float | None
 ) -> MetricSeries:
     timed = [(calendar.time_of(point.at_s), point.tally) for point in points]
     late = [(at_s, tally) for at_s, tally in timed if since_s is None or at_s >= since_s]

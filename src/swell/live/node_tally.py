@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from swell.live.turn_feed import Turn
+from swell.live.turns import Turn
 from swell.model.event import NodeLost, NodeWarned
 
 

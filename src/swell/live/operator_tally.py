@@ -13,7 +13,7 @@ from swell.live.histogram import Histogram
 from swell.live.job_tally import AfterNoPromise, JobTally
 from swell.live.node_tally import NodeTally
 from swell.live.resize_tally import ResizeTally
-from swell.live.turn_feed import Turn
+from swell.live.turns import Turn
 from swell.model.calendar import Calendar
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Verdict
@@ -79,9 +79,6 @@ class OperatorTally:
             self._journal_s.add(turn.took.journal_s)
             self._decision_s.add(turn.took.decision_s)
             self._turn_s.add(turn.took.turn_s)
-
-    def look(self) -> None:
-        """Nothing happens between turns that is counted."""
 
     def counts(self) -> Counts:
         """Return a copy of the present counts."""

@@ -27,7 +27,7 @@ from swell.live.measures import Measures, usage_of
 from swell.live.named_kinds import with_named_kinds
 from swell.live.operator_tally import OperatorTally
 from swell.live.platform_warnings import PlatformWarnings
-from swell.live.ports import Executor, History, Store
+from swell.live.ports import Executor, History
 from swell.live.predecessors import with_predecessors
 from swell.live.pruning import Pruner
 from swell.live.quota_watch import QuotaWatch
@@ -36,10 +36,7 @@ from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.live.submitter import Submitter
 from swell.live.tenant_devices import TenantDevices, devices_of_tenants
-from swell.live.trial_log import TrialLog
-from swell.live.turn_feed import TurnFeed
-from swell.live.webhooks.counts import WebhookCounts
-from swell.live.webhooks.delivery_notes import DeliveryNotes
+from swell.live.webhooks.sender import WebhookCounts
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.deadline_state import deadline_state
 from swell.model.errors import InvalidInput, NodeInUse, UnknownNode
@@ -61,6 +58,7 @@ from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.throughput import JobThroughput
 from swell.model.usage import total_usage
 from swell.model.view import ClusterView, JobView, LostNode, NodeView, SubmitResult
+from swell.store.journal import SqlJournal
 
 #: What is shown of a node that is drained, and of one that is removed.
 DRAINED = "drained, until `swell nodes drain --undo`"
@@ -77,7 +75,7 @@ class Platform(JobLookup):
         self,
         site: Site,
         core: PlatformCore,
-        store: Store,
+        store: SqlJournal,
         executor: Executor,
         tell: Callable[[str], None] = lambda why: None,
         system_clocks: SystemClocks | None = None,
@@ -89,7 +87,7 @@ class Platform(JobLookup):
         webhooks: None: nothing is told to any address.
         read_quotas: see `QuotaWatch`.
         """
-        super().__init__(ViewBoard(), store, DeliveryNotes(site.jobs_dir))
+        super().__init__(ViewBoard(), store)
         #: Warnings of what works beside the platform, by what they are about.
         self.remarks: dict[str, str] = {}
         self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
@@ -104,14 +102,10 @@ class Platform(JobLookup):
         self._warnings = PlatformWarnings(
             site, core, store, self._journal, executor, self._quotas, self.remarks
         )
-        feed = _feed(self._tally, webhooks)
-        folds = JournalFolds(core, store, self._journal, self._board, feed, self._questions)
-        self._pruner = Pruner(
-            store, site.jobs_dir, folds.archive_all, self._clock.now_s, self._board.note_pruned
-        )
-        self._head = HeadThread(self._head_parts(feed, folds))
+        self._pruner = Pruner(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
+        self._head = HeadThread(self._head_parts())
 
-    def _head_parts(self, feed: TurnFeed, folds: JournalFolds) -> HeadParts:
+    def _head_parts(self) -> HeadParts:
         return HeadParts(
             site=self._site,
             core=self._core,
@@ -125,9 +119,8 @@ class Platform(JobLookup):
             folders=self._folders,
             journal=self._journal,
             tally=self._tally,
-            feed=feed,
             webhooks=self._webhooks,
-            folds=folds,
+            folds=JournalFolds(self._core, self._store, self._board),
             questions=self._questions,
             pruner=self._pruner,
         )
@@ -459,12 +452,3 @@ class Platform(JobLookup):
             tenants=devices_of_tenants(self._core.quotas, self._nodes(), views),
             used=total_usage(usage_of(view) for view in views),
         )
-
-
-def _feed(tally: OperatorTally, webhooks: Webhooks | None) -> TurnFeed:
-    feed = TurnFeed()
-    feed.add(tally)
-    feed.add(TrialLog())
-    if webhooks is not None:
-        feed.add(webhooks)
-    return feed

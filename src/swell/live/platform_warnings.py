@@ -6,13 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 
 from swell.core.platform_core import PlatformCore
-from swell.live.ports import Executor, Store
+from swell.live.ports import Executor
 from swell.live.quota_watch import ABOUT_QUOTAS, QuotaWatch
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
 from swell.model.sizes import format_bytes
 from swell.model.view import NodeView
+from swell.store.journal import SqlJournal
 
 
 class PlatformWarnings:
@@ -22,7 +23,7 @@ class PlatformWarnings:
         self,
         site: Site,
         core: PlatformCore,
-        store: Store,
+        store: SqlJournal,
         journal: RetryingJournal,
         executor: Executor,
         quotas: QuotaWatch,

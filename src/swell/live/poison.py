@@ -15,11 +15,12 @@ import msgspec
 
 from swell.core.plan_errors import PlanError, told
 from swell.core.platform_core import Fault, PlatformCore
-from swell.live.ports import AmendableJournal, Store
 from swell.live.recovery import load
+from swell.live.retrying_journal import RetryingJournal
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, EventSetAside, JobEvent, PlanFailed
 from swell.policies.registry import UnknownPolicy
+from swell.store.journal import SqlJournal
 
 #: Errors that say nothing of the batch: the process ends, and the next one handles it.
 FOREIGN = (MemoryError, UnknownPolicy)
@@ -30,7 +31,7 @@ log = logging.getLogger("swell.platform")
 class PoisonGuard:
     """Handles batches as the head does; of a batch that it cannot handle, all but what is wrong."""
 
-    def __init__(self, core: PlatformCore, store: Store, journal: AmendableJournal) -> None:
+    def __init__(self, core: PlatformCore, store: SqlJournal, journal: SqlJournal | RetryingJournal) -> None:
         self._core, self._store, self._journal = core, store, journal
 
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:

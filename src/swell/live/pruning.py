@@ -6,12 +6,10 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from swell.live.retention import DAY_S, PrunedJob, PruneRequest, Retention, choose, remove_folders
 from swell.model.errors import UnknownJob
-from swell.model.job_query import EVERY_JOB, JobQuery
-from swell.model.view import JobView
+from swell.store.journal import SqlJournal
 
 #: Between two looks at what is too old or too much.
 LOOK_EVERY_S = 3600.0
@@ -19,26 +17,7 @@ LOOK_EVERY_S = 3600.0
 log = logging.getLogger("swell.platform")
 
 
-class EndedJobs(Protocol):
-    """Jobs that have ended and that the folded state no longer holds."""
-
-    def find(self, query: JobQuery) -> list[JobView]:
-        """Jobs that match the query, oldest first."""
-
-    def job(self, job_id: str) -> JobView | None:
-        """None if there is no such job, or its row is damaged."""
-
-
-class PrunableStore(Protocol):
-    """Where ended jobs are kept."""
-
-    @property
-    def archive(self) -> EndedJobs: ...
-    def prune(self, job_ids: Sequence[str], at_s: float) -> None:
-        """Remove these jobs; their ids stay known as pruned at `at_s`."""
-
-
-def prune(store: PrunableStore, jobs_dir: Path, request: PruneRequest, now_s: float) -> list[PrunedJob]:
+def prune(store: SqlJournal, jobs_dir: Path, request: PruneRequest, now_s: float) -> list[PrunedJob]:
     """Remove folders, archived views and stories of ended jobs. Their ids stay known as pruned.
 
     Raises:
@@ -50,7 +29,7 @@ def prune(store: PrunableStore, jobs_dir: Path, request: PruneRequest, now_s: fl
             raise UnknownJob(
                 f"no job with the id {job_id!r} has ended; `swell jobs` lists ids, `swell cancel` ends jobs"
             )
-    chosen = choose(request, store.archive.find(EVERY_JOB), jobs_dir)
+    chosen = choose(request, store.archived_jobs(), jobs_dir)
     if not request.is_dry_run and chosen:
         # The rows go last: after a crash in between the job is still there to be pruned again.
         remove_folders(chosen, jobs_dir)
@@ -63,20 +42,17 @@ class Pruner:
 
     def __init__(
         self,
-        store: PrunableStore,
+        store: SqlJournal,
         jobs_dir: Path,
-        archive_all: Callable[[], None],
         now_s: Callable[[], float],
         note_pruned: Callable[[Sequence[str]], None] = lambda job_ids: None,
     ) -> None:
         """
         Args:
-            archive_all: jobs that have ended lately go to the archive, or it raises Unavailable.
             note_pruned: hears of jobs that are no more.
         """
         self._store = store
         self._jobs_dir = jobs_dir
-        self._archive_all = archive_all
         self._now_s, self._note_pruned = now_s, note_pruned
         self._one_at_a_time = threading.Lock()
         self._is_over = threading.Event()
@@ -84,7 +60,6 @@ class Pruner:
     def prune(self, request: PruneRequest) -> list[PrunedJob]:
         """See `prune`."""
         with self._one_at_a_time:
-            self._archive_all()
             pruned = prune(self._store, self._jobs_dir, request, self._now_s())
         if pruned and not request.is_dry_run:
             self._note_pruned([job.job_id for job in pruned])

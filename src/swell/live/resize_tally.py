@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from swell.live.histogram import Histogram
-from swell.live.turn_feed import Turn
+from swell.live.turns import Turn
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from swell.live.ports import AmendableJournal
 from swell.model.errors import Unwritable
 from swell.model.event import AnyEvent
+from swell.model.view import JobView, Story
+from swell.store.journal import Delivery, SqlJournal
+
+T = TypeVar("T")
 
 #: Between two tries.
 RETRY_S = 0.5
@@ -19,7 +23,7 @@ log = logging.getLogger("swell.platform")
 class RetryingJournal:
     """Waits for room on the disk. `tell` hears why, and an empty text when it is over."""
 
-    def __init__(self, journal: AmendableJournal, tell: Callable[[str], None]) -> None:
+    def __init__(self, journal: SqlJournal, tell: Callable[[str], None]) -> None:
         self._journal = journal
         self._tell = tell
         self._is_stopping = threading.Event()
@@ -37,17 +41,28 @@ class RetryingJournal:
         """Do the same with a batch that takes the place of another."""
         self._insist(lambda: self._journal.amend(seq, batch))
 
-    def _insist(self, write: Callable[[], None]) -> None:
+    def finish(
+        self,
+        seq: int,
+        digest: str,
+        ended: Sequence[JobView],
+        stories: Sequence[tuple[str, Story]],
+        deliveries: Sequence[Delivery],
+    ) -> set[str]:
+        """Do the same with what came of a batch; see `SqlJournal.finish`."""
+        return self._insist(lambda: self._journal.finish(seq, digest, ended, stories, deliveries))
+
+    def _insist(self, write: Callable[[], T]) -> T:
         while True:
             try:
-                write()
+                written = write()
             except Unwritable as error:
                 self._note(str(error))
                 if self._is_stopping.wait(RETRY_S):
                     raise
             else:
                 self._note("")
-                return
+                return written
 
     def stop(self) -> None:
         """End the wait for a writable journal. May be called from any thread."""

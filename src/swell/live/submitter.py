@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 
@@ -17,6 +16,7 @@ from swell.model.errors import KeyConflict, Unavailable
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
 from swell.model.view import SubmitResult
+from swell.store.journal import SqlJournal
 from swell.wire.checkpoint_files import steps_in
 
 #: Digits and small letters without those that look alike (0 and o, 1 and l): five bits each.
@@ -26,19 +26,6 @@ NUM_RANDOM = 8
 
 #: Of a job and the ids of those of its tenant that are being submitted: the job as it is to be.
 Checked = Callable[[JobSpec, Collection[str]], JobSpec]
-
-
-class Submissions(Protocol):
-    """What the journal knows of jobs that were submitted, ended ones too."""
-
-    def submission(self, job_id: str) -> JobSubmitted | None:
-        """The submission of this job; None if there is none."""
-
-    def submission_of_key(self, key: str) -> JobSubmitted | None:
-        """The submission with this idempotency key; None if there is none."""
-
-    def knows(self, job_id: str) -> bool:
-        """Whether the id was ever used, also by a pruned job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +41,7 @@ class Submitter:
     """Thread-safe."""
 
     def __init__(
-        self, inbox: Inbox, now_s: Callable[[], float], submissions: Submissions, folders: JobFolders
+        self, inbox: Inbox, now_s: Callable[[], float], submissions: SqlJournal, folders: JobFolders
     ) -> None:
         self._inbox = inbox
         self._now_s = now_s

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 
 import msgspec
 
-from swell.model.job import Phase
 from swell.model.view import JobView
 
 
@@ -50,23 +48,6 @@ class JobHistory(msgspec.Struct, frozen=True, kw_only=True):
         return sum((period.outcome for period in self.periods), OutcomeSums())
 
 
-def outcome_of(view: JobView) -> OutcomeSums:
-    """Outcome of one job that has ended."""
-    return OutcomeSums(
-        num_jobs=1,
-        promises_kept=int(view.is_promised and view.kept is True),
-        promises_missed=int(view.is_promised and view.kept is False),
-        others_kept=int(not view.is_promised and view.kept is True),
-        others_missed=int(not view.is_promised and view.kept is False),
-        refused=int(view.phase is Phase.REJECTED),
-        failed=int(view.phase is Phase.FAILED),
-        device_s=device_s(view),
-        resizes=view.resizes,
-        pause_s=view.resize_pause_s,
-        saved_s=view.resize_saved_s,
-    )
-
-
 def device_s(view: JobView) -> float:
     """Devices that it held, times how long it held them."""
     if view.finished_s is None or not view.sizes:
@@ -74,11 +55,3 @@ def device_s(view: JobView) -> float:
     changes = [*view.sizes, (view.finished_s, 0)]
     worker_s = sum(workers * max(0.0, end_s - at_s) for (at_s, workers), (end_s, _) in pairwise(changes))
     return worker_s * view.devices_per_worker
-
-
-def added_up(outcomes: Iterable[tuple[int, OutcomeSums]]) -> dict[int, OutcomeSums]:
-    """Outcomes summed up for each period, by the period's number."""
-    found: dict[int, OutcomeSums] = {}
-    for number, outcome in outcomes:
-        found[number] = found.get(number, OutcomeSums()) + outcome
-    return found

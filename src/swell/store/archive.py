@@ -71,27 +71,9 @@ class Archive:
         connection.executemany(PUT, rows)
 
     def put_stories(self, connection: sqlite3.Connection, stories: Sequence[tuple[str, Story]]) -> None:
-        """Add those that are not there, inside the caller's transaction.
-
-        A replay after a crash tells the same stories again; they must not appear twice.
-        """
-        known: set[tuple[str, float, str, str]] = set()
-        for job_id in {job_id for job_id, _ in stories}:
-            known.update(
-                connection.execute("SELECT job_id, at_s, code, text FROM stories WHERE job_id = ?", (job_id,))
-            )
-        wanted = dict.fromkeys(_story_row(*story) for story in stories)
-        _insert_stories(connection, [line for line in wanted if line not in known])
-
-    def keep_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
-        """Add all, those too that are alike: a run that is told once may tell a job the same in two turns."""
-        with self._database.writing() as connection:
-            _insert_stories(connection, [_story_row(*story) for story in stories])
-
-    def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
-        """Archive (job id, line) pairs; a line that is already archived is not added again."""
-        with self._database.writing() as connection:
-            self.put_stories(connection, stories)
+        """Add (job id, line) pairs, inside the caller's transaction."""
+        rows = [(job_id, story.at_s, story.code, story.text) for job_id, story in stories]
+        connection.executemany("INSERT INTO stories (job_id, at_s, code, text) VALUES (?, ?, ?, ?)", rows)
 
     def stories(self, job_id: str) -> list[Story]:
         """History of one job, oldest first."""
@@ -116,21 +98,17 @@ class Archive:
             first_s, last_s = connection.execute(ends, values).fetchone()
         return None if first_s is None else (first_s, last_s)
 
-    def add_up(
-        self, query: JobQuery, period_s: float, origin_s: float, without: Sequence[str] = ()
-    ) -> dict[int, OutcomeSums]:
+    def add_up(self, query: JobQuery, period_s: float, origin_s: float) -> dict[int, OutcomeSums]:
         """Outcomes by the number of their period, of which number 0 begins at `origin_s`.
 
         Args:
             origin_s: earlier than the end of any job.
-            without: ids of jobs that are left out.
         """
         conditions, values = _conditions(query)
         sums = f"""SELECT CAST((ended_s - ?) / ? AS INTEGER) AS period, {", ".join(SUMS.values())} FROM jobs
-            WHERE {conditions} AND id NOT IN (SELECT value FROM json_each(?)) GROUP BY period"""
-        values = [origin_s, period_s, *values, encode(list(without)).decode()]
+            WHERE {conditions} GROUP BY period"""
         with self._database.reading() as connection:
-            rows = connection.execute(sums, values).fetchall()
+            rows = connection.execute(sums, (origin_s, period_s, *values)).fetchall()
         return {number: OutcomeSums(**dict(zip(SUMS, found, strict=True))) for number, *found in rows}
 
     def named(self, name: str) -> JobView | None:
@@ -177,7 +155,7 @@ class Archive:
                 held = [msgspec.structs.replace(_decode_held(view), id="", name="") for (view,) in of_job]
                 left = encode(held[0]).decode() if held else None
                 connection.execute(PRUNE, (job_id, at_s, left))
-                for table in ("stories", "curves"):
+                for table in ("stories", "curves", "deliveries"):
                     connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))
 
     def device_time(self, since_s: float, until_s: float) -> list[HeldTime]:
@@ -220,11 +198,3 @@ def _conditions(query: JobQuery) -> tuple[str, list[object]]:
         conditions.append(f"phase IN ({', '.join('?' * len(query.phases))})")
         values += sorted(map(str, query.phases))
     return " AND ".join(conditions), values
-
-
-def _insert_stories(connection: sqlite3.Connection, rows: Sequence[tuple[str, float, str, str]]) -> None:
-    connection.executemany("INSERT INTO stories (job_id, at_s, code, text) VALUES (?, ?, ?, ?)", rows)
-
-
-def _story_row(job_id: str, story: Story) -> tuple[str, float, str, str]:
-    return job_id, story.at_s, story.code, story.text

@@ -47,7 +47,8 @@ ENVIRONMENT = MAY_PASS | {sqlite3.SQLITE_PERM, sqlite3.SQLITE_LOCKED, sqlite3.SQ
 TABLES = """
 CREATE TABLE meta (schema_version INTEGER NOT NULL, written_by TEXT NOT NULL);
 
--- The truth since `state`. `digest` is that of the commands the head gave, NULL if it never said.
+-- The truth since `state`. `digest` is that of the commands the head gave; NULL until all that came of the
+-- batch is in the tables.
 CREATE TABLE batches (seq INTEGER PRIMARY KEY, events TEXT NOT NULL, digest TEXT);
 
 -- At most one row: the head's state after every batch up to and with `seq`.
@@ -93,6 +94,10 @@ CREATE TABLE stories (
     text TEXT NOT NULL
 );
 CREATE INDEX stories_by_job ON stories (job_id);
+
+-- What addresses are told, each message once; `message` is NULL when it was delivered or given up.
+CREATE TABLE deliveries (id TEXT PRIMARY KEY, job_id TEXT NOT NULL, message TEXT);
+CREATE INDEX deliveries_by_job ON deliveries (job_id);
 
 -- What a batch told of curves (`store.curves.ToldCurves`, as MessagePack), until all of it is in `curves`.
 CREATE TABLE tallies (seq INTEGER PRIMARY KEY, told BLOB NOT NULL);
@@ -148,11 +153,19 @@ class Database:
                     connection.close()
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """One transaction; it is on disk, in the file that the path names, when this has ended."""
+    def writing(self, is_flushed: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction; it is on disk, in the file that the path names, when this has ended.
+
+        `is_flushed`: else the process may be killed after that, and only a power cut may undo it, until the
+        next one that is flushed.
+        """
         with self._lock:
-            with explained(self.path), _transaction(self._writer):
-                yield self._writer
+            with explained(self.path):
+                if is_flushed is not self._is_flushing:
+                    self._writer.execute(f"PRAGMA synchronous={'FULL' if is_flushed else 'NORMAL'}")
+                    self._is_flushing = is_flushed
+                with _transaction(self._writer):
+                    yield self._writer
             self._stay()
             self._reserve()
 
@@ -211,7 +224,7 @@ class Database:
             with _transaction(self._writer):  # from the first look on there is a write-ahead log
                 self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
         self._identity = self._find()
-        self._is_reserved = False
+        self._is_reserved, self._is_flushing = False, True
 
     def _reserve(self) -> None:
         """Give the write-ahead log its room, as soon as there is some.
@@ -317,7 +330,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL").fetchone()
         connection.execute(f"PRAGMA journal_size_limit={RESERVE_BYTES}").fetchone()
-        connection.execute("PRAGMA synchronous=FULL")  # NORMAL may lose the last commits on power loss
+        connection.execute("PRAGMA synchronous=FULL")
     except BaseException:
         connection.close()
         raise

@@ -99,7 +99,6 @@ class StateFolder:
         self.metrics_token = self.path / "metrics-token"
         self.webhook_secret = self.path / "webhook-secret"
         self.webhooks_file = self.path / "webhooks.yaml"
-        self.webhooks = self.path / "webhooks"
         self.endpoint = self.path / "endpoint.json"
         self.socket = self.path / "api.sock"
         self.options = self.path / "options.json"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ from swell.store.archive import Archive, text_decoder
 from swell.store.curve import CurvePoint
 from swell.store.curves import CurveBook, CurveNews, taken_off
 from swell.store.database import Database
-from swell.store.errors import DamagedState, StateUnwritable, remedy
+from swell.store.errors import DamagedState, remedy
 
 #: Batches read at a time: a long replay neither holds them all nor keeps a transaction open.
 PAGE = 500
@@ -30,11 +30,19 @@ _decode_submission: Callable[[object], JobSubmitted] = text_decoder(JobSubmitted
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One batch, and the digest of the commands that followed it, if one was noted."""
+    """One batch, and the digest of the commands that followed it."""
 
     seq: int
     batch: Sequence[AnyEvent]
-    digest: str | None
+    digest: str | None  #: None: what came of it is yet to be kept
+
+
+class Delivery(NamedTuple):
+    """A message for an address."""
+
+    id: str
+    job_id: str  #: of which it tells
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,6 @@ class SqlJournal:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._unwritten: dict[int, str] = {}
         self._database = Database(path)
         try:
             self._database.check()
@@ -92,10 +99,8 @@ class SqlJournal:
                 "INSERT OR IGNORE INTO jobs (id, key, submission) VALUES (?, ?, ?)", new_jobs
             )
             self._curves.put(connection, seq, told)
-            self._write_digests(connection)
         self._curves.was_put(seq, told)
         self._last_seq = seq
-        self._unwritten.clear()
 
     def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
         """Keep this in the place of batch `seq`, which the head could not handle as it was.
@@ -105,14 +110,38 @@ class SqlJournal:
         events = encode(taken_off(batch)[0]).decode()
         with self._database.writing() as connection:
             connection.execute("UPDATE batches SET events = ?, digest = NULL WHERE seq = ?", (events, seq))
-        self._unwritten.pop(seq, None)
 
-    def note_commands(self, seq: int, digest: str) -> None:
-        """What the head commanded after batch `seq`, so that a replay can be compared.
+    def finish(
+        self,
+        seq: int,
+        digest: str,
+        ended: Sequence[JobView] = (),
+        stories: Sequence[tuple[str, Story]] = (),
+        deliveries: Sequence[Delivery] = (),
+    ) -> set[str]:
+        """Keep what came of batch `seq`, all or nothing, and once: no effect if that was done before.
 
-        Written together with the next batch: it may be lost in a crash and costs no disk flush.
+        A power cut may undo it until the next batch is on disk; the batch is handled again then.
+
+        Args:
+            digest: of the commands, so that a replay can be compared.
+            stories: (job id, story).
+
+        Returns the ids of those deliveries that are new.
         """
-        self._unwritten[seq] = digest
+        once = "UPDATE batches SET digest = ? WHERE seq = ? AND digest IS NULL"
+        with self._database.writing(is_flushed=False) as connection:
+            if not connection.execute(once, (digest, seq)).rowcount:
+                return set()
+            self._archive.put_jobs(connection, ended)
+            self._archive.put_stories(connection, stories)
+            return _put_deliveries(connection, deliveries)
+
+    def keep(self, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]] = ()) -> None:
+        """Archive ended jobs, in place of what the archive has of them, and (job id, story) pairs."""
+        with self._database.writing() as connection:
+            self._archive.put_jobs(connection, ended)
+            self._archive.put_stories(connection, stories)
 
     def history(self) -> JournalHistory:
         """The last fold's state and what came after."""
@@ -126,21 +155,15 @@ class SqlJournal:
             raise self._damaged("its folded state is no text")
         return JournalHistory(state.encode(), seq, _Entries(self, seq))
 
-    def fold(
-        self, state: bytes, ended: Sequence[JobView] = (), stories: Sequence[tuple[str, Story]] = ()
-    ) -> int:
+    def fold(self, state: bytes) -> int:
         """Replace every batch so far by `state`, the head's state (JSON) after the last of them.
 
-        `ended` jobs, which the state may leave out from now on, and `stories` (job id, story) go to the
-        archive in the same transaction. Returns the number of the last batch folded.
+        What came of them is kept. Returns the number of the last batch folded.
         """
         with self._database.writing() as connection:
             connection.execute("DELETE FROM state")
             connection.execute("INSERT INTO state VALUES (?, ?)", (self._last_seq, state.decode()))
             connection.execute("DELETE FROM batches WHERE seq <= ?", (self._last_seq,))
-            self._archive.put_jobs(connection, ended)
-            self._archive.put_stories(connection, stories)
-        self._unwritten.clear()
         self._database.give_back_space()
         return self._last_seq
 
@@ -165,10 +188,6 @@ class SqlJournal:
         """Whether the id was ever given to a job, as far as the journal remembers."""
         with self._database.reading() as connection:
             return connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job_id,)).fetchone() is not None
-
-    def add_stories(self, stories: Sequence[tuple[str, Story]]) -> None:
-        """Archive (job id, story) pairs; one that is there already is not added again."""
-        self._archive.add_stories(stories)
 
     def stories(self, job_id: str) -> list[Story]:
         """Archived stories of a job, oldest first; empty if there are none."""
@@ -222,15 +241,28 @@ class SqlJournal:
         return database.bytes_on_disk(self._path)
 
     def close(self) -> None:
-        """Write what `note_commands` has kept, if that can be, and close the file."""
-        with contextlib.suppress(StateUnwritable), self._database.writing() as connection:
-            self._write_digests(connection)
-        self._unwritten.clear()
+        """Close the file."""
         self._database.close()
 
-    def _write_digests(self, connection: sqlite3.Connection) -> None:
-        rows = [(digest, seq) for seq, digest in self._unwritten.items()]
-        connection.executemany("UPDATE batches SET digest = ? WHERE seq = ?", rows)
+    # ------------------------------------------------------------ deliveries
+    def put_deliveries(self, deliveries: Sequence[Delivery]) -> set[str]:
+        """Keep messages that are to be delivered; returns the ids of those that are new."""
+        with self._database.writing() as connection:
+            return _put_deliveries(connection, deliveries)
+
+    def deliveries(self) -> list[str]:
+        """Messages that are yet to be delivered, oldest first."""
+        waiting = "SELECT message FROM deliveries WHERE message IS NOT NULL ORDER BY rowid"
+        with self._database.reading() as connection:
+            return [message for (message,) in connection.execute(waiting)]
+
+    def end_delivery(self, delivery_id: str, job_id: str, story: Story | None) -> None:
+        """It was delivered, or is given up. Its job's story says so, if there is something to say."""
+        with self._database.writing(is_flushed=False) as connection:
+            of_it = "UPDATE deliveries SET message = NULL WHERE id = ?"
+            is_there = connection.execute(of_it, (delivery_id,)).rowcount  # its job may have been pruned
+            if is_there and story is not None:
+                self._archive.put_stories(connection, [(job_id, story)])
 
     def _page(self, after: int) -> list[JournalEntry]:
         later = "SELECT seq, events, digest FROM batches WHERE seq > ? ORDER BY seq LIMIT ?"
@@ -239,10 +271,7 @@ class SqlJournal:
         for place, (seq, _, _) in enumerate(rows):
             if seq != after + 1 + place:
                 raise self._damaged(f"batch {after + 1 + place} is missing")
-        return [
-            JournalEntry(seq, self._read(seq, events), self._unwritten.get(seq, digest))
-            for seq, events, digest in rows
-        ]
+        return [JournalEntry(seq, self._read(seq, events), digest) for seq, events, digest in rows]
 
     def _read(self, seq: int, events: object) -> list[AnyEvent]:
         try:
@@ -258,6 +287,11 @@ class SqlJournal:
         highest = "SELECT coalesce(max(seq), 0) FROM"
         found = [connection.execute(f"{highest} {table}").fetchone()[0] for table in ("batches", "state")]
         return int(max(found))
+
+
+def _put_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> set[str]:
+    insert = "INSERT OR IGNORE INTO deliveries VALUES (?, ?, ?)"
+    return {one.id for one in deliveries if connection.execute(insert, one).rowcount}
 
 
 @dataclass(frozen=True, slots=True)

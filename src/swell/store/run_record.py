@@ -37,8 +37,8 @@ class RunRecord:
         file.unlink(missing_ok=True)
         journal = SqlJournal(file)
         try:
-            journal.fold(state, jobs)
-            journal.archive.keep_stories(stories)
+            journal.fold(state)
+            journal.keep(jobs, stories)
         finally:
             journal.close()
         return file

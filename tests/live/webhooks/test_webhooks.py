@@ -8,13 +8,12 @@ import logging
 import secrets
 import shutil
 import sqlite3
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,31 +23,33 @@ from tests.live.parts import NODE, Hands, new_core, spec
 from tests.live.test_platform import as_if_killed, at_work, until
 from tests.live.turns import turn
 from tests.live.webhooks.receiver import Receiver, receiving
+from tests.store.memory_journal import MemoryJournal
 from tests.store.views import job_view
 
 from swell.assemble import webhook_of
-from swell.live import folding, turn_feed
 from swell.live.platform import Platform
-from swell.live.retention import PruneRequest
 from swell.live.site import Site
 from swell.live.webhooks import sender as sender_module
-from swell.live.webhooks import webhook_events
-from swell.live.webhooks.delivery_notes import FILE, DeliveryNotes
 from swell.live.webhooks.message import WebhookMessage, message_id
-from swell.live.webhooks.sender import FIRST_WAIT_S, KEPT_S, LONGEST_WAIT_S, Sender, wait_s
+from swell.live.webhooks.sender import (
+    FIRST_WAIT_S,
+    KEPT_S,
+    LONGEST_WAIT_S,
+    MOST_OF_ADDRESS,
+    Sender,
+    wait_s,
+)
 from swell.live.webhooks.signature import PREFIX, key_of, signature
-from swell.live.webhooks.spool import MOST_OF_ADDRESS, Spool
-from swell.live.webhooks.webhook_events import LOOK_EVERY_S, WebhookChoice, WebhookEvents
 from swell.live.webhooks.webhooks import Webhooks
 from swell.model.calendar import Calendar
-from swell.model.errors import Unavailable
+from swell.model.errors import Unwritable
 from swell.model.event import Outcome
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.model.webhook import Webhook, WebhookEvent, fault_of, place_of
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
-from swell.store.journal import SqlJournal
+from swell.store.journal import Delivery, SqlJournal
 
 SECRET = PREFIX + base64.b64encode(bytes(range(32))).decode()
 ALL = tuple(WebhookEvent)
@@ -114,8 +115,38 @@ def test_of_an_address_only_its_place_is_shown(url: str, place: str) -> None:
 
 
 # ---------------------------------------------------------------- what is told
-def finder(*hooks: Webhook, of_job: Webhook | None = None) -> WebhookEvents:
-    return WebhookEvents(WebhookChoice(hooks, lambda job_id: of_job), lambda: 0.0)
+class Finder:
+    """Webhooks that look at one job at a time, and never send."""
+
+    def __init__(self, *everywhere: Webhook, of_job: Webhook | None = None) -> None:
+        self.journal = MemoryJournal()
+        self.of_job = of_job
+        self.open_jobs: list[tuple[JobView, float | None]] = []
+        self.now_s = 0.0
+        self.webhooks = Webhooks(self.journal, key_of(SECRET), everywhere, lambda job_id: self.of_job)
+        self.webhooks.begin(self._wanted, lambda: self.now_s, Calendar)
+
+    def _wanted(self, is_wanted: Callable[[JobView], bool]) -> tuple[float, Any]:
+        return self.now_s, [(view, at_s) for view, at_s in self.open_jobs if is_wanted(view)]
+
+    def of_ends(self, *ended: JobView) -> list[WebhookMessage]:
+        """What is new of them."""
+        messages = self.webhooks.of_ends(turn(ended=ended).news)
+        new = self.journal.put_deliveries([message.delivery for message in messages])
+        return [message for message in messages if message.id in new]
+
+    def look(self, now_s: float, view: JobView, expected_s: float | None) -> list[str]:
+        before = len(self.journal.deliveries())
+        self.now_s, self.open_jobs = now_s, [(view, expected_s)]
+        self.webhooks.look()
+        return [
+            msgspec.json.decode(message, type=WebhookMessage).event
+            for message in self.journal.deliveries()[before:]
+        ]
+
+
+def finder(*everywhere: Webhook, of_job: Webhook | None = None) -> Finder:
+    return Finder(*everywhere, of_job=of_job)
 
 
 def hook(url: str, *on: WebhookEvent) -> Webhook:
@@ -140,73 +171,64 @@ def test_each_address_hears_exactly_what_it_asked_for(
     happened = {WebhookEvent.FINISHED} | ({WebhookEvent.MISSED} - ({WebhookEvent.MISSED} if kept else set()))
     expected = {("http://all", event) for event in happened & everywhere}
     expected |= {("http://own", event) for event in happened & of_job}
-    messages = found.of_ends(turn(ended=[view]))
+    messages = found.of_ends(view)
     assert set(told(messages)) == expected
     assert len({message.id for message in messages}) == len(messages) == len(expected)
 
 
 def test_an_address_that_is_named_twice_is_told_once() -> None:
     found = finder(hook("http://all"), of_job=hook("http://all"))
-    assert len(found.of_ends(turn(ended=[job_view(phase=Phase.CANCELLED, webhook=True)]))) == 1
+    assert len(found.of_ends(job_view(phase=Phase.CANCELLED, webhook=True))) == 1
 
 
-def look(found: WebhookEvents, now_s: float, view: JobView, expected_s: float | None) -> list[str]:
-    return [
-        event
-        for _, event in told(found.of_open_jobs(now_s, lambda _: (now_s, [(view, expected_s)]), Calendar()))
-    ]
-
-
-@pytest.mark.parametrize(("urls", "wanted"), [((), [3]), (("http://all",), [1, 3])])
+@pytest.mark.parametrize(("urls", "wanted"), [((), 1), (("http://all",), 2)])
 def test_only_jobs_are_looked_at_of_whose_deadlines_somebody_is_to_be_told(
-    urls: Sequence[str], wanted: list[int]
+    urls: Sequence[str], wanted: int
 ) -> None:
+    found = finder(*map(hook, urls), of_job=hook("http://own"))
     views = [job_view(deadline_s=at_s, webhook=own) for own in (False, True) for at_s in (None, 9.0)]
-    choice = WebhookChoice([hook(url) for url in urls], lambda job_id: None)
-    assert [number for number, view in enumerate(views) if choice.may_have_news(view)] == wanted
+    found.open_jobs = [(msgspec.structs.replace(view, id=f"a-{n}"), 10.0) for n, view in enumerate(views)]
+    found.webhooks.look()
+    messages = [msgspec.json.decode(one, type=WebhookMessage) for one in found.journal.deliveries()]
+    assert len({message.job_id for message in messages}) == wanted
 
 
 def test_of_a_deadline_it_is_told_once_that_it_is_at_risk_and_once_that_it_was_missed() -> None:
     found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
-    times = [LOOK_EVERY_S * number for number in range(30)]
-    heard = [look(found, now_s, view, 101.0 if now_s > 20 else 99.0) for now_s in times]
+    times = [5.0 * number for number in range(30)]
+    heard = [found.look(now_s, view, 101.0 if now_s > 20 else 99.0) for now_s in times]
     assert [event for events in heard for event in events] == ["at_risk", "missed"]
-    assert told(
-        found.of_ends(turn(ended=[job_view(deadline_s=100.0, phase=Phase.SUCCEEDED, kept=False)]))
-    ) == [("http://all", "finished")]
+    assert told(found.of_ends(job_view(deadline_s=100.0, phase=Phase.SUCCEEDED, kept=False))) == [
+        ("http://all", "finished")
+    ]
 
 
-def test_another_deadline_is_news_again_and_a_look_too_soon_is_none() -> None:
+def test_another_deadline_is_news_again() -> None:
     found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
-    assert look(found, 0.0, view, 101.0) == ["at_risk"]
+    assert found.look(0.0, view, 101.0) == ["at_risk"]
     later = msgspec.structs.replace(view, deadline_s=200.0)
-    assert look(found, LOOK_EVERY_S / 2, later, 201.0) == []
-    assert look(found, LOOK_EVERY_S, later, 201.0) == ["at_risk"]
+    assert found.look(5.0, later, 201.0) == ["at_risk"]
 
 
 def test_what_was_told_of_an_open_job_is_not_told_again_after_a_restart() -> None:
     found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
-    look(found, 0.0, view, 101.0)
+    assert found.look(0.0, view, 101.0) == ["at_risk"]
     again = finder(hook("http://all"))
-    again.go_on(msgspec.json.decode(msgspec.json.encode(found.progress(3)), type=type(found.progress(3))))
-    assert look(again, 0.0, view, 101.0) == []
+    again.journal = again.webhooks._journal = found.journal  # type: ignore[assignment]
+    assert again.look(0.0, view, 101.0) == []
 
 
-def test_what_could_not_be_told_is_told_later() -> None:
-    faults = [OSError("a defect")]
+def test_what_could_not_be_told_is_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
 
-    def of_job(job_id: str) -> Webhook | None:
-        if faults:
-            raise faults.pop()
-        return hook("http://own")
+    def refuse(deliveries: Sequence[Delivery]) -> set[str]:
+        raise Unwritable("the disk is full")
 
-    found, view = (
-        WebhookEvents(WebhookChoice((), of_job), lambda: 0.0),
-        job_view(deadline_s=100.0, webhook=True),
-    )
-    with pytest.raises(OSError):
-        look(found, 0.0, view, 101.0)
-    assert look(found, LOOK_EVERY_S, view, 101.0) == ["at_risk"]
+    with monkeypatch.context() as patch:
+        patch.setattr(found.journal, "put_deliveries", refuse)
+        with pytest.raises(Unwritable):
+            found.look(0.0, view, 101.0)
+    assert found.look(5.0, view, 101.0) == ["at_risk"]
 
 
 # ---------------------------------------------------------------- delivery
@@ -233,8 +255,13 @@ def receiver() -> Iterator[Receiver]:
         yield receiver
 
 
+@pytest.fixture
+def journal() -> MemoryJournal:
+    return MemoryJournal()
+
+
 @contextmanager
-def sending(folder: Path, waits_s: list[float] | None = None) -> Iterator[Sender]:
+def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Sender]:
     """A sender that notes for how long it would wait, and tries again at once."""
 
     async def sleep(seconds: float) -> None:
@@ -242,7 +269,7 @@ def sending(folder: Path, waits_s: list[float] | None = None) -> Iterator[Sender
             waits_s.append(seconds)
         await asyncio.sleep(0.001)
 
-    sender = Sender(Spool(folder), key_of(SECRET), sleep=sleep)
+    sender = Sender(journal, key_of(SECRET), lambda: 7.0, lambda: None, sleep=sleep)
     sender.start()
     try:
         yield sender
@@ -250,73 +277,76 @@ def sending(folder: Path, waits_s: list[float] | None = None) -> Iterator[Sender
         sender.stop()
 
 
-def put(sender: Sender, folder: Path, message: WebhookMessage) -> None:
-    Spool(folder).put(message)
+def put(sender: Sender, journal: MemoryJournal, message: WebhookMessage) -> None:
+    journal.put_deliveries([message.delivery])
     sender.add(message)
 
 
 def test_a_message_is_sent_until_it_is_taken(
-    tmp_path: Path, receiver: Receiver, caplog: pytest.LogCaptureFixture
+    journal: MemoryJournal, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     waits_s: list[float] = []
     receiver.statuses = [500, 302, 404]
     receiver.headers = {"location": receiver.url}
-    with caplog.at_level(logging.DEBUG), sending(tmp_path, waits_s) as sender:
-        put(sender, tmp_path, message(receiver.url))
+    with caplog.at_level(logging.DEBUG), sending(journal, waits_s) as sender:
+        put(sender, journal, message(receiver.url))
         until(lambda: sender.counts.num_delivered == 1)
     assert waits_s == [5.0, 10.0, 20.0]
     assert (receiver.num_requests, receiver.num_gets, len(receiver.ids)) == (4, 0, 1)
-    assert Spool(tmp_path).messages() == []
+    assert journal.deliveries() == []
     swells = [record.getMessage() for record in caplog.records if record.name.startswith(("swell", "httpx"))]
     assert "sesame" not in "\n".join(swells)
     assert "redirects are not followed" in "\n".join(swells)
 
 
-def test_an_address_that_fails_keeps_no_other_waiting(tmp_path: Path, receiver: Receiver) -> None:
-    with sending(tmp_path) as sender:
-        put(sender, tmp_path, message("http://127.0.0.1:1/refuses"))
+def test_an_address_that_fails_keeps_no_other_waiting(journal: MemoryJournal, receiver: Receiver) -> None:
+    with sending(journal) as sender:
+        put(sender, journal, message("http://127.0.0.1:1/refuses"))
         for number in range(3):
-            put(sender, tmp_path, message(receiver.url, number))
+            put(sender, journal, message(receiver.url, number))
         until(lambda: len(receiver.ids) == 3)
         until(lambda: sender.counts.num_waiting == 1)
-    assert [one.url for one in Spool(tmp_path).messages()] == ["http://127.0.0.1:1/refuses"]
+    (left,) = journal.deliveries()
+    assert msgspec.json.decode(left)["url"] == "http://127.0.0.1:1/refuses"
 
 
-def test_the_next_daemon_sends_what_one_has_left(tmp_path: Path, receiver: Receiver) -> None:
-    for number in range(3):
-        Spool(tmp_path).put(message(receiver.url, number))
-    (tmp_path / "pending" / "msg_torn.json").write_text('{"id": "msg')
-    (tmp_path / "pending" / "msg_garbled.json").write_bytes(b'{"id": "\xff"}')
-    with sending(tmp_path) as sender:
+def test_the_next_daemon_sends_what_one_has_left(journal: MemoryJournal, receiver: Receiver) -> None:
+    journal.put_deliveries([message(receiver.url, number).delivery for number in range(3)])
+    with sending(journal) as sender:
         until(lambda: sender.counts.num_delivered == 3)
     assert len(set(receiver.ids)) == 3
 
 
 def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
-    tmp_path: Path, receiver: Receiver
+    journal: MemoryJournal, receiver: Receiver
 ) -> None:
     receiver.statuses = [410, 500]
-    with sending(tmp_path) as sender:
-        put(sender, tmp_path, message(receiver.url))
+    with sending(journal) as sender:
+        put(sender, journal, message(receiver.url))
         until(lambda: sender.counts.num_dropped == 1)
-        put(sender, tmp_path, message(receiver.url, 1, created_s=-KEPT_S))
+        put(sender, journal, message(receiver.url, 1, created_s=-KEPT_S))
         until(lambda: sender.counts.num_dropped == 2)
         for number in range(MOST_OF_ADDRESS + 5):
             sender.add(message("http://127.0.0.1:1/refuses", number))
         until(lambda: sender.counts.num_dropped >= 6)
         assert sender.counts.num_waiting <= MOST_OF_ADDRESS
-    assert Spool(tmp_path).messages() == []
+    assert journal.deliveries() == []
 
 
-def test_a_message_that_cannot_be_removed_keeps_no_other_waiting(tmp_path: Path, receiver: Receiver) -> None:
+def test_a_message_of_which_nothing_can_be_noted_keeps_no_other_waiting(
+    journal: MemoryJournal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*given: object) -> None:
+        raise Unwritable("the disk is full")
+
     receiver.statuses = [204, 410]
-    with sending(tmp_path) as sender:
+    monkeypatch.setattr(journal, "end_delivery", refuse)
+    with sending(journal) as sender:
         for number in range(3):
-            stuck = tmp_path / "pending" / f"{message(receiver.url, number).id}.json"
-            stuck.mkdir(parents=True)  # and no file, so it cannot be unlinked
-            sender.add(message(receiver.url, number))
+            put(sender, journal, message(receiver.url, number))
         until(lambda: (sender.counts.num_delivered, sender.counts.num_dropped) == (2, 1))
         until(lambda: sender.counts.num_waiting == 0)
+    assert len(journal.deliveries()) == 3, "they are sent again after a restart"
 
 
 @pytest.mark.parametrize(
@@ -328,7 +358,7 @@ def test_a_message_that_cannot_be_removed_keeps_no_other_waiting(tmp_path: Path,
     ],
 )
 def test_without_what_can_be_used_of_the_environment_it_goes_on_without(
-    tmp_path: Path,
+    journal: MemoryJournal,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -338,23 +368,17 @@ def test_without_what_can_be_used_of_the_environment_it_goes_on_without(
     for exception in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(exception, raising=False)
     monkeypatch.setenv(name, value)  # before one in capitals
-    with sending(tmp_path) as sender:
-        put(sender, tmp_path, message(receiver.url))
+    with sending(journal) as sender:
+        put(sender, journal, message(receiver.url))
         until(lambda: sender.counts.num_delivered == 1)
     assert name.upper() in caplog.text and "sesame" not in caplog.text
-
-
-def test_how_far_it_was_is_not_known_where_the_file_is_garbled(tmp_path: Path) -> None:
-    (tmp_path / "progress.json").write_bytes(b'{"seq": 1, "told": {"\xff": []}}')
-    assert Spool(tmp_path).read_progress() is None
 
 
 # ---------------------------------------------------------------- a platform
 @contextmanager
 def platform_with(folder: Path, hands: Hands, *everywhere: Webhook) -> Iterator[Platform]:
     journal = SqlJournal(folder / "journal.db")
-    note = DeliveryNotes(folder / "jobs").note
-    webhooks = Webhooks(folder / "webhooks", key_of(SECRET), everywhere, partial(webhook_of, journal), note)
+    webhooks = Webhooks(journal, key_of(SECRET), everywhere, partial(webhook_of, journal))
     site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
     platform = Platform(site, new_core(), journal, hands, webhooks=webhooks)
     platform.recover(journal.history())
@@ -382,7 +406,7 @@ def test_a_job_whose_address_cannot_be_read_hides_no_other(tmp_path: Path, recei
         jobs = [platform.submit(spec(name, webhook=hook(receiver.url))).id for name in "ab"]
         until(lambda: platform.job(jobs[-1]).phase is Phase.RUNNING)
         with closing(sqlite3.connect(tmp_path / "journal.db")) as database, database:
-            database.execute("UPDATE submissions SET event = 'torn' WHERE job_id = ?", jobs[:1])
+            database.execute("UPDATE jobs SET submission = 'torn' WHERE id = ?", jobs[:1])
         for job_id in jobs:
             hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
         until(lambda: sorted(receiver.told()) == [("a", "job.finished"), ("b", "job.finished")])
@@ -391,8 +415,7 @@ def test_a_job_whose_address_cannot_be_read_hides_no_other(tmp_path: Path, recei
 def test_an_address_hears_of_a_deadline_that_passes_while_nothing_else_happens(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(webhook_events, "LOOK_EVERY_S", 0.01)
-    monkeypatch.setattr(turn_feed, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(sender_module, "LOOK_EVERY_S", 0.01)
     with platform_with(tmp_path, Hands(), hook(receiver.url, WebhookEvent.MISSED)) as platform:
         soon_s = platform.now_s() + 0.3
         platform.submit(spec("late", job_class=JobClass.SOFT, deadline_s=soon_s))
@@ -402,25 +425,24 @@ def test_an_address_hears_of_a_deadline_that_passes_while_nothing_else_happens(
 
 
 def test_nothing_is_lost_and_little_is_doubled_by_a_kill(tmp_path: Path, receiver: Receiver) -> None:
-    """Between the end of a job and the file that tells of it, and between that file and the delivery."""
+    """Between the end of a job and the row that tells of it, and between that row and the delivery."""
     everywhere, hands = hook(receiver.url), Hands()
     (tmp_path / "site").mkdir()
     with platform_with(tmp_path / "site", hands, everywhere) as platform:
         ids = [platform.submit(spec(name)).id for name in "ab"]
         until(lambda: platform.job(ids[-1]).phase is Phase.RUNNING)
-        shutil.copytree(tmp_path / "site" / "webhooks", early := tmp_path / "early")
         receiver.statuses = [503] * 1000
         hands.deliver(hands.ended(ids[0], Outcome.SUCCEEDED))
         until(lambda: receiver.num_requests > 0)
         left, survivors = as_if_killed(tmp_path / "site", hands)
-        shutil.copytree(tmp_path / "site" / "webhooks", left / "webhooks")
-        (left / "jobs" / ids[0]).mkdir(parents=True)
-    unspooled = tmp_path / "unspooled"
-    shutil.copytree(left, unspooled)
-    shutil.rmtree(unspooled / "webhooks")
-    shutil.copytree(early, unspooled / "webhooks")
+    shutil.copytree(left, unfinished := tmp_path / "unfinished")
+    with closing(sqlite3.connect(unfinished / "journal.db")) as database, database:
+        of_end = "UPDATE batches SET digest = NULL WHERE events LIKE '%GangEnded%'"
+        assert database.execute(of_end).rowcount == 1
+        assert database.execute("DELETE FROM deliveries").rowcount == 1
+        database.execute("UPDATE jobs SET view = NULL")
     receiver.statuses = []
-    for folder in (left, unspooled):
+    for folder in (left, unfinished):
         receiver.bodies.clear()
         with platform_with(folder, survivors.survivors(), everywhere) as platform:
             until(lambda: receiver.told() == [("a", "job.finished")])
@@ -428,6 +450,7 @@ def test_nothing_is_lost_and_little_is_doubled_by_a_kill(tmp_path: Path, receive
             assert deliveries(platform, ids[0]) == [
                 "finished, to an address of webhooks.yaml: delivered after a restart of the platform"
             ]
+            assert platform.job(ids[0]).phase is Phase.SUCCEEDED
     assert len(set(receiver.ids)) == 1, "the receiver can tell that both are the same"
 
 
@@ -469,31 +492,22 @@ def test_a_job_s_story_tells_of_deliveries_that_failed_and_of_no_other(
         assert deliveries(platform, ids["at-once"]) == []
         at_s = [story.at_s for story in platform.stories(ids["late"])]
         assert at_s == sorted(at_s)
-        platform.prune(PruneRequest(ended_before_s=2.0**40))
-    assert not list((tmp_path / "jobs").rglob(FILE))
 
 
-def test_a_note_of_a_delivery_that_was_cut_off_is_left_out_and_makes_no_folder(tmp_path: Path) -> None:
-    notes, sent = DeliveryNotes(tmp_path), message("http://ada:sesame@own/?token=sesame")
-    notes.note(sent, "given up", 1.0)
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / sent.job_id).mkdir()
-    notes.note(sent, "given up", 1.0)
-    notes.note(msgspec.structs.replace(sent, is_of_job=True), "given up", 2.0)
-    file = tmp_path / sent.job_id / FILE
-    file.write_bytes(file.read_bytes() + b'{"at_s": 3.0, "co')
-    assert [story.text for story in notes.of(sent.job_id)] == [
-        "finished, to an address of webhooks.yaml: given up",
-        "finished, to http://own: given up",
+def test_an_address_of_the_operator_is_not_shown_to_a_job_s_owner(
+    journal: MemoryJournal, receiver: Receiver
+) -> None:
+    receiver.statuses = [410, 410]
+    with sending(journal) as sender:
+        for is_of_job in (False, True):
+            sent = message(receiver.url, int(is_of_job))
+            put(sender, journal, msgspec.structs.replace(sent, job_id="a", is_of_job=is_of_job))
+        until(lambda: sender.counts.num_dropped == 2)
+    gone = "given up: the address answered 410"
+    assert [story.text for story in journal.stories("a")] == [
+        f"finished, to an address of webhooks.yaml: {gone}",
+        f"finished, to {place_of(receiver.url)}: {gone}",
     ]
-
-
-def test_notes_of_deliveries_are_their_owner_s_only(tmp_path: Path) -> None:
-    notes, sent = DeliveryNotes(tmp_path), message("http://own/")
-    file = tmp_path / sent.job_id / FILE
-    file.parent.mkdir()
-    notes.note(sent, "given up", 1.0)
-    assert file.stat().st_mode & 0o777 == 0o600 and len(notes.of(sent.job_id)) == 1
 
 
 def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, receiver: Receiver) -> None:
@@ -510,33 +524,14 @@ def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, r
         until(lambda: receiver.told() == [("new", "job.finished")])
 
 
-def test_a_look_before_the_first_turn_tells_times_of_the_calendar(tmp_path: Path) -> None:
-    webhooks = Webhooks(tmp_path, key_of(SECRET), [hook("http://127.0.0.1:1/")], lambda job_id: None)
+def test_a_look_before_the_first_turn_tells_times_of_the_calendar() -> None:
+    found = finder(hook("http://127.0.0.1:1/"))
     late, calendar = job_view(deadline_s=100.0), Calendar(offsets=((0.0, 1e9),))
-    webhooks.begin(lambda _: (200.0, [(late, None)]), lambda: 200.0, lambda: calendar, 0)
-    webhooks.look()
-    (message,) = Spool(tmp_path).messages()
-    assert msgspec.json.decode(message.body)["data"]["deadline_s"] == 1e9 + 100.0
-    webhooks.stop()
-
-
-def test_what_is_not_heard_yet_is_not_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hands, is_heard, request = Hands(), threading.Event(), PruneRequest(ended_before_s=2.0**40)
-    monkeypatch.setattr(Webhooks, "hear", lambda self, turn: is_heard.wait())
-    with platform_with(tmp_path, hands) as platform, ThreadPoolExecutor() as threads:
-        job_id = platform.submit(spec()).id
-        try:
-            until(lambda: platform.job(job_id).phase is Phase.RUNNING)
-            hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
-            until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
-            with monkeypatch.context() as hurried:
-                hurried.setattr(folding, "PRUNABLE_WITHIN_S", 0.01)
-                with pytest.raises(Unavailable, match="try again"):
-                    platform.prune(request)
-            pruned = threads.submit(platform.prune, request)
-        finally:
-            is_heard.set()
-        assert [job.job_id for job in pruned.result(20)] == [job_id]
+    found.webhooks.begin(lambda _: (200.0, [(late, None)]), lambda: 200.0, lambda: calendar)
+    found.webhooks.look()
+    (told,) = found.journal.deliveries()
+    body = msgspec.json.decode(msgspec.json.decode(told, type=WebhookMessage).body)
+    assert body["data"]["deadline_s"] == 1e9 + 100.0
 
 
 def test_a_secret_is_made_once(tmp_path: Path) -> None:

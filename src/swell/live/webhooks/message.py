@@ -13,6 +13,7 @@ from swell.model.coding import encode
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.model.webhook import WebhookEvent
+from swell.store.journal import Delivery
 
 #: Characters of a reason: it may be the end of a traceback.
 MAX_REASON = 500
@@ -46,7 +47,7 @@ class WebhookBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that is to be made; a file of the spool."""
+    """A request that is to be made."""
 
     id: str  #: the same if what is told is told again
     url: str
@@ -55,6 +56,11 @@ class WebhookMessage(msgspec.Struct, frozen=True, kw_only=True):
     body: str
     created_s: float  #: seconds since 1970
     is_of_job: bool = False  #: the job's owner has named the address
+
+    @property
+    def delivery(self) -> Delivery:
+        """What the journal keeps of it."""
+        return Delivery(self.id, self.job_id, msgspec.json.encode(self).decode())
 
 
 def message_id(job_id: str, key: str, url: str) -> str:

@@ -8,16 +8,20 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from swell import __version__
-from swell.live.webhooks.counts import WebhookCounts
 from swell.live.webhooks.message import WebhookMessage
 from swell.live.webhooks.signature import signature
-from swell.live.webhooks.spool import MOST, MOST_OF_ADDRESS, Spool
+from swell.model.errors import Unwritable
 from swell.model.lengths import span
+from swell.model.view import Story
 from swell.model.webhook import place_of
+from swell.store.journal import SqlJournal
 
 if TYPE_CHECKING:
     import httpx
@@ -33,10 +37,25 @@ KEPT_S = 3 * 86400.0
 #: The address wants no more of them.
 GONE = 410
 
-#: Of a message: what became of it, and when, in seconds since 1970.
-Note = Callable[[WebhookMessage, str, float], None]
+#: Messages that wait at most: of one address, and in all.
+MOST_OF_ADDRESS = 1000
+MOST = 10_000
+#: Between two looks at open jobs.
+LOOK_EVERY_S = 5.0
+#: Of the lines in a job's story that tell of its messages.
+CODE = "webhook"
 
 log = logging.getLogger("swell.webhooks")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookCounts:
+    """Messages since the daemon's start, and those that wait now."""
+
+    num_delivered: int = 0
+    num_failed: int = 0  #: tries that were not answered with success
+    num_dropped: int = 0  #: given up, refused for good, or one too many
+    num_waiting: int = 0
 
 
 def wait_s(num_failures: int) -> float:
@@ -48,20 +67,22 @@ class Sender:
     """An address has one request at a time. While it fails, all of its messages wait; others do not.
 
     Args:
-        note: hears of messages that were given up, or were not taken at once.
+        now_s: head time.
+        look: finds news of open jobs, and adds messages of them; called every few seconds.
         sleep: waits for so many seconds.
     """
 
     def __init__(
         self,
-        spool: Spool,
+        journal: SqlJournal,
         key: bytes,
-        note: Note = lambda message, what, at_s: None,
+        now_s: Callable[[], float],
+        look: Callable[[], None],
         wall_s: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._spool, self._key, self._wall_s = spool, key, wall_s
-        self._note, self._sleep = note, sleep
+        self._journal, self._key, self._wall_s = journal, key, wall_s
+        self._now_s, self._look, self._sleep = now_s, look, sleep
         self._counts, self._lock = WebhookCounts(), threading.Lock()
         self._waiting: dict[str, deque[WebhookMessage]] = {}  #: by address; only the loop's thread
         self._ids: set[str] = set()  #: of these
@@ -77,18 +98,18 @@ class Sender:
     # ------------------------------------------------------------ any thread
     def start(self) -> None:
         """Also takes up what an earlier daemon has left."""
-        left = self._spool.messages()
+        left = [msgspec.json.decode(message, type=WebhookMessage) for message in self._journal.deliveries()]
         self._left = {message.id for message in left}
         self._thread.start()
         for message in left:
             self.add(message)
 
     def add(self, message: WebhookMessage) -> None:
-        """Deliver it; it is in the spool."""
+        """Deliver it; it is in the journal."""
         self._loop.call_soon_threadsafe(self._accept, message)
 
     def stop(self) -> None:
-        """What is not delivered waits in the spool for the next daemon."""
+        """What is not delivered waits for the next daemon."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._is_over.set)
             self._thread.join()
@@ -107,12 +128,23 @@ class Sender:
         # httpx logs whole addresses at this level, and they may hold secrets.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         self._slots = asyncio.Semaphore(AT_ONCE)
-        await self._is_over.wait()
+        while not self._is_over.is_set():
+            self._try_to_look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY_S):
+                    await self._is_over.wait()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._http is not None:
             await self._http.aclose()
+
+    def _try_to_look(self) -> None:
+        """What cannot be told now is told later."""
+        try:
+            self._look()
+        except Exception:
+            log.exception("deadlines of open jobs are not told to webhooks for %g s", LOOK_EVERY_S)
 
     def _client(self) -> httpx.AsyncClient:
         if self._http is None:
@@ -124,7 +156,6 @@ class Sender:
             return
         waiting = self._waiting.get(message.url, deque())
         if len(waiting) >= MOST_OF_ADDRESS or len(self._ids) >= MOST:
-            self._remove(message)
             self._drop(message, f"{len(waiting)} messages wait for this address, {len(self._ids)} in all")
             return
         self._ids.add(message.id)
@@ -154,7 +185,7 @@ class Sender:
                 num_failures = 0
                 self._count(num_delivered=1)
                 log.info("delivered %s of job %s to %s", message.event, message.job_id, place_of(url))
-                self._note_delay(message)
+                self._end(message, self._delay_of(message))
                 self._forget(waiting.popleft())
             elif fault == str(GONE) or self._wall_s() > message.created_s + KEPT_S:
                 is_gone = fault == str(GONE)
@@ -205,37 +236,40 @@ class Sender:
             return type(error).__name__
 
     def _forget(self, message: WebhookMessage) -> None:
-        self._remove(message)
         self._ids.discard(message.id)
         self._left.discard(message.id)
         self._failures.pop(message.id, None)
         self._faults.pop(message.id, None)
         self._count(num_waiting=-1)
 
-    def _remove(self, message: WebhookMessage) -> None:
+    def _end(self, message: WebhookMessage, what: str) -> None:
+        """It was delivered, or is given up; its job's story tells what became of it, if that is not empty."""
+        story = None
+        if what:
+            text = f"{message.event}, to {_shown(message)}: {what}"
+            story = Story(at_s=self._now_s(), code=CODE, text=text)
         try:
-            self._spool.remove(message)
-        except OSError as error:
+            self._journal.end_delivery(message.id, message.job_id, story)
+        except Unwritable as error:
             log.warning(
                 "%s of job %s stays on disk, and is sent again after a restart: %s",
                 message.event,
                 message.job_id,
-                error.strerror,
+                error,
             )
 
     def _drop(self, message: WebhookMessage, why: str) -> None:
         self._count(num_dropped=1)
         place = place_of(message.url)
         log.warning("%s of job %s is not sent to %s any more: %s", message.event, message.job_id, place, why)
-        self._note(message, f"given up: {why}", self._wall_s())
+        self._end(message, f"given up: {why}")
 
-    def _note_delay(self, message: WebhookMessage) -> None:
-        """Note why a message was delivered late, if it was not taken at the first try."""
+    def _delay_of(self, message: WebhookMessage) -> str:
+        """Why a message was delivered late; empty if it was taken at the first try."""
         causes = ["a restart of the platform"] if message.id in self._left else []
         if num := self._failures[message.id]:
             causes.append(f"{num} failed {'try' if num == 1 else 'tries'} ({self._faults[message.id]})")
-        if causes:
-            self._note(message, f"delivered after {' and '.join(causes)}", self._wall_s())
+        return f"delivered after {' and '.join(causes)}" if causes else ""
 
     def _count(self, **changes: int) -> None:
         with self._lock:
@@ -263,6 +297,11 @@ def _client(has_environment: bool) -> httpx.AsyncClient:
     import httpx
 
     return httpx.AsyncClient(follow_redirects=False, timeout=ANSWER_WITHIN_S, trust_env=has_environment)
+
+
+def _shown(message: WebhookMessage) -> str:
+    """An address that the platform's operator has named is no concern of the job's owner."""
+    return place_of(message.url) if message.is_of_job else "an address of webhooks.yaml"
 
 
 def _told_of(status: int) -> str:

@@ -1,109 +1,129 @@
-"""News of jobs for addresses: from the turns of the head to their delivery."""
+"""What is news of a job, and for which addresses; each is told it once."""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
-from swell.live.turn_feed import Turn
-from swell.live.webhooks.counts import WebhookCounts
-from swell.live.webhooks.message import WebhookMessage
-from swell.live.webhooks.sender import Note, Sender
-from swell.live.webhooks.spool import Spool
-from swell.live.webhooks.webhook_events import OpenJobs, WebhookChoice, WebhookEvents
+import msgspec
+
+from swell.live.turns import TurnNews
+from swell.live.webhooks.message import WebhookMessage, body_of, message_id
+from swell.live.webhooks.sender import Sender, WebhookCounts
 from swell.model.calendar import Calendar
-from swell.model.webhook import Webhook
+from swell.model.deadline_state import DeadlineState, deadline_state
+from swell.model.view import JobView
+from swell.model.webhook import Webhook, WebhookEvent
+from swell.store.journal import SqlJournal
 
-#: Turns without news after which it is noted that they were looked through.
-NOTE_AFTER = 100
-
-log = logging.getLogger("swell.webhooks")
+#: Time of the latest turn, and wanted open jobs with their ends by the plan; see `ViewBoard.open_jobs`.
+OpenJobs = Callable[[Callable[[JobView], bool]], tuple[float, list[tuple[JobView, float | None]]]]
+EVENTS = {DeadlineState.AT_RISK: WebhookEvent.AT_RISK, DeadlineState.LATE: WebhookEvent.MISSED}
 
 
 class Webhooks:
-    """Listens to turns. What it has found is on disk before the journal may forget what it was found in."""
+    """Finds news in turns, and in open jobs every few seconds. A message is in the journal before it is sent.
+
+    A message that is found again has the same id, and the journal takes it once.
+
+    Args:
+        everywhere: what is told of all jobs.
+        of_job: that of a job which has one; may take a millisecond, and never raises.
+    """
 
     def __init__(
         self,
-        folder: Path,
+        journal: SqlJournal,
         key: bytes,
         everywhere: Sequence[Webhook],
         of_job: Callable[[str], Webhook | None],
-        note: Note = lambda message, what, at_s: None,
     ) -> None:
-        """`note`: hears of deliveries that did not succeed at once; see `DeliveryNotes.note`."""
-        self._spool = Spool(folder)
-        self._sender = Sender(self._spool, key, note)
-        self._finder = WebhookEvents(WebhookChoice(everywhere, of_job), time.time)
+        self._journal, self._everywhere, self._of_job = journal, everywhere, of_job
         self._calendar: Callable[[], Calendar] = Calendar
         self._open_jobs: OpenJobs = lambda is_wanted: (0.0, [])
         self._now_s: Callable[[], float] = lambda: 0.0
-        self._noted_seq = self._seq = 0
+        self._sender = Sender(journal, key, lambda: self._now_s(), self.look)
+        self._told = set[tuple[str, str]]()  #: ids of open jobs, each with what the latest look has found
 
-    # ------------------------------------------------------------ before the first turn
     def begin(
-        self,
-        open_jobs: OpenJobs,
-        now_s: Callable[[], float],
-        calendar: Callable[[], Calendar],
-        last_seq: int,
-    ) -> int:
-        """Where the board and the clocks are. Returns the last batch that an earlier daemon looked through:
-        later ones are to be caught up on.
-        """
+        self, open_jobs: OpenJobs, now_s: Callable[[], float], calendar: Callable[[], Calendar]
+    ) -> None:
+        """Where the board and the clocks are."""
         self._open_jobs, self._now_s, self._calendar = open_jobs, now_s, calendar
-        progress = self._spool.read_progress()
-        self._noted_seq = self._seq = last_seq if progress is None else min(progress.seq, last_seq)
-        if progress is None:
-            self._note()
-        else:
-            self._finder.go_on(progress)
-        return self._seq
-
-    def catch_up(self, turn: Turn) -> None:
-        """A turn of an earlier daemon, which may not have come to tell of it."""
-        self._tell(self._finder.of_ends(turn), turn.seq)
 
     def start(self) -> None:
+        """Send, from what an earlier daemon has left on."""
         self._sender.start()
 
-    # ------------------------------------------------------------ the feed's thread
-    def hear(self, turn: Turn) -> None:
-        """See `TurnListener`."""
-        self._tell(self._finder.of_ends(turn), turn.seq)
-        self.look()
-
-    def look(self) -> None:
-        """See `TurnListener`."""
-        found = self._finder.of_open_jobs(self._now_s(), self._open_jobs, self._calendar())
-        self._tell(found, self._seq)
-
     def stop(self) -> None:
-        """No more turn is heard."""
-        self._note()
+        """What is not delivered waits for the next daemon."""
         self._sender.stop()
 
-    # ------------------------------------------------------------ any thread
+    def send(self, messages: Iterable[WebhookMessage]) -> None:
+        """Deliver these, which the journal has."""
+        for message in messages:
+            self._sender.add(message)
+
     @property
     def counts(self) -> WebhookCounts:
+        """What was delivered. May be called by any thread."""
         return self._sender.counts
 
-    def _tell(self, messages: Sequence[WebhookMessage], seq: int) -> None:
-        self._seq = seq
-        for message in messages:
-            try:
-                self._spool.put(message)
-            except OSError as error:  # on a full disk it is not kept over a restart
-                log.warning("%s of job %s is not on disk: %s", message.event, message.job_id, error.strerror)
-            self._sender.add(message)
-        if messages or seq >= self._noted_seq + NOTE_AFTER:
-            self._note()
+    def of_ends(self, news: TurnNews) -> list[WebhookMessage]:
+        """What a turn brings: news of jobs that have ended."""
+        calendar, found = news.calendar, list[WebhookMessage]()
+        for view in news.ended:
+            at_s = news.now_s if view.finished_s is None else view.finished_s
+            found += self._messages(WebhookEvent.FINISHED, view, "finished", calendar, at_s)
+            if view.kept is False:
+                key = _key(WebhookEvent.MISSED, view, calendar)
+                found += self._messages(WebhookEvent.MISSED, view, key, calendar, at_s)
+        return found
 
-    def _note(self) -> None:
-        try:
-            self._spool.write_progress(self._finder.progress(self._seq))
-            self._noted_seq = self._seq
-        except OSError as error:
-            log.warning("how far news were told is not on disk: %s", error.strerror)
+    def look(self) -> None:
+        """Tell of open jobs whose deadlines are at risk, or were missed. Belongs to the sender's thread."""
+        now_s, calendar = self._now_s(), self._calendar()
+        found, messages = set[tuple[str, str]](), list[WebhookMessage]()
+        for view, expected_s in self._open_jobs(self._may_have_news)[1]:
+            event = EVENTS.get(deadline_state(view, now_s, expected_s))
+            if event is None:
+                continue
+            key = _key(event, view, calendar)
+            found.add((view.id, key))
+            if (view.id, key) not in self._told:
+                expected = msgspec.structs.replace(view, estimated_finish_s=expected_s)
+                messages += self._messages(event, expected, key, calendar, now_s)
+        if messages:
+            new = self._journal.put_deliveries([message.delivery for message in messages])
+            self.send(message for message in messages if message.id in new)
+        self._told = found
+
+    def _may_have_news(self, view: JobView) -> bool:
+        """An open job with a deadline of which somebody is to be told."""
+        return view.deadline_s is not None and (view.webhook or bool(self._everywhere))
+
+    def _messages(
+        self, event: WebhookEvent, view: JobView, key: str, calendar: Calendar, at_s: float
+    ) -> Iterable[WebhookMessage]:
+        for url, is_of_job in self._urls(view, event).items():
+            yield WebhookMessage(
+                id=message_id(view.id, key, url),
+                url=url,
+                event=event,
+                job_id=view.id,
+                body=body_of(event, view, calendar, at_s),
+                created_s=time.time(),
+                is_of_job=is_of_job,
+            )
+
+    def _urls(self, view: JobView, event: WebhookEvent) -> dict[str, bool]:
+        """Each with whether the job's owner has named it."""
+        urls = {hook.url: False for hook in self._everywhere if event in hook.on}
+        if view.webhook and (own := self._of_job(view.id)) and event in own.on:
+            urls[own.url] = True
+        return urls
+
+
+def _key(event: WebhookEvent, view: JobView, calendar: Calendar) -> str:
+    """Names one time of day: another deadline is news again, a step of the machine's clock is not."""
+    return f"{event} {round((view.deadline_s or 0.0) + calendar.offset_s)}"

@@ -1,14 +1,66 @@
-"""How long the parts of a turn take."""
+"""What came of each turn of the head, and how long its parts took."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 
+from swell.core.explanations import TurnChanges
+from swell.core.platform_core import PlatformCore
 from swell.core.ports import Journal, World
-from swell.live.turn_feed import TurnDurations
+from swell.model.calendar import Calendar
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
+from swell.model.view import JobView, Story
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnNews:
+    """What came of a batch for people to see. Times are head time."""
+
+    now_s: float
+    calendar: Calendar
+    ended: Sequence[JobView]
+    changes: Sequence[TurnChanges]  #: of open jobs, by core
+    stories: Sequence[tuple[str, Story]]
+    warned: Collection[str]  #: names of nodes that are to be left
+
+    @classmethod
+    def of(cls, core: PlatformCore) -> TurnNews:
+        """What is new with the core after the turn that it has just made."""
+        return cls(
+            now_s=core.now_s,
+            calendar=core.calendar,
+            ended=core.ended_views(),
+            changes=core.changes(),
+            stories=core.stories(),
+            warned=core.warned,
+        )
+
+    @property
+    def changed(self) -> list[JobView]:
+        """Open jobs of which something is new, without what the plan says of them."""
+        return [view for of_core in self.changes for view in of_core.views]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDurations:
+    """Seconds."""
+
+    journal_s: float  #: until the batch was on disk
+    decision_s: float  #: from then on, until the head had decided
+    turn_s: float  #: from the batch to the end of what came of it, both included
+    computed_s: float  #: of a processor, to decide
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One batch and what came of it."""
+
+    batch: Sequence[AnyEvent]
+    news: TurnNews
+    took: TurnDurations
 
 
 class TimedTurns:
