@@ -18,7 +18,7 @@ from tests.examples import fewer_if_quick
 from swell.executors.local.agent.job_code import drop_code, place_code, written_beside
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.job import JobSpec
-from swell.store.code_files import CodeFiles, CodeLimits, TooMuchCode
+from swell.store.code_files import CodeFiles, CodeLimits, CodeNotFound, TooMuchCode
 from swell.store.code_store import GRACE_S, LOOKS_AT_ONCE, CodeStore
 
 LIMITS = CodeLimits(code_file_mib=0.001, code_total_mib=1, code_num_files=20)
@@ -140,6 +140,14 @@ def test_swellignore_leaves_out(state: Path, store: CodeStore, project: Path) ->
         "net/runs",
         "layers.py",
     }
+
+
+def test_swellignore_is_written_as_a_gitignore(state: Path, store: CodeStore, project: Path) -> None:
+    write(project, {".swellignore": "net/**\n!net/layers.py\ntrain.py/\n"})
+    assert taken(state, store, project) == {".swellignore", "train.py", "net/layers.py"}
+    write(project, {".swellignore": "!\n"})
+    with pytest.raises(CodeNotFound, match=r"\.swellignore cannot be read .*write it as a \.gitignore"):
+        store.take(str(project), None)
 
 
 def test_the_state_folder_is_no_code(state: Path, store: CodeStore, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from swell.api.script_source import check_source
 from swell.api.submission import Submission
 from swell.model.errors import InvalidJob, Unwritable
 from swell.model.job import CodeSource, Elasticity, JobSpec
-from swell.store.code_files import CodeLimits, TooMuchCode
+from swell.store.code_files import CodeLimits, CodeNotFound
 from swell.store.code_store import CodeStore
 from swell.store.folder import StateFolder
 
@@ -61,7 +61,7 @@ class Intake:
         script = spec.entry if submission.script is not None else None
         try:
             digest = self._store.take(spec.workdir, script)
-        except TooMuchCode as error:
+        except CodeNotFound as error:
             raise InvalidField("code", str(error)) from error
         except OSError as error:
             why = f"the code of job {spec.name!r} cannot be stored: {error}"

@@ -36,7 +36,12 @@ def finish(
     webhooks: Webhooks | None,
 ) -> list[WebhookMessage]:
     """Keep what came of a batch, unless that was done before; the messages that are to be sent then."""
-    messages = [] if webhooks is None else webhooks.of_ends(news)
+    messages: list[WebhookMessage] = []
+    if webhooks is not None:
+        try:
+            messages = webhooks.of_ends(news)
+        except Exception:  # a defect: without this it would come again with each start
+            log.exception("webhooks are not told of the jobs that ended with batch %d", seq)
     deliveries = [message.delivery for message in messages]
     new = journal.finish(seq, digest(commands), news.ended, news.stories, deliveries)
     return [message for message in messages if message.id in new]

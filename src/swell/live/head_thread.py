@@ -119,7 +119,7 @@ class HeadThread:
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
         self.started_s = self._clock.now_s()
-        self._tally.begin(self._board.jobs(_is_open), self._core.calendar, self._board.warned)
+        self._tally.begin(self._board.jobs(), self._core.calendar, self._board.warned)
 
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
@@ -129,7 +129,7 @@ class HeadThread:
         for event in differences(self._core, self._site.nodes, work, now_s):
             self._inbox.put(event)
         self._followers.note(self._board.jobs(_is_follower), ())
-        self._demand.note(self._board.jobs(_is_open), ())
+        self._demand.note(self._board.jobs(), ())
         self._executor.want_devices(self._demand.num_devices)
         self._repeat(work)
 
@@ -220,10 +220,6 @@ def log_lost_trials(batch: Sequence[AnyEvent]) -> None:
     for event in batch:
         if isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST and not event.is_taken:
             log.warning("the trial run of %s was lost: %s", event.job_id, event.message.strip())
-
-
-def _is_open(view: JobView) -> bool:
-    return not view.phase.is_end
 
 
 def _is_follower(view: JobView) -> bool:

@@ -72,7 +72,7 @@ class OperatorTally:
         self._nodes.begin(warned)
 
     def hear(self, turn: Turn) -> None:
-        """See `TurnListener`."""
+        """Count what came of a turn."""
         with self._lock:
             for part in (self._jobs, self._nodes, self._resizes, self._errors, self._device_time):
                 part.hear(turn)

@@ -9,8 +9,9 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
 
 from swell.model.lengths import span
 
@@ -43,7 +44,11 @@ class CodeLimits:
     code_num_files: int = 10_000
 
 
-class TooMuchCode(ValueError):
+class CodeNotFound(ValueError):
+    """It cannot be said which files are the job's code; the text says why, and names the remedy."""
+
+
+class TooMuchCode(CodeNotFound):
     """The folders hold more than a snapshot may; the text names the largest files and the remedies."""
 
 
@@ -66,13 +71,14 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: str) -> CodeFil
 
     Raises:
         TooMuchCode: it exceeds a limit, or it takes too long to find that out.
+        CodeNotFound: a file `.swellignore` cannot be read.
     """
     found, look = CodeFiles(), _Look(time.monotonic() + LOOK_S)
     for root in roots:
         patterns = _read_patterns(Path(root, IGNORE_FILE))
         for path, is_tracked in _listed(root, but_not, look):
             look.note(path)
-            if _is_below(path, but_not) or (patterns and _is_ignored(os.path.relpath(path, root), patterns)):
+            if _is_below(path, but_not) or (patterns and patterns.match_file(os.path.relpath(path, root))):
                 continue
             _take(found, path, is_tracked, limits)
             if _is_beyond(found, limits, LOOK_AT_TIMES):
@@ -211,31 +217,15 @@ def _is_below(path: str, folder: str) -> bool:
 
 
 # ---------------------------------------------------------------- what the user leaves out
-def _read_patterns(file: Path) -> tuple[str, ...]:
+def _read_patterns(file: Path) -> GitIgnoreSpec:
     try:
         lines = file.read_text("utf-8", "replace").splitlines()
     except OSError:
-        return ()
-    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
-
-
-def _is_ignored(relative: str, patterns: tuple[str, ...]) -> bool:
-    """Whether the rules of .gitignore exclude a path. `!` and `**` are not supported.
-
-    A pattern with a slash inside starts at the root.
-    """
-    path = PurePosixPath(relative)
-    paths = [path, *path.parents][:-1]
-    for pattern in patterns:
-        plain = pattern.rstrip("/")
-        candidates = paths[1:] if pattern.endswith("/") else paths
-        if "/" in plain:
-            texts = [str(candidate) for candidate in candidates]
-        else:
-            texts = [candidate.name for candidate in candidates]
-        if any(fnmatchcase(text, plain.lstrip("/")) for text in texts):
-            return True
-    return False
+        lines = []
+    try:
+        return GitIgnoreSpec.from_lines(lines)
+    except ValueError as error:
+        raise CodeNotFound(f"{file} cannot be read ({error}); write it as a .gitignore") from error
 
 
 def _too_much(found: CodeFiles, limits: CodeLimits, is_cut: bool) -> str:

@@ -54,7 +54,7 @@ class CodeStore:
                 is not below the working directory.
 
         Raises:
-            TooMuchCode: it exceeds a limit.
+            CodeNotFound: it exceeds a limit, or cannot be told from other files.
             OSError: it cannot be read, or kept.
         """
         real = os.path.realpath(workdir)
