@@ -110,7 +110,10 @@ def to_be_told(folder: StateFolder) -> list[str]:
 
 @pytest.fixture
 def restless(tmp_path: Path) -> tuple[StateFolder, PlatformCore]:
-    """A journal that leads elsewhere under default settings, and the head that handled it."""
+    """A journal that leads elsewhere under default settings, and the head that handled it.
+
+    Its platform was killed before it wrote what came of the last batch.
+    """
     folder = StateFolder(tmp_path)
     folder.write_options(
         PlatformOptions(devices="cpu:2", policy="elasticflow", preload=(), settings=RESTLESS.changed)
@@ -124,8 +127,16 @@ def restless(tmp_path: Path) -> tuple[StateFolder, PlatformCore]:
     return folder, core
 
 
+def take_next(folder: StateFolder, core: PlatformCore) -> None:
+    """One more batch, which is answered otherwise under default settings."""
+    ended = GangEnded(at_s=4.0, job_id="a", generation=2, outcome=Outcome.LOST, steps=10, message="")
+    with closing(SqlJournal(folder.journal)) as journal:
+        assert take(core, journal, [ended])
+
+
 def test_a_journal_is_replayed_under_its_own_settings(restless: tuple[StateFolder, PlatformCore]) -> None:
-    folder, _ = restless
+    folder, core = restless
+    take_next(folder, core)
     assert replay_journal(folder.path).is_equal
     folder.options.unlink()
     assert not replay_journal(folder.path).is_equal, "the settings made the difference"

@@ -140,6 +140,7 @@ class JournalContract:
         assert journal.put_deliveries([first]) == set() and journal.deliveries() == ["two"]
         journal.keep([job_view(id="b")])
         journal.prune(["b"], 9.0)
+        assert journal.deliveries() == ["two"], "whoever is to hear of it hears of it"
         journal.end_delivery("msg_2", "b", late)
         assert (journal.stories("a"), journal.stories("b"), journal.deliveries()) == ([late], [], [])
 

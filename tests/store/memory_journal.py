@@ -81,7 +81,8 @@ class MemoryJournal:
             self._pruned_s[job_id] = at_s
         self._stories = [entry for entry in self._stories if entry[0] not in job_ids]
         for key in [key for key, job_id in self._told_of.items() if job_id in job_ids]:
-            del self._deliveries[key], self._told_of[key]
+            if self._deliveries[key] is None:
+                del self._deliveries[key], self._told_of[key]
 
     def pruned_s(self, job_id: str) -> float | None:
         return self._pruned_s.get(job_id)
@@ -116,7 +117,9 @@ class MemoryJournal:
         return [one.message for one in self._deliveries.values() if one is not None]
 
     def end_delivery(self, delivery_id: str, job_id: str, story: Story | None) -> None:
-        if delivery_id in self._deliveries:
+        if job_id in self._pruned_s:
+            del self._deliveries[delivery_id], self._told_of[delivery_id]
+        elif delivery_id in self._deliveries:
             self._deliveries[delivery_id] = None
             self.keep([], [] if story is None else [(job_id, story)])
 

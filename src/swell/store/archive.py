@@ -146,7 +146,7 @@ class Archive:
         return connection.execute("SELECT 1 FROM jobs WHERE phase IS NOT NULL LIMIT 1").fetchone() is None
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
-        """Nothing is left of these but that they were there, and their device time."""
+        """Nothing is left of these but that they were there, their device time, and messages yet to be sent."""
         with self._database.writing() as connection:
             for job_id in job_ids:
                 of_job = connection.execute(
@@ -155,8 +155,8 @@ class Archive:
                 held = [msgspec.structs.replace(_decode_held(view), id="", name="") for (view,) in of_job]
                 left = encode(held[0]).decode() if held else None
                 connection.execute(PRUNE, (job_id, at_s, left))
-                for table in ("stories", "curves", "deliveries"):
-                    connection.execute(f"DELETE FROM {table} WHERE job_id = ?", (job_id,))
+                for rows in ("stories WHERE", "curves WHERE", "deliveries WHERE message IS NULL AND"):
+                    connection.execute(f"DELETE FROM {rows} job_id = ?", (job_id,))
 
     def device_time(self, since_s: float, until_s: float) -> list[HeldTime]:
         """See `TimeStore`."""

@@ -258,10 +258,13 @@ class SqlJournal:
 
     def end_delivery(self, delivery_id: str, job_id: str, story: Story | None) -> None:
         """It was delivered, or is given up. Its job's story says so, if there is something to say."""
+        is_pruned = "SELECT 1 FROM jobs WHERE id = ? AND pruned_s IS NOT NULL"
         with self._database.writing(is_flushed=False) as connection:
-            of_it = "UPDATE deliveries SET message = NULL WHERE id = ?"
-            is_there = connection.execute(of_it, (delivery_id,)).rowcount  # its job may have been pruned
-            if is_there and story is not None:
+            if connection.execute(is_pruned, (job_id,)).fetchone():
+                connection.execute("DELETE FROM deliveries WHERE id = ?", (delivery_id,))
+                return
+            connection.execute("UPDATE deliveries SET message = NULL WHERE id = ?", (delivery_id,))
+            if story is not None:
                 self._archive.put_stories(connection, [(job_id, story)])
 
     def _page(self, after: int) -> list[JournalEntry]:
