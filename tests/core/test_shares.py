@@ -28,6 +28,7 @@ from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.model.target import Configuration
 from swell.model.usage import GangUsage, total_usage
+from swell.model.view import Story
 
 
 class Sharing(Fixed):
@@ -99,11 +100,14 @@ class ToldBench(Bench):
 
     def __init__(self, policy: Sharing) -> None:
         self.board = ViewBoard()
+        self._kept: list[tuple[str, Story]] = []
         super().__init__(policy=policy)
 
     def say(self, *events: Event, after_s: float = 1.0) -> list[AnyCommand]:
         commands = super().say(*events, after_s=after_s)
-        self.board.post(self.core, TurnNews.of(self.core))
+        news = TurnNews.of(self.core)
+        self._kept += news.stories
+        self.board.post(self.core, news)
         return commands
 
     def give(self, policy: Sharing, *shares: float) -> None:
@@ -113,8 +117,13 @@ class ToldBench(Bench):
                 assert isinstance(command, Reconfigure)
                 self.resized(command.generation)
 
+    def stories(self) -> list[Story]:
+        """Those of job `a`, as they are shown."""
+        late = self.board.share_changes("a")
+        return [story for job_id, story in self._kept if job_id == "a"] + ([late] if late else [])
+
     def texts(self) -> list[str]:
-        return [story.text for story in self.board.stories("a")]
+        return [story.text for story in self.stories()]
 
 
 @pytest.mark.slow
@@ -133,7 +142,7 @@ def test_changes_of_share_in_a_row_are_one_line_of_the_story(shares: list[float]
     assert (f" in {num} changes within " in line and line.endswith(extremes)) == (num > 1)
     other = Bench(policy=policy)
     other.core.load(bench.core.save())
-    assert other.job("a").share_changes == bench.board.stories("a")[-1], "a restarted head goes on with it"
+    assert other.job("a").share_changes == bench.stories()[-1], "a restarted head goes on with it"
 
 
 def test_what_else_happens_ends_the_line(policy: Sharing) -> None:
@@ -145,7 +154,7 @@ def test_what_else_happens_ends_the_line(policy: Sharing) -> None:
     bench.give(policy, 1.0)
     texts = " | ".join(bench.texts()[-4:])
     assert re.search("100 % to 25 % in 2 .*from 2 to 4.*went from 2 to 4.*25 % to 100 %$", texts), texts
-    times = [story.at_s for story in bench.board.stories("a")]
+    times = [story.at_s for story in bench.stories()]
     assert times == sorted(times)
 
 
