@@ -146,7 +146,7 @@ class Archive:
         return connection.execute("SELECT 1 FROM jobs WHERE phase IS NOT NULL LIMIT 1").fetchone() is None
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
-        """Nothing is left of these but that they were there, their device time, and messages yet to be sent."""
+        """Keep nothing of these but their ids, their device time, and messages that are yet to be sent."""
         with self._database.writing() as connection:
             for job_id in job_ids:
                 of_job = connection.execute(

@@ -128,6 +128,12 @@ class Database:
     the open file. If not, all that the open file holds is copied to the path, and is open from then on.
     """
 
+    _writer: sqlite3.Connection
+    _idle: list[sqlite3.Connection]  #: for readers
+    _is_reserved: bool
+    _is_flushing: bool
+    _identity: Identity
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self.notices: tuple[str, ...] = ()  #: what the owner of the platform should know
@@ -217,7 +223,7 @@ class Database:
                 connection.close()
 
     def _open(self) -> None:
-        self._idle: list[sqlite3.Connection] = []  #: for readers
+        self._idle = []
         _make(self.path)
         with explained(self.path):
             self._writer = _connect(self.path)
