@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-pages bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -93,10 +93,6 @@ bench-decisions: $(DEV) $(LOOPS)
 # Whole turns of a platform that is up, at 64 to 5,000 open jobs: five minutes; OPTIONS="--seconds 10" takes one.
 bench-live: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.live_turns --json out/bench-live.json $(OPTIONS)
-
-# 50 open pages at 100 running jobs: two minutes. OPTIONS="--job 50" opens pages of 50 jobs instead of the page Now.
-bench-pages: $(DEV) $(LOOPS)
-	$(BIN)/python -m benchmarks.open_pages --json out/bench-pages.json $(OPTIONS)
 
 # 1,000 hosts whose workers are emulated, and as many jobs: four minutes; OPTIONS="--hosts 100 --jobs 100 --seconds 20" takes two.
 bench-head: $(DEV) $(LOOPS)
