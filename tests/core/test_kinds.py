@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 import pytest
-from tests.core.bench import Bench, only
+from tests.core.bench import only
 from tests.core.fakes import Fixed, core_of, node, profile, spec
 
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
-from swell.core.saved_kinds import read_kinds, read_one_kind
+from swell.core.saved_kinds import read_kinds
 from swell.live.board import ViewBoard
 from swell.live.recovery import changed_nodes
 from swell.live.turns import TurnNews
@@ -346,17 +346,6 @@ def test_a_fold_holds_all_kinds_and_goes_on_alike() -> None:
     ]
     for batch in following:
         assert other.handle(batch) == core.handle(batch)
-
-
-def test_a_fold_of_a_version_with_one_kind_is_read() -> None:
-    bench = Bench()
-    bench.run("a")
-    saved = read_one_kind(bench.core.save())
-    (only_kind,) = read_kinds(bench.core.save())
-    old = PlatformCore(lambda: core_of(bench.policy))
-    old.load(only_kind.head)
-    assert old.save() == bench.core.save() and old.kinds == ("fake",)
-    assert [record.id for record in saved.records] == ["a"]
 
 
 def found_elsewhere() -> PlatformCore:

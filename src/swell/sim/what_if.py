@@ -11,6 +11,7 @@ from swell.core import loop
 from swell.core.cost_curves import family_s
 from swell.core.cost_table import CROWDING_SHARE, TRIED_FAMILY, UNTRIED_FAMILY, CostTable
 from swell.core.platform_core import PlatformCore
+from swell.core.saved_kinds import SavedKind, encode_kinds
 from swell.model.coding import encode
 from swell.model.event import DeadlineChangeAsked, JobSubmitted, NodeWarned, Opened, QuotasSet
 from swell.model.failure import why_failed
@@ -61,7 +62,9 @@ def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -
 
     Returns what becomes of each job, by id.
     """
-    core.load(encode(standing.saved))
+    nodes = [*standing.saved.cluster.nodes, *change.nodes]
+    kind = nodes[0].kind if nodes else ""
+    core.load(encode_kinds([SavedKind(kind=kind, head=encode(standing.saved))]))
     recorder = TurnRecorder(core)
 
     def end_turn(now_s: float) -> None:
@@ -74,7 +77,7 @@ def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -
         change.jobs,
         _events(standing, change),
         end_turn,
-        _timings([*standing.saved.cluster.nodes, *change.nodes]),
+        _timings(nodes),
     )
     loop.run(world, recorder, core)
     views = recorder.ended | {view.id: view for view in core.views()}
