@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
 from tests.api.fake_control import FakeControl
+from tests.live.test_platform import until
 from tests.store.views import job_view
 
 from swell.api.access import Access
@@ -69,17 +71,21 @@ def test_a_session_may_what_its_user_may(site: PageSite) -> None:
 def test_a_session_ends_with_its_user_and_the_owners_goes_on(site: PageSite) -> None:
     with site.browser(site.users.add("ana", Role.VIEW)) as browser, site.browser(TOKEN) as owner:
         site.users.remove("ana")
-        assert {browser.get(path).status_code for path in ("/", "/v1/jobs", "/page/events")} == {401}
+        assert {browser.get(path).status_code for path in ("/", "/v1/jobs", "/v1/changes")} == {401}
         site.users.add("ana", Role.OPERATE)
         assert browser.get("/v1/jobs").status_code == 401
         assert owner.get("/v1/jobs").status_code == 200
 
 
-def test_events_end_with_the_user_who_hears_them(site: PageSite) -> None:
-    token = site.users.add("ana", Role.VIEW)
-    with site.browser(token) as browser, browser.stream("GET", "/page/events") as events:
-        lines = events.iter_lines()
-        assert next(lines).startswith("retry:")
+def test_a_user_who_waits_for_changes_hears_none_once_removed(site: PageSite) -> None:
+    token, ended = site.users.add("ana", Role.VIEW), list[str]()
+    with site.browser(token) as browser:
+        last_id = browser.get("/v1/changes").json()["id"]
+        asked = {"since": last_id, "wait_s": 30.0}
+        waiting = Thread(target=lambda: ended.append(browser.get("/v1/changes", params=asked).text))
+        waiting.start()
+        until(lambda: site.page.changes._thread is not None)
         site.users.remove("ana")
         site.control.put(job_view(id="hidden-1"))
-        assert "hidden-1" not in "".join(lines)  # it ends
+        waiting.join(PATIENCE_S)
+        assert len(ended) == 1 and "hidden-1" not in ended[0]

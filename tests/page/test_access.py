@@ -19,7 +19,7 @@ from swell.api.page.headers import POLICY
 
 from .conftest import TOKEN, Served
 
-PATHS = ("/", "/page/events", "/v1/jobs", "/v1/cluster", "/jobs/digits-1", "/nowhere")
+PATHS = ("/", "/v1/changes", "/v1/jobs", "/v1/cluster", "/jobs/digits-1", "/nowhere")
 
 
 def csrf_of(client: httpx.Client) -> str:

@@ -8,7 +8,7 @@ import pytest
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.page.feed import PageFeed
+from swell.api.page.changes import PageChanges
 from swell.live import board as board_module
 from swell.model.job import Phase
 from swell.model.view import JobView
@@ -41,31 +41,13 @@ def test_a_reader_that_follows_knows_what_a_new_one_is_told(tmp_path: Path) -> N
         assert set(told) == set(known)
 
 
-def test_a_reader_is_told_which_jobs_have_news(tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("print('training')\n")
-    with on_stage(tmp_path / "state") as stage:
-        first, second = (stage.run(script, name=name, workers="1:1") for name in ("first", "second"))
-        before = stage.platform.news(0)
-        assert before.job_ids == before.told == {first, second}
-        stage.client.cancel(second)
-        until(lambda: stage.platform.job(second).phase is Phase.CANCELLED)
-        since = stage.platform.news(before.turn)
-        assert since.job_ids is not None and second in since.job_ids
-        assert second in since.told
-        after = stage.platform.news(since.turn)
-        assert not (after.job_ids or after.told or after.has_new_plan)
-        stage.platform._board._touched.clear()  # it was long ago
-        assert stage.platform.news(before.turn).job_ids is None
-
-
 def test_a_reader_is_told_which_jobs_were_folded_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "train.py"
     script.write_text("print('training')\n")
     with on_stage(tmp_path / "state") as stage:
-        job_id, feed = stage.run(script), PageFeed(stage.platform)
+        job_id, feed = stage.run(script), PageChanges(stage.platform)
         turn = stage.platform.changes(0).turn
         (before,) = feed.shown().jobs
         stage.client.cancel(job_id)

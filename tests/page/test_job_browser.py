@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.store.views import job_view
 
 from swell.api.caller import OWNER, Caller, Role
+from swell.live.retention import PruneRequest
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint
@@ -297,11 +298,9 @@ def test_a_part_that_only_a_newer_page_has_is_passed_over(opened: Opened) -> Non
     expect(page.locator("#story li").first).to_contain_text("another reason")
 
 
-def test_log_metrics_and_sentences_come_without_a_request(opened: Opened) -> None:
+def test_log_metrics_and_sentences_come_while_the_page_is_open(opened: Opened) -> None:
     page, control = opened.page, opened.served.control
     await_drawn(page)
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
     opened.write_log("a line\n")
     expect(page.locator("#log")).to_have_text("a line\n")
     control.curves["loss"] = [*control.curves["loss"], *a_curve([0.125], 6)]
@@ -310,20 +309,62 @@ def test_log_metrics_and_sentences_come_without_a_request(opened: Opened) -> Non
     expect(page.locator("[data-field=steps]")).to_have_text("341")
     expect(page.locator("#why")).to_contain_text("another reason")
     expect(page.locator("#facts")).to_contain_text("3 now")
-    assert asked == []
 
 
-@pytest.mark.slow
-def test_a_page_of_a_job_goes_on_after_the_platform_ended_its_stream(opened: Opened) -> None:
-    """With a line that was written meanwhile, once."""
-    page, streams = opened.page, opened.served.page.job_streams
+def test_a_quiet_page_of_a_job_asks_for_lines_of_its_log_alone(opened: Opened) -> None:
+    page = opened.page
+    await_drawn(page)
+    page.wait_for_timeout(3000)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(5000)
+    assert asked
+    assert {url.partition("?")[0].rpartition("/")[2] for url in asked} == {"logs"}
+
+
+def test_a_log_that_cannot_be_read_is_tried_again(opened: Opened) -> None:
+    page = opened.page
     opened.write_log("before\n")
     expect(page.locator("#log")).to_have_text("before\n")
-    with streams._lock:
-        rings = [channel.ring for watch in streams._watches.values() for channel in watch.channels.values()]
-        streams._watches.clear()
-    for ring in rings:
-        ring.close()
+    page.route("**/logs?*", lambda route: route.fulfill(status=500, body="{}"))
     opened.write_log("after\n")
+    expect(page.locator("#log-note")).to_have_text("the log cannot be read: it is tried again")
+    page.unroute("**/logs?*")
     expect(page.locator("#log")).to_have_text("before\nafter\n")
-    expect(page.locator(".link")).to_have_text("live")
+    expect(page.locator("#log-note")).to_be_empty()
+    opened.watched.complaints.clear()  # of the questions that were answered so
+
+
+def test_of_a_log_that_is_written_fast_the_last_lines_come(opened: Opened) -> None:
+    log = opened.page.locator("#log")
+    opened.write_log("before\n")
+    expect(log).to_have_text("before\n")
+    opened.write_log("".join(f"{number:099}\n" for number in range(5000)))
+    expect(log).to_contain_text("4999")
+    expect(log).to_contain_text("[swell: lines are left out here")
+
+
+def test_lines_of_all_workers_say_whose_they_are(opened: Opened) -> None:
+    page, folder = opened.page, opened.served.control.folder / "digits-1"
+    opened.write_log("of the first\n")
+    (folder / "worker-1.log").write_text("of the second\n")
+    page.locator("#whose").select_option("workers")
+    expect(page.locator("#log")).to_have_text("[0] of the first\n[1] of the second\n")
+
+
+def test_the_trial_run_is_shown_until_workers_print(opened: Opened) -> None:
+    folder, log = opened.served.control.folder / "digits-1", opened.page.locator("#log")
+    folder.mkdir()
+    (folder / "trial-0.log").write_text("tried\n")
+    expect(log).to_have_text("tried\n")
+    opened.write_log("trained\n")
+    expect(log).to_have_text("tried\ntrained\n")
+
+
+def test_a_job_that_is_pruned_is_said_to_be_gone(opened: Opened) -> None:
+    control = opened.served.control
+    control.put(a_job(name=WILD, phase=Phase.SUCCEEDED, finished_s=time.time(), workers=0))
+    expect(opened.page.locator("[data-field=outcome]")).to_have_text("The job has ended: succeeded.")
+    control.prune(PruneRequest(job_ids=("digits-1",)))
+    expect(opened.page.locator("[data-field=outcome]")).to_have_text("This job has been removed.")
+    opened.watched.complaints.clear()  # of the question that was answered so

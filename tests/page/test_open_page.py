@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
-from tests.live.test_platform import until
+from playwright.sync_api import Browser, Page, Request, Route, expect
 from tests.store.views import job_view
 
 from swell.api.caller import OWNER
@@ -44,16 +43,21 @@ def open_now(served: Served, page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_a_page_that_is_not_seen_holds_no_connection_and_goes_on_when_it_is(
-    served: Served, page: Page
-) -> None:
+def test_a_page_that_is_not_seen_asks_nothing_and_goes_on_when_it_is(served: Served, page: Page) -> None:
     served.control.put(job_view(id="job-1", name="before", submitted_s=time.time()))
+    waiting: set[Request] = set()
+    page.on("request", lambda request: waiting.add(request))
+    page.on("requestfinished", lambda request: waiting.discard(request))
+    page.on("requestfailed", lambda request: waiting.discard(request))
     open_now(served, page)
-    ring = served.page.feed.ring
-    until(lambda: ring.has_readers)
+    page.wait_for_event("request", lambda request: "/v1/changes" in request.url)
     page.evaluate(SHOWN, False)
-    until(lambda: not ring.has_readers)
+    while waiting:
+        page.wait_for_timeout(20)
     served.control.put(job_view(id="job-2", name="meanwhile", submitted_s=time.time()))
+    page.wait_for_timeout(3000)  # longer than a page that is seen rests
+    assert not waiting
+    expect(page.locator("tr[data-id='job-2']")).to_have_count(0)
     page.evaluate(SHOWN, True)
     expect(page.locator("tr[data-id='job-2'] [data-field='name']")).to_have_text("meanwhile")
     expect(page.locator(".link")).to_have_text("live")
@@ -63,7 +67,7 @@ def test_a_page_that_is_not_seen_holds_no_connection_and_goes_on_when_it_is(
 def test_more_jobs_come_until_none_is_left_out(
     served: Served, page: Page, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swell.api.page.feed.MOST_JOBS", 300)
+    monkeypatch.setattr("swell.api.page.changes.MOST_JOBS", 300)
     now_s = time.time()
     for number in range(650):
         served.control.put(job_view(id=f"job-{number:04}", submitted_s=now_s - number))
@@ -138,24 +142,23 @@ def test_a_page_whose_session_has_ended_says_what_opens_it(served: Served, page:
 
 def test_a_page_of_another_version_is_loaded_again_once(served: Served, page: Page) -> None:
     """The platform of the test tells another version than its page has, however often that is loaded."""
-    events: list[str] = []
+    asked: list[str] = []
 
     def answer_page(route: Route) -> None:
         answer = route.fetch()
         route.fulfill(response=answer, body=answer.text().replace('{"signs":', '{"version":"1","signs":'))
 
-    def answer_events(route: Route) -> None:
-        events.append(route.request.url)
-        state = msgspec.to_builtins(served.page.feed.shown()) | {"version": "2"}
-        text = f"retry: 50\nevent: state\nid: other-1\ndata: {msgspec.json.encode(state).decode()}\n\n"
-        route.fulfill(content_type="text/event-stream", body=text)
+    def answer_changes(route: Route) -> None:
+        asked.append(route.request.url)
+        state = msgspec.to_builtins(served.page.changes.shown()) | {"version": "2"}
+        route.fulfill(content_type="application/json", body=msgspec.json.encode({"id": "", "state": state}))
 
     loads: list[str] = []
     page.on("load", lambda loaded: loads.append(loaded.url))
     open_now(served, page)
     page.route(f"{served.url}/", answer_page)
-    page.route("**/page/events?*", answer_events)
+    page.route("**/v1/changes?*", answer_changes)
     page.reload()
-    while len(events) < 4:
+    while len(asked) < 4:
         page.wait_for_timeout(20)
     assert len(loads) == 3, "the first one, that of the test and that of the script"

@@ -17,7 +17,7 @@ from swell.api.caller import OWNER, Caller, caller_of
 from swell.api.fields import InvalidField, bounded
 from swell.api.intake import Intake
 from swell.api.job_throughput import throughput_of
-from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
+from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets
 from swell.api.page.page import Page
 from swell.api.page.socket_owner import user_of
 from swell.api.pages import parse_query
@@ -51,6 +51,9 @@ class Operations:
 
     def prometheus(self) -> bytes:
         return self._exposition.text()
+
+    async def changes(self, since: str, job: str | None, wait_s: float) -> bytes:
+        return await self._page.changes.wait(since, job, wait_s)
 
     def submit(self, body: Submission, scope: Scope, key: str | None = None) -> SubmitResult:
         """A job without a tenant is of the caller's."""
@@ -113,9 +116,14 @@ class Operations:
     def curve(self, job_id: str) -> JobThroughput:
         return throughput_of(self._platform, job_id)
 
-    def logs(self, job_id: str, offset: str, worker: int | None, whose: LogOwner) -> list[LogChunk]:
-        log_dir = self._platform.log_dir(job_id)
-        return read_chunks(log_dir, parse_offsets(offset, worker), worker, whose)
+    def logs(
+        self, job_id: str, offset: str, worker: int | None, whose: LogOwner, tail: int
+    ) -> list[LogChunk]:
+        log_dir, offsets = self._platform.log_dir(job_id), parse_offsets(offset, worker)
+        if tail:
+            for number, begin in read_tail_offsets(log_dir, whose, tail).items():
+                offsets[number] = max(begin, offsets.get(number, 0))
+        return read_chunks(log_dir, offsets, worker, whose)
 
     def prune(self, job_ids: Sequence[str], **limits: Any) -> list[PrunedJob]:
         return self._platform.prune(PruneRequest(job_ids=tuple(job_ids), **limits))

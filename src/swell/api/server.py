@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from inspect import signature
+from inspect import iscoroutinefunction, signature
 from typing import Any
 
 import anyio
@@ -114,7 +114,8 @@ def _endpoint(
 ) -> Callable[[Request], Awaitable[Response]]:
     check = guard(verb, platform)
     owner: Any = operations if hasattr(operations, verb.name) else platform
-    takes_scope = "scope" in signature(getattr(owner, verb.name)).parameters
+    asked = getattr(owner, verb.name)
+    takes_scope = "scope" in signature(asked).parameters
     run = threads.run if verb.makes_job else to_thread.run_sync
 
     async def answered(request: Request) -> Response:
@@ -122,13 +123,15 @@ def _endpoint(
         given = _given(verb, request)
         if takes_scope:
             given["scope"] = request.scope
+        if iscoroutinefunction(asked):
+            return _response(verb, await asked(**given))
         body = b"" if verb.body is None else await _body(request)
 
         def call() -> Response:
             if verb.body is not None:
                 found = _decoded(body, verb.body) if body or verb.needs_body else verb.body()
                 given.update({"body": found} if verb.has_whole_body else msgspec.structs.asdict(found))
-            return _response(verb, getattr(owner, verb.name)(**given))
+            return _response(verb, asked(**given))
 
         return await run(call)
 

@@ -312,6 +312,17 @@ MetricNames = Annotated[
 ReportedSince = Annotated[
     float, Meta(description="Leave out values that were reported before this time, in seconds since 1970.")
 ]
+ChangesSince = Annotated[
+    str, Meta(description="The `id` of the answer before. Default: the answer is the whole state.")
+]
+OfJob = Annotated[str, Meta(description="Only what the page of this job shows.")]
+WaitS = Annotated[
+    float, Meta(ge=0.0, le=60.0, description="Seconds to wait for a change, where there is none.")
+]
+Tail = Annotated[
+    int,
+    Meta(ge=0, description="Leave out what stands before the last so many bytes, to a line. Default: all."),
+]
 Offset = Annotated[
     str,
     Meta(
@@ -353,6 +364,10 @@ class Verbs:
     @verb("GET", "/metrics", Role.VIEW, answer=str, media_type=PROMETHEUS_TEXT)
     def prometheus(self) -> bytes:
         """Metrics of the platform and of its daemon, for Prometheus."""
+
+    @verb("GET", "/v1/changes", Role.VIEW, failures=(404,), answer=dict[str, Any])
+    def _changes(self, since: ChangesSince = "", job: OfJob | None = None, wait_s: WaitS = 0.0) -> bytes:
+        """What has changed in what the live page shows: an `id`, and `changes`, or all of it as `state`."""
 
     # ------------------------------------------------------------ jobs
     @verb("POST", "/v1/jobs", Role.SUBMIT, status=201, failures=(409, 422, 503), answer=SubmitResult)
@@ -508,6 +523,7 @@ class Verbs:
         offset: Offset = "",
         worker: Worker | None = None,
         whose: Lines = LogOwner.WORKERS,
+        tail: Tail = 0,
     ) -> list[LogChunk]:
         """What a job printed, in pieces. The next piece begins at `next_offset`."""
 

@@ -17,9 +17,8 @@ from swell.api.caller import caller_of
 from swell.api.job_throughput import throughput_of
 from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.job_files import NotShown, checkpoint_path, read_code, read_code_text
-from swell.api.page.job_parts import JobParts
+from swell.api.page.job_parts import part_values, rendered_parts
 from swell.api.page.job_rows import ENDS, SIGNS, JobRow, job_row
-from swell.api.page.job_watch import latest_sizes
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob, WrongPhase
 from swell.model.throughput import JobThroughput
@@ -28,6 +27,8 @@ from swell.web.templating import render
 
 #: Jobs that are offered where an address names none.
 MOST_CANDIDATES = 10
+#: Changes of size that the curves mark, the newest.
+MOST_SIZES = 200
 
 
 class CodeText(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +36,13 @@ class CodeText(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     text: str
+
+
+class ShownParts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a page cannot say by itself of a job that has changed."""
+
+    sizes: list[tuple[float, int]]
+    parts: dict[str, str]  #: HTML by the id of its element
 
 
 class JobPage:
@@ -50,6 +58,7 @@ class JobPage:
         """Each runs in a thread of a pool."""
         return [
             Route("/jobs/{job_id}", self._show, methods=["GET"]),
+            Route("/page/jobs/{job_id}/parts", self._parts, methods=["GET"]),
             Route("/page/jobs/{job_id}/code", self._code, methods=["GET"]),
             Route("/page/jobs/{job_id}/checkpoint", self._checkpoint, methods=["GET"]),
         ]
@@ -65,10 +74,10 @@ class JobPage:
         return HTMLResponse(render("job.html", {**base, **self._values(view, may_change)}))
 
     def _values(self, view: JobView, may_change: bool) -> dict[str, Any]:
-        now_s, parts = self._control.now_s(), JobParts(self._control, view.id)
+        now_s = self._control.now_s()
         row = job_row(view, now_s)
         return {
-            **parts.values(view, row, may_change),
+            **part_values(self._control, view, row, may_change),
             "throughput": _throughput(self._control, view.id),
             "told_source": job_words.told_source,
             "offer": job_words.offer(view),
@@ -78,6 +87,12 @@ class JobPage:
             "has_only_tried": view.started_s is None and view.phase.is_end,
             "state": _state(view, row, now_s),
         }
+
+    def _parts(self, request: Request) -> Response:
+        view = self._control.job(request.path_params["job_id"])
+        may_change = caller_of(request.scope).may_change_jobs_of(view.tenant)
+        values = part_values(self._control, view, job_row(view, self._control.now_s()), may_change)
+        return answer(ShownParts(sizes=latest_sizes(view), parts=rendered_parts(values)))
 
     def _code(self, request: Request) -> Response:
         """Answer with a file of the job's code, for users who may change the job.
@@ -114,7 +129,7 @@ def _throughput(control: Platform, job_id: str) -> JobThroughput | None:
 
 
 def _state(view: JobView, row: JobRow, now_s: float) -> dict[str, Any]:
-    """What the script of the page begins with. The first event tells the rest."""
+    """What the script of the page begins with."""
     return {
         "id": "",
         "version": __version__,
@@ -124,3 +139,8 @@ def _state(view: JobView, row: JobRow, now_s: float) -> dict[str, Any]:
         "row": msgspec.to_builtins(row),
         "sizes": latest_sizes(view),
     }
+
+
+def latest_sizes(view: JobView) -> list[tuple[float, int]]:
+    """(time, workers) from each time on."""
+    return [(round(at_s, 2), workers) for at_s, workers in view.sizes[-MOST_SIZES:]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from swell.api.page.feed import ShownPage
+from swell.api.page.changes import ShownPage
 from swell.api.page.job_rows import BLANK, SIGNS
 from swell.api.page.platform_rows import BLANK_TENANT
 from swell.web.templating import render

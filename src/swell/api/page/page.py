@@ -1,10 +1,9 @@
-"""The live page as a whole: its sessions, its feed and its routes."""
+"""The live page as a whole: its sessions, what it shows and its routes."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -12,14 +11,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell.api.answers import answer, failure
-from swell.api.caller import Caller, caller_of
-from swell.api.logs import LogOwner
+from swell.api.caller import Caller
+from swell.api.page.changes import PageChanges
 from swell.api.page.compare_page import ComparePage
-from swell.api.page.event_stream import EventStream, last_id_of
-from swell.api.page.feed import PageFeed
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
-from swell.api.page.job_streams import JobStreams
 from swell.api.page.now_page import now_page
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
@@ -43,8 +39,7 @@ class Page:
     ) -> None:
         self.control = control
         self.sessions = Sessions(secrets.token_urlsafe(32)) if sessions is None else sessions
-        self.feed = PageFeed(control)
-        self.job_streams = JobStreams(control)
+        self.changes = PageChanges(control)
         self._port = _no_port if port is None else port
         self._views = (
             HistoryPage(control, base_values),
@@ -60,9 +55,8 @@ class Page:
         return f"http://127.0.0.1:{self._port()}/enter?code={self.sessions.invite(caller, uid)}"
 
     def stop(self) -> None:
-        """End what open pages follow."""
-        self.feed.stop()
-        self.job_streams.stop()
+        """Answer the pages that wait for changes."""
+        self.changes.stop()
 
     def routes(self) -> list[BaseRoute]:
         """Those that are not `async` run in a thread of a pool."""
@@ -71,7 +65,6 @@ class Page:
             Route("/static/{name:path}", _static, methods=["GET"]),
             Route("/", self._now, methods=["GET"]),
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
-            Route("/page/events", self._events, methods=["GET"]),
             *JobPage(self.control, base_values).routes(),
             *(route for view in self._views for route in view.routes()),
         ]
@@ -91,25 +84,13 @@ class Page:
         return opened
 
     def _now(self, request: Request) -> Response:
-        return HTMLResponse(now_page(self.feed.shown(), base_values(request)))
+        return HTMLResponse(now_page(self.changes.shown(), base_values(request)))
 
     def _more_jobs(self, request: Request) -> Response:
         first = request.query_params.get("from", "0")
         if not first.isdecimal() or len(first) > MAX_DIGITS:
             return failure(422, "`from` is the place of a job in the table: a number, 0 or more")
-        return answer(self.feed.more_jobs(int(first)))
-
-    async def _events(self, request: Request) -> Any:
-        """Answer with the event stream of the whole platform, or of one job with one of its logs."""
-        wanted = request.query_params
-        if "job" not in wanted:
-            return EventStream(self.feed.join, last_id_of(request))
-        try:
-            whose = LogOwner(wanted.get("log", LogOwner.LEADER))
-        except ValueError:
-            return failure(422, f"log is none of {', '.join(LogOwner)}; load the page again")
-        join = partial(self.job_streams.join, wanted["job"], whose, caller_of(request.scope))
-        return EventStream(join, last_id_of(request))
+        return answer(self.changes.more_jobs(int(first)))
 
 
 MAX_DIGITS = 9

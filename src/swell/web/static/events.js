@@ -1,94 +1,92 @@
-// Server-sent events of the page: what has changed, in sequence. After a break the browser says which event
-// it heard last, and hears what it missed; or, if that is gone, the whole state.
+// What changes while a page is seen: it asks the platform again and again, which answers as soon as there is
+// something to tell.
 
 const LOST = "no connection to the platform";
 const GONE = "the platform does not have this any more";
-const link = () => document.querySelector("[data-fact=link]");
+const SIGNED_OUT = "this browser is not signed in any more: run `swell page`";
+// The platform lets a question wait so long for a change. After one a page rests: many may be open.
+const WAIT_S = 25;
+const REST_MS = 2500;
+const RETRY_MS = 500;
 
 function show(kind, text) {
-  const place = link();
+  const place = document.querySelector("[data-fact=link]");
   if (place === null) return;
   place.className = `link ${kind}`;
   if (place.textContent !== text) place.textContent = text;
 }
 
-// A page of another version of the platform may not understand its events. It is loaded again, once: a page of
-// before that comes out of a cache would be loaded for ever.
+// A page of another version of the platform may not understand what this one tells. It is loaded again, once: a
+// page of before that comes out of a cache would be loaded for ever.
 function isOutdated(begun, told) {
   if (!begun || !told || begun === told || sessionStorage.getItem("swell-loaded-for") === told) return false;
   sessionStorage.setItem("swell-loaded-for", told);
   return true;
 }
 
-// begun: id and version of the state that the page was loaded with. onDelta, onState: get what the event holds.
-// about: which events are wanted, by parameter; none: those of the platform. `restart` asks for the whole state.
-export function follow(begun, onDelta, onState, about = () => ({})) {
-  let lastId = begun.id;
-  let source = null;
-  let retry = 0;
+// Calls `work` over and over while the page is seen. It gets a signal that tells when that is no longer so, and
+// answers after how many milliseconds it is to be called again; null: when somebody calls what is returned here.
+export function repeat(work) {
+  let leaving = null;
   let timer = null;
-  let isOver = false;
-  const address = () => `/page/events?${new URLSearchParams({ ...about(), since: lastId })}`;
+
+  async function run() {
+    const { signal } = (leaving = new AbortController());
+    const pauseMs = await work(signal);
+    if (pauseMs !== null && !signal.aborted) timer = setTimeout(run, pauseMs);
+  }
 
   // A browser has few connections to one host: a page that is not seen leaves its own to others.
-  function open() {
-    if (document.hidden || isOver) return;
-    source = new EventSource(address());
-    source.onopen = () => show("live", "live");
-    source.addEventListener("delta", (event) => hear(event, onDelta));
-    source.addEventListener("state", (event) => hear(event, (told) => {
-      if (isOutdated(begun.version, told.version)) location.reload();
-      else onState(told);
-    }));
-    source.onerror = () => {
-      if (source.readyState === EventSource.CLOSED) reopen(source);
-      else show("lost", LOST);
-    };
-  }
-
-  function close() {
+  function begin() {
     clearTimeout(timer);
-    source?.close();
-    source = null;
+    leaving?.abort();
+    if (!document.hidden) run();
   }
 
-  function hear(event, tell) {
-    lastId = event.lastEventId;
-    retry = 0;
-    tell(JSON.parse(event.data));
-  }
+  document.addEventListener("visibilitychange", begin);
+  begin();
+  return begin;
+}
 
-  // A browser gives up where it is refused, as while the platform starts again, and does not say why.
-  async function reopen(refused) {
-    const answer = await fetch(address()).catch(() => null);
-    answer?.body?.cancel();
-    if (source !== refused) return; // the page was out of sight meanwhile
-    if (answer?.status === 404) {
-      show("lost", GONE);
-      return;
+// What the platform answers to a question; a status of 0: it did not.
+export async function ask(path, query, signal) {
+  try {
+    const answer = await fetch(`${path}?${new URLSearchParams(query)}`, { signal });
+    return { status: answer.status, told: answer.ok ? await answer.json() : null };
+  } catch {
+    return { status: 0, told: null };
+  }
+}
+
+// begun: id and version of the state that the page was loaded with. onState: gets the whole state. onChange: gets
+// what has changed since the one before. onGone: what the page shows is no longer there. query: further parameters.
+export function follow(begun, { onState, onChange = () => {}, onGone = () => {}, query = {} }) {
+  let lastId = begun.id;
+  let isLive = false; // else it is asked whether the platform is there at all
+  let numFailures = 0;
+  repeat(async (signal) => {
+    const asked = { ...query, since: lastId, wait_s: isLive ? WAIT_S : 0 };
+    const { status, told } = await ask("/v1/changes", asked, signal);
+    if (signal.aborted) return null;
+    isLive = told !== null;
+    if (isLive) {
+      lastId = told.id;
+      numFailures = 0;
+      show("live", "live");
+      if (isOutdated(begun.version, told.state?.version)) location.reload();
+      else if (told.state) onState(told.state);
+      else told.changes.forEach(onChange);
+      return REST_MS;
     }
-    show("lost", answer?.status === 401 ? "this browser is not signed in any more: run `swell page`" : LOST);
-    retry = Math.min(retry + 1, 10);
-    timer = setTimeout(open, 500 * retry);
-  }
-
-  function reconnect() {
-    close();
-    open();
-  }
-
-  open();
-  document.addEventListener("visibilitychange", reconnect);
-  return {
-    restart() {
-      lastId = "";
-      reconnect();
-    },
-    stop() {
-      isOver = true;
-      close();
-    },
-  };
+    if (status === 404) {
+      show("lost", GONE);
+      onGone();
+      return null;
+    }
+    show("lost", status === 401 ? SIGNED_OUT : LOST);
+    numFailures = Math.min(numFailures + 1, 10);
+    return RETRY_MS * numFailures;
+  });
 }
 
 // What a page sends that changes something. headers: further ones.

@@ -1,16 +1,21 @@
 // The page of one job: the state that it was loaded with, and what has changed since.
 //
-// All of it comes with the page's events: numbers of its first lines, points of its metrics, lines of its log; and
-// what else is said of the job as HTML, which the server alone renders.
+// It asks for numbers of its first lines, points of its metrics and lines of its log; and for what else is said of
+// the job as HTML, which the server alone renders.
 
 import { JobActions } from "/static/job_actions.js";
 import { JobCurves } from "/static/job_curves.js";
 import { JobLog } from "/static/job_log.js";
 import { clock, now, relative, setNow, short, showTimes, span } from "/static/format.js";
-import { follow } from "/static/events.js";
+import { ask, follow, repeat } from "/static/events.js";
 
 // Jobs that have ended with a deadline which counts.
 const KEPT = { kept: true, missed: true, "ended-late": true };
+// Fields of the row that no part tells of, and those after which there may be more metrics.
+const NUMBERS = new Set(["steps", "loss", "spark", "done", "expected_s"]);
+const METERED = new Set(["steps", "loss", "phase"]);
+// Of some of what a part tells nobody hears: how long a size is held, what is on disk, CPU time.
+const RENEW_EVERY_MS = 15_000;
 const state = JSON.parse(document.getElementById("state").textContent);
 const job = state.row;
 const told = new Map();
@@ -92,27 +97,27 @@ function replace(place, part) {
   if (focused >= 0) place.querySelectorAll("[tabindex], button, a")[focused]?.focus();
 }
 
-// ---- events
+// ---- what changes
 
-function take(fields) {
-  const wasOpen = job.is_open;
-  Object.assign(job, fields);
-  fill();
-  if (wasOpen && !job.is_open) put("outcome", `The job has ended: ${job.phase}.`);
+async function readParts(signal) {
+  const { told } = await ask(`/page/jobs/${encodeURIComponent(job.id)}/parts`, {}, signal);
+  if (told !== null) {
+    putParts(told.parts);
+    drawings.mark(told.sizes);
+  }
+  return job.is_open || told === null ? RENEW_EVERY_MS : null;
 }
 
-function takeNews(news) {
-  setNow(news.now_s);
-  if (news.row) take(news.row);
-  if (news.row?.loss !== undefined) drawings.renew();
-  if (news.parts) putParts(news.parts);
-  if (news.sizes) drawings.mark(news.sizes);
-  if (news.metrics) drawings.add(news.metrics);
-  if (news.log) log.add(news.log);
-  if (news.is_gone) {
-    put("outcome", "This job has been removed.");
-    events.stop();
-  }
+function take({ now_s, row }) {
+  setNow(now_s);
+  const names = Object.keys(row).filter((name) => JSON.stringify(row[name]) !== JSON.stringify(job[name]));
+  const wasOpen = job.is_open;
+  Object.assign(job, row);
+  fill();
+  if (wasOpen && !job.is_open) put("outcome", `The job has ended: ${job.phase}.`);
+  if (names.includes("loss")) drawings.renew();
+  if (names.some((name) => METERED.has(name))) drawings.refresh();
+  if (names.length === 0 || names.some((name) => !NUMBERS.has(name))) renewParts(); // none: there is a story
 }
 
 setNow(state.now_s);
@@ -120,7 +125,8 @@ remember(document);
 showTimes(document);
 fill();
 const drawings = new JobCurves(document.getElementById("charts"), state.sizes, job);
-const log = new JobLog(document.getElementById("log"), () => events.restart());
-const events = follow(state, takeNews, takeNews, () => ({ job: job.id, log: log.whose.value }));
+new JobLog(document.getElementById("log"), job);
+const renewParts = repeat(readParts);
+follow(state, { onState: take, onGone: () => put("outcome", "This job has been removed."), query: { job: job.id } });
 new JobActions();
 setInterval(fillDistances, 1000);

@@ -1,9 +1,15 @@
 // The metrics of a job, a chart each: means with the range of values, and its changes of size as marks.
 
 import { curves } from "/static/curves.js";
+import { ask, repeat } from "/static/events.js";
 
 const CHARTS_AT_ONCE = 8;
-const DRAW_EVERY_MS = 1000;
+// Where nothing else tells that there is more: a metric may be reported without a step.
+const LOOK_EVERY_MS = 15_000;
+// A platform of many metrics needs a while to answer: this times as long it is left alone.
+const REST_SHARE = 20;
+// Reports of so late are read again: they may have come in another order.
+const AGAIN_S = 60;
 const COLUMNS = ["first_step", "last_step", "at_s", "not_finite", "mean", "min", "max"];
 
 const blank = () => Object.fromEntries(COLUMNS.map((name) => [name, []]));
@@ -25,20 +31,36 @@ export class JobCurves {
     this.series = new Map();
     this.charts = new Map();
     this.numShown = CHARTS_AT_ONCE;
-    this.drawnMs = 0;
-    this.timer = null;
+    this.restUntilMs = 0;
     this.more = document.getElementById("more-metrics");
     this.more.addEventListener("click", () => { this.numShown += CHARTS_AT_ONCE; this.draw(); });
     document.getElementById("axis").addEventListener("change", () => this.draw());
+    this.read = repeat((signal) => this.look(signal));
   }
 
-  // told: series of points, which follow those before or take their place.
+  async look(signal) {
+    const lastS = Math.max(0, ...[...this.series.values()].map((one) => one.at_s.at(-1) ?? 0));
+    const begunMs = Date.now();
+    const since = lastS ? { since: lastS - AGAIN_S } : {};
+    const { status, told } = await ask(`/v1/jobs/${encodeURIComponent(this.job.id)}/metrics`, since, signal);
+    if (signal.aborted || status === 404) return null;
+    if (told !== null) this.add(told.series);
+    this.restUntilMs = Date.now() + REST_SHARE * (Date.now() - begunMs);
+    return this.job.is_open ? Math.max(LOOK_EVERY_MS, this.restUntilMs - Date.now()) : null;
+  }
+
+  // The job has gone on.
+  refresh() {
+    if (Date.now() >= this.restUntilMs || !this.job.is_open) this.read();
+  }
+
+  // told: series of points, which go behind those before or take their place.
   add(told) {
     for (const one of told) {
-      if (one.is_whole || !this.series.has(one.name)) this.series.set(one.name, blank());
+      if (!this.series.has(one.name)) this.series.set(one.name, blank());
       if (one.at_s.length) extend(this.series.get(one.name), one);
     }
-    this.timer ??= setTimeout(() => this.draw(), Math.max(0, this.drawnMs + DRAW_EVERY_MS - Date.now()));
+    this.draw();
   }
 
   // The numbers of the first lines have changed.
@@ -53,8 +75,6 @@ export class JobCurves {
   }
 
   draw() {
-    clearTimeout(this.timer);
-    [this.timer, this.drawnMs] = [null, Date.now()];
     const names = [...this.series.keys()].sort((one, other) => (other === "loss") - (one === "loss") || (one < other ? -1 : 1));
     names.slice(0, this.numShown).forEach((name) => this.drawOne(name, this.series.get(name)));
     const numLeft = Math.max(0, names.length - this.numShown);

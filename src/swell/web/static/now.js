@@ -176,7 +176,7 @@ place("compare").addEventListener("submit", (event) => {
 place("more").addEventListener("click", showMore);
 takeState(state);
 showTimes(document);
-follow(state, takeDelta, takeState);
+follow(state, { onState: takeState, onChange: takeDelta });
 setInterval(() => {
   if (document.hidden) return;
   drawChart();

@@ -1,19 +1,22 @@
-"""What all open pages show, and its changes in sequence: made once for all of them, in one thread."""
+"""What open pages show, and its latest changes in sequence: made once for all of them, in one thread."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from anyio import to_thread
 
 from swell import __version__
-from swell.api.page.event_ring import EventReader, EventRing
 from swell.api.page.job_rows import (
     HISTORY_S,
     JobRow,
@@ -36,14 +39,18 @@ from swell.api.page.platform_rows import (
 )
 from swell.live.board import BoardChanges
 from swell.live.platform import Platform
+from swell.model.coding import encode
 from swell.model.errors import UnknownJob
 from swell.model.job import LOSS, Phase
 from swell.model.job_query import JobQuery
 from swell.model.view import JobView
 
-#: A page hears of something at once, but no more often than this; and of what no turn of the head tells after
-#: `WARNINGS_S`.
+#: Between two looks. After it a turn of the head is waited for, for `WARNINGS_S` at most.
 LEAST_PAUSE_S = 0.5
+#: The thread looks on for so long after a page has asked last.
+NOBODY_S = 10.0
+#: A page that was away for no more changes goes on where it was.
+CHANGES_KEPT = 64
 #: Ended jobs and stories that a page shows.
 MAX_ENDED = 60
 MAX_STORIES = 60
@@ -61,6 +68,7 @@ WARNINGS_S = 2.0
 
 #: After a failure the platform is left alone for so long.
 AFTER_FAILURE_S = 10.0
+
 
 log = logging.getLogger("swell.page")
 
@@ -82,8 +90,62 @@ class ShownPage(msgspec.Struct, frozen=True, kw_only=True):
     capacity: list[tuple[float, int]]
 
 
-class PageFeed:
-    """Follows the platform while pages are open. Without one it costs nothing."""
+class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What the page of a job is told at each change."""
+
+    version: str = __version__
+    now_s: float
+    row: JobRow
+
+
+class PageChange(NamedTuple):
+    """What one look has found."""
+
+    content: msgspec.Raw  #: JSON, made once for all pages
+    job_ids: frozenset[str]  #: of the jobs that it tells of
+
+
+class RecentChanges:
+    """The latest changes, in sequence; never altered, but for what is remembered in `answers`."""
+
+    def __init__(self, life: str, number: int = 0, kept: tuple[PageChange, ...] = ()) -> None:
+        self._life, self._number, self._kept = life, number, kept
+        self.answers: dict[tuple[str, str | None], tuple[bytes, bool]] = {}
+
+    @property
+    def last_id(self) -> str:
+        return f"{self._life}-{self._number}"
+
+    def and_then(self, delta: dict[str, Any]) -> RecentChanges:
+        """These, and one more."""
+        told = {row.job_id for row in delta.get("stories", ())}
+        new = {row.id for row in delta.get("new", ())}
+        change = PageChange(
+            msgspec.Raw(encode(delta)),
+            frozenset({*told, *new, *delta.get("jobs", ()), *delta.get("gone", ())}),
+        )
+        return RecentChanges(self._life, self._number + 1, (*self._kept, change)[-CHANGES_KEPT:])
+
+    def after(self, last_id: str) -> Sequence[PageChange] | None:
+        """None: it is not known what a page of that id has missed."""
+        life, _, number = last_id.partition("-")
+        if life != self._life or not number.isdecimal():
+            return None
+        num_missed = self._number - int(number)
+        return self._kept[len(self._kept) - num_missed :] if 0 <= num_missed <= len(self._kept) else None
+
+
+def first_changes() -> RecentChanges:
+    """None yet, of a sequence that no page knows."""
+    return RecentChanges(secrets.token_hex(4))
+
+
+class PageChanges:
+    """Follows the platform while pages ask. Without one it costs nothing.
+
+    The id of an answer is the name of this sequence's life and a number: who asks with one of another life,
+    or one that is long gone, gets the whole state.
+    """
 
     def __init__(self, control: Platform, now: Callable[[], float] = time.monotonic) -> None:
         self._control, self._now = control, now
@@ -101,14 +163,17 @@ class PageFeed:
         self._looked_s = float("-inf")
         self._num_jobs = self._num_histories = 0
         self._has_begun = False
-        self._is_sequel = False  #: events tell all that has changed since the look before
-        self.ring = EventRing(self.shown)
-        self._stopped = threading.Event()
+        self._is_sequel = False  #: changes tell all that is new since the look before
+        self._recent = first_changes()
+        self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._asked_s = float("-inf")  #: when a page has, by a steady clock
+        self._next_look: Future[None] = Future()
+        self._stopped = threading.Event()
 
     # ------------------------------------------------------------ readers
     def shown(self) -> ShownPage:
-        """The present state, with the place in the sequence from which events go on."""
+        """The present state, with the place in the sequence from which changes go on."""
         with self._lock:
             self._look()
             return self._state()
@@ -118,35 +183,88 @@ class PageFeed:
         with self._lock:
             return sorted(self._rows.values(), key=place_in_table)[first : first + MOST_JOBS]
 
-    def join(self, reader: EventReader) -> EventRing:
-        """The ring that it reads from now on."""
-        self.ring.join(reader)
-        self.follow()
-        return self.ring
+    def since(self, last_id: str, job_id: str | None = None) -> dict[str, Any]:
+        """What a page lacks that has heard all up to this id: changes, or the whole state.
 
-    def follow(self) -> None:
-        """Start to make events; that goes on for as long as a page reads them."""
-        with self._lock:
+        Args:
+            job_id: the page is that of this job, and its state is its row.
+
+        Raises:
+            UnknownJob: there is no such job, or none any more.
+        """
+        if job_id is not None and job_id not in self._rows:
+            self._control.job(job_id)
+        recent = self._recent
+        missed = recent.after(last_id)
+        if missed is None:
+            shown = self.shown()
+            return {"id": shown.id, "state": shown if job_id is None else self._shown_job(job_id)}
+        if job_id is None:
+            return {"id": recent.last_id, "changes": [one.content for one in missed]}
+        if any(job_id in one.job_ids for one in missed):
+            return {"id": recent.last_id, "state": self._shown_job(job_id)}
+        return {"id": recent.last_id, "changes": []}
+
+    def _shown_job(self, job_id: str) -> ShownJob:
+        row, now_s = self._rows.get(job_id), self._control.now_s()
+        return ShownJob(now_s=now_s, row=row or job_row(self._control.job(job_id), now_s))
+
+    async def wait(self, last_id: str, job_id: str | None, most_s: float) -> bytes:
+        """`since` as JSON, as soon as there is something to tell, or after so long. Raises UnknownJob."""
+        until_s = self._now() + most_s
+        while True:
+            looked, is_late = self._follow(), self._now() >= until_s or self._stopped.is_set()
+            if is_late or last_id != self._recent.last_id:
+                known = self._recent.answers.get((last_id, job_id))
+                content, is_news = known or await to_thread.run_sync(self._answer, last_id, job_id)
+                if is_news or is_late:
+                    return content
+            await asyncio.wait({asyncio.wrap_future(looked)}, timeout=until_s - self._now())
+
+    def _answer(self, last_id: str, job_id: str | None) -> tuple[bytes, bool]:
+        """`since` as JSON, made once for all that have heard the same, and whether it tells anything."""
+        asked, answers = (last_id, job_id), self._recent.answers
+        if asked not in answers:
+            found = self.since(last_id, job_id)
+            told = encode(found), bool(found.get("state") or found.get("changes"))
+            if "state" in found:
+                return told
+            answers[asked] = told
+        return answers[asked]
+
+    def stop(self) -> None:
+        """Answer who waits."""
+        self._stopped.set()
+        with self._starting:
+            self._tell_looked()
+
+    # ------------------------------------------------------------ the thread
+    def _follow(self) -> Future[None]:
+        """Have the thread look on. The future is done at the end of the next look."""
+        with self._starting:
+            self._asked_s = self._now()
             if self._thread is None and not self._stopped.is_set():
                 self._thread = threading.Thread(target=self._run, name="swell-page", daemon=True)
                 self._thread.start()
+            return self._next_look
 
-    def stop(self) -> None:
-        """End all streams."""
-        self._stopped.set()
-        self.ring.close()
-
-    # ------------------------------------------------------------ the thread
     def _run(self) -> None:
         pause_s = LEAST_PAUSE_S
         while not self._stopped.wait(pause_s):
             if not self._unrenewed:
                 self._control.wait_for_news(self._turn, WARNINGS_S)
-            with self._lock:
-                if not self.ring.has_readers:
+            with self._starting:
+                if self._now() - self._asked_s > NOBODY_S:
                     self._thread = None
                     return
+            with self._lock:
                 pause_s = self._try_to_look()
+            with self._starting:
+                self._tell_looked()
+
+    def _tell_looked(self) -> None:
+        looked, self._next_look = self._next_look, Future()
+        looked.set_result(None)
 
     def _try_to_look(self) -> float:
         """A disk that cannot be read is no reason for the pages to stand still for ever.
@@ -181,9 +299,9 @@ class PageFeed:
             self._unrenewed |= dict.fromkeys(self._overdue(now_s))
             self._take_cluster(now_s, delta)
         if not is_sequel:
-            self.ring.begin_again()
+            self._recent = first_changes()
         elif delta:
-            self.ring.publish({"now_s": now_s, **delta})
+            self._recent = self._recent.and_then({"now_s": now_s, **delta})
         self._is_sequel = True
 
     def _begin(self, found: BoardChanges) -> BoardChanges:
@@ -280,7 +398,7 @@ class PageFeed:
 
     def _state(self) -> ShownPage:
         return ShownPage(
-            id=self.ring.last_id,
+            id=self._recent.last_id,
             now_s=self._control.now_s(),
             jobs=sorted(self._rows.values(), key=place_in_table)[:MOST_JOBS],
             num_jobs=len(self._rows),

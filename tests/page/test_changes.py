@@ -1,17 +1,16 @@
-"""What a page has put together of events is what the platform shows, whichever it has missed."""
+"""What a page has put together of changes is what the platform shows, whichever it has missed."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-import queue
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from itertools import pairwise
 from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
-import httpx
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -21,13 +20,14 @@ from tests.live.test_platform import PATIENCE_S
 from tests.store.views import job_view
 
 from swell import __version__
-from swell.api.page.event_ring import EventRing
-from swell.api.page.feed import MAX_ENDED, WARNINGS_S, PageFeed
+from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, RecentChanges
 from swell.api.page.job_rows import HISTORY_S, SIGNS, SPARK_LENGTH, job_row, thinned
 from swell.api.page.platform_rows import changes_only, tenant_rows
 from swell.live.board import BoardChanges
 from swell.live.retention import PruneRequest
 from swell.live.tenant_devices import TenantDevices
+from swell.model.coding import encode
+from swell.model.errors import UnknownJob
 from swell.model.job import JobClass, Phase
 from swell.model.view import Story
 
@@ -39,7 +39,7 @@ NOW_S = 1_800_000_050.0
 class Reading:
     """A page: the state that it was loaded with, and what it has heard since, as its script does it."""
 
-    def __init__(self, feed: PageFeed) -> None:
+    def __init__(self, feed: PageChanges) -> None:
         self._feed = feed
         self._take(json.loads(msgspec.json.encode(feed.shown())))
 
@@ -51,11 +51,11 @@ class Reading:
         self.num_whole = getattr(self, "num_whole", -1) + 1
 
     def hear(self) -> None:
-        content, self.id = self._feed.ring.since(self.id)
-        for kind, value in events(content.decode()):
-            if kind == "state":
-                self._take(value)
-                continue
+        told = json.loads(encode(self._feed.since(self.id)))
+        if "state" in told:
+            self._take(told["state"])
+        self.id = told["id"]
+        for value in told.get("changes", ()):
             self.jobs |= {job["id"]: job for job in value.get("new", ())}
             for job_id in value.get("gone", ()):
                 self.jobs.pop(job_id, None)
@@ -63,13 +63,6 @@ class Reading:
                 self.jobs[job_id] |= fields
             self.stories += value.get("stories", ())
             self.tenants = value.get("tenants", self.tenants)
-
-
-def events(text: str) -> Sequence[tuple[str, Any]]:
-    blocks = [
-        dict(line.split(": ", 1) for line in block.splitlines()) for block in text.split("\n\n") if block
-    ]
-    return [(block["event"], json.loads(block["data"])) for block in blocks if "data" in block]
 
 
 def without_spark(jobs: dict[str, Any]) -> dict[str, Any]:
@@ -89,8 +82,7 @@ def test_a_page_that_hears_now_and_then_shows_what_a_new_one_shows(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, Phase, int, float]], heard: list[bool]
 ) -> None:
     control = FakeControl(Path("unused"))
-    feed = PageFeed(control)
-    feed.ring = EventRing(feed.shown, kept=4)
+    feed = PageChanges(control)
     page = Reading(feed)
     for (number, phase, workers, loss), is_heard in zip(steps, heard, strict=False):
         ended = NOW_S if phase.is_end else None
@@ -119,7 +111,7 @@ def test_a_feed_shows_each_job_as_it_is_however_seldom_it_looks(
 ) -> None:
     control, ended = FakeControl(Path("unused")), set[str]()
     control.turns_kept = turns_kept
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     page = Reading(feed)
     for number, what, is_look in steps:
         job_id = f"job-{number}"
@@ -143,7 +135,7 @@ def test_a_feed_shows_each_job_as_it_is_however_seldom_it_looks(
 def test_a_job_that_was_pruned_while_no_page_was_open_is_gone(tmp_path: Path, turns_kept: int) -> None:
     control = FakeControl(tmp_path)
     control.turns_kept = turns_kept
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     control.put(job_view())
     page = Reading(feed)
     end(control, "digits-1")
@@ -163,7 +155,7 @@ def test_a_job_that_is_pruned_leaves_the_open_pages(
     pruned: list[int], later: list[int], is_dry_run: bool
 ) -> None:
     control = FakeControl(Path("unused"))
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     page = Reading(feed)
     for number in range(10):
         end(control, f"job-{number}")
@@ -187,7 +179,7 @@ def test_a_job_that_is_pruned_leaves_the_open_pages(
 def test_jobs_that_were_folded_unseen_do_not_displace_later_ones(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
     control.turns_kept = 1
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     page = Reading(feed)
     for number in range(2 * MAX_ENDED):  # those that were submitted last end first
         view = job_view(id=f"job-{number:03}", submitted_s=NOW_S + number)
@@ -214,7 +206,7 @@ def test_a_look_that_fails_loses_nothing(
 ) -> None:
     control = FakeControl(tmp_path)
     control.turns_kept = 1
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     end(control, "earlier")
     control.fold()
     if has_begun:
@@ -235,13 +227,9 @@ def test_a_look_that_fails_loses_nothing(
         page.hear()
         assert (page.jobs, page.stories) == (fresh.jobs, fresh.stories)
     else:
-        assert fresh.stories == Reading(PageFeed(control)).stories
+        assert fresh.stories == Reading(PageChanges(control)).stories
     assert set(fresh.jobs) == {"earlier", "digits-1", "other"}
     assert [story["text"] for story in fresh.stories].count("has 4 workers") == 1
-
-
-class ReadRing(EventRing):
-    has_readers = True
 
 
 class FailingOnce(FakeControl):
@@ -258,11 +246,10 @@ class FailingOnce(FakeControl):
 
 @pytest.mark.slow
 def test_pages_can_be_opened_after_a_look_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swell.api.page.feed.AFTER_FAILURE_S", 3600.0)
+    monkeypatch.setattr("swell.api.page.changes.AFTER_FAILURE_S", 3600.0)
     control = FailingOnce(tmp_path)
-    feed = PageFeed(control)
-    feed.ring = ReadRing(feed.shown)
-    feed.follow()
+    feed = PageChanges(control)
+    feed._follow()
     assert control.has_failed.wait(PATIENCE_S)
     opened = threading.Thread(target=feed.shown, daemon=True)
     opened.start()
@@ -271,29 +258,82 @@ def test_pages_can_be_opened_after_a_look_has_failed(tmp_path: Path, monkeypatch
     feed.stop()
 
 
-class HeardRing(ReadRing):
-    def __init__(self, whole: Callable[[], object]) -> None:
-        super().__init__(whole)
-        self.heard: queue.Queue[Any] = queue.Queue()
-
-    def publish(self, delta: object) -> None:
-        self.heard.put(delta)
-
-
 def test_a_page_hears_of_a_turn_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And not because it is time for another look."""
-    monkeypatch.setattr("swell.api.page.feed.LEAST_PAUSE_S", 0.0)
-    monkeypatch.setattr("swell.api.page.feed.WARNINGS_S", 3600.0)
+
+    async def scene() -> None:
+        monkeypatch.setattr("swell.api.page.changes.LEAST_PAUSE_S", 0.0)
+        monkeypatch.setattr("swell.api.page.changes.WARNINGS_S", 3600.0)
+        control = FakeControl(tmp_path)
+        feed = PageChanges(control)
+        last_id = feed.shown().id
+        for name in ("first", "second"):
+            asked = asyncio.ensure_future(feed.wait(last_id, None, PATIENCE_S))
+            control.put(job_view(id=name))
+            told = json.loads(await asked)
+            assert [job["id"] for change in told["changes"] for job in change.get("new", ())] == [name]
+            last_id = told["id"]
+        feed.stop()
+
+    asyncio.run(scene())
+
+
+def test_pages_that_have_heard_the_same_get_one_answer(tmp_path: Path) -> None:
+    async def scene() -> None:
+        control = FakeControl(tmp_path)
+        feed = PageChanges(control)
+        last_id = feed.shown().id
+        control.put(job_view())
+        answers = await asyncio.gather(*(feed.wait(last_id, None, PATIENCE_S) for _ in range(5)))
+        assert all(one is answers[0] for one in answers)
+        feed.stop()
+
+    asyncio.run(scene())
+
+
+def test_who_waits_in_vain_is_answered_in_time_and_when_the_platform_stops(tmp_path: Path) -> None:
+    async def scene() -> None:
+        feed = PageChanges(FakeControl(tmp_path))
+        last_id = feed.shown().id
+        assert json.loads(await feed.wait(last_id, None, 0.0)) == {"id": last_id, "changes": []}
+        asked = asyncio.ensure_future(feed.wait(last_id, None, 3600.0))
+        await asyncio.sleep(0)
+        feed.stop()
+        assert json.loads(await asyncio.wait_for(asked, PATIENCE_S)) == {"id": last_id, "changes": []}
+
+    asyncio.run(scene())
+
+
+def test_the_page_of_a_job_hears_of_that_job_alone(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
-    feed = PageFeed(control)
-    feed.ring = ring = HeardRing(feed.shown)
+    control.put(job_view())
+    feed = PageChanges(control)
+    last_id = feed.since("", "digits-1")["id"]
+    control.put(job_view(id="other"))
     feed.shown()
-    feed.follow()
-    for name in ("first", "second"):
-        control.put(job_view(id=name))
-        while name not in {job.id for job in ring.heard.get(timeout=PATIENCE_S).get("new", ())}:
-            pass
-    feed.stop()
+    told = feed.since(last_id, "digits-1")
+    assert told["changes"] == []
+    control.tell("digits-1", Story(at_s=NOW_S, code="boosted", text="has 4 workers"))
+    control.put(job_view(workers=4))
+    feed.shown()
+    assert feed.since(told["id"], "digits-1")["state"].row.size == 4
+    control.put(job_view(id="digits-1", phase=Phase.SUCCEEDED, finished_s=NOW_S))
+    control.prune(PruneRequest(job_ids=("digits-1",)))
+    feed.shown()
+    with pytest.raises(UnknownJob):
+        feed.since(told["id"], "digits-1")
+
+
+def test_the_page_of_a_job_that_ended_long_ago_can_follow_it(tmp_path: Path) -> None:
+    control = FakeControl(tmp_path)
+    for number in range(MAX_ENDED + 1):
+        end(control, f"job-{number:03}")
+    feed = PageChanges(control)
+    feed.shown()
+    feed._rows.pop("job-000", None)
+    told = feed.since("", "job-000")
+    assert told["state"].row.id == "job-000"
+    assert feed.since(told["id"], "job-000")["changes"] == []
 
 
 @given(st.integers(1, 12), st.integers(1, 5))
@@ -303,11 +343,11 @@ def test_estimates_of_all_jobs_are_renewed_however_often_it_is_planned_again(
     control = FakeControl(Path("unused"))
     for number in range(num_jobs):
         control.put(job_view(id=f"job-{number}", estimated_finish_s=NOW_S))
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     page = Reading(feed)
     num_looks = 1 + -(-num_jobs // part)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("swell.api.page.feed.LOOKED_AT_TOGETHER", part)
+        patch.setattr("swell.api.page.changes.LOOKED_AT_TOGETHER", part)
         for number in range(1, num_looks + 1):  # a plan between any two looks
             control.plan(NOW_S + number)
             feed.shown()
@@ -320,7 +360,7 @@ def test_the_number_of_devices_is_known_for_the_last_hour_and_no_longer(
     steps: list[tuple[float, int]],
 ) -> None:
     clock = Clock()
-    feed, changes = PageFeed(clock, now=clock.now_s), list[tuple[float, int]]()
+    feed, changes = PageChanges(clock, now=clock.now_s), list[tuple[float, int]]()
     for passed_s, clock.num_devices in steps:
         clock.at_s += WARNINGS_S + passed_s
         if not changes or changes[-1][1] != clock.num_devices:
@@ -342,14 +382,13 @@ def test_a_page_shows_what_tenants_hold_and_hears_of_it_only_when_it_changes(
 ) -> None:
     clock = Clock()
     clock.tenants = first
-    feed = PageFeed(clock, now=clock.now_s)
+    feed = PageChanges(clock, now=clock.now_s)
     page = Reading(feed)
     for before, clock.tenants in pairwise([first, *later]):
         clock.at_s += WARNINGS_S
         feed.shown()
-        told = dict[str, Any](
-            pair for _, delta in events(feed.ring.since(page.id)[0].decode()) for pair in delta.items()
-        )
+        changes = json.loads(encode(feed.since(page.id)))["changes"]
+        told = dict[str, Any](pair for delta in changes for pair in delta.items())
         assert ("tenants" in told) == (tenant_rows(clock.tenants) != tenant_rows(before))
         page.hear()
         is_one_kind = len({kind for _, kind in clock.tenants}) == 1
@@ -373,7 +412,7 @@ class Clock(FakeControl):
 
 def test_nothing_new_is_no_event(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     control.put(job_view())
     before = feed.shown().id
     assert feed.shown().id == before
@@ -382,14 +421,13 @@ def test_nothing_new_is_no_event(tmp_path: Path) -> None:
 def test_an_id_of_another_life_is_answered_with_the_whole_state(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
     control.put(job_view())
-    former, feed = PageFeed(control), PageFeed(control)
+    former, feed = PageChanges(control), PageChanges(control)
     feed.shown()
     for last_id in (former.shown().id, "", "x", "-", "é-1", f"{feed.shown().id}9", "a" * 40):
-        content, now_id = feed.ring.since(last_id)
-        ((kind, state),) = events(content.decode())
-        assert kind == "state"
+        told = json.loads(encode(feed.since(last_id)))
+        state = told["state"]
         assert state["version"] == __version__
-        assert now_id == state["id"] == feed.shown().id
+        assert told["id"] == state["id"] == feed.shown().id
         assert [job["id"] for job in state["jobs"]] == ["digits-1"]
 
 
@@ -403,29 +441,20 @@ def test_a_page_knows_which_version_has_made_it(served: Served, path: str) -> No
     assert json.loads(state)["version"] == __version__
 
 
-def test_so_many_events_as_are_kept_are_made_up_for(tmp_path: Path) -> None:
-    ring = EventRing(lambda: {"id": "whole"}, kept=3)
-    first = ring.last_id
-    for number in range(3):
-        ring.publish({"number": number})
-    assert [value["number"] for _, value in events(ring.since(first)[0].decode())] == [0, 1, 2]
-    ring.publish({"number": 3})
-    assert events(ring.since(first)[0].decode()) == [("state", {"id": "whole"})]
-
-
-@given(st.lists(st.integers(0, 400), min_size=1, max_size=30), st.integers(1, 1000))
-def test_events_are_kept_up_to_so_many_bytes_and_the_latest_one_always(
-    lengths: list[int], bytes_kept: int
-) -> None:
-    ring = EventRing(lambda: {"id": "whole"}, bytes_kept=bytes_kept)
-    ids, sizes = [ring.last_id], list[int]()
-    for length in lengths:
-        ring.publish({"text": "x" * length})
-        sizes.append(len(ring.since(ids[-1])[0]))
-        ids.append(ring.last_id)
-    for number, last_id in enumerate(ids[:-1]):
-        is_kept = number == len(sizes) - 1 or sum(sizes[number:]) <= bytes_kept
-        assert ring.knows(last_id) == is_kept
+@given(st.integers(1, 5), st.integers(0, 12))
+def test_so_many_changes_as_are_kept_are_made_up_for(kept: int, number: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("swell.api.page.changes.CHANGES_KEPT", kept)
+        changes = RecentChanges("life")
+        first_id = changes.last_id
+        for told in range(number):
+            changes = changes.and_then({"number": told})
+    missed = changes.after(first_id)
+    if number > kept:
+        assert missed is None
+    else:
+        assert missed is not None
+        assert [json.loads(bytes(one.content))["number"] for one in missed] == [*range(number)]
 
 
 @given(st.lists(st.floats(-9, 9), max_size=500))
@@ -439,7 +468,7 @@ def test_a_history_is_thinned_to_what_a_spark_line_has(values: list[float]) -> N
 
 def test_ended_jobs_make_room_for_later_ones(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     page = Reading(feed)
     for number in range(MAX_ENDED + 3):
         control.put(job_view(id=f"job-{number:03}", phase=Phase.SUCCEEDED, finished_s=NOW_S + number))
@@ -452,7 +481,7 @@ def test_ended_jobs_make_room_for_later_ones(tmp_path: Path) -> None:
 def test_a_story_is_told_once(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
     control.put(job_view())
-    feed = PageFeed(control)
+    feed = PageChanges(control)
     page = Reading(feed)
     before = len(page.stories)
     control.tell("digits-1", Story(at_s=NOW_S, code="boosted", text="has 3 workers: <b>why</b>"))
@@ -497,7 +526,7 @@ def test_a_deadline_that_passes_without_a_turn_is_said_to_be_over(
     control = FakeControl(tmp_path)
     monkeypatch.setattr(control, "now_s", lambda: times["now_s"])
     control.put(job_view(phase=Phase.QUEUED, deadline_s=NOW_S + 10.0, estimated_finish_s=NOW_S + 5.0))
-    feed = PageFeed(control, lambda: times["clock_s"])
+    feed = PageChanges(control, lambda: times["clock_s"])
     page = Reading(feed)
     assert page.jobs["digits-1"]["standing"] == "on-track"
     for _ in range(3):
@@ -526,55 +555,24 @@ def test_the_spark_line_holds_numbers_only(losses: list[float]) -> None:
     json.dumps(row.spark, allow_nan=False)
 
 
-def heard(lines: Any, num_events: int) -> list[tuple[str, Any]]:
-    text, found = "", list[tuple[str, Any]]()
-    for line in lines:
-        text += f"{line}\n"
-        if not line:
-            found += events(text)
-            text = ""
-        if len(found) >= num_events:
-            break
-    return found
-
-
-def test_a_stream_goes_on_where_the_page_was(served: Served) -> None:
+def test_a_page_goes_on_where_it_was(served: Served) -> None:
     served.control.put(job_view())
     with served.opened() as client:
-        state_id = served.page.feed.shown().id
+        state_id = served.page.changes.shown().id
         served.control.put(job_view(workers=4))
-        with client.stream("GET", "/page/events", params={"since": state_id}) as stream:
-            assert stream.headers["content-type"].startswith("text/event-stream")
-            ((kind, delta),) = heard(stream.iter_lines(), 1)
-        assert kind == "delta"
-        assert delta["jobs"]["digits-1"]["size"] == 4
-        served.page.feed.shown()
-        with client.stream("GET", "/page/events", headers={"Last-Event-ID": state_id}) as stream:
-            again = heard(stream.iter_lines(), 1)
-        assert again[0] == (kind, delta)
+        told = client.get("/v1/changes", params={"since": state_id, "wait_s": 30.0}).json()
+        assert told["changes"][0]["jobs"]["digits-1"]["size"] == 4
+        assert client.get("/v1/changes", params={"since": state_id}).json() == told
+        assert client.get("/v1/changes", params={"since": told["id"]}).json()["changes"] == []
 
 
-def test_a_stream_of_an_earlier_daemon_begins_with_the_whole_state(served: Served) -> None:
+def test_a_page_of_an_earlier_daemon_gets_the_whole_state(served: Served) -> None:
     served.control.put(job_view())
-    with (
-        served.opened() as client,
-        client.stream("GET", "/page/events", headers={"Last-Event-ID": "00000000-7"}) as stream,
-    ):
-        ((kind, state),) = heard(stream.iter_lines(), 1)
-    assert kind == "state"
-    assert [job["id"] for job in state["jobs"]] == ["digits-1"]
-
-
-def test_streams_end_with_the_platform_and_the_thread_with_the_streams(served: Served) -> None:
     with served.opened() as client:
-        with client.stream("GET", "/page/events") as stream:
-            lines = stream.iter_lines()
-            heard(lines, 1)
-            served.page.stop()
-            with pytest.raises(StopIteration):
-                while True:
-                    next(lines)
-        assert httpx.get(f"{served.url}/page/events", trust_env=False).status_code == 401
+        told = client.get("/v1/changes", params={"since": "00000000-7", "wait_s": 30.0}).json()
+        assert [job["id"] for job in told["state"]["jobs"]] == ["digits-1"]
+        assert client.get("/v1/changes", params={"job": "nobody"}).status_code == 404
+        assert client.get("/v1/changes", params={"wait_s": "61"}).status_code == 422
 
 
 def test_a_change_is_one_line() -> None:
