@@ -103,14 +103,6 @@ def test_the_environment_names_the_token_file(site: SharedSite, monkeypatch: pyt
         client.stop()
 
 
-def test_a_link_from_the_shared_folder_is_for_the_account_that_asked(site: SharedSite) -> None:
-    """As the kernel names it at the socket."""
-    with connect(site.shared, site.add(Role.SUBMIT, "vision")) as client:
-        code = client.page().url.partition("code=")[2]
-    assert site.page.sessions.enter(code, STRANGER) is None
-    assert site.page.sessions.enter(code, os.geteuid()) is not None
-
-
 def test_the_owner_needs_no_token_file(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWELL_TOKEN_FILE", str(site.token_file))  # of another platform, or there is none
     with connect_as_owner(site.state.path) as client:

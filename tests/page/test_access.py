@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import subprocess
-import sys
 import threading
 
 import httpx
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.api.authentication import _cookie
-from swell.api.caller import OWNER, Role
+from swell.api.caller import OWNER
 from swell.api.page.headers import POLICY
 
 from .conftest import TOKEN, Served
@@ -174,53 +172,6 @@ def test_names_with_markup_are_text(served: Served) -> None:
         text = client.get("/").text
     assert "alert(1)</script>" not in text
     assert "<b title" not in text
-
-
-def test_a_cookie_that_another_user_has_taken_counts_for_nothing(served: Served) -> None:
-    """The kernel says whose program is at the other end."""
-    with served.opened() as client:
-        cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
-        assert client.get("/").status_code == 200
-    try:
-        status = _status_as_nobody(served.port, cookie)
-    except (PermissionError, subprocess.CalledProcessError):
-        pytest.skip("this user cannot become another one")
-    assert status == 401
-
-
-def test_a_users_link_counts_for_the_account_that_asked_for_it(served: Served) -> None:
-    """Another one reads it off the command line of the browser."""
-    token = served.users.add("ana", Role.SUBMIT, "vision")
-    with served.browser() as client:
-        link = client.post("/v1/page", headers={"Authorization": f"Bearer {token}"}).json()["url"]
-        path = link.removeprefix(served.url)
-        try:
-            status = _status_as_nobody(served.port, "", path)
-        except (PermissionError, subprocess.CalledProcessError):
-            pytest.skip("this user cannot become another one")
-        assert status == 401
-        assert client.get(link).status_code == 303
-
-
-NOBODY = 65534
-AS_NOBODY = """
-import os, socket, sys
-port, cookie, path = sys.argv[1:]
-os.setuid({uid})
-connection = socket.socket()
-connection.connect(("127.0.0.1", int(port)))
-lines = f"GET {{path}} HTTP/1.1", "Host: 127.0.0.1", "Cookie: " + cookie, "Connection: close", "", ""
-connection.sendall("\\r\\n".join(lines).encode())
-print(connection.recv(1000).split()[1].decode())
-"""
-
-
-def _status_as_nobody(port: int, cookie: str, path: str = "/") -> int:
-    script = AS_NOBODY.format(uid=NOBODY)
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(port), cookie, path], capture_output=True, text=True, check=True
-    )
-    return int(done.stdout)
 
 
 def test_files_are_kept_by_version(served: Served) -> None:

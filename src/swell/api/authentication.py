@@ -12,7 +12,6 @@ from swell.api.answers import failure
 from swell.api.caller import CALLER, OWNER, Caller
 from swell.api.page.refusal import NO_SESSION, refusal_page
 from swell.api.page.sessions import Session, Sessions
-from swell.api.page.socket_owner import user_of
 from swell.api.user_list import UserList, UserListError
 from swell.executors.rate_limited_log import RateLimitedLog
 
@@ -165,7 +164,7 @@ class AuthenticationMiddleware:
         if cookies is None or client is None or server is None or server[1] is None:
             return None
         value = _cookie(cookies, cookie_name(server[1]))
-        session = None if not value else self._sessions.session(value, user_of(scope))
+        session = None if not value else self._sessions.session(value)
         return session if session is not None and self._is_current(session.caller) else None
 
 

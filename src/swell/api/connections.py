@@ -14,7 +14,6 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from swell.api.answers import failure
-from swell.api.page.socket_owner import PEER_UID
 from swell.api.unix_socket import peer_of
 
 #: A connection must have sent its next request, head and body, so long after it opened or was last answered.
@@ -55,23 +54,20 @@ class BoundedProtocol(H11Protocol):
         super().connection_made(transport)
         connection: socket.socket = transport.get_extra_info("socket")
         self._family = connection.family
-        if self._family == socket.AF_UNIX:
-            uid = peer_of(connection).uid
-            if not self._is_welcome(connection, uid):
-                transport.abort()
-                return
-            self.app_state = {**self.app_state, PEER_UID: uid}
+        if self._family == socket.AF_UNIX and not self._is_welcome(connection):
+            transport.abort()
+            return
         self._restart_timer(REQUEST_S)
         self._close_oldest()
 
-    def _is_welcome(self, connection: socket.socket, uid: int) -> bool:
-        """Whether this user may connect: the platform's own user and root may.
+    def _is_welcome(self, connection: socket.socket) -> bool:
+        """Whether the user at the other end may connect: the platform's own user and root may.
 
         At the socket that is shared with other users everybody may: the mode of its file has let them in.
         """
         if isinstance(self.config, ApiConfig) and connection.getsockname() in self.config.shared_addresses:
             return True
-        return uid in (os.geteuid(), 0)
+        return peer_of(connection).uid in (os.geteuid(), 0)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._timer is not None:

@@ -19,7 +19,6 @@ from swell.api.intake import Intake
 from swell.api.job_throughput import throughput_of
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets
 from swell.api.page.page import Page
-from swell.api.page.socket_owner import user_of
 from swell.api.pages import parse_query
 from swell.api.prometheus import Exposition
 from swell.api.resubmission import Resubmission, continued, retried
@@ -132,7 +131,7 @@ class Operations:
         return usage_report(self._platform, caller_of(scope), by, since_s, until_s)
 
     def page(self, scope: Scope) -> PageLink:
-        return PageLink(url=self._page.link(caller_of(scope), user_of(scope)))
+        return PageLink(url=self._page.link(caller_of(scope)))
 
     def stop(self) -> Stopping:
         self._platform.stop()

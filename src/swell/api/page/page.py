@@ -19,7 +19,6 @@ from swell.api.page.job_page import JobPage
 from swell.api.page.now_page import now_page
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
-from swell.api.page.socket_owner import user_of
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.web.static_files import static_file
@@ -46,13 +45,9 @@ class Page:
             ComparePage(control, base_values),
         )
 
-    def link(self, caller: Caller, uid: int | None = None) -> str:
-        """Opens the page for this caller once, in a browser of the user who asks. Raises Unavailable.
-
-        Args:
-            uid: of that user; None: not known.
-        """
-        return f"http://127.0.0.1:{self._port()}/enter?code={self.sessions.invite(caller, uid)}"
+    def link(self, caller: Caller) -> str:
+        """Opens the page for this caller once. Raises Unavailable."""
+        return f"http://127.0.0.1:{self._port()}/enter?code={self.sessions.invite(caller)}"
 
     def stop(self) -> None:
         """Answer the pages that wait for changes."""
@@ -74,7 +69,7 @@ class Page:
         server = request.scope.get("server")
         if request.scope.get("client") is None or server is None:
             return refusal_page(403, "the page is on a port of 127.0.0.1; `swell page` opens it")
-        cookie = self.sessions.enter(request.query_params.get("code", ""), user_of(request.scope))
+        cookie = self.sessions.enter(request.query_params.get("code", ""))
         if cookie is None:
             return refusal_page(401, USED)
         opened = RedirectResponse("/", 303)
