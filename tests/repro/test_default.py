@@ -1,8 +1,7 @@
-"""The bars of the policy `unified`: when one is reached, what the summary says, and the mixed queue."""
+"""What the policy `unified` is to reach: beside each paper's policy, and on the mixed queue."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,36 +11,30 @@ from msgspec import structs
 from tests.repro.test_hu import run_of
 
 from swell.model.job import JobClass, Phase
-from swell.sim.checkpoint_cycle import WastedTime
 from swell.sim.outcome import JobOutcome
 from swell.sim.profiles.law import PowerLaw
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.workload import WorkloadJob
-from swell_papers import default_studies, mixed_queue
-from swell_papers.bftrainer_simulated import SimulatedImages
-from swell_papers.default import PAPER
-from swell_papers.default_studies import (
-    BORROWED,
-    BY_SAMPLES,
-    HEADING,
+from swell_papers import default, mixed_queue
+from swell_papers.default import (
+    BY_QUEUEING,
     HU_JOBS,
     LEEWAY_SHARE,
+    MIXED,
+    MIXED_LABELS,
+    PAPER,
     POLLUX,
-    SAXENA_QUEUE,
+    SAXENA_LINES,
     SHARED_CORES,
     UNIFIED,
     Completion,
-    DefaultBar,
     beside_paper,
-    best_label,
-    summary,
 )
-from swell_papers.experiment import Context
+from swell_papers.experiment import Context, Results
 from swell_papers.findings import Findings
-from swell_papers.findings_store import write_page
 from swell_papers.hu_runs import Allocator, AllocatorRun, HuCase
-from swell_papers.mixed_queue import LOADS, MIXED, MIXED_LABELS, QueueCounts, counted
-from swell_papers.saxena_cases import SaxenaCase, SaxenaLine, run_once
+from swell_papers.mixed_queue import LOADS, QueueCounts, counted
+from swell_papers.saxena_experiment import SaxenaCase, run_once
 from swell_papers.saxena_workload import Pattern
 
 CONTEXT = Context(data=Path())
@@ -53,54 +46,45 @@ def rows_of(findings: Findings, table: int = 0) -> list[dict[str, object]]:
     return [dict(zip([column.name for column in found.columns], row, strict=True)) for row in found.rows]
 
 
-def values_of(ours: float, paper: float) -> dict[str, float]:
-    return {UNIFIED: ours, "elasticflow": 2.0 * paper, "pollux": paper, "named": ours}
+def claims_of(findings: Findings) -> dict[str, dict[str, object]]:
+    """What is claimed of each figure, by the text of the claim."""
+    return {str(row["claim"]): row for row in rows_of(findings, 1)}
 
 
 @given(paper=NUMBERS, ours=NUMBERS, is_most=st.booleans())
 def test_a_bar_is_reached_within_the_leeway_and_with_the_objective_named_without_it(
     paper: float, ours: float, is_most: bool
 ) -> None:
-    near, named = beside_paper("it", values_of(ours, paper), "pollux", is_most, named="named")
+    values = Results[float]({(UNIFIED,): ours, ("pollux",): paper, ("named",): ours}, 1)
+    claims = beside_paper("it", lambda found, line: found[line,], "pollux", is_most, named="named")
+    near, named = (claim.judged(values) for claim in claims)
+    assert near is not None and named is not None
     behind = (paper - ours if is_most else ours - paper) / paper
     if abs(behind - LEEWAY_SHARE) > 1e-6:
-        assert near.is_reached == (behind < LEEWAY_SHARE)
+        assert near[-1] == (behind < LEEWAY_SHARE)
     if abs(behind) > 1e-6:
-        assert named.is_reached == (behind < 0.0)
-    if named.is_reached:
-        assert near.is_reached
+        assert named[-1] == (behind < 0.0)
+    if named[-1]:
+        assert near[-1]
 
 
-@given(values=st.dictionaries(st.sampled_from("abcd"), NUMBERS, min_size=1), is_most=st.booleans())
-def test_no_policy_is_better_than_the_best(values: Mapping[str, float], is_most: bool) -> None:
-    best = values[best_label(values, is_most)]
-    assert all(value <= best if is_most else value >= best for value in values.values())
-
-
-def test_rounding_misses_no_bar() -> None:
-    values = {UNIFIED: 0.1 + 0.2, "elasticflow": 1.0}
-    assert DefaultBar(measure="it", values=values, limit=0.3).is_reached
-    assert not DefaultBar(measure="it", values={**values, UNIFIED: 0.31}, limit=0.3).is_reached
-
-
-def completed(context: Context, number: int, cluster: tuple[int, int], policy: str) -> Completion:
+def completed(context: Context, number: int, cluster: str, policy: str) -> Completion:
     mean_s = {UNIFIED: 90.0, "pollux": 100.0}.get(policy, 150.0)
     return Completion(2.0 * mean_s if (number, policy) == (7, UNIFIED) else mean_s, 500.0)
 
 
 def test_a_single_workload_is_judged_besides_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(default_studies, "completion", completed)
+    monkeypatch.setattr(default, "completion", completed)
     findings = POLLUX.run(CONTEXT)
-    judged, looked_at = rows_of(findings)[:2]
-    assert (judged["unified"], judged["its value"], judged["reached"]) == (108.0, 100.0, "no")
-    assert (looked_at["unified"], looked_at["best of all"], looked_at["reached"]) == (90.0, UNIFIED, "yes")
-    assert [one["input"] for one in rows_of(findings, 1)[:3]] == ["looked at", "looked at", "judged only"]
-    assert any("workload 7 on 16x4" in text for text in findings.missed)
-    assert not any("workload 8" in text for text in findings.missed if "workloads" not in text)
+    judged, looked_at = list(claims_of(findings).values())[:2]
+    assert (judged["ours"], judged["figure"], judged["comes out"]) == (108.0, 103.0, "no")
+    assert (looked_at["ours"], looked_at["comes out"]) == (90.0, "yes")
+    assert any("workloads 7 (alone), 16x4" in text for text in findings.missed)
+    assert not any("workloads 8 (alone)" in text for text in findings.missed)
 
 
 def queue_of(data: Path, policy: str, load: float, seed: int) -> QueueCounts:
-    """Ours promises a job more than the default on each seed, and has two soft ones fewer in time."""
+    """Ours promises a job more than others on each seed, and has two soft ones fewer in time."""
     ahead = policy == UNIFIED
     return QueueCounts(
         strict_promised=10.0 + ahead + seed,
@@ -113,111 +97,47 @@ def queue_of(data: Path, policy: str, load: float, seed: int) -> QueueCounts:
     )
 
 
-def test_paired_differences_and_broken_promises_of_mixed_queues(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixed_queue, "run_queue", queue_of)
+def test_mixed_queues_are_judged_beside_the_best_other_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default, "run_queue", queue_of)
     findings = MIXED.run(CONTEXT)
-    bars = rows_of(findings)
-    assert len(bars) == 6 * len(LOADS)
-    verdicts = {str(bar["measure"]).partition(": ")[2]: bar["reached"] for bar in bars}
-    assert verdicts["strict promised"] == "yes" and verdicts["soft in time"] == "no"
-    assert verdicts["promises broken"] == "no"
-    (ours,) = (row for row in rows_of(findings, 2) if row["policy"] == UNIFIED and row["load"] == "1")
-    assert (ours["strict promised"], ours["soft in time"]) == (1.0, -2.0)
-    assert any(
-        "soft in time: unified is behind elasticflow by 2.00 +- 0.00" in one for one in findings.missed
-    )
-    assert {row["policy"] for row in rows_of(findings, 1)} == set(MIXED_LABELS)
+    claims = claims_of(findings)
+    assert len(claims) == 6 * len(LOADS)
+    verdicts = {text.removeprefix("mixed queue, load 1: "): row for text, row in claims.items()}
+    assert verdicts["strict promised; the best other policy"]["comes out"] == "yes"
+    assert verdicts["promises broken"]["comes out"] == "no"
+    soft = verdicts["soft in time; the best other policy"]
+    assert (soft["figure"], soft["ours"], soft["comes out"]) == (9.0, 7.0, "no")
+    assert {row["policy"] for row in rows_of(findings)} == set(MIXED_LABELS)
 
 
-def images_of(
-    pool: object, trainers: object, policy: str, parameters: Mapping[str, object], *rest: object
-) -> SimulatedImages:
-    images = {"bftrainer": 1e9, "unified": 1.01e9 if parameters else 0.98e9}.get(policy, 0.8e9)
-    return SimulatedImages(images, 3, 10, 0.0, WastedTime())
-
-
-@pytest.fixture
-def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few parts simulate, and only few short jobs: what comes of all other runs is made up."""
-    monkeypatch.setattr(default_studies, "completion", completed)
-    monkeypatch.setattr(mixed_queue, "run_queue", queue_of)
-    monkeypatch.setattr(default_studies, "simulated", images_of)
-    monkeypatch.setattr(default_studies, "read_trainers", lambda *_: ())
-    monkeypatch.setattr(default_studies, "read_log", lambda _: _Nodes())
-    monkeypatch.setattr(default_studies, "read_some_names", lambda _: ())
-    monkeypatch.setattr(default_studies, "measured", hu_run)
-    some = tuple(_short(case) for case in default_studies.SAXENA_CASES)
-    monkeypatch.setattr(default_studies, "SAXENA_CASES", some)
-    monkeypatch.setattr(default_studies, "NUM_JOBS", 4)
-    monkeypatch.setattr(default_studies, "NUM_SEEDS", 2)
-    monkeypatch.setattr(default_studies, "DEMAND", structs.replace(default_studies.DEMAND, median_s=60.0))
-    monkeypatch.setattr(default_studies, "CORE_CLUSTERS", default_studies.CORE_CLUSTERS[:1])
-
-
-class _Nodes:
-    def of_nodes(self, names: object) -> _Nodes:
-        return self
+@pytest.mark.slow
+def test_jobs_on_shared_cores_learn_as_under_flowcon_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default, "NUM_JOBS", 4)
+    monkeypatch.setattr(default, "DEMAND", structs.replace(default.DEMAND, median_s=60.0))
+    findings = SHARED_CORES.run(Context(data=Path(), most_seeds=2))
+    claims = {text: row for text, row in claims_of(findings).items() if "one core, load 1.5" in text}
+    assert {text.partition(": ")[2].partition("; ")[0] for text in claims} == {
+        "time to 95 % of the drop, s",
+        "mean completion, s",
+    }
+    for row in claims.values():
+        assert row["ours"] == pytest.approx(row["figure"], rel=0.07), "four jobs have a slot each"
 
 
 def hu_run(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
     return run_of(10.0 + seed, 100.0) if allocator.policy == "hu" else run_of(5.0 + seed, 101.0)
 
 
-def _short(case: SaxenaCase) -> SaxenaCase:
-    """A few jobs."""
-    return SaxenaCase(
-        name=case.name,
-        pattern=Pattern(name="short", minutes=5.0, high=0.75),
-        num_devices=4,
-        categories=(0,),
-        lines=case.lines,
-        minutes=5.0,
-        num_seeds=1,
-    )
+def test_means_of_hu_are_over_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(default, "measured", hu_run)
+    queueing, by_queueing, total, _ = claims_of(HU_JOBS.run(Context(data=Path(), most_seeds=2))).items()
+    assert (queueing[1]["figure"], queueing[1]["ours"]) == (pytest.approx(1.03 * 10.5), 5.5)
+    assert BY_QUEUEING.partition(", ")[2] in by_queueing[0]
+    assert (total[1]["figure"], total[1]["comes out"]) == (103.0, "yes")
 
 
-@pytest.mark.usefixtures("made_up")
-def test_images_are_judged_near_the_papers_policy_and_above_it_where_named() -> None:
-    rows = rows_of(BORROWED.run(CONTEXT))
-    assert [row["unified"] for row in rows[:2]] == [pytest.approx(0.98), pytest.approx(1.01)]
-    assert {row["reached"] for row in rows} == {"yes"}
-    assert str(rows[1]["measure"]).endswith(BY_SAMPLES.partition(", ")[2])
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("made_up")
-def test_jobs_on_shared_cores_learn_as_under_flowcon_fit() -> None:
-    rows = rows_of(SHARED_CORES.run(CONTEXT))
-    assert [str(row["measure"]).rpartition(": ")[2] for row in rows] == [
-        "time to 95 % of the drop, s",
-        "mean completion, s",
-    ]
-    for row in rows:
-        assert row["the paper's policy"] == "flowcon_fit"
-        assert row["unified"] == pytest.approx(row["its value"], rel=0.03), "four jobs have a slot each"
-
-
-@pytest.mark.usefixtures("made_up")
-def test_means_of_hu_are_over_seeds() -> None:
-    queueing, by_queueing, total, _ = rows_of(HU_JOBS.run(CONTEXT))
-    assert (queueing["its value"], queueing["unified"]) == (10.5, 5.5)
-    assert str(by_queueing["measure"]).endswith("gains_by=queueing")
-    assert (total["to reach"], total["reached"]) == ("<= 103.000", "yes")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("made_up")
-def test_a_page_begins_with_all_bars(tmp_path: Path) -> None:
-    found = [one.run(CONTEXT) for one in PAPER.experiments]
-    bars = [row for one in found for row in one.tables[0].rows]
-    (table,) = summary(found).tables
-    assert table.rows == tuple(bars) and [column.name for column in table.columns] == list(HEADING)
-    page, *files = write_page(PAPER, found, tmp_path)
-    pictures = [file for file in files if file.suffix == ".png"]
-    text = page.read_text()
-    assert f"{sum(row[-1] == 'yes' for row in bars)} of {len(bars)} bars are reached." in text
-    assert text.index("bars are reached") < text.index("**Pollux's workloads") and len(pictures) == 2
-    assert set(SAXENA_QUEUE.run(CONTEXT).missed) <= {one for some in found for one in some.missed}
+def test_every_study_is_declared() -> None:
+    assert [one.name for one in PAPER.experiments] == ["pollux", "mixed", "saxena", "borrowed", "hu", "cores"]
 
 
 def outcome(job_class: JobClass, end_s: float, deadline_s: float | None, promised: bool) -> JobOutcome:
@@ -319,6 +239,13 @@ def test_fewer_seeds_are_the_first_ones() -> None:
 
 
 def test_a_policy_that_drops_nothing_takes_no_such_parameter() -> None:
-    case = _short(default_studies.SAXENA_CASES[0])
-    run = run_once(case, SaxenaLine(label="srtf", policy="srtf", drops=None), 0)
+    case = SaxenaCase(
+        name="short",
+        pattern=Pattern(name="short", minutes=5.0, high=0.75),
+        num_devices=4,
+        categories=(0,),
+        lines=(),
+        minutes=5.0,
+    )
+    run = run_once(case, SAXENA_LINES["srtf"], 0)
     assert run.metrics.completed == run.metrics.jobs > 0

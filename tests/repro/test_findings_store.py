@@ -9,17 +9,18 @@ from tests.repro import tiny
 
 from swell.model.errors import InvalidInput
 from swell_papers import findings_store
-from swell_papers.elasticflow import PAPER
+from swell_papers.elasticflow import BY_POLICY, PAPER
 from swell_papers.experiment import Context, Paper
 from swell_papers.findings import Findings
+from swell_papers.log_experiment import LogLine
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def paper() -> Paper:
-    one = tiny.experiment(tiny.COMPARED, tiny.line("fifo"), num_cases=2)
-    other = tiny.experiment(tiny.line("elasticflow"), name="2", picture="time")
+    one = tiny.experiment(tiny.COMPARED, LogLine(policy="fifo"), num_cases=2, pictures=(BY_POLICY,))
+    other = tiny.experiment(LogLine(policy="elasticflow"), name="2", over_time="efficiency")
     return replace(
         PAPER, name="tiny", title="A tiny paper", introduction="Read this.", experiments=(one, other)
     )
@@ -53,7 +54,7 @@ def test_what_is_written_is_read_again_and_the_same_bytes_come_twice(
     assert findings_store.read(paper, files[0].parent) == found
     for file in files:
         assert file.read_bytes() == (tmp_path / file.name).read_bytes()
-    assert {"1a.json", "1a.csv", "1a.png", "2.png"} <= {file.name for file in files}
+    assert {"1a.json", "1a.csv", "1a.png", "2-hours.png"} <= {file.name for file in files}
 
 
 def test_a_csv_has_all_digits_and_the_truth(files: list[Path]) -> None:
@@ -75,24 +76,29 @@ def test_the_page_has_a_line_of_each_experiment_with_all_its_files(page_files: l
         assert f"]({folder}/{file.name})" in text and file.exists()
 
 
-def test_a_page_begins_with_one_screen_and_gives_each_reason_once(paper: Paper, tmp_path: Path) -> None:
-    context = Context(data=tiny.write(tmp_path))
-    compared = tiny.experiment(tiny.COMPARED, tiny.line("fifo", run=tiny.RUN))
-    found = [replace(compared, name=name).run(context) for name in ("1a", "1b")]
-    files = findings_store.write_page(paper, found, tmp_path / "docs")
-    text = (tmp_path / "docs/results/tiny.md").read_text()
-    told = ("| 1a | 1x4 |", "summary.png)", "Read this.", "## Where it falls short", "**Figure 1(a)")
+def test_a_page_begins_with_its_claims_and_gives_each_reason_once(paper: Paper, tmp_path: Path) -> None:
+    fifo = LogLine(policy="fifo", run=tiny.RUN)
+    data = Context(data=tiny.write(tmp_path))
+    found = [tiny.experiment(tiny.COMPARED, fifo, name=name).run(data) for name in ("1a", "1b")]
+    text = findings_store.write_page(paper, found, tmp_path / "docs")[0].read_text()
+    told = ("| 1a | elasticflow on 1x4", "Read this.", "## Where it falls short", "**Figure 1(a)")
     places = [text.index(words) for words in told]
     assert places == sorted(places)
-    assert text.count("It knows no deadlines.") == 1
-    assert (tmp_path / "docs/images/tiny/summary.png") in files
+    assert "* 1a, 1b: It knows no deadlines." in text
 
 
 def test_a_page_of_one_experiment_shows_its_tables_and_its_conditions(paper: Paper, tmp_path: Path) -> None:
-    one = replace(paper, experiments=paper.experiments[:1], summary=None)
-    found = one.experiments[0].run(Context(data=tiny.write(tmp_path)))
-    text = findings_store.write_page(one, [found], tmp_path / "docs")[0].read_text()
+    found = paper.experiments[0].run(Context(data=tiny.write(tmp_path)))
+    text = findings_store.write_page(paper, [found], tmp_path / "docs")[0].read_text()
     assert text.index("| 1x4 | ") < text.index("Read this.") < text.index("* resize cost changed")
+
+
+def test_of_many_claims_a_page_tells_how_many_come_out(
+    paper: Paper, found: list[Findings], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(findings_store, "MAX_CLAIMS", 3)
+    text = findings_store.write_page(paper, found, tmp_path)[0].read_text()
+    assert "| Figure 1(a): three jobs | 5 | 3 | 0 |" in text
 
 
 def test_findings_of_another_version_are_named(paper: Paper, tmp_path: Path) -> None:

@@ -321,7 +321,6 @@ def test_a_page_is_written(tmp_path: Path) -> None:
     text = files[0].read_text(encoding="utf-8")
     assert "weights of cgroup v1" in text
     assert "* fixed: the late job under flowcon takes 0.900 of its time\n" in text
-    assert "| fixed | flowcon | " in text
 
 
 # ---------------------------------------------------------------- how it is played

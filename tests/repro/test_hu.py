@@ -12,11 +12,12 @@ from swell_papers import hu_experiment
 from swell_papers.experiment import Context
 from swell_papers.findings import Findings
 from swell_papers.findings_store import write_page
-from swell_papers.hu import FIGURE_9, FIGURE_11, FIGURE_16, PAPER
+from swell_papers.hu import PAPER
 from swell_papers.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
 from swell_papers.intervals import Interval
 
 CONTEXT = Context(data=Path())
+FIGURE_9, FIGURE_11, FIGURE_16 = PAPER.chosen(["fig9", "fig11", "fig16"])
 
 
 def run_of(queue_min: float, total_min: float, num_done: int = 200) -> AllocatorRun:

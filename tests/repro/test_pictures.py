@@ -6,12 +6,8 @@ import itertools
 from typing import Literal
 
 import msgspec
-import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from matplotlib.axes import Axes
-from tests.examples import fewer_if_quick
 
 from swell_papers.findings import Chart, Panel, Series
 from swell_papers.pictures import TWO_PANELS_WIDTH, Y_LABEL_LETTERS, figure_of
@@ -19,7 +15,7 @@ from swell_papers.pictures import TWO_PANELS_WIDTH, Y_LABEL_LETTERS, figure_of
 Kind = Literal["bars", "lines", "steps"]
 
 
-def _chart(kind: Kind, *series: Series, may_be_log: bool = False) -> Chart:
+def _chart(kind: Kind, *series: Series) -> Chart:
     return Chart(
         name="c",
         title="",
@@ -28,7 +24,6 @@ def _chart(kind: Kind, *series: Series, may_be_log: bool = False) -> Chart:
         x_label="hours",
         y_label="",
         panels=(Panel("", series),),
-        may_be_log=may_be_log,
     )
 
 
@@ -62,50 +57,7 @@ def test_a_value_of_steps_holds_until_the_next_x_as_in_the_report_of_a_browser()
     assert line.get_drawstyle() == "steps-post"
 
 
-def test_one_line_that_goes_on_for_long_does_not_squeeze_the_others() -> None:
-    long, short = Series("long", (1.0,) * 100), Series("short", (*(2.0,) * 10, *(None,) * 90))
-    axes = _axes(_chart("steps", long, short))
-    assert axes.get_xlim()[1] < 12
-    assert "long until 99 →" in [text.get_text() for text in axes.texts]
-
-
 # ---------------------------------------------------------------- bars
-def test_a_log_axis_is_used_only_where_bars_would_vanish() -> None:
-    near, far = Series("a", (2.0, 3.0)), Series("b", (0.1, 0.05))
-    scales = [
-        _axes(_chart("bars", *series, may_be_log=may_be_log)).get_yscale()
-        for series, may_be_log in (((near,), True), ((near, far), True), ((near, far), False))
-    ]
-    assert scales == ["linear", "log", "linear"]
-
-
-def test_a_bar_without_height_is_told_and_one_that_is_missing_leaves_no_hole() -> None:
-    axes = _axes(_chart("bars", Series("a", (0.0, 2.0)), Series("b", (1.0, None))))
-    (zero,) = [text for text in axes.texts if text.get_text() == "0"]
-    bars = {bar.get_label(): list(bar) for bar in axes.containers}
-    first, alone = (bar.get_x() + bar.get_width() / 2 for bar in bars["a"])
-    assert zero.xy[0] == pytest.approx(first)  # type: ignore[attr-defined]
-    assert first < 0.0 and alone == pytest.approx(1.0)
-    assert len(bars["b"]) == 1
-
-
-@pytest.mark.slow
-@given(st.lists(st.floats(-1.0, 1.0).map(lambda value: round(value, 3)), min_size=1, max_size=6))
-@settings(max_examples=fewer_if_quick(20), deadline=None)
-def test_each_bar_is_seen_or_has_its_value(values: list[float]) -> None:
-    """Three pixels of 330 are seen."""
-    axes = _axes(_chart("bars", Series("a", (*values, 1.0, -1.0)), Series("b", (1.0,) * (len(values) + 2))))
-    seen = [abs(bar.get_height()) >= 0.009 * np.ptp(axes.get_ylim()) for bar in axes.containers[0]]
-    told = {text.xy[0]: text.get_text() for text in axes.texts}  # type: ignore[attr-defined]
-    for bar, value, is_seen in zip(axes.containers[0], values, seen, strict=False):
-        text = told.get(bar.get_x() + bar.get_width() / 2)
-        assert (
-            is_seen
-            if text is None
-            else float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(value, rel=0.05)
-        )
-
-
 def test_a_series_without_values_is_named_and_told_to_be_not_measured() -> None:
     chart = _chart("bars", Series("paper", (1.0, 2.0)), Series("Swell", (None, None)))
     legend = figure_of(chart).legends[0]

@@ -16,20 +16,37 @@ from swell_papers.experiment import Claim, Context, Study
 from swell_papers.findings import Findings
 from swell_papers.findings_store import write_page
 from swell_papers.saxena import PAPER, PRINTED, TABLE_4
-from swell_papers.saxena_cases import DROP, JCT, SJS, SaxenaCase, SaxenaLine, SaxenaRun, run_once
-from swell_papers.saxena_experiment import Key, saxena_study
-from swell_papers.saxena_tables import Grid, table_2
+from swell_papers.saxena_experiment import (
+    DROP,
+    JCT,
+    MEASURES,
+    SJS,
+    SaxenaCase,
+    SaxenaLine,
+    SaxenaRun,
+    run_once,
+    saxena_study,
+)
 from swell_papers.saxena_workload import Pattern, workload
 
 BURSTY = Pattern(name="bursty", minutes=60.0, high=2.0, low=0.0, phase_minutes=30.0)
 LINES = (
-    SaxenaLine(label="elastic, dropping", policy="saxena", paper={SJS: 0.8, DROP: 0.1, JCT: 23.0}),
     SaxenaLine(
-        label="baseline, dropping", policy="saxena_random_batch", paper={SJS: 0.5, DROP: 0.4, JCT: 28.0}
+        label="elastic, dropping", policy="saxena", paper={SJS.name: 0.8, DROP.name: 0.1, JCT.name: 23.0}
     ),
-    SaxenaLine(label="elastic, queueing", policy="saxena", drops=False, paper={SJS: 0.8, JCT: 28.0}),
     SaxenaLine(
-        label="baseline, queueing", policy="saxena_random_batch", drops=False, paper={SJS: 0.4, JCT: 300.0}
+        label="baseline, dropping",
+        policy="saxena_random_batch",
+        paper={SJS.name: 0.5, DROP.name: 0.4, JCT.name: 28.0},
+    ),
+    SaxenaLine(
+        label="elastic, queueing", policy="saxena", drops=False, paper={SJS.name: 0.8, JCT.name: 28.0}
+    ),
+    SaxenaLine(
+        label="baseline, queueing",
+        policy="saxena_random_batch",
+        drops=False,
+        paper={SJS.name: 0.4, JCT.name: 300.0},
     ),
 )
 CASE = SaxenaCase(
@@ -44,7 +61,7 @@ CASE = SaxenaCase(
 CONTEXT = Context(data=Path())
 
 
-def experiment(case: SaxenaCase = CASE, limit: float = 0.0) -> Study[Key, SaxenaRun]:
+def experiment(case: SaxenaCase = CASE, limit: float = 0.0) -> Study[SaxenaRun]:
     return saxena_study(
         name="fig1",
         title="Figure 1: a small cluster",
@@ -53,24 +70,23 @@ def experiment(case: SaxenaCase = CASE, limit: float = 0.0) -> Study[Key, Saxena
             Claim(
                 text="jobs",
                 figure=1e9,
-                of=lambda found: found["small", "elastic, dropping"].count("jobs"),
+                of=lambda found: found.mean(MEASURES[0].of, "small", "elastic, dropping"),
                 why="Few.",
             ),
             Claim(text="drops", figure=1.0, of=lambda found: 0.9),
             Claim(
                 text="of a line that was not run",
                 figure=1.0,
-                of=lambda found: found["small", "x"].count("jobs"),
+                of=lambda found: found.mean(MEASURES[0].of, "small", "x"),
             ),
             Claim(
                 text="small, elastic, dropping: SJS efficiency",
                 figure=limit,
-                of=lambda found: found["small", "elastic, dropping"].mean(SJS),
+                of=lambda found: found.mean(SJS.of, "small", "elastic, dropping"),
                 way=">=",
                 is_target=True,
             ),
         ),
-        more=(table_2,),
     )
 
 
@@ -94,7 +110,7 @@ def test_at_the_printed_rate_the_baseline_drops_too_few_jobs_for_the_printed_gai
         name="rate", pattern=PRINTED, num_devices=40, categories=(0,), lines=LINES[:2], minutes=30.0
     )
     elastic, baseline = (run_once(case, line, 0) for line in case.lines)
-    assert elastic.value(DROP) == 0.0 < baseline.value(DROP) < 0.15
+    assert DROP.of(elastic) == 0.0 < (DROP.of(baseline) or 0.0) < 0.15
     assert 1.0 < elastic.metrics.completed / baseline.metrics.completed < 1.2
 
 
@@ -109,14 +125,14 @@ def test_a_run_alone_takes_what_its_category_does() -> None:
     """One device, one job at a time: nothing can be faster or slower."""
     rare = replace(CASE, num_devices=2, pattern=Pattern(name="rare", minutes=600.0, high=0.05), minutes=None)
     run = run_once(rare, replace(LINES[0], drops=False, parameters={"k_max": 1.0}), 0)
-    assert run.value(SJS) == pytest.approx(1.0) and run.value(DROP) == 0.0
-    assert 16.0 <= run.value(JCT) <= 41.0
+    assert SJS.of(run) == pytest.approx(1.0) and DROP.of(run) == 0.0
+    assert 16.0 <= (JCT.of(run) or 0.0) <= 41.0
 
 
 @pytest.mark.slow
 def test_paper_and_ours_stand_side_by_side() -> None:
     found = experiment().run(CONTEXT)
-    measures, claims, printed = found.tables
+    measures, claims = found.tables
     assert [row[1] for row in measures.rows] == [line.label for line in LINES]
     columns = [column.name for column in measures.columns]
     row = dict(zip(columns, measures.rows[0], strict=True))
@@ -124,14 +140,15 @@ def test_paper_and_ours_stand_side_by_side() -> None:
     assert 0.0 < float(row["SJS efficiency"] or 0.0) <= 1.0 and float(row["drop ratio"] or 0.0) > 0.0
     assert [row[-1] for row in claims.rows] == ["no", "yes", "yes"]
     assert [why for _, why in found.reasons] == ["Few."] and not found.missed
-    assert [row[0] for row in printed.rows] == [8, 11, 16, 22, 32]
     [chart] = found.charts
-    [panel] = chart.panels
-    assert [series.label for series in panel.series] == ["arrived", *(line.label for line in LINES)]
-    for series in panel.series:
-        counts = [value or 0.0 for value in series.values]
-        assert counts == sorted(counts) and counts[-1] > 0
-    arrived, _, _, queueing, _ = (series.values[-1] for series in panel.series)
+    for panel, told in zip(chart.panels, ("dropping", "queueing"), strict=True):
+        assert panel.title == f"small, {told}"
+        labels = [line.label for line in LINES if line.label.endswith(told)]
+        assert [series.label for series in panel.series] == ["arrived", *labels]
+        for series in panel.series:
+            counts = [value or 0.0 for value in series.values]
+            assert counts == sorted(counts) and counts[-1] > 0
+    arrived, queueing, _ = (series.values[-1] for series in chart.panels[1].series)
     assert queueing == arrived
 
 
@@ -152,23 +169,8 @@ def test_only_the_policies_asked_for_are_run() -> None:
 
 @pytest.mark.slow
 def test_another_seed_is_another_run_and_the_same_one_the_same() -> None:
-    first, again, other = ([run_once(CASE, line, seed).value(JCT) for line in LINES] for seed in (0, 0, 7))
+    first, again, other = ([JCT.of(run_once(CASE, line, seed)) for line in LINES] for seed in (0, 0, 7))
     assert first == again != other
-
-
-@pytest.mark.slow
-def test_the_grids_put_what_is_printed_first_and_judge_each_point() -> None:
-    grid = Grid(case=CASE, networks=(2.0,), spreads=(1.0,), loads=((1.0, 0.1),))
-    models = grid.of_models("t", CONTEXT)
-    assert models.rows[0] == ("paper", None, None, None, None, 0.5, 0.4, 28.0, 300.0, None)
-    assert [row[0] for row in models.rows[1:]] == ["10 min or 5 %"] * 2 + ["10 min"] * 2
-    assert models.rows[2][1:5] == (1.0, 0.1, 2.0, 1.0)
-    assert all(str(row[-1]) == "yes" or str(row[-1]).endswith("of 4") for row in models.rows[1:])
-    loads = grid.of_loads("t", CONTEXT)
-    assert [row[:3] for row in loads.rows[1:]] == [("10 min or 5 %", 1.0, 0.1), ("10 min", 1.0, 0.1)]
-    assert {len(row) for row in loads.rows} == {len(loads.columns)}
-    one_policy = replace(CONTEXT, policies=frozenset({"saxena"}))
-    assert len(grid.of_models("t", one_policy).rows) == len(grid.of_loads("t", one_policy).rows) == 1
 
 
 def test_every_figure_and_table_is_declared_and_needs_no_input(tmp_path: Path) -> None:
@@ -186,18 +188,3 @@ def test_the_page_has_the_assumptions_and_the_claims(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.startswith("# Saxena et al.") and "We assume:" in text and ": Few." in text
     assert picture == tmp_path / "images/saxena/fig1.png" and picture.stat().st_size > 0
-
-
-def test_of_many_lines_those_that_drop_have_a_panel_of_their_own() -> None:
-    lines = tuple(
-        SaxenaLine(label=f"{name}, {told}", policy="saxena", drops=told == "dropping")
-        for name in ("elastic", "fast", "slow", "late")
-        for told in ("dropping", "queueing")
-    )
-    few, many = (
-        experiment(replace(CASE, lines=some)).run(CONTEXT).charts[0].panels for some in (LINES, lines)
-    )
-    assert [panel.title for panel in few] == ["small"]
-    assert [panel.title for panel in many] == ["small, dropping", "small, queueing"]
-    for panel in many:
-        assert [series.label for series in panel.series] == ["arrived", "elastic", "fast", "slow", "late"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from swell.sim.traces.entry import Trace
 from swell.sim.traces.read import read
-from swell_papers.log_cases import Bar, Case, CasePolicy
-from swell_papers.log_experiment import LogExperiment
-from swell_papers.measures import BEST_EFFORT_SPEED_UP, EFFICIENCY, MAKESPAN, SATISFACTION
+from swell_papers.experiment import Study
+from swell_papers.log_experiment import EFFICIENCY, MAKESPAN, SPEED_UP, LogCase, LogLine, LogRun, log_study
 from swell_papers.promise_inputs import PromiseInput
 
 TRACE = "tiny/traces/three.csv"
@@ -55,27 +55,23 @@ def write(folder: Path, texts: Mapping[str, str] | None = None) -> Path:
     return folder
 
 
-def line(policy: str, **fields: object) -> CasePolicy:
-    return CasePolicy(policy=policy, **fields)  # type: ignore[arg-type]
-
-
-COMPARED = line("elasticflow", paper={"deadline_satisfaction": 0.5}, run=RUN, slot_s=60.0)
+COMPARED = LogLine(policy="elasticflow", printed=0.5, run=RUN, slot_s=60.0)
 
 
 def experiment(
-    *lines: CasePolicy, at_least: float = 0.6, name: str = "1a", picture: str = "policies", num_cases: int = 1
-) -> LogExperiment:
-    cases = [
-        Case(name=f"1x{devices}", trace=TRACE, profiles=PROFILES, cluster=(1, devices), lines=lines)
-        for devices in (4, 8, 16, 32)[:num_cases]
-    ]
-    return LogExperiment(
+    *lines: LogLine, at_least: float = 0.6, name: str = "1a", num_cases: int = 1, **more: Any
+) -> Study[LogRun]:
+    """A figure of these lines on clusters of 4 devices and more."""
+    return log_study(
         name=name,
         title="Figure 1(a): three jobs",
-        cases=tuple(cases),
-        measures=(SATISFACTION, MAKESPAN, EFFICIENCY, BEST_EFFORT_SPEED_UP),
+        cases=[
+            LogCase(name=f"1x{devices}", trace=TRACE, profiles=PROFILES, cluster=(1, devices), lines=lines)
+            for devices in (4, 8, 16, 32)[:num_cases]
+        ],
+        more=(*MAKESPAN, EFFICIENCY, *SPEED_UP),
+        to_reach={("1x4",): at_least},
         remarks=("Three jobs are few.",),
-        bars=(Bar(policy="elasticflow", cases=("1x4",), at_least=at_least),),
         why={"fifo": "It knows no deadlines."},
-        picture=picture,  # type: ignore[arg-type]
+        **more,
     )

@@ -20,8 +20,11 @@ FALLS = (0.6, 0.85)
 NO_RULE = "none"
 
 
-def train_once(batches: Sequence[int], rule: str, seed: int) -> dict[str, object]:
-    """Train from a seed, with so many samples a step in each epoch."""
+def train_once(batches: Sequence[int], rule: str, seed: int) -> tuple[list[float], int]:
+    """Train from a seed, with so many samples a step in each epoch.
+
+    Returns: the accuracy after each epoch, and how many updates there were.
+    """
     torch.manual_seed(seed)
     data, images, labels = digits()
     x, y = data.tensors
@@ -43,7 +46,7 @@ def train_once(batches: Sequence[int], rule: str, seed: int) -> dict[str, object
             optimizer.step()
             updates += 1
         right.append(accuracy(model, images, labels))
-    return {"accuracy": right, "updates": updates}
+    return right, updates
 
 
 def _show_parts(rate: ScaledRate, model: nn.Module, x: Tensor, y: Tensor) -> None:

@@ -2,10 +2,497 @@
 
 from __future__ import annotations
 
-from swell_papers.default_studies import BORROWED, HU_JOBS, POLLUX, SAXENA_QUEUE, SHARED_CORES, summary
-from swell_papers.experiment import Paper
-from swell_papers.mixed_queue import MIXED
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from swell.model.errors import InvalidInput
+from swell.sim.conditions import SETTINGS, Conditions, set_up
+from swell.sim.metrics import Metrics, metrics_of
+from swell.sim.pool import HOUR_S
+from swell.sim.profiles.load import load
+from swell.sim.simulate import simulate
+from swell.sim.traces.arrivals import Poisson
+from swell.sim.traces.fill import fill
+from swell.sim.traces.generate import Demand, generate
+from swell.sim.traces.read import read
+from swell.sim.traces.rules import FillRules
+from swell.sim.traces.workload import Workload
+from swell_papers import mixed_queue
+from swell_papers.bftrainer_checkpoints import SPAN_S
+from swell_papers.bftrainer_inputs import ALL_INPUTS, DIVERSE, read_log, read_some_names, read_trainers
+from swell_papers.bftrainer_runs import FROM_S, OPTIMISER, USUAL_FORWARD_S
+from swell_papers.bftrainer_simulated import SimulatedImages, simulated
+from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
+from swell_papers.hu_runs import Allocator, AllocatorRun, HuCase, measured
+from swell_papers.mixed_queue import (
+    DEFAULT,
+    JUDGED,
+    LOADS,
+    PROFILES,
+    REFUSED_SOFT,
+    UNIFIED,
+    WORKLOADS,
+    QueueCounts,
+    pollux_profiles,
+    run_queue,
+)
 from swell_papers.page_texts import page_texts
+from swell_papers.promise_inputs import rate_per_s
+from swell_papers.saxena_experiment import JCT, SaxenaCase, SaxenaLine, SaxenaRun, run_once
+from swell_papers.saxena_workload import MINUTE_S, Pattern
+from swell_papers.variants import variant_core
+
+#: With its default objective `unified` may be so much behind a paper's policy on the measure of that paper.
+LEEWAY_SHARE = 0.03
+NUM_SEEDS = 5
+BY_THROUGHPUT, BY_SAMPLES, BY_QUEUEING = (
+    f"{UNIFIED}, gains_by={gain}" for gain in ("throughput", "samples", "queueing")
+)
+
+T = TypeVar("T")
+#: A figure of the line of a policy.
+OfLine = Callable[[Results[T], str], float]
+
+
+class Judged(NamedTuple):
+    """What a measure is called in claims, and whether more of it is better."""
+
+    text: str
+    is_most: bool = False
+
+
+def beside_paper(
+    text: str, of: OfLine[T], paper: str, is_most: bool = False, named: str = ""
+) -> Iterator[Claim[T]]:
+    """`unified` is near a paper's policy on its measure, and at it where that paper's objective is named.
+
+    Args:
+        named: label of `unified` with the objective of the paper; empty: the paper has none of its own.
+    """
+    factor = 1.0 - LEEWAY_SHARE if is_most else 1.0 + LEEWAY_SHARE
+    ways = [(UNIFIED, factor, f"{paper} {factor - 1.0:+.0%}")]
+    ways += [(named, 1.0, f"{named.removeprefix(f'{UNIFIED}, ')}, {paper}")] if named else []
+    for ours, times, told in ways:
+        yield Claim(
+            text=f"{text}; {told}",
+            figure=lambda found, times=times: times * of(found, paper),  # type: ignore[misc]
+            of=lambda found, ours=ours: of(found, ours),  # type: ignore[misc]
+            way=">=" if is_most else "<=",
+            is_target=True,
+        )
+
+
+CaseT = TypeVar("CaseT")
+
+
+def comparison(
+    name: str,
+    title: str,
+    truth: str,
+    keys: tuple[str, ...],
+    cases: Mapping[Key, CaseT],
+    lines: Sequence[str],
+    run: Callable[[Context, CaseT, str, int], T],
+    measures: Mapping[Measure[T], Judged | None],
+    paper: str,
+    named: str = "",
+    about: str = "",
+    num_seeds: int = 0,
+    needs: tuple[str, ...] = (),
+) -> Study[T]:
+    """Policies on the inputs of one paper.
+
+    Args:
+        keys: what the words of the cases are.
+        lines: labels of policies.
+        run: takes the context, the case, a label, and the seed.
+        paper: label of the paper's own policy; `named` that of ours with the paper's objective.
+        about: of a case's words: how its claims begin.
+    """
+
+    def runs(context: Context) -> dict[Key, Callable[[], T]]:
+        seeds = context.seeds(num_seeds) or range(context.seed, context.seed + 1)
+        return {
+            (*words, line, seed): partial(run, context, case, line, seed)
+            for words, case in cases.items()
+            for line in lines
+            for seed in seeds
+        }
+
+    def of(measure: Measure[T], words: Key, found: Results[T], line: str) -> float:
+        return found.mean(measure.of, *words, line)
+
+    return Study(
+        name=name,
+        title=title,
+        truth=truth,
+        cases=runs,
+        keys=(*keys, "policy"),
+        measures=tuple(measures),
+        caption="means over seeds" if num_seeds else title,
+        claims=[
+            claim
+            for words in cases
+            for measure, judged in measures.items()
+            if judged is not None
+            for claim in beside_paper(
+                f"{about.format(*words)}{judged.text}",
+                partial(of, measure, words),
+                paper,
+                judged.is_most,
+                named,
+            )
+        ],
+        needs=needs,
+        num_seeds=num_seeds,
+    )
+
+
+# Pollux: completion times of its workloads without deadlines
+
+#: Workloads that were looked at while the policy was written; the others were only judged.
+LOOKED_AT = (1, 2, 6)
+#: Nodes, devices of each.
+CLUSTERS = {"16x4": (16, 4), "4x4": (4, 4)}
+POLLUX_POLICIES = (UNIFIED, "elasticflow", "pollux", "saxena", "srtf")
+NUMBERS = sorted((*LOOKED_AT, *JUDGED))
+
+
+class Completion(NamedTuple):
+    """Seconds from submission to end."""
+
+    mean_s: float
+    p99_s: float
+
+
+def completion(context: Context, number: int, cluster: str, policy: str) -> Completion:
+    """Run one policy on one workload."""
+    nodes, devices = CLUSTERS[cluster]
+    conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=context.seed)
+    workload = _workload(context.data, number, context.seed)
+    scenario = set_up(workload, pollux_profiles(context.data), conditions)
+    metrics = metrics_of(simulate(variant_core(policy, SETTINGS), scenario, with_offers=False))
+    mean_s, p99_s = metrics.avg_jct_s, metrics.p99_jct_s
+    if mean_s is None or p99_s is None:
+        raise InvalidInput(
+            f"no job of workload {number} on {cluster} ends under {policy}: nothing to compare"
+        )
+    return Completion(mean_s, p99_s)
+
+
+@cache
+def _workload(data: Path, number: int, seed: int) -> Workload:
+    trace = read(data / WORKLOADS.format(number))
+    return fill(trace, pollux_profiles(data), FillRules(seed=seed, deadlines="none"))
+
+
+def _mean_s(cluster: str, numbers: Sequence[int], found: Results[Completion], policy: str) -> float:
+    return float(np.mean([found[cluster, number, policy].mean_s for number in numbers]))
+
+
+POLLUX = Study(
+    name="pollux",
+    title="Pollux's workloads without deadlines",
+    cases=lambda context: {
+        (cluster, number, policy): partial(completion, context, number, cluster, policy)
+        for cluster in CLUSTERS
+        for number in NUMBERS
+        for policy in POLLUX_POLICIES
+    },
+    keys=("cluster", "workload", "policy"),
+    measures=(Measure("mean", lambda one: one.mean_s, 0), Measure("p99", lambda one: one.p99_s, 0)),
+    caption="completion in seconds, from submission to end",
+    pictures=(
+        Picture(measures=("mean",), x="workload", lines="policy", panels="cluster", y_label="seconds"),
+    ),
+    claims=[
+        claim
+        for cluster in CLUSTERS
+        for told, numbers in (
+            ("judged only", JUDGED),
+            ("looked at", LOOKED_AT),
+            *(("alone", (number,)) for number in NUMBERS),
+        )
+        for claim in beside_paper(
+            f"Pollux's workloads {', '.join(map(str, numbers))} ({told}), {cluster}: mean completion, s",
+            partial(_mean_s, cluster, numbers),
+            "pollux",
+        )
+    ],
+    truth="Pollux's measurements are the truth; 160 jobs a workload; resize cost changed, noise 0",
+    needs=(PROFILES, *map(WORKLOADS.format, NUMBERS)),
+)
+
+# The mixed queue
+
+MIXED_POLICIES = (UNIFIED, DEFAULT, "saxena", "pollux", "bftrainer", "edf_admission")
+#: Beside them, and no rivals: those that promise, where refused jobs go on without a promise.
+MIXED_LABELS = (*MIXED_POLICIES, f"{UNIFIED}{REFUSED_SOFT}", f"{DEFAULT}{REFUSED_SOFT}")
+NUM_MIXED_SEEDS = 20
+#: Each measure, and whether more of it is better.
+MIXED_MEASURES: Mapping[Measure[QueueCounts], bool] = {
+    Measure("strict promised", lambda one: one.strict_promised, 1, True): True,
+    Measure("strict in time", lambda one: one.strict_kept, 1, True): True,
+    Measure("soft in time", lambda one: one.soft_in_time, 1, True): True,
+    Measure("mean completion of best effort, min", lambda one: one.best_effort_min, 1, True): False,
+    Measure("work in time, device-hours as asked for", lambda one: one.kept_device_h, 1, True): True,
+}
+LATE: Measure[QueueCounts] = Measure("late", lambda one: one.late, 1)
+
+
+def _mixed_claims(load: float) -> Iterator[Claim[QueueCounts]]:
+    """Each measure at the best other policy; no promise late."""
+    for measure, is_most in MIXED_MEASURES.items():
+
+        def best(
+            found: Results[QueueCounts], measure: Measure[QueueCounts] = measure, is_most: bool = is_most
+        ) -> float:
+            values = [found.mean(measure.of, load, policy) for policy in MIXED_POLICIES if policy != UNIFIED]
+            return max(values) if is_most else min(values)
+
+        yield Claim(
+            text=f"mixed queue, load {load:g}: {measure.name}; the best other policy",
+            figure=best,
+            of=lambda found, of=measure.of: found.mean(of, load, UNIFIED),  # type: ignore[misc]
+            way=">=" if is_most else "<=",
+            is_target=True,
+        )
+    yield Claim(
+        text=f"mixed queue, load {load:g}: promises broken",
+        figure=0.0,
+        of=lambda found: found.mean(LATE.of, load, UNIFIED),
+        way="<=",
+        is_target=True,
+    )
+
+
+MIXED = Study(
+    name="mixed",
+    title="A mixed queue on owned and borrowed nodes",
+    truth=mixed_queue.TRUTH,
+    cases=lambda context: {
+        (load, policy, seed): partial(run_queue, context.data, policy, load, seed)
+        for load in LOADS
+        for policy in MIXED_LABELS
+        for seed in context.seeds(NUM_MIXED_SEEDS)
+    },
+    keys=("load", "policy"),
+    measures=(*MIXED_MEASURES, LATE),
+    caption=f"means over seeds; strict and soft jobs are counted, of {mixed_queue.NUM_JOBS} jobs; +-: half "
+    "of the 95 % interval",
+    pictures=(
+        Picture(
+            measures=("strict promised", "strict in time", "soft in time"),
+            x="policy",
+            panels="load",
+            y_label="jobs with a deadline",
+        ),
+    ),
+    claims=[claim for load in LOADS for claim in _mixed_claims(load)],
+    num_seeds=NUM_MIXED_SEEDS,
+    needs=(PROFILES, *map(WORKLOADS.format, JUDGED)),
+)
+
+# Saxena et al.
+
+SAXENA_LINES = {
+    "saxena": SaxenaLine(label="saxena", policy="saxena", drops=False),
+    **{
+        name: SaxenaLine(label=name, policy=name, drops=None) for name in ("pollux", DEFAULT, "srtf", UNIFIED)
+    },
+    BY_THROUGHPUT: SaxenaLine(
+        label=BY_THROUGHPUT, policy=UNIFIED, drops=None, parameters={"gains_by": "throughput"}
+    ),
+}
+
+
+def _saxena(context: Context, case: SaxenaCase, label: str, seed: int) -> SaxenaRun:
+    return run_once(case, SAXENA_LINES[label], seed)
+
+
+SAXENA_QUEUE = comparison(
+    name="saxena",
+    title="Saxena et al.: a queue on 40 devices",
+    truth="the scaling model of Saxena et al. is the truth; all four categories; 240 min of arrivals; jobs "
+    "queue; changes are free, noise 0",
+    keys=("load",),
+    cases={
+        (load,): SaxenaCase(
+            name=f"{load:g}",
+            pattern=Pattern(name=f"load {load:g}", minutes=240.0, high=load),
+            num_devices=40,
+            categories=(0, 1, 2, 3),
+            lines=(),
+        )
+        for load in (0.75, 1.0, 3.0)
+    },
+    lines=list(SAXENA_LINES),
+    run=_saxena,
+    measures={
+        Measure("jobs", lambda run: run.metrics.jobs, 0): None,
+        Measure("completed", lambda run: run.metrics.completed, 0): None,
+        Measure("mean completion, min", JCT.of, 1, has_interval=True): Judged("mean completion, min"),
+        Measure("makespan, min", lambda run: run.metrics.makespan_s / MINUTE_S, 1): Judged("makespan, min"),
+        Measure("resizes", lambda run: run.metrics.resizes, 0): None,
+    },
+    paper="saxena",
+    named=BY_THROUGHPUT,
+    about="Saxena et al., load {0}: ",
+    num_seeds=NUM_SEEDS,
+)
+
+# BFTrainer
+
+#: Seconds between checkpoints, None where the platform chooses, and how a measure tells it.
+INTERVALS_S: Mapping[str, float | None] = {
+    "a checkpoint each second": 1.0,
+    "one each 30 min": 1_800.0,
+    "chosen intervals": None,
+}
+#: That a checkpoint takes where intervals are chosen. With fixed ones it takes no time.
+SAVE_S = 2.0
+
+
+def _images(context: Context, case: tuple[int, float | None], label: str, seed: int) -> SimulatedImages:
+    num, each_s = case
+    pool = read_log(context.data).of_nodes(read_some_names(context.data))
+    trainers = read_trainers(context.data, DIVERSE)[:num]
+    policy, _, named = label.partition(", ")
+    parameters: dict[str, float | str] = {"gains_by": "samples"} if named else {}
+    if policy == OPTIMISER:
+        parameters = {"t_fwd_s": USUAL_FORWARD_S, "max_trainers": float(num)}
+    save_s = SAVE_S if each_s is None else 0.0
+    return simulated(pool, trainers, policy, parameters, each_s, FROM_S, FROM_S + SPAN_S, save_s)
+
+
+BORROWED = comparison(
+    name="borrowed",
+    title="BFTrainer: trainers on idle nodes",
+    truth=f"{SPAN_S / HOUR_S:.0f} h of Summit's idle nodes from {FROM_S:,.0f} s of the log on, its first 150 "
+    "nodes; the first trainers of the list of diverse ones; changes cost what the list says; a checkpoint "
+    f"takes {SAVE_S:g} s where intervals are chosen, else no time; bftrainer takes all trainers at one time, "
+    f"t_fwd_s={USUAL_FORWARD_S:g}",
+    keys=("trainers", "checkpoints"),
+    cases={(num, told): (num, each_s) for num in (10, 60) for told, each_s in INTERVALS_S.items()},
+    lines=(OPTIMISER, DEFAULT, UNIFIED, BY_SAMPLES),
+    run=_images,
+    measures={
+        Measure("images, billion", lambda run: run.images / 1e9): Judged("images, billion", is_most=True),
+        Measure("done", lambda run: run.num_ended, 0): None,
+        Measure("lost, device-hours", lambda run: run.waste.unsaved_device_s / HOUR_S): None,
+        Measure("turns", lambda run: run.num_turns, 0): None,
+    },
+    paper=OPTIMISER,
+    named=BY_SAMPLES,
+    about="BFTrainer, {0} trainers, {1}: ",
+    needs=ALL_INPUTS,
+)
+
+# Hu et al.
+
+HU_LINES = {
+    **{name: Allocator(policy=name) for name in ("hu", DEFAULT, "equal_share", UNIFIED)},
+    BY_QUEUEING: Allocator(policy=UNIFIED, parameters=(("gains_by", "queueing"),), label=BY_QUEUEING),
+}
+HU_NODES = 110
+
+
+def _hu(context: Context, case: HuCase, label: str, seed: int) -> AllocatorRun:
+    return measured(HU_LINES[label], case, seed)
+
+
+HU_JOBS = comparison(
+    name="hu",
+    title=f"Hu et al.: {HU_NODES} nodes",
+    truth="the 447 generated jobs of 5 min or more; resizes are free, noise 0; hu decides every 5 min, the "
+    "others at each arrival and end",
+    keys=(),
+    cases={(): HuCase(nodes=HU_NODES)},
+    lines=list(HU_LINES),
+    run=_hu,
+    measures={
+        Measure("queueing, min", lambda run: run.queue_min, 2, has_interval=True): Judged(
+            "mean queueing, min"
+        ),
+        Measure("total, min", lambda run: run.total_min, 2, has_interval=True): Judged(
+            "mean total time, min"
+        ),
+        Measure("resizes", lambda run: run.num_resizes, 0): None,
+    },
+    paper="hu",
+    named=BY_QUEUEING,
+    about=f"Hu et al., {HU_NODES} nodes: ",
+    num_seeds=NUM_SEEDS,
+)
+
+# FlowCon: learning jobs that share too few cores
+
+NUM_JOBS = 40
+#: Of each node.
+NUM_SLOTS = 10
+CORE_PROFILES = "law:0.8"
+#: Jobs ask for one worker, and for this time with a core alone.
+DEMAND = Demand(device_weights={1: 1.0}, median_s=180.0, spread=1.0)
+REPORT_S = 2.0
+
+
+class SharedCluster(NamedTuple):
+    """Nodes whose slots share fewer cores, and how much is asked for."""
+
+    num_nodes: int
+    cores: float  #: of each
+    load: float  #: CPU seconds that arrive in a second, over all cores
+
+
+def _learn(context: Context, cluster: SharedCluster, policy: str, seed: int) -> Metrics:
+    num_cores = int(cluster.num_nodes * cluster.cores)
+    trace = generate(Poisson(rate_per_s(DEMAND, cluster.load, num_cores)), NUM_JOBS, DEMAND, seed)
+    profiles = load(CORE_PROFILES)
+    workload = fill(trace, profiles, FillRules(seed=seed, deadlines="none", losses="drawn"))
+    conditions = Conditions(
+        nodes=cluster.num_nodes,
+        devices_per_node=NUM_SLOTS,
+        cores=cluster.cores,
+        report_s=REPORT_S,
+        seed=seed,
+    )
+    core = variant_core(policy, {"min_hold_s": 5.0, "report_plan_s": 60.0})
+    return metrics_of(simulate(core, set_up(workload, profiles, conditions)))
+
+
+def _learnt_s(metrics: Metrics) -> float | None:
+    """Mean time from submission to 95 % of the drop of the loss."""
+    return metrics.time_to_95_s if isinstance(metrics.time_to_95_s, float) else None
+
+
+SHARED_CORES = comparison(
+    name="cores",
+    title="FlowCon: learning jobs on shared cores",
+    truth=f"{NUM_JOBS} generated jobs without deadlines on nodes of {NUM_SLOTS} slots; durations drawn "
+    f"around {DEMAND.median_s:g} s, loss curves drawn; profiles {CORE_PROFILES}; a report each {REPORT_S:g} "
+    "s; noise 0; settings min_hold_s=5, report_plan_s=60",
+    keys=("cluster",),
+    cases={
+        ("one core, load 1.5",): SharedCluster(1, 1.0, 1.5),
+        ("one core, load 0.5",): SharedCluster(1, 1.0, 0.5),
+        ("two nodes of two cores, load 1.5",): SharedCluster(2, 2.0, 1.5),
+        ("two nodes of two cores, load 0.5",): SharedCluster(2, 2.0, 0.5),
+    },
+    lines=("flowcon_fit", "flowcon", DEFAULT, "srtf", UNIFIED),
+    run=_learn,
+    measures={
+        Measure("time to 95 %, s", _learnt_s, 1, True): Judged("time to 95 % of the drop, s"),
+        Measure("mean completion, s", lambda run: run.avg_jct_s, 1, True): Judged("mean completion, s"),
+        Measure("resizes", lambda run: run.resizes, 1): None,
+    },
+    paper="flowcon_fit",
+    about="FlowCon, {0}: ",
+    num_seeds=NUM_SEEDS,
+)
 
 PAPER = Paper(
     name="default",
@@ -15,5 +502,4 @@ PAPER = Paper(
     "imagenet-throughput.csv and *-jobs-*.csv",
     introduction=page_texts("default").introduction,
     experiments=(POLLUX, MIXED, SAXENA_QUEUE, BORROWED, HU_JOBS, SHARED_CORES),
-    summary=summary,
 )

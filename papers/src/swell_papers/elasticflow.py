@@ -7,20 +7,19 @@ artifact plots.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
-from swell_papers.elasticflow_scaling import ScalingCurves
-from swell_papers.elasticflow_summary import summary_of
-from swell_papers.experiment import Paper
-from swell_papers.log_cases import Bar, Case, CasePolicy
-from swell_papers.log_experiment import LogExperiment
-from swell_papers.measures import (
-    BEST_EFFORT_SPEED_UP,
+from swell_papers.elasticflow_scaling import scaling_curves
+from swell_papers.experiment import Paper, Picture
+from swell_papers.log_experiment import (
+    CHANGED,
     EFFICIENCY,
+    EVERYONE,
     MAKESPAN,
-    SATISFACTION,
+    SPEED_UP,
     UTILISATION,
-    Measure,
+    LogCase,
+    LogLine,
+    log_study,
 )
 from swell_papers.page_texts import page_texts
 from swell_papers.platform_records import overheads
@@ -50,26 +49,51 @@ SCHEDULES = {
     "elasticflow_paper": "ef-accessctrl",
 }
 ALL_BUT_THEMIS = frozenset(SCHEDULES) - {"themis"}
+#: A panel a case with its policies, and the paper's and ours over the cases.
+BY_POLICY = Picture(
+    measures=("paper", "strict", EVERYONE, CHANGED),
+    x="policy",
+    panels="case",
+    y_label="deadline satisfaction",
+)
+CASE_NAMES = {"8b": "trace", "9": "devices", "11": "share of best-effort jobs"}
+
+
+def _by_case(figure: str, *measures: str, name: str = "") -> Picture:
+    return Picture(
+        measures=measures or ("paper", CHANGED),
+        x=CASE_NAMES[figure],
+        lines="policy",
+        panels="measure",
+        y_label="" if measures else "deadline satisfaction",
+        name=name,
+    )
+
+
+def _printed(*figures: float) -> dict[str, float]:
+    """Printed figures of EDF, Gandiva, Tiresias, Themis, Chronus, ElasticFlow, by our policy."""
+    return dict(zip((*BASELINES, "elasticflow"), figures, strict=True))
 
 
 def _lines(
-    policies: tuple[str, ...],
-    paper: Mapping[str, Mapping[str, float]],
-    runs: str | None = None,
+    policies: Sequence[str],
+    printed: Mapping[str, float],
+    runs: str = "",
     with_runs: frozenset[str] = frozenset(),
     slot_s: float = 0.0,
-) -> tuple[CasePolicy, ...]:
+    speed_ups: Mapping[str, float] | None = None,
+) -> tuple[LogLine, ...]:
     """A line for each policy.
 
     Args:
-        paper: measure -> policy -> figure.
         runs: beginning of the files of published runs, which there are for `with_runs`; their slots are
             `slot_s` long, which only ElasticFlow's own count leaves out.
     """
     return tuple(
-        CasePolicy(
+        LogLine(
             policy=policy,
-            paper={name: figures[policy] for name, figures in paper.items() if policy in figures},
+            printed=printed.get(policy),
+            printed_speed_up=(speed_ups or {}).get(policy),
             run=f"elasticflow/published-simulator-runs/{runs}-{SCHEDULES[policy]}-job.csv"
             if policy in with_runs
             else None,
@@ -79,72 +103,68 @@ def _lines(
     )
 
 
-def _printed(measure: Measure, figures: Sequence[float]) -> dict[str, dict[str, float]]:
-    """Printed figures by measure and policy.
-
-    Args:
-        figures: of EDF, Gandiva, Tiresias, Themis, Chronus, ElasticFlow.
-    """
-    return {measure.name: dict(zip((*BASELINES, "elasticflow"), figures, strict=True))}
-
-
-def _over_baselines(*ratios: float) -> dict[str, float]:
-    """Deadlines that ElasticFlow meets over those of EDF, Gandiva, Tiresias, Themis, Chronus, in print."""
-    return dict(zip(BASELINES, ratios, strict=True))
-
-
-def _satisfaction(*figures: float) -> dict[str, dict[str, float]]:
-    return _printed(SATISFACTION, figures)
-
-
 def _case(
     name: str,
     trace: str,
     cluster: tuple[int, int],
-    lines: tuple[CasePolicy, ...],
+    lines: tuple[LogLine, ...],
     profiles: str = A100,
     num_jobs: int | None = None,
-) -> Case:
+) -> LogCase:
     trace = f"elasticflow/traces/{trace}"
-    return Case(name=name, trace=trace, profiles=profiles, cluster=cluster, lines=lines, num_jobs=num_jobs)
+    return LogCase(name=name, trace=trace, profiles=profiles, cluster=cluster, lines=lines, num_jobs=num_jobs)
 
-
-FIGURE_2 = ScalingCurves(
-    name="2",
-    title="Figure 2: throughput by number of GPUs, and by placement",
-    tables=A100,
-    measurements=POLLUX,
-    linear_shares={("vgg16", 256, 8): 0.7607},
-    placed={"imagenet": 256, "bert": 96},
-)
 
 #: As the artifact plots it; the text prints ElasticFlow's over each of the others'.
-SMALL_TESTBED = _satisfaction(0.08, 0.24, 0.32, 0.28, 0.40, 0.64)
-SMALL_TESTBED[SATISFACTION.name]["pollux"] = 0.32
-FIGURE_6A = LogExperiment(
-    name="6a",
-    title="Figure 6(a): 25 jobs on 4 nodes of 8 devices, with Pollux",
-    cases=(
+SMALL_TESTBED = _printed(0.08, 0.24, 0.32, 0.28, 0.40, 0.64) | {"pollux": 0.32}
+TESTBED = _printed(0.087, 0.210, 0.456, 0.390, 0.410, 0.667)
+TESTBED_POLICIES = (*BASELINES, "edf", "edf_admission", *HALVES, *OURS, "edf_elastic_unaware")
+POLLUX_POLICIES = (*BASELINES, "pollux", "edf", "edf_admission", *HALVES, *OURS, "edf_elastic_unaware")
+POLLUX_PAPER = _printed(0.118, 0.09, 0.287, 0.312, 0.262, 0.728) | {"pollux": 0.523}
+#: Trace -> (file, nodes of 8 devices, printed figures).
+PRODUCTION = {
+    "1": ("cluster01.csv", 64, (0.182, 0.246, 0.478, 0.464, 0.474, 0.788)),
+    "2": ("cluster02.csv.gz", 64, (0.228, 0.286, 0.470, 0.431, 0.445, 0.822)),
+    "4": ("cluster04.csv.gz", 128, (0.007, 0.228, 0.120, 0.432, 0.450, 0.631)),
+    "5": ("cluster05.csv.gz", 64, (0.375, 0.228, 0.420, 0.430, 0.453, 0.832)),
+    "7": ("cluster07.csv.gz", 128, (0.046, 0.351, 0.346, 0.437, 0.460, 0.665)),
+    "8": ("cluster08.csv.gz", 128, (0.252, 0.325, 0.373, 0.423, 0.447, 0.896)),
+    "10": ("cluster10.csv", 32, (0.769, 0.354, 0.473, 0.431, 0.454, 0.981)),
+    "Philly": ("philly_103959.csv", 32, (0.01, 0.15, 0.32, 0.33, 0.324, 0.87)),
+}
+#: Of which of them there are published runs, and how their files begin.
+PUBLISHED = {"10": ("cluster10", ALL_BUT_THEMIS), "Philly": ("philly", ALL_BUT_THEMIS - {"edf_elastic"})}
+#: Devices -> figures for EDF, EDF + admission control, EDF + elastic scaling, ElasticFlow.
+SOURCES = {
+    64: (0.026, 0.203, 0.452, 0.926),
+    128: (0.118, 0.326, 0.835, 0.949),
+    256: (0.118, 0.658, 0.939, 0.944),
+}
+#: Of the artifact's plot: share of best-effort jobs -> the six, for deadlines and for completion times.
+MIXES = {
+    10: ((0.09, 0.25, 0.46, 0.41, 0.42, 0.74), (0.05, 1.0, 1.44, 1.37, 1.50, 1.60)),
+    20: ((0.10, 0.24, 0.46, 0.40, 0.42, 0.67), (0.05, 1.0, 1.39, 1.36, 1.45, 1.37)),
+    30: ((0.15, 0.20, 0.44, 0.37, 0.40, 0.67), (0.05, 1.0, 1.33, 1.34, 1.40, 1.18)),
+    40: ((0.15, 0.18, 0.42, 0.34, 0.37, 0.69), (0.05, 1.0, 1.31, 1.32, 1.38, 1.11)),
+    50: ((0.23, 0.19, 0.43, 0.36, 0.40, 0.68), (0.07, 1.0, 1.26, 1.26, 1.29, 1.27)),
+    60: ((0.28, 0.17, 0.41, 0.34, 0.39, 0.76), (0.07, 1.0, 1.27, 1.27, 1.29, 1.24)),
+    70: ((0.44, 0.18, 0.44, 0.35, 0.42, 0.82), (0.08, 1.0, 1.28, 1.29, 1.28, 1.19)),
+    80: ((0.79, 0.18, 0.50, 0.42, 0.50, 0.92), (0.08, 1.0, 1.30, 1.29, 1.29, 1.16)),
+    90: ((0.95, 0.16, 0.53, 0.37, 0.53, 0.95), (0.10, 1.0, 1.45, 1.46, 1.44, 1.31)),
+}
+
+
+def _source_line(devices: int, policy: str, figure: float | None) -> LogLine:
+    counts = (924, 789) if (devices, policy) == (64, "elasticflow") else None
+    return LogLine(policy=policy, printed=figure, counts=counts)
+
+
+#: Figures that run policies on logs -> their cases.
+LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
+    "6a": (
         _case("4x8", "195job.csv", (4, 8), _lines((*BASELINES, "pollux", *OURS), SMALL_TESTBED), num_jobs=25),
     ),
-    why=TEXTS.reasons,
-    measures=(SATISFACTION,),
-    ratios=_over_baselines(8.0, 2.7, 2.0, 2.3, 1.6) | {"pollux": 2.0},
-    remarks=(
-        "The paper's trace of 25 jobs is not public. Ours are the first 25 jobs of the trace of 195, so only "
-        "compare the policies with each other.",
-        "Pollux has each job's own batch here: nothing is known of the gradients of these models. The paper "
-        "had them, for its jobs ran on GPUs. Figure 8(a) has Pollux with any batch.",
-    ),
-)
-
-
-TESTBED = _satisfaction(0.087, 0.210, 0.456, 0.390, 0.410, 0.667)
-TESTBED_POLICIES = (*BASELINES, "edf", "edf_admission", *HALVES, *OURS, "edf_elastic_unaware")
-FIGURE_6B = LogExperiment(
-    name="6b",
-    title="Figure 6(b): the testbed's trace, 195 jobs",
-    cases=(
+    "6b": (
         _case(
             "16x8", "195job.csv", (16, 8), _lines(TESTBED_POLICIES, TESTBED, "job195", ALL_BUT_THEMIS, 240.0)
         ),
@@ -153,39 +173,8 @@ FIGURE_6B = LogExperiment(
             for nodes in (8, 4)
         ),
     ),
-    why=TEXTS.reasons,
-    measures=(SATISFACTION,),
-    bars=(
-        Bar(policy="elasticflow", cases=("16x8",), at_least=0.88),
-        Bar(policy="elasticflow", cases=("8x8",), at_least=0.84),
-        Bar(policy="elasticflow", cases=("4x8",), at_least=0.44),
-    ),
-    ratios=_over_baselines(7.65, 3.17, 1.46, 1.71, 1.62),
-    remarks=(
-        "The paper's figures are from its testbed; the published simulator runs the same "
-        "trace. We added the smaller clusters 8x8 and 4x8.",
-    ),
-)
-
-FIGURE_7 = LogExperiment(
-    name="7",
-    title="Figure 7: devices that jobs hold, and jobs submitted and admitted, over time",
-    cases=(_case("16x8", "195job.csv", (16, 8), _lines((*BASELINES, *OURS), {})),),
-    measures=(UTILISATION, MAKESPAN),
-    remarks=(
-        "The paper draws curves and prints no numbers. It leaves out Pollux, as the testbed's trace has no "
-        "gradients.",
-    ),
-    picture="allocation",
-)
-
-POLLUX_POLICIES = (*BASELINES, "pollux", "edf", "edf_admission", *HALVES, *OURS, "edf_elastic_unaware")
-POLLUX_PAPER = _satisfaction(0.118, 0.09, 0.287, 0.312, 0.262, 0.728)
-POLLUX_PAPER[SATISFACTION.name]["pollux"] = 0.523
-FIGURE_8A = LogExperiment(
-    name="8a",
-    title="Figure 8(a): the same jobs with Pollux's profiles, 64 T4",
-    cases=(
+    "7": (_case("16x8", "195job.csv", (16, 8), _lines((*BASELINES, *OURS), {})),),
+    "8a": (
         _case(
             "16x4",
             "elasticVpollux_e.csv",
@@ -201,112 +190,33 @@ FIGURE_8A = LogExperiment(
             POLLUX,
         ),
     ),
-    why=TEXTS.reasons,
-    measures=(SATISFACTION,),
-    bars=(Bar(policy="elasticflow", cases=("16x4",), at_least=0.75),),
-    remarks=(
-        "With the tables of case 16x4 a job has one batch, and Pollux chooses sizes alone. Case 16x4, any "
-        "batch, has Pollux's own measurements of the same models (step times by placement, and statistics of "
-        "the gradients), so that Pollux chooses batches, too. The log names models, batches, steps and "
-        "deadlines, but no range of batches: it is that of the measurements. Other policies keep the log's "
-        "batch there.",
-    ),
-)
-
-#: Trace -> (file, nodes of 8 devices, printed figures).
-PRODUCTION = {
-    "1": ("cluster01.csv", 64, (0.182, 0.246, 0.478, 0.464, 0.474, 0.788)),
-    "2": ("cluster02.csv.gz", 64, (0.228, 0.286, 0.470, 0.431, 0.445, 0.822)),
-    "4": ("cluster04.csv.gz", 128, (0.007, 0.228, 0.120, 0.432, 0.450, 0.631)),
-    "5": ("cluster05.csv.gz", 64, (0.375, 0.228, 0.420, 0.430, 0.453, 0.832)),
-    "7": ("cluster07.csv.gz", 128, (0.046, 0.351, 0.346, 0.437, 0.460, 0.665)),
-    "8": ("cluster08.csv.gz", 128, (0.252, 0.325, 0.373, 0.423, 0.447, 0.896)),
-    "10": ("cluster10.csv", 32, (0.769, 0.354, 0.473, 0.431, 0.454, 0.981)),
-}
-#: Of the others the figures that the artifact plots.
-NOT_PUBLIC = {
-    trace: _satisfaction(*figures)[SATISFACTION.name]
-    for trace, figures in {
-        "3": (0.095, 0.314, 0.401, 0.389, 0.426, 0.455),
-        "6": (0.105, 0.381, 0.466, 0.425, 0.432, 0.607),
-        "9": (0.800, 0.329, 0.468, 0.456, 0.466, 0.938),
-    }.items()
-}
-#: Of which of them there are published runs.
-PUBLISHED = {"10": ALL_BUT_THEMIS, "Philly": ALL_BUT_THEMIS - {"edf_elastic"}}
-FIGURE_8B = LogExperiment(
-    name="8b",
-    title="Figure 8(b): seven production clusters, and Philly",
-    cases=tuple(
+    "8b": tuple(
         _case(
             name,
             file,
             (nodes, 8),
             _lines(
                 (*BASELINES, *BESIDE, *OURS),
-                _satisfaction(*figures),
-                "philly" if name == "Philly" else "cluster10",
-                PUBLISHED.get(name, frozenset()),
-                60.0,
+                _printed(*figures),
+                *PUBLISHED.get(name, ("", frozenset[str]())),
+                slot_s=60.0,
             ),
         )
-        for name, (file, nodes, figures) in (
-            *PRODUCTION.items(),
-            ("Philly", ("philly_103959.csv", 32, (0.01, 0.15, 0.32, 0.33, 0.324, 0.87))),
-        )
+        for name, (file, nodes, figures) in PRODUCTION.items()
     ),
-    why=TEXTS.reasons,
-    measures=(SATISFACTION,),
-    bars=(Bar(policy="elasticflow", cases=tuple(PRODUCTION), at_least=0.955),),
-    ratios=_over_baselines(12.95, 2.58, 2.15, 1.76, 1.68),
-    interval_min=23.0,
-    remarks=(
-        "Traces 3, 6 and 9 of the paper's ten are not public, so printed means over all ten are of others.",
-    ),
-    not_public=NOT_PUBLIC,
-    picture="cases",
-    case_label="trace",
-)
-
-#: Devices -> figures for EDF, EDF + admission control, EDF + elastic scaling, ElasticFlow.
-SOURCES = {
-    64: (0.026, 0.203, 0.452, 0.926),
-    128: (0.118, 0.326, 0.835, 0.949),
-    256: (0.118, 0.658, 0.939, 0.944),
-}
-HALF_POLICIES = ("edf_largest", *HALVES, "elasticflow")
-FIGURE_9 = LogExperiment(
-    name="9",
-    title="Figure 9: sources of improvement, 1,000 jobs on 64, 128 and 256 devices",
-    cases=tuple(
+    "9": tuple(
         _case(
             f"{devices}",
             "1000job_1500lam.csv",
             (devices // 8, 8),
-            (
-                *(
-                    CasePolicy(
-                        policy=policy,
-                        paper={SATISFACTION.name: figure},
-                        counts=(924, 789) if (devices, policy) == (64, "elasticflow") else None,
-                    )
-                    for policy, figure in zip(HALF_POLICIES, figures, strict=True)
-                ),
-                CasePolicy(policy="elasticflow_paper"),
+            tuple(
+                _source_line(devices, policy, figure)
+                for policy, figure in zip(("edf_largest", *HALVES, *OURS), (*figures, None), strict=True)
             ),
         )
         for devices, figures in SOURCES.items()
     ),
-    why=TEXTS.reasons,
-    measures=(SATISFACTION,),
-    picture="cases",
-    case_label="devices",
-)
-
-FIGURE_10 = LogExperiment(
-    name="10",
-    title="Figure 10: cluster efficiency over time, 100 jobs, deadlines at 1.5 durations",
-    cases=(
+    "10": (
         _case(
             "16x8",
             "100jobs_1500lam.csv",
@@ -314,52 +224,26 @@ FIGURE_10 = LogExperiment(
             _lines((*BASELINES, *OURS), {}, "fig10", frozenset(SCHEDULES), 240.0),
         ),
     ),
-    why=TEXTS.reasons,
-    measures=(SATISFACTION, MAKESPAN, EFFICIENCY),
-    remarks=(
-        "The paper draws curves and prints no numbers; it says that ElasticFlow has the smallest makespan.",
-    ),
-    picture="time",
-)
-
-#: Of the artifact's plot: share of best-effort jobs -> the six, for deadlines and for completion times.
-MIXES = {
-    10: ((0.09, 0.25, 0.46, 0.41, 0.42, 0.74), (0.05, 1.0, 1.44, 1.37, 1.50, 1.60)),
-    20: ((0.10, 0.24, 0.46, 0.40, 0.42, 0.67), (0.05, 1.0, 1.39, 1.36, 1.45, 1.37)),
-    30: ((0.15, 0.20, 0.44, 0.37, 0.40, 0.67), (0.05, 1.0, 1.33, 1.34, 1.40, 1.18)),
-    40: ((0.15, 0.18, 0.42, 0.34, 0.37, 0.69), (0.05, 1.0, 1.31, 1.32, 1.38, 1.11)),
-    50: ((0.23, 0.19, 0.43, 0.36, 0.40, 0.68), (0.07, 1.0, 1.26, 1.26, 1.29, 1.27)),
-    60: ((0.28, 0.17, 0.41, 0.34, 0.39, 0.76), (0.07, 1.0, 1.27, 1.27, 1.29, 1.24)),
-    70: ((0.44, 0.18, 0.44, 0.35, 0.42, 0.82), (0.08, 1.0, 1.28, 1.29, 1.28, 1.19)),
-    80: ((0.79, 0.18, 0.50, 0.42, 0.50, 0.92), (0.08, 1.0, 1.30, 1.29, 1.29, 1.16)),
-    90: ((0.95, 0.16, 0.53, 0.37, 0.53, 0.95), (0.10, 1.0, 1.45, 1.46, 1.44, 1.31)),
-}
-
-
-FIGURE_11 = LogExperiment(
-    name="11",
-    title="Figure 11: jobs with and without deadlines, 200 jobs, 64 devices",
-    cases=tuple(
+    "11": tuple(
         _case(
             f"{percent} %",
             f"200jobs_900lam_{percent / 100:g}.csv",
             (8, 8),
-            _lines(
-                (*BASELINES, *OURS),
-                _satisfaction(*deadlines) | _printed(BEST_EFFORT_SPEED_UP, times),
-            ),
+            _lines((*BASELINES, *OURS), _printed(*deadlines), speed_ups=_printed(*times)),
         )
         for percent, (deadlines, times) in MIXES.items()
     ),
-    measures=(SATISFACTION, BEST_EFFORT_SPEED_UP),
-    remarks=(
-        "The inputs are another random draw than those of the paper's own runs, so only "
-        "compare the policies with each other.",
-    ),
-    picture="lines",
-    case_label="share of best-effort jobs",
-)
+}
 
+FIGURE_2 = scaling_curves(
+    name="2",
+    title="Figure 2: throughput by number of GPUs, and by placement",
+    tables=A100,
+    measurements=POLLUX,
+    linear_shares={("vgg16", 256, 8): 0.7607},
+    placed={"imagenet": 256, "bert": 96},
+    remarks=TEXTS.remarks["2"],
+)
 FIGURE_12 = overheads(
     name="12",
     title="Figure 12: trial runs and resizes",
@@ -378,19 +262,92 @@ FIGURE_12 = overheads(
         "16->8": (1.787, 2.354, 1.733, 3.198, 4.222, 4.222),
         "8->8": (0.887, 3.209, 0.690, 2.119, 3.191, 3.191),
     },
-    remarks=(
-        (
-            "The paper's figures are from A100s and six models of up to hundreds of millions of "
-            "parameters; ours are from the jobs of the platform named below. They show how each "
-            "system works, not which is faster."
-        ),
-        (
-            "Trial runs are made one after the other. Ours count from the request and include "
-            "the wait for earlier ones. Scripts with a cached profile are not counted."
+    remarks=TEXTS.remarks["12"],
+)
+FIGURES = (
+    FIGURE_2,
+    log_study(
+        name="6a",
+        title="Figure 6(a): 25 jobs on 4 nodes of 8 devices, with Pollux",
+        cases=LOG_CASES["6a"],
+        ratios=dict(zip((*BASELINES, "pollux"), (8.0, 2.7, 2.0, 2.3, 1.6, 2.0), strict=True)),
+        baselines=BASELINES,
+        remarks=TEXTS.remarks["6a"],
+        pictures=(BY_POLICY,),
+    ),
+    log_study(
+        name="6b",
+        title="Figure 6(b): the testbed's trace, 195 jobs",
+        cases=LOG_CASES["6b"],
+        to_reach={("16x8",): 0.88, ("8x8",): 0.84, ("4x8",): 0.44},
+        ratios=dict(zip(BASELINES, (7.65, 3.17, 1.46, 1.71, 1.62), strict=True)),
+        why=TEXTS.reasons,
+        remarks=TEXTS.remarks["6b"],
+        pictures=(BY_POLICY,),
+    ),
+    log_study(
+        name="7",
+        title="Figure 7: devices that jobs hold, and jobs submitted and admitted, over time",
+        cases=LOG_CASES["7"],
+        more=(UTILISATION, *MAKESPAN),
+        remarks=TEXTS.remarks["7"],
+        over_time="devices",
+    ),
+    log_study(
+        name="8a",
+        title="Figure 8(a): the same jobs with Pollux's profiles, 64 T4",
+        cases=LOG_CASES["8a"],
+        to_reach={("16x4",): 0.75},
+        why=TEXTS.reasons,
+        remarks=TEXTS.remarks["8a"],
+        pictures=(BY_POLICY,),
+    ),
+    log_study(
+        name="8b",
+        title="Figure 8(b): seven production clusters, and Philly",
+        cases=LOG_CASES["8b"],
+        to_reach={tuple(name for name in PRODUCTION if name != "Philly"): 0.955},
+        ratios=dict(zip(BASELINES, (12.95, 2.58, 2.15, 1.76, 1.68), strict=True)),
+        baselines=BASELINES,
+        interval_min=23.0,
+        why=TEXTS.reasons,
+        remarks=TEXTS.remarks["8b"],
+        case_label=CASE_NAMES["8b"],
+        pictures=(_by_case("8b"),),
+    ),
+    log_study(
+        name="9",
+        title="Figure 9: sources of improvement, 1,000 jobs on 64, 128 and 256 devices",
+        cases=LOG_CASES["9"],
+        baselines=("edf_largest", *HALVES),
+        why=TEXTS.reasons,
+        case_label=CASE_NAMES["9"],
+        pictures=(_by_case("9"),),
+    ),
+    log_study(
+        name="10",
+        title="Figure 10: cluster efficiency over time, 100 jobs, deadlines at 1.5 durations",
+        cases=LOG_CASES["10"],
+        more=(*MAKESPAN, EFFICIENCY),
+        why=TEXTS.reasons,
+        remarks=TEXTS.remarks["10"],
+        over_time="efficiency",
+    ),
+    log_study(
+        name="11",
+        title="Figure 11: jobs with and without deadlines, 200 jobs, 64 devices",
+        cases=LOG_CASES["11"],
+        more=SPEED_UP,
+        baselines=BASELINES,
+        remarks=TEXTS.remarks["11"],
+        case_label=CASE_NAMES["11"],
+        pictures=(
+            _by_case("11"),
+            _by_case("11", *(measure.name for measure in SPEED_UP), name="-best-effort"),
         ),
     ),
+    FIGURE_12,
 )
-
 PAPER = Paper(
     name="elasticflow",
     title="ElasticFlow",
@@ -398,17 +355,5 @@ PAPER = Paper(
     "elasticflow/traces/*.csv[.gz] and elasticflow/throughputs_{A100,T4}/MODEL.csv, and Pollux's "
     "measurements, as pollux/profiles/MODEL/",
     introduction=TEXTS.introduction,
-    experiments=(
-        FIGURE_2,
-        FIGURE_6A,
-        FIGURE_6B,
-        FIGURE_7,
-        FIGURE_8A,
-        FIGURE_8B,
-        FIGURE_9,
-        FIGURE_10,
-        FIGURE_11,
-        FIGURE_12,
-    ),
-    summary=partial(summary_of, baselines=BASELINES, beside=BESIDE),
+    experiments=FIGURES,
 )

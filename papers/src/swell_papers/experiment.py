@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
 from swell.model.view import ClusterView, JobView, Story
-from swell_papers.findings import Findings, Missed, Part, Shortfall, findings, table
+from swell_papers.findings import (
+    Cell,
+    Chart,
+    Findings,
+    Missed,
+    Part,
+    Shortfall,
+    Table,
+    chart,
+    findings,
+    panel,
+    table,
+)
+from swell_papers.intervals import Interval
 from swell_papers.program_version import program_version
 
 #: Is given a label and a number; what it gives is called with how many of them are done.
@@ -109,17 +123,55 @@ class Context:
         return found
 
 
-K = TypeVar("K")
+#: Of a case: words and numbers, with the seed behind them where means are taken over several.
+Key = tuple[str | float | None, ...]
 #: How our figure is to be to the one that is printed or wanted: at least, at most, near it.
 Way = Literal[">=", "<=", "~"]
+#: What is to be equal may differ by this share.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Measure(Generic[T]):
+    """A figure of a run: a column of its study's table."""
+
+    name: str
+    of: Callable[[T], float | None]
+    digits: int = 3
+    has_interval: bool = False  #: half of the 95 % interval over seeds stands beside it
+
+
+class Results(dict[Key, T]):
+    """What came of the cases of a study, by their keys.
+
+    Args:
+        num_words: of a key, without its seed.
+    """
+
+    def __init__(self, found: Mapping[Key, T], num_words: int) -> None:
+        super().__init__(found)
+        self.runs: dict[Key, list[T]] = {}  #: one for each seed, by the key without it
+        for key, run in found.items():
+            self.runs.setdefault(key[:num_words], []).append(run)
+
+    def interval(self, of: Callable[[T], float | None], *key: str | float | None) -> Interval | None:
+        """The mean over seeds of what there is; None for nothing. Raises KeyError: the case was not run."""
+        values = [value for run in self.runs[key] if (value := of(run)) is not None]
+        return Interval.of(values) if values else None
+
+    def mean(self, of: Callable[[T], float | None], *key: str | float | None) -> float:
+        """The same as a number, which is no number for nothing."""
+        found = self.interval(of, *key)
+        return math.nan if found is None else found.mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim(Generic[K, T]):
+class Claim(Generic[T]):
     """A figure that is printed or to be reached, beside which ours stands.
 
     Args:
-        of: ours, of what came of the cases by their keys. KeyError: its cases were not asked for.
+        figure: itself, or what it is of the results.
+        of: ours, of the results. KeyError, of both: its cases were not asked for.
         way: how ours is to be: at least the figure, at most, or near it.
         within: share of the figure within which ours is near.
         is_target: a study whose figure is not reached has missed it; of others the table of claims tells so.
@@ -127,34 +179,61 @@ class Claim(Generic[K, T]):
     """
 
     text: str
-    figure: float
-    of: Callable[[Mapping[K, T]], float]
+    figure: float | Callable[[Results[T]], float]
+    of: Callable[[Results[T]], float]
     way: Way = "~"
     within: float = 0.25
     is_target: bool = False
     why: str = ""
 
+    def judged(self, found: Results[T]) -> tuple[float, float, bool] | None:
+        """The figure, ours, and whether it comes out; None where the cases were not run."""
+        try:
+            figure = self.figure(found) if callable(self.figure) else self.figure
+            ours = self.of(found)
+        except KeyError:
+            return None
+        within = ROUNDING if self.way != "~" else self.within
+        above, below = (ours - figure >= -within * abs(figure), ours - figure <= within * abs(figure))
+        return figure, ours, {">=": above, "<=": below, "~": above and below}[self.way]
+
     @property
     def told_way(self) -> str:
         return f"within {self.within:.0%}" if self.way == "~" else self.way
 
-    def comes_out(self, ours: float) -> bool:
-        match self.way:
-            case ">=":
-                return ours >= self.figure
-            case "<=":
-                return ours <= self.figure
-        return abs(ours - self.figure) <= self.within * abs(self.figure)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A chart of a study's figures.
+
+    Places along the x axis, lines and panels are each the words of one column of the study's keys, or
+    `measure`; empty: there is one.
+
+    Args:
+        measures: names of those that are shown.
+        name: behind that of the study.
+    """
+
+    measures: tuple[str, ...]
+    x: str
+    lines: str = "measure"
+    panels: str = ""
+    kind: Literal["bars", "lines"] = "bars"
+    y_label: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Generic[K, T]):
+class Study(Generic[T]):
     """One figure or table of a paper: cases that are run, and what is told of them.
 
     Args:
         cases: what is run, by its key. The same key is run once.
-        tell: tables, charts and sentences of what came of the cases.
+        keys: what the words of keys are: the first columns of its table.
+        measures: the other columns. Those in which there is nothing are left out; none: there is no table.
+        caption: of the table.
         claims: figures beside which ours stand.
+        tell: further tables, charts and sentences.
         truth: the conditions, a line each; the program's version is added to the first.
         remarks: sentences behind those of `tell`.
         needs: files and folders below the data folder without which it cannot run.
@@ -162,10 +241,14 @@ class Study(Generic[K, T]):
 
     name: str
     title: str
-    cases: Callable[[Context], Mapping[K, Callable[[], T]]]
-    tell: Callable[[Context, Mapping[K, T]], Iterable[Part]]
-    truth: str | Callable[[Context, Mapping[K, T]], Iterable[str]]
-    claims: Sequence[Claim[K, T]] = ()
+    truth: str | Callable[[Context, Results[T]], Iterable[str]]
+    cases: Callable[[Context], Mapping[Key, Callable[[], T]]] = lambda context: {}
+    keys: tuple[str, ...] = ()
+    measures: Sequence[Measure[T]] = ()
+    caption: str = ""
+    pictures: Sequence[Picture] = ()
+    claims: Sequence[Claim[T]] = ()
+    tell: Callable[[Context, Results[T]], Iterable[Part]] = lambda context, found: ()
     remarks: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     num_seeds: int = 0  #: of which means are taken, unless the context says fewer
@@ -173,11 +256,15 @@ class Study(Generic[K, T]):
     def run(self, context: Context) -> Findings:
         """Run all cases. Raises InvalidInput if an input is wrong."""
         cases = self.cases(context)
-        found = dict(zip(cases, context.run_all(self.name, cases.values()), strict=True))
-        parts = (*self.tell(context, found), *told_claims(self.name, self.claims, found), *self.remarks)
+        runs = dict(zip(cases, context.run_all(self.name, cases.values()), strict=True))
+        found = Results(runs, len(self.keys) or max(map(len, runs), default=0))
+        parts: list[Part] = [self._table(found)] if self.measures else []
+        parts += told_claims(self.name, self.claims, found)
+        parts += (self._chart(picture, found) for picture in self.pictures)
+        parts += (*self.tell(context, found), *self.remarks)
         return findings(self.name, self.title, self._truth(context, found), parts)
 
-    def _truth(self, context: Context, found: Mapping[K, T]) -> Iterator[str]:
+    def _truth(self, context: Context, found: Results[T]) -> Iterator[str]:
         first, *others = (self.truth,) if isinstance(self.truth, str) else self.truth(context, found)
         seeds = context.seeds(self.num_seeds)
         drawn = f"; seeds {seeds[0]} to {seeds[-1]}" if seeds else ""
@@ -185,37 +272,68 @@ class Study(Generic[K, T]):
         yield f"{first}{drawn}; {program_version()}{only}"
         yield from others
 
+    def _table(self, found: Results[T]) -> Table:
+        told: list[list[Cell]] = [[*key] for key in found.runs]
+        heading: list[str | tuple[str, int]] = [*self.keys]
+        for measure in self.measures:
+            column = [found.interval(measure.of, *key) for key in found.runs]
+            if all(one is None for one in column):
+                continue
+            heading += [(measure.name, measure.digits), ("+-", measure.digits)][: 1 + measure.has_interval]
+            for row, one in zip(told, column, strict=True):
+                row += (one or (None, None))[: 1 + measure.has_interval]
+        return table(self.name, self.caption or self.title, heading, told)
 
-#: Of the table of claims.
-CLAIM_COLUMNS = ("claim", "figure", "ours", "wanted", "comes out")
+    def _chart(self, picture: Picture, found: Results[T]) -> Chart:
+        measures = {one.name: one.of for one in self.measures if one.name in picture.measures}
+        places: dict[str, tuple[Any, ...]] = {"measure": tuple(measures), "": ("",)}
+        for at, name in enumerate(self.keys):
+            places[name] = tuple(dict.fromkeys(key[at] for key in found.runs))
+
+        def value(**chosen: object) -> float | None:
+            words = {name: some[0] for name, some in places.items() if some} | chosen
+            key = tuple(words[name] for name in self.keys)
+            one = found.interval(measures[words["measure"]], *key) if key in found.runs else None
+            return None if one is None else one.mean
+
+        panels = (
+            panel(
+                str(one),
+                {
+                    str(line): [
+                        value(**{picture.x: x, picture.lines: line, picture.panels: one})
+                        for x in places[picture.x]
+                    ]
+                    for line in places[picture.lines]
+                },
+            )
+            for one in places[picture.panels]
+        )
+        x = (picture.x, tuple(map(str, places[picture.x])))
+        y_label = picture.y_label or ", ".join(measures)
+        return chart(f"{self.name}{picture.name}", self.title, picture.kind, x, y_label, panels)
 
 
-def told_claims(name: str, claims: Iterable[Claim[K, T]], found: Mapping[K, T]) -> Iterator[Part]:
-    """A table of the claims whose cases were run, and of each that does not come out the reason."""
-    judged = [(claim, ours) for claim in claims if (ours := _ours(claim, found)) is not None]
-    if not judged:
-        return
-    claim_column, figure, ours_column, wanted, comes_out = CLAIM_COLUMNS
-    heading = (claim_column, (figure, 3), (ours_column, 3), wanted, comes_out)
-    rows = (
-        (claim.text, claim.figure, ours, claim.told_way, "yes" if claim.comes_out(ours) else "no")
-        for claim, ours in judged
-    )
-    yield table(f"{name}-claims", "what is printed or to be reached, and what comes out here", heading, rows)
-    missed = [(claim, ours) for claim, ours in judged if not claim.comes_out(ours)]
-    for claim, ours in missed:
-        if claim.is_target:
+def told_claims(name: str, claims: Iterable[Claim[T]], found: Results[T]) -> Iterator[Part]:
+    """A table of the claims whose cases were run; of those that do not come out what was missed, and why."""
+    judged = [(claim, *one) for claim in claims if (one := claim.judged(found)) is not None]
+    if judged:
+        heading = ("claim", ("figure", 3), ("ours", 3), "wanted", "comes out")
+        yield table(
+            f"{name}-claims",
+            "what is printed or to be reached, and what comes out here",
+            heading,
+            (
+                (claim.text, figure, ours, claim.told_way, "yes" if comes_out else "no")
+                for claim, figure, ours, comes_out in judged
+            ),
+        )
+    for claim, figure, ours, comes_out in judged:
+        if claim.is_target and not comes_out:
             way = claim.way if claim.way != "~" else ""
-            yield Missed(f"{claim.text}: {ours:,.3f}; to reach: {way} {claim.figure:,.3f}")
-    for why in dict.fromkeys(claim.why for claim, _ in missed if claim.why and not claim.is_target):
-        yield Shortfall(name, why)
-
-
-def _ours(claim: Claim[K, T], found: Mapping[K, T]) -> float | None:
-    try:
-        return claim.of(found)
-    except KeyError:
-        return None
+            yield Missed(f"{claim.text}: {ours:,.3f}; to reach: {way} {figure:,.3f}")
+    whys = (one.why for one, *_, comes_out in judged if one.why and not one.is_target and not comes_out)
+    yield from (Shortfall(name, why) for why in dict.fromkeys(whys))
 
 
 class Experiment(Protocol):
@@ -242,9 +360,6 @@ class Paper:
     inputs: str  #: in a sentence, where they come from: for a reader who lacks them
     introduction: str  #: of its page, Markdown
     experiments: tuple[Experiment, ...]
-    #: What its page begins with: a table, a picture and a few sentences of all that was found; then comes
-    #: the introduction under its title.
-    summary: Callable[[Sequence[Findings]], Findings] | None = None
 
     def chosen(self, names: Iterable[str]) -> tuple[Experiment, ...]:
         """Those of these names in the paper's order; all for none. Raises InvalidInput for an unknown one."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from swell.model.errors import InvalidInput
 from swell.model.job import Phase
 from swell.model.view import JobView
-from swell_papers.experiment import Paper
-from swell_papers.fidelity import BAR_SHARE, NOISE_SHARE, Comparison, compare
+from swell_papers.experiment import Context, Paper, keep_record, read_record
+from swell_papers.fidelity import BAR_SHARE, DEVICES, NOISE_SHARE, Comparison, compare, workload_of
 from swell_papers.findings import Cell, Chart, Findings, Missed, Part, Table, chart, findings, panel, table
 from swell_papers.job_twin import JobTwin
-from swell_papers.live_run import LiveRun
+from swell_papers.live_run import LiveRun, run
 from swell_papers.program_version import program_version
 from swell_papers.simulated_rerun import measured_cost, measured_timings
 
-PAPER = Paper(
-    name="fidelity", title="Live runs and their simulation", inputs="", introduction="", experiments=()
-)
+#: That are compared unless others are named.
+POLICIES = ("elasticflow", "srtf", "fifo")
 
 
 def findings_of(runs: Sequence[LiveRun]) -> Findings:
@@ -149,3 +150,44 @@ def _fate(view: JobView) -> str:
     if view.phase is not Phase.SUCCEEDED:
         return str(view.phase)
     return {True: "kept", False: "missed", None: "done"}[view.kept]
+
+
+@dataclass(frozen=True, slots=True)
+class FidelityExperiment:
+    """See `experiment.Experiment`."""
+
+    name: str = "fidelity"
+    needs: tuple[str, ...] = ()
+
+    def run(self, context: Context) -> Findings:
+        """Play under each policy, or read what was played before, and compare. Raises InvalidInput."""
+        return findings_of([_played(context, policy) for policy in sorted(context.policies or POLICIES)])
+
+
+def _played(context: Context, policy: str) -> LiveRun:
+    """Live, on a platform of its own, of which the record is kept; or of an earlier run."""
+    record = f"live-{policy}"
+    if context.played is not None:
+        return read_record(context.played, record, LiveRun)
+    if context.platforms is None:
+        raise InvalidInput("no platform can be started, and no folder of what was played is given")
+    workload = workload_of(policy)
+    options = ["--devices", DEVICES, "--policy", policy, "--preload", "sklearn.datasets"]
+    with (
+        context.platforms() as up,
+        up(options) as client,
+        context.watch(f"{policy}, live", len(workload)) as advance,
+    ):
+        found = run(client, workload, DEVICES, advance)
+    if context.runs is not None:
+        keep_record(found, context.runs, record)
+    return found
+
+
+PAPER = Paper(
+    name="fidelity",
+    title="Live runs and their simulation",
+    inputs="",
+    introduction="",
+    experiments=(FidelityExperiment(),),
+)

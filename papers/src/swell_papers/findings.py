@@ -7,9 +7,6 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-#: A value so many times larger than another leaves nothing of it on a linear scale.
-LOG_FROM = 10.0
-
 Cell = str | int | float | None
 
 
@@ -54,15 +51,6 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     x_label: str
     y_label: str
     panels: tuple[Panel, ...]
-    may_be_log: bool = False  #: the y axis: see `needs_log`
-
-    @property
-    def needs_log(self) -> bool:
-        """Whether some bars would vanish beside others."""
-        values = [
-            value for panel in self.panels for series in panel.series for value in series.values if value
-        ]
-        return self.may_be_log and min(values, default=0.0) > 0.0 and max(values) > LOG_FROM * min(values)
 
 
 #: Names of columns, with their digits where these are not the usual ones.
@@ -88,7 +76,6 @@ def chart(
     x: tuple[str, Iterable[str | float]],
     y_label: str,
     shown: Mapping[str, Values] | Iterable[Panel],
-    may_be_log: bool = False,
 ) -> Chart:
     """Make a chart.
 
@@ -104,7 +91,6 @@ def chart(
         x_label=x[0],
         y_label=y_label,
         panels=(panel("", shown),) if isinstance(shown, Mapping) else tuple(shown),
-        may_be_log=may_be_log,
     )
 
 
@@ -129,21 +115,14 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     charts: tuple[Chart, ...]
     notes: tuple[str, ...]  #: what stands out, and why
     missed: tuple[str, ...] = ()  #: what was to be reached and was not
-    #: (what, why), where several findings may have the same reason: a page gives each once
-    reasons: tuple[tuple[str, str], ...] = ()
+    reasons: tuple[Shortfall, ...] = ()
 
 
 #: What an experiment tells, one after the other. Text is a note.
 Part = Table | Chart | Shortfall | str
 
 
-def findings(
-    name: str,
-    title: str,
-    truth: Iterable[str],
-    parts: Iterable[Part],
-    reasons: Iterable[tuple[str, str]] = (),
-) -> Findings:
+def findings(name: str, title: str, truth: Iterable[str], parts: Iterable[Part]) -> Findings:
     """Sort what an experiment tells by its kind."""
     told = list(parts)
     return Findings(
@@ -154,5 +133,5 @@ def findings(
         charts=tuple(part for part in told if isinstance(part, Chart)),
         notes=tuple(part for part in told if isinstance(part, str) and not isinstance(part, Missed)),
         missed=tuple(str(part) for part in told if isinstance(part, Missed)),
-        reasons=(*reasons, *(part for part in told if isinstance(part, Shortfall))),
+        reasons=tuple(part for part in told if isinstance(part, Shortfall)),
     )

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swell.model.errors import InvalidInput
-from swell_papers.experiment import CLAIM_COLUMNS, Paper
-from swell_papers.findings import Findings, Table
+from swell_papers.experiment import Paper
+from swell_papers.findings import Cell, Findings, Heading, Table, table
 from swell_papers.pictures import draw
 from swell_papers.tables import cells, markdown, write_csv
 from swell_papers.variants import VARIANTS
 
-#: A page of one experiment shows tables of so many cells and so many lines of conditions; a page of several
-#: shows so many notes of each. All are in files beside it.
-MAX_CELLS = 160
-MAX_TRUTH = 8
+#: A page shows tables of so many cells, so many claims one by one, so many notes of each experiment, and so
+#: many lines of conditions. All are in files beside it.
+MAX_CELLS = 200
+MAX_CLAIMS = 40
 MAX_NOTES = 3
+MAX_TRUTH = 8
 
 
 def write(findings: Findings, folder: Path) -> list[Path]:
@@ -28,8 +29,7 @@ def write(findings: Findings, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     whole = folder / f"{findings.name}.json"
     whole.write_bytes(msgspec.json.format(msgspec.json.encode(findings), indent=1) + b"\n")
-    tables = [write_csv(table, findings.truth, folder) for table in findings.tables]
-    return [whole, *tables, *(draw(chart, folder) for chart in findings.charts)]
+    return [whole, *_write_raw(findings, folder), *(draw(chart, folder) for chart in findings.charts)]
 
 
 def read(paper: Paper, folder: Path) -> list[Findings]:
@@ -48,18 +48,16 @@ def read(paper: Paper, folder: Path) -> list[Findings]:
 def write_page(paper: Paper, all_findings: Sequence[Findings], docs: Path) -> list[Path]:
     """`results/PAPER.md` in a folder of documents, its pictures in `images`. Raises OSError."""
     page, images = docs / "results" / f"{paper.name}.md", docs / "images" / paper.name
-    for folder in (page.parent, images):
+    for folder in (page.with_suffix(""), images):
         folder.mkdir(parents=True, exist_ok=True)
-    summary = [paper.summary(all_findings)] if paper.summary is not None and all_findings else []
-    pictures = [draw(chart, images) for one in (*summary, *all_findings) for chart in one.charts[:1]]
-    page.write_text(_page(paper, summary, all_findings), encoding="utf-8")
+    page.write_text("\n\n".join(_page(paper, all_findings)) + "\n", encoding="utf-8")
+    pictures = [draw(chart, images) for findings in all_findings for chart in findings.charts[:1]]
     raw = [file for findings in all_findings for file in _write_raw(findings, page.with_suffix(""))]
     return [page, *pictures, *raw]
 
 
 def _write_raw(findings: Findings, folder: Path) -> list[Path]:
-    """Write tables as CSV, and notes as text where the page has the first ones only. Raises OSError."""
-    folder.mkdir(exist_ok=True)
+    """Write tables as CSV, and notes as text where a page has the first ones only. Raises OSError."""
     files = [write_csv(table, findings.truth, folder) for table in findings.tables]
     if len(findings.notes) > MAX_NOTES:
         files.append(folder / f"{findings.name}.txt")
@@ -67,42 +65,54 @@ def _write_raw(findings: Findings, folder: Path) -> list[Path]:
     return files
 
 
-def _page(paper: Paper, summary: Sequence[Findings], all_findings: Sequence[Findings]) -> str:
+def _page(paper: Paper, all_findings: Sequence[Findings]) -> Iterator[str]:
     """One screen of what came out, then a line for each experiment."""
-    head = f"<!-- Written by `swell repro {paper.name}`; change the program, not this page. -->"
-    shown = [*summary, *(all_findings if len(all_findings) == 1 else ())]
-    parts = [f"# {paper.title}", head]
-    for findings in shown:
-        small = [table for table in findings.tables if len(table.rows) * len(table.columns) <= MAX_CELLS]
-        parts += [part for table in small or findings.tables[:1] for part in _section(table)]
-        parts += [_picture(paper, findings)] if findings.charts else []
-        parts += ["\n".join(f"* {note}" for note in findings.notes)] if findings.notes else []
-    parts += [paper.introduction.strip()]
-    parts += _claims(all_findings) if len(all_findings) > 1 else []
-    drawn = [findings for findings in all_findings if findings.charts]
-    parts += [_picture(paper, drawn[0])] if drawn and not shown else []
-    missed = [f"* {text}" for findings in all_findings for text in findings.missed]
-    reasons = defaultdict[str, dict[str, None]](dict)
+    yield f"# {paper.title}"
+    yield f"<!-- Written by `swell repro {paper.name}`; change the program, not this page. -->"
+    claims = [(findings, one) for findings in all_findings for one in findings.tables if _is_claims(one)]
+    told = table("claims", "", *_all_claims(claims))
+    alone = all_findings if len(all_findings) == 1 else ()
+    for one in (*(one for findings in alone for one in findings.tables), *(() if alone else (told,))):
+        if one.rows and len(one.rows) * len(one.columns) <= MAX_CELLS:
+            yield markdown(one)
+    yield from (_picture(paper, findings) for findings in [one for one in all_findings if one.charts][:1])
+    yield paper.introduction.strip()
+    if missed := [*(text for findings in all_findings for text in findings.missed), *_reasons(all_findings)]:
+        yield "## Where it falls short"
+        yield "\n".join(f"* {text}" for text in missed)
+    yield "## Figures and conditions"
+    yield "\n".join(_line(paper, findings) for findings in all_findings)
+    yield from ("\n".join(f"* {text}" for text in findings.truth[:MAX_TRUTH]) for findings in alone)
+    yield "The last column of each CSV says under which conditions its figures were found."
+    named = " ".join(
+        cell for findings in all_findings for one in findings.tables for row in cells(one) for cell in row
+    )
+    if spellings := _spellings(named):
+        yield f"Names of lines: {spellings}."
+
+
+def _is_claims(one: Table) -> bool:
+    return one.name.endswith("-claims")
+
+
+def _all_claims(claims: Sequence[tuple[Findings, Table]]) -> tuple[Heading, list[tuple[Cell, ...]]]:
+    """Those of all experiments; where they are many, how many of each come out."""
+    rows: list[tuple[Cell, ...]] = [(findings.name, *row) for findings, one in claims for row in one.rows]
+    if len(rows) <= MAX_CLAIMS:
+        return ("experiment", "claim", "figure", "ours", "wanted", "comes out"), rows
+    counts: list[tuple[Cell, ...]] = [
+        (findings.title, len(one.rows), sum(row[-1] == "yes" for row in one.rows), len(findings.missed))
+        for findings, one in claims
+    ]
+    return ("experiment", "claims", "come out", "targets missed"), counts
+
+
+def _reasons(all_findings: Iterable[Findings]) -> Iterator[str]:
+    """Each reason once, behind all that it is of."""
+    whats = defaultdict[str, dict[str, None]](dict)
     for what, why in (reason for findings in all_findings for reason in findings.reasons):
-        reasons[why][what] = None
-    missed += [f"* {', '.join(whats)}: {why}" for why, whats in reasons.items()]
-    parts += ["## Where it falls short", "\n".join(missed)] if missed else []
-    parts += ["## Figures and conditions"]
-    if len(all_findings) > 1:
-        parts += ["\n".join(_line(paper, one) for one in all_findings)]
-    else:
-        for findings in all_findings:
-            parts += [f"Raw: {_files(paper, findings)}."]
-            parts += ["\n".join(f"* {text}" for text in findings.truth[:MAX_TRUTH])]
-    parts += ["The last column of each CSV says under which conditions its figures were found."]
-    spellings = _spellings("\n".join(parts))
-    parts += [f"Names of lines: {spellings}."] if spellings else []
-    return "\n\n".join(parts) + "\n"
-
-
-def _section(table: Table) -> list[str]:
-    """Its caption and itself."""
-    return [table.title[:1].upper() + table.title[1:] + ":", markdown(table)]
+        whats[why][what] = None
+    yield from (f"{', '.join(some)}: {why}" for why, some in whats.items())
 
 
 def _picture(paper: Paper, findings: Findings) -> str:
@@ -110,33 +120,13 @@ def _picture(paper: Paper, findings: Findings) -> str:
     return f"![{chart.title}](../images/{paper.name}/{chart.name}.png)"
 
 
-def _claims(all_findings: Iterable[Findings]) -> list[str]:
-    """The claims of all experiments in one table, behind the name of each one's experiment."""
-    told = [
-        (findings.name, row)
-        for findings in all_findings
-        for table in findings.tables
-        if table.name == f"{findings.name}-claims"
-        for row in cells(table)
-    ]
-    if not told:
-        return []
-    heading = ("experiment", *CLAIM_COLUMNS)
-    rows = [heading, ("---",) * len(heading), *((name, *row) for name, row in told)]
-    return ["## What comes out", "\n".join("| " + " | ".join(row) + " |" for row in rows)]
-
-
 def _line(paper: Paper, findings: Findings) -> str:
     """An experiment's title, its files, and its first notes."""
-    return " ".join([f"* **{findings.title}** ({_files(paper, findings)}).", *findings.notes[:MAX_NOTES]])
-
-
-def _files(paper: Paper, findings: Findings) -> str:
-    """Links to the picture, the tables and the notes of an experiment."""
     files = [f"{one.name}.csv" for one in findings.tables]
     files += [f"{findings.name}.txt"] if len(findings.notes) > MAX_NOTES else []
     links = [f"[picture](../images/{paper.name}/{one.name}.png)" for one in findings.charts[:1]]
-    return ", ".join([*links, *(f"[{file}]({paper.name}/{file})" for file in files)])
+    links += [f"[{file}]({paper.name}/{file})" for file in files]
+    return " ".join([f"* **{findings.title}** ({', '.join(links)}).", *findings.notes[:MAX_NOTES]])
 
 
 def _spellings(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,6 @@ from swell_papers.colocated_growth import growth_over_time, training_progress
 from swell_papers.colocated_overlap import overlap_of_jobs
 from swell_papers.colocated_run import REPORT_S, Contender, Detail
 from swell_papers.experiment import Paper
-from swell_papers.findings import Cell, Findings, findings, table
 from swell_papers.flowcon_schedule import FIXED, FIXED_SCALE, RANDOM_SCALE, drawn
 from swell_papers.page_texts import page_texts
 
@@ -102,20 +101,6 @@ def _random(
     )
 
 
-def summary(all_findings: Sequence[Findings]) -> Findings:
-    """What the policies make of each schedule, beside no control; without the sweeps of figures 3 to 6."""
-    wanted = ("policy", "ratio", "+-", "ratio of makespan", "ratio of usable", "worst job")
-    rows: list[tuple[Cell, ...]] = []
-    for one in all_findings:
-        if not one.name.startswith("fig"):
-            names = [column.name for column in one.tables[0].columns]
-            told = [tuple(row[names.index(name)] for name in wanted) for row in one.tables[0].rows]
-            rows += [(one.name, *row) for row in told if row[1] is not None]
-    title = "completion times, makespan and times to a usable model, over those without control"
-    truth = ("means over repetitions",)
-    return findings("summary", title, truth, [table("summary", title, ("schedule", *wanted), rows)])
-
-
 WEIGHTS, QUOTAS = (_flowcon(FIXED_SCALE, label=f"flowcon, {limits}") for limits in ("weights", "quotas"))
 FOUR_SETTINGS = (
     _flowcon(RANDOM_SCALE, alpha, interval_s, f"alpha {alpha:g} %, interval {interval_s:g} s")
@@ -126,7 +111,6 @@ PAPER = Paper(
     title="FlowCon",
     inputs="",
     introduction=page_texts("flowcon").introduction,
-    summary=summary,
     experiments=(
         _fixed("fixed", "Figure 7: three jobs at 0, 40 and 80 s", _contenders(FIXED_SCALE), is_bar=True),
         _fixed(

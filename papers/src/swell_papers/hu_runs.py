@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Any, cast
 
 import msgspec
@@ -96,7 +96,7 @@ class Timed:
         return answer
 
 
-@lru_cache(maxsize=512)
+@cache
 def measured(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
     """Nodes are devices here: a worker of a job is a node of eight GPUs there."""
     jobs = workload(seed, is_all=case.is_all, disturbed=case.disturbed, assumed=case.assumed)

@@ -1,125 +1,290 @@
-"""An experiment that runs policies on logs."""
+"""Policies on logs, beside what was printed and published of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import zip_longest
 from pathlib import Path
+from statistics import fmean
+from typing import Literal
 
 import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
-from swell.model.errors import InvalidInput
-from swell.model.job import Phase
-from swell.sim.conditions import SETTINGS, set_up
-from swell.sim.metrics import metrics_of
+from swell.model.job import JobClass, Phase
+from swell.sim.conditions import SETTINGS, Conditions, set_up
+from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome, Usage
 from swell.sim.profiles.load import load
-from swell.sim.simulate import Scenario, simulate
-from swell.sim.traces.entry import Trace
+from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.simulate import simulate
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
-from swell_papers.experiment import Context
-from swell_papers.findings import Findings
-from swell_papers.log_cases import (
-    CHANGED,
-    EVERYONE,
-    Case,
-    CasePolicy,
-    CaseResult,
-    LogComparison,
-    Simulated,
-    conditions,
-)
-from swell_papers.log_findings import findings_of
-from swell_papers.measures import HOUR_S, Measure
-from swell_papers.published import Run, read_run
+from swell.sim.traces.workload import Workload
+from swell_papers.experiment import Claim, Context, Key, Measure, Picture, Results, Study
+from swell_papers.findings import Part, Values, chart, table
+from swell_papers.published import Run, in_time, read_run
 from swell_papers.variants import variant_core
+
+HOUR_S = 3600.0
+#: Resize costs: the honest one, and how the published simulator charges the same amounts.
+CHANGED, EVERYONE = "changed", "everyone"
+#: A deadline satisfaction that is further from the published simulator's own wants an explanation.
+NEAR_SHARE = 0.05
+#: A printed ratio comes out within this share.
+NEAR_RATIO = 0.1
+OURS = "elasticflow"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogExperiment(LogComparison):
-    """Implements `experiment.Experiment`."""
+class LogLine:
+    """A policy in a case, and what was published of it.
 
-    def run(self, context: Context) -> Findings:
-        results = [result for case in self.cases for result in _results(self, case, context)]
-        return findings_of(self, results, context)
+    Args:
+        printed: its deadline satisfaction.
+        printed_speed_up: of its best-effort jobs over Gandiva's.
+        run: per-job outcomes of the published simulator, below the data folder.
+        slot_s: leeway of its own count.
+        counts: (own, strict) number of jobs in time of a published run whose outcomes are not at hand.
+    """
+
+    policy: str
+    printed: float | None = None
+    printed_speed_up: float | None = None
+    run: str | None = None
+    slot_s: float = 0.0
+    counts: tuple[int, int] | None = None
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether there is a published run to compare with."""
+        return self.run is not None or self.counts is not None
 
 
-def _results(experiment: LogComparison, case: Case, context: Context) -> Iterator[CaseResult]:
-    log = _first(read(context.data / case.trace), case.num_jobs)
-    profiles = load(str(context.data / case.profiles))
-    workload = fill(log, profiles, FillRules(seed=context.seed))
-    workload = msgspec.structs.replace(workload, source=case.trace)  # a name that is the same everywhere
-    costs = {
-        line.policy: (CHANGED, EVERYONE)[: 1 + line.is_compared]
-        for line in case.lines
-        if context.is_run(line.policy)
-    }
-    scenarios = {
-        cost: set_up(workload, profiles, conditions(case, cost, context.seed))
-        for cost in (CHANGED, EVERYONE)
-        if any(cost in wanted for wanted in costs.values())
-    }
-    found = {
-        (policy, cost): _run(experiment, f"{case.name} {policy} {cost}", policy, scenarios[cost], context)
-        for policy, wanted in costs.items()
-        for cost in wanted
-    }
-    for measure in experiment.measures:
-        found = _in_units(found, measure)
-    for line in case.lines:
-        yield CaseResult(
-            case=case,
-            line=line,
-            workload=workload,
-            runs={cost: found[line.policy, cost] for cost in costs.get(line.policy, ())},
-            published=_published(context.data, line),
+@dataclass(frozen=True, kw_only=True)
+class LogCase:
+    """One log on one cluster; files are named below the data folder."""
+
+    name: str
+    trace: str
+    profiles: str
+    cluster: tuple[int, int]  #: nodes, devices of each
+    lines: tuple[LogLine, ...]
+    num_jobs: int | None = None  #: the first so many of the log; None: all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulated:
+    """What is kept of a run of ours."""
+
+    metrics: Metrics
+    best_effort_s: float | None  #: mean completion time of best-effort jobs
+    efficiency: FloatArray  #: (H,) mean of each hour since the first submission
+    devices: FloatArray  #: (H,) likewise, of the devices that jobs hold
+    submitted: IntArray  #: (H,) jobs that were submitted by the end of each hour
+    admitted: IntArray  #: (H,) of these, those that were not refused
+    event_interval_s: float  #: mean time between arrivals and ends of jobs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogRun:
+    """One line of one case: ours by resize cost, and the published simulator's."""
+
+    line: LogLine
+    workload: Workload
+    ours: Mapping[str, Simulated] = field(default_factory=dict)
+    published: Run | None = None  #: None also where its file is missing
+    speed_up: float | None = None  #: completion of best-effort jobs under Gandiva over ours
+
+    def met(self, cost: str = CHANGED) -> float | None:
+        return self.ours[cost].metrics.deadline_satisfaction if cost in self.ours else None
+
+    def of_metrics(self, tell: Callable[[Metrics], float | None]) -> float | None:
+        """A figure of ours with the honest resize cost."""
+        return tell(self.ours[CHANGED].metrics) if self.ours else None
+
+    def theirs(self, is_strict: bool) -> float | None:
+        """The published simulator's deadline satisfaction, by its own count or strictly."""
+        ids = frozenset(job.id for job in self.workload.jobs if job.deadline_s is not None)
+        if self.published is not None and ids:
+            return len(in_time(self.published, ids, 0.0 if is_strict else self.line.slot_s)) / len(ids)
+        return None if self.line.counts is None else self.line.counts[is_strict] / len(ids)
+
+    @property
+    def published_makespan_h(self) -> float | None:
+        if not self.published:
+            return None
+        return (max(job.end_s for job in self.published.values()) - self.workload.epoch_s) / HOUR_S
+
+
+#: Deadlines: in print, by the published simulator, by its own count and strictly, and here, by resize cost.
+DEADLINES: tuple[Measure[LogRun], ...] = (
+    Measure("paper", lambda run: run.line.printed),
+    Measure("own", lambda run: run.theirs(is_strict=False)),
+    Measure("strict", lambda run: run.theirs(is_strict=True)),
+    Measure(EVERYONE, lambda run: run.met(EVERYONE)),
+    Measure(CHANGED, lambda run: run.met()),
+    Measure("adm", lambda run: run.of_metrics(lambda told: told.admitted), 0),
+    Measure("rej", lambda run: run.of_metrics(lambda told: told.rejected), 0),
+    Measure("late", lambda run: run.of_metrics(lambda told: told.admitted_late), 0),
+)
+MAKESPAN: tuple[Measure[LogRun], ...] = (
+    Measure("makespan, h", lambda run: run.of_metrics(lambda told: told.makespan_s / HOUR_S), 1),
+    Measure("published makespan, h", lambda run: run.published_makespan_h, 1),
+)
+EFFICIENCY: Measure[LogRun] = Measure(
+    "cluster efficiency", lambda run: run.of_metrics(lambda told: told.cluster_efficiency)
+)
+UTILISATION: Measure[LogRun] = Measure(
+    "device time held", lambda run: run.of_metrics(lambda told: told.device_utilization)
+)
+SPEED_UP: tuple[Measure[LogRun], ...] = (
+    Measure("best effort, paper", lambda run: run.line.printed_speed_up, 2),
+    Measure("best effort", lambda run: run.speed_up, 2),
+)
+
+
+def log_study(
+    name: str,
+    title: str,
+    cases: Sequence[LogCase],
+    more: Sequence[Measure[LogRun]] = (),
+    to_reach: Mapping[tuple[str, ...], float] | None = None,
+    ratios: Mapping[str, float] | None = None,
+    baselines: Sequence[str] = (),
+    interval_min: float | None = None,
+    why: Mapping[str, str] | None = None,
+    remarks: tuple[str, ...] = (),
+    case_label: str = "case",
+    pictures: Sequence[Picture] = (),
+    over_time: Literal["", "efficiency", "devices"] = "",
+) -> Study[LogRun]:
+    """Policies on logs. Where something was published to compare with, one runs with both resize costs.
+
+    Args:
+        more: measures besides `DEADLINES`.
+        to_reach: cases -> the least mean deadline satisfaction of ours, with no promise broken in them.
+        ratios: policy -> how many times as many deadlines ElasticFlow meets, in print.
+        baselines: of the paper; ours is to meet as many deadlines as the best of them.
+        interval_min: printed mean time between scheduling events.
+        why: policy -> why it differs from the published simulator.
+        over_time: what is drawn by the hour.
+    """
+
+    def runs(context: Context) -> dict[Key, Callable[[], LogRun]]:
+        return {
+            (case.name, line.policy): partial(_run, case, line, context)
+            for case in cases
+            for line in case.lines
+        }
+
+    def tell(context: Context, found: Results[LogRun]) -> Iterator[Part]:
+        if over_time:
+            yield from _over_time(name, title, over_time, found)
+        lacking = [
+            run.line.run
+            for run in found.values()
+            if run.line.run is not None and run.published is None and run.line.counts is None
+        ]
+        if lacking:
+            told = ", ".join(lacking)
+            yield f"Not compared with the published simulator, for these files were missing: {told}."
+
+    def truth(context: Context, found: Results[LogRun]) -> Iterator[str]:
+        settings = ", ".join(f"{setting}={value:g}" for setting, value in SETTINGS.items())
+        is_compared = any(line.is_compared for case in cases for line in case.lines)
+        costs = f", and {EVERYONE} where the published simulator is compared with" if is_compared else ""
+        yield (
+            f"resize cost {CHANGED}{costs}; noise 0, no node fails, profiles are the truth; seed "
+            f"{context.seed}; settings {settings}"
         )
+        for case in cases:
+            yield _told(case, found[case.name, case.lines[0].policy].workload, context.data)
 
-
-def _run(
-    experiment: LogComparison, label: str, policy: str, scenario: Scenario, context: Context
-) -> Simulated:
-    with context.watch(f"{experiment.name} {label}", len(scenario.jobs)) as advance:
-        outcome = simulate(variant_core(policy, SETTINGS), scenario, advance, with_offers=False)
-    metrics = metrics_of(outcome)
-    return Simulated(
-        metrics=metrics,
-        values={measure.name: measure.of(outcome, metrics) for measure in experiment.measures},
-        in_time=frozenset(job.id for job in outcome.jobs if job.is_kept),
-        late=tuple(
-            (job.end_s - job.deadline_s, job.num_resizes)
-            for job in outcome.jobs
-            if job.is_kept is False
-            and job.phase is Phase.SUCCEEDED
-            and job.end_s is not None
-            and job.deadline_s is not None
-        ),
-        efficiency_per_hour=efficiency_per_hour(outcome, metrics.makespan_s),
-        devices_per_hour=_means_per_hour(outcome.usage, outcome.usage.used_devices, metrics.makespan_s),
-        submitted_by_hour=_num_by_hour([job.submit_s for job in outcome.jobs], metrics.makespan_s),
-        admitted_by_hour=_num_by_hour(
-            [job.submit_s for job in outcome.jobs if job.phase is not Phase.REJECTED], metrics.makespan_s
-        ),
-        event_interval_s=_event_interval_s(outcome),
+    return Study(
+        name=name,
+        title=title,
+        cases=runs,
+        keys=(case_label, "policy"),
+        measures=(*DEADLINES, *more),
+        caption="deadline satisfaction, and jobs that were admitted, refused, and late though admitted",
+        pictures=pictures,
+        claims=tuple(_claims(cases, to_reach or {}, ratios or {}, baselines, interval_min, why or {})),
+        tell=tell,
+        truth=truth,
+        remarks=remarks,
+        needs=tuple(dict.fromkeys(file for case in cases for file in (case.trace, case.profiles))),
     )
 
 
-def _event_interval_s(outcome: SimOutcome) -> float:
-    """Mean time between arrivals and ends, each moment counted once; 0 if there are fewer than two."""
-    ends_s = [job.end_s for job in outcome.jobs if job.end_s is not None and job.phase is not Phase.REJECTED]
-    at_s = np.unique([*(job.submit_s for job in outcome.jobs), *ends_s])
-    return float(np.diff(at_s).mean()) if len(at_s) > 1 else 0.0
+def _told(case: LogCase, workload: Workload, data: Path) -> str:
+    nodes, devices = case.cluster
+    of_file = hashlib.sha256((data / case.trace).read_bytes()).hexdigest()[:12]
+    filled = "".join(f"; {line}" for line in workload.filled)
+    return (
+        f"{case.name}: {case.trace} (sha256 {of_file}), {len(workload.jobs):,} jobs, "
+        f"{len(workload.dropped)} left out, on {nodes}x{devices} devices of "
+        f"{Path(case.profiles).name}{filled}"
+    )
 
 
-def _first(log: Trace, num_jobs: int | None) -> Trace:
-    """The log's first jobs by submission."""
-    if num_jobs is None:
-        return log
-    return msgspec.structs.replace(log, jobs=log.jobs[:num_jobs])
+# What is run
+
+
+def _run(case: LogCase, line: LogLine, context: Context) -> LogRun:
+    inputs = (case.trace, case.num_jobs, case.profiles, context.data.resolve(), context.seed)
+    costs = (CHANGED, EVERYONE)[: 1 + line.is_compared] if context.is_run(line.policy) else ()
+    ours = {cost: _simulated(line.policy, cost, case.cluster, inputs) for cost in costs}
+    speed_up = None
+    if ours and (own_s := ours[CHANGED].best_effort_s):
+        gandiva_s = _simulated("gandiva", CHANGED, case.cluster, inputs).best_effort_s
+        speed_up = gandiva_s / own_s if gandiva_s else None
+    published = None
+    if line.run is not None and (context.data / line.run).exists():
+        published = read_run(context.data / line.run)
+    _, workload = _inputs(*inputs)
+    return LogRun(line=line, workload=workload, ours=ours, published=published, speed_up=speed_up)
+
+
+@cache
+def _inputs(
+    trace: str, num_jobs: int | None, profiles: str, data: Path, seed: int
+) -> tuple[ProfileSet, Workload]:
+    """Read once. Raises TraceError."""
+    log, known = read(data / trace), load(str(data / profiles))
+    some = msgspec.structs.replace(log, jobs=log.jobs[:num_jobs])
+    return known, fill(some, known, FillRules(seed=seed))
+
+
+@cache
+def _simulated(
+    policy: str, cost: str, cluster: tuple[int, int], inputs: tuple[str, int | None, str, Path, int]
+) -> Simulated:
+    """One run, without faults and noise."""
+    profiles, workload = _inputs(*inputs)
+    nodes, devices = cluster
+    conditions = Conditions(nodes=nodes, devices_per_node=devices, resize_cost=cost, seed=inputs[-1])
+    scenario = set_up(workload, profiles, conditions)
+    outcome = simulate(variant_core(policy, SETTINGS), scenario, with_offers=False)
+    metrics, jobs = metrics_of(outcome), list(outcome.jobs)
+    times_s = [job.jct_s for job in jobs if job.job_class is JobClass.BEST_EFFORT and job.jct_s is not None]
+    kept = [job for job in jobs if job.phase is not Phase.REJECTED]
+    moments_s = {*(job.submit_s for job in jobs), *(job.end_s for job in kept if job.end_s is not None)}
+    ends_s = np.append(np.arange(HOUR_S, metrics.makespan_s, HOUR_S), metrics.makespan_s)
+    return Simulated(
+        metrics=metrics,
+        best_effort_s=fmean(times_s) if times_s else None,
+        efficiency=efficiency_per_hour(outcome, metrics.makespan_s),
+        devices=_means_per_hour(outcome.usage, outcome.usage.used_devices, metrics.makespan_s),
+        submitted=np.sort([job.submit_s for job in jobs]).searchsorted(ends_s, side="right"),
+        admitted=np.sort([job.submit_s for job in kept]).searchsorted(ends_s, side="right"),
+        event_interval_s=float(np.diff(sorted(moments_s)).mean()) if len(moments_s) > 1 else 0.0,
+    )
 
 
 def efficiency_per_hour(outcome: SimOutcome, makespan_s: float) -> FloatArray:
@@ -127,16 +292,11 @@ def efficiency_per_hour(outcome: SimOutcome, makespan_s: float) -> FloatArray:
     return _means_per_hour(outcome.usage, outcome.usage.efficiency, makespan_s) / outcome.num_devices
 
 
-def _edges_s(makespan_s: float) -> FloatArray:
-    """(H + 1,) ends of hours; the last one is as short as the makespan has it."""
-    return np.append(np.arange(0.0, makespan_s, HOUR_S), makespan_s)
-
-
 def _means_per_hour(usage: Usage, values: FloatArray, makespan_s: float) -> FloatArray:
     """(H,) mean over each hour of what is piecewise constant."""
     if makespan_s <= 0.0:
         return np.zeros(0)
-    edges_s = _edges_s(makespan_s)
+    edges_s = np.append(np.arange(0.0, makespan_s, HOUR_S), makespan_s)
     done = np.append(0.0, np.cumsum(values[:-1] * np.diff(usage.at_s)))
     at = np.maximum(np.searchsorted(usage.at_s, edges_s, side="right") - 1, 0)
     so_far = done[at] + values[at] * (edges_s - usage.at_s[at])
@@ -144,36 +304,102 @@ def _means_per_hour(usage: Usage, values: FloatArray, makespan_s: float) -> Floa
     return means
 
 
-def _num_by_hour(at_s: Sequence[float], makespan_s: float) -> IntArray:
-    """(H,) how many of these moments there were by the end of each hour."""
-    if makespan_s <= 0.0:
-        return np.zeros(0, dtype=np.int64)
-    return np.sort(np.asarray(at_s)).searchsorted(_edges_s(makespan_s)[1:], side="right")
+# What is told of it
 
 
-def _in_units(
-    found: Mapping[tuple[str, str], Simulated], measure: Measure
-) -> dict[tuple[str, str], Simulated]:
-    """Values of a relative measure: its policy's under the same cost, divided by each."""
-
-    def value(policy: str, cost: str) -> float | None:
-        own = found[policy, cost].values[measure.name]
-        if measure.unit_of is None:
-            return own
-        unit = found.get((measure.unit_of, cost))
-        theirs = None if unit is None else unit.values[measure.name]
-        return theirs / own if theirs is not None and own else None
-
-    return {
-        (policy, cost): replace(run, values={**run.values, measure.name: value(policy, cost)})
-        for (policy, cost), run in found.items()
-    }
+def _over_time(
+    name: str, title: str, what: Literal["efficiency", "devices"], found: Results[LogRun]
+) -> Iterator[Part]:
+    """Tell cluster efficiency by the hour; or the devices that jobs hold, and jobs submitted and admitted."""
+    runs = {policy: run.ours[CHANGED] for (_, policy), run in found.items() if run.ours}
+    columns = {f"{policy}": getattr(run, what) for policy, run in runs.items()}
+    label = "cluster efficiency" if what == "efficiency" else "devices that jobs hold"
+    yield from _by_hour(name, title, label, columns)
+    refusing = {policy: run for policy, run in runs.items() if run.metrics.rejected}
+    if what == "devices" and refusing:
+        submitted = {"submitted": max((run.submitted for run in refusing.values()), key=len)}
+        admitted = {f"admitted by {policy}": run.admitted for policy, run in refusing.items()}
+        yield from _by_hour(f"{name}-jobs", title, "jobs so far", submitted | admitted)
 
 
-def _published(data: Path, line: CasePolicy) -> Run | None:
-    if line.run is None or not (data / line.run).exists():
-        return None
-    try:
-        return read_run(data / line.run)
-    except InvalidInput as error:
-        raise InvalidInput(f"{error}; mend it, or move it away to do without") from error
+def _by_hour(
+    name: str, title: str, label: str, columns: Mapping[str, FloatArray | IntArray]
+) -> Iterator[Part]:
+    rows = list(zip_longest(*(column.tolist() for column in columns.values())))
+    yield table(
+        f"{name}-hours", f"{label}, by hour", ("hour", *columns), ((at, *row) for at, row in enumerate(rows))
+    )
+    lines: dict[str, Values] = dict(zip(columns, zip(*rows, strict=True), strict=False))
+    x = ("hours since the first submission", range(len(rows)))
+    yield chart(f"{name}-hours", title, "steps", x, label, lines)
+
+
+def _claims(
+    cases: Sequence[LogCase],
+    to_reach: Mapping[tuple[str, ...], float],
+    ratios: Mapping[str, float],
+    baselines: Sequence[str],
+    interval_min: float | None,
+    why: Mapping[str, str],
+) -> Iterator[Claim[LogRun]]:
+    def mean(
+        found: Results[LogRun], policy: str, some: Sequence[str], of: Callable[[LogRun], float | None]
+    ) -> float:
+        """Over cases. Raises KeyError: the policy was not run."""
+        values = [of(found[name, policy]) for name in some]
+        if not values or None in values:
+            raise KeyError(policy)
+        return fmean(value for value in values if value is not None)
+
+    def met(policy: str, some: Sequence[str]) -> Callable[[Results[LogRun]], float]:
+        return lambda found: mean(found, policy, some, LogRun.met)
+
+    for some, least in to_reach.items():
+        of = f"{OURS} on {', '.join(some)}"
+        text = f"{of}: deadline satisfaction, resize cost {CHANGED}"
+        yield Claim(text=text, figure=least, of=met(OURS, some), way=">=", is_target=True)
+        text, late = f"{of}: broken promises", DEADLINES[-1].of
+        broken = partial(mean, policy=OURS, some=some, of=late)
+        yield Claim(text=text, figure=0.0, of=broken, way="<=", is_target=True)
+    all_names = [case.name for case in cases]
+    printed = {(case.name, line.policy): line.printed for case in cases for line in case.lines}
+    ours = [name for name in all_names if printed.get((name, OURS)) is not None]
+    if ours:
+        figure = fmean(printed[name, OURS] or 0.0 for name in ours)
+        yield Claim(text=f"{OURS}: deadline satisfaction, mean", figure=figure, of=met(OURS, ours), way=">=")
+    if baselines:
+        yield Claim(
+            text=f"{OURS}: deadline satisfaction, beside the best of {', '.join(baselines)}",
+            figure=lambda found: max(met(policy, all_names)(found) for policy in baselines),
+            of=met(OURS, all_names),
+            way=">=",
+        )
+    for policy, ratio in ratios.items():
+        names = [case.name for case in cases if policy in {line.policy for line in case.lines}]
+
+        def over(found: Results[LogRun], policy: str = policy, names: Sequence[str] = names) -> float:
+            pairs = [(met(OURS, [name])(found), met(policy, [name])(found)) for name in names]
+            return fmean(one / other for one, other in pairs if other)
+
+        text = f"deadlines met by {OURS} over {policy}, mean over cases"
+        yield Claim(text=text, figure=ratio, of=over, within=NEAR_RATIO)
+    if interval_min is not None:
+
+        def interval(run: LogRun) -> float | None:
+            return run.ours[CHANGED].event_interval_s / 60.0 if run.ours else None
+
+        between = partial(mean, policy=OURS, some=all_names, of=interval)
+        text = "minutes between scheduling events, mean over cases"
+        yield Claim(text=text, figure=interval_min, of=between)
+    for case in cases:
+        for line in case.lines:
+            if line.is_compared:
+                theirs = partial(
+                    mean, policy=line.policy, some=[case.name], of=partial(LogRun.theirs, is_strict=True)
+                )
+                everyone = partial(
+                    mean, policy=line.policy, some=[case.name], of=partial(LogRun.met, cost=EVERYONE)
+                )
+                text = f"{case.name}, {line.policy}: deadlines met in the published simulator, strictly"
+                reason = why.get(line.policy, "")
+                yield Claim(text=text, figure=theirs, of=everyone, within=NEAR_SHARE, why=reason)

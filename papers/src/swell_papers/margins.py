@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from pathlib import Path
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -31,13 +29,10 @@ from swell.throughput.estimate_margins import (
     SizeError,
     class_of,
 )
-from swell_papers.experiment import Context, Paper, Study
-from swell_papers.findings import Cell, Missed, Part, Values, chart, panel, table
+from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.page_texts import page_texts
 from swell_papers.promise_inputs import DAY_S, PHILLY, PromiseInput, inputs_of, made_up, of_log
 
-#: Quantiles whose margins are compared with the errors that came after them.
-QUANTILES = (0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 #: With wrong shapes: a model's larger sizes are faster by up to this exponent, or slower by twice as much.
 MOST_BEND = 0.1
 #: With speeds that fall: so many jobs become so much slower, at a moment of their run that is drawn.
@@ -45,9 +40,9 @@ FALLING_SHARE, FALLEN_FACTOR = 0.1, 0.8
 NUM_JOBS = 300
 #: A bar on deadlines met: so much less is as much.
 FORGIVEN = 0.003
-#: Two-sided.
-CONFIDENCE = 0.95
 RANDOM, BURSTS, WAVES = "at random", "in bursts", "in waves"
+#: The same margin for every estimate: what margins that are learnt are compared with.
+LEARNT, FIXED_MARGINS = "learnt", (0.0, 0.1, 0.3)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,46 +83,16 @@ TRUTHS = (
     TrueSpeeds(name="wrong shapes", noise_share=0.05, alter=_bent),
     TrueSpeeds(name="falling speeds", noise_share=0.05, alter=_falling),
 )
-#: The same margin for every estimate: what margins that are learnt are compared with.
-FIXED_MARGINS = (0.0, 0.1, 0.3)
 
 
 class MarginOutcome(NamedTuple):
-    """What came of one log, one truth and one way to choose margins; or of several logs, in sum."""
+    """What came of one log, one truth and one way to choose margins."""
 
     num_jobs: int
     met: int  #: deadlines
     promised: int
     broken: int  #: promises
-    #: by quantile: estimates that were no more wrong than its margin, which is learnt from those before
-    kept: tuple[int, ...] = (0,) * len(QUANTILES)
-    estimates: int = 0
-    num_logs: int = 1
-
-    @property
-    def met_share(self) -> float:
-        return self.met / max(self.num_jobs, 1)
-
-    @property
-    def broken_share(self) -> float:
-        return self.broken / max(self.promised, 1)
-
-    @property
-    def broken_bounds(self) -> tuple[float, float]:
-        """Wilson's interval."""
-        z, num, share = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2), max(self.promised, 1), self.broken_share
-        middle = (share + z * z / (2 * num)) / (1 + z * z / num)
-        half = z / (1 + z * z / num) * math.sqrt(share * (1 - share) / num + z * z / (4 * num * num))
-        return max(middle - half, 0.0), middle + half
-
-
-def pooled(outcomes: Sequence[MarginOutcome]) -> MarginOutcome:
-    """Their sum."""
-    kept = tuple(map(sum, zip(*(one.kept for one in outcomes), strict=True)))
-    sums = {
-        name: sum(getattr(one, name) for one in outcomes) for name in MarginOutcome._fields if name != "kept"
-    }
-    return MarginOutcome(kept=kept, **sums)
+    covered_share: float | None = None  #: estimates no more wrong than their margin, learnt from those before
 
 
 class FixedMargin(EstimateMargins):
@@ -143,42 +108,18 @@ class FixedMargin(EstimateMargins):
         return self._fixed
 
 
-@dataclass
-class Calibration:
-    """Counts the errors that each quantile's margin covered when they came."""
-
-    kept: list[int] = field(default_factory=lambda: [0] * len(QUANTILES))
-    num: int = 0
-    pools: list[EstimateMargins] = field(
-        default_factory=lambda: [EstimateMargins(share) for share in QUANTILES]
-    )
-
-    def note(self, error: SizeError) -> None:
-        """Count an estimate's error at each quantile whose margin covers it, and learn from it.
-
-        The first error at a size counts. A later one of the same size takes its place in what is learnt.
-        """
-        first = self.pools[0]
-        is_new = first.error_of(error.job_id, error.num_workers, error.num_hosts, error.basis) is None
-        if is_new:
-            self.num += 1
-            wrong_by = error.error - first.carried_share * error.others
-            for place, pool in enumerate(self.pools):
-                margin_share = float(pool.margins[class_of(error.kind, error.basis)])
-                self.kept[place] += wrong_by <= math.log1p(margin_share) + 1e-9
-        for pool in self.pools:
-            pool.note(error)
-
-
 class Watched(EstimateMargins):
-    """Margins that are learnt, and how well they would have been at other quantiles."""
+    """Margins that are learnt; whether each covered an estimate's first error at a size goes to `covered`."""
 
-    def __init__(self, calibration: Calibration, kept_share: float) -> None:
+    def __init__(self, covered: list[bool], kept_share: float) -> None:
         super().__init__(kept_share)
-        self._calibration = calibration
+        self._covered = covered
 
     def note(self, error: SizeError) -> None:
-        self._calibration.note(error)
+        if self.error_of(error.job_id, error.num_workers, error.num_hosts, error.basis) is None:
+            wrong_by = error.error - self.carried_share * error.others
+            margin_share = float(self.margins[class_of(error.kind, error.basis)])
+            self._covered.append(wrong_by <= math.log1p(margin_share) + 1e-9)
         super().note(error)
 
 
@@ -232,11 +173,6 @@ LOGS: Sequence[PromiseInput] = (
 )
 
 
-#: By the names of truth, margin (None: learnt) and log.
-Key = tuple[str, float | None, str]
-Found = Mapping[Key, MarginOutcome]
-
-
 def chosen_truths(context: Context) -> list[TrueSpeeds]:
     """Raises InvalidInput: none is called so."""
     truths = [one for one in TRUTHS if not context.only or one.name.startswith(context.only)]
@@ -250,21 +186,21 @@ def cases(context: Context, logs: Sequence[PromiseInput] = LOGS) -> dict[Key, Ca
     """Margins that are learnt, and fixed ones where a bar is set that both can be held to."""
     truths = chosen_truths(context)
     PAPER.check_files((name for on in logs for name in on.files), context.data)
-    ways = [(truth, None) for truth in truths]
-    barred = [truth for truth in truths if truth.most_share is not None]
+    tried: list[tuple[TrueSpeeds, float | str]] = [(truth, LEARNT) for truth in truths]
+    tried += [(truth, one) for truth in truths if truth.most_share is not None for one in FIXED_MARGINS]
     return {
-        (truth.name, margin, on.name): partial(outcome, on, truth, margin, context.data, context.seed)
-        for truth, margin in (*ways, *product(barred, FIXED_MARGINS))
+        (truth.name, margin if isinstance(margin, str) else f"{margin:g}", on.name): partial(
+            outcome, on, truth, margin, context.data, context.seed
+        )
+        for truth, margin in tried
         for on in logs
     }
 
 
-def outcome(
-    on: PromiseInput, truth: TrueSpeeds, margin: float | None, data: Path, seed: int
-) -> MarginOutcome:
+def outcome(on: PromiseInput, truth: TrueSpeeds, margin: float | str, data: Path, seed: int) -> MarginOutcome:
     """Simulate."""
-    scenario, calibration = _scenario(on, truth, data, seed), Calibration()
-    watched = partial(Watched, calibration) if margin is None else partial(FixedMargin, margin)
+    scenario, covered = _scenario(on, truth, data, seed), list[bool]()
+    watched = partial(FixedMargin, margin) if isinstance(margin, float) else partial(Watched, covered)
     core = new_core("elasticflow", make_settings(SETTINGS), watched)
     metrics, num_jobs = metrics_of(simulate(core, scenario, with_offers=False)), len(scenario.jobs)
     return MarginOutcome(
@@ -272,8 +208,7 @@ def outcome(
         met=round((metrics.deadline_satisfaction or 0.0) * num_jobs),
         promised=metrics.admitted,
         broken=metrics.admitted_late,
-        kept=tuple(calibration.kept),
-        estimates=calibration.num,
+        covered_share=float(np.mean(covered)) if covered else None,
     )
 
 
@@ -295,74 +230,45 @@ def _scenario(on: PromiseInput, truth: TrueSpeeds, data: Path, seed: int) -> Sce
     return replace(scenario, jobs=RepeatedItems(len(jobs), altered))
 
 
-# What is told of it
+JOBS: Measure[MarginOutcome] = Measure("jobs", lambda one: one.num_jobs, 1)
+MET: Measure[MarginOutcome] = Measure("met", lambda one: one.met, 1)
+PROMISED: Measure[MarginOutcome] = Measure("promised", lambda one: one.promised, 1)
+BROKEN: Measure[MarginOutcome] = Measure("broken", lambda one: one.broken, 2)
+COVERED: Measure[MarginOutcome] = Measure("estimates covered", lambda one: one.covered_share)
 
 
-def told(margin: float | None) -> str:
-    return "learnt" if margin is None else f"{margin:g}"
+def share(of: Measure[MarginOutcome], over: Measure[MarginOutcome], *key: str) -> Callable[[Found], float]:
+    """One figure over another, of all logs together."""
+    return lambda found: found.mean(of.of, *key) / max(found.mean(over.of, *key), 1e-9)
 
 
-def tell(context: Context, found: Found) -> Iterator[Part]:
-    """All logs together, by truth and margin."""
-    by_way: dict[tuple[str, float | None], list[MarginOutcome]] = {}
-    for (truth, margin, _), one in found.items():
-        by_way.setdefault((truth, margin), []).append(one)
-    pools: dict[str, dict[float | None, MarginOutcome]] = {}
-    for (truth, margin), some in by_way.items():
-        pools.setdefault(truth, {})[margin] = pooled(some)
-    rows: list[tuple[Cell, ...]] = []
-    for truth, by_margin in pools.items():
-        for margin, one in by_margin.items():
-            bounds = (1000 * share for share in (one.broken_share, *one.broken_bounds))
-            row = (truth, told(margin), one.num_logs, one.num_jobs, one.met_share, one.promised, one.broken)
-            rows.append((*row, *bounds))
-    names = ("truth", "margin", "logs", "jobs", "met", "promised", "broken")
-    yield table(
-        "margins",
-        "deadlines met, and promises broken, over all logs together; of 1,000 promises, with bounds "
-        f"of {CONFIDENCE:.0%} confidence",
-        (*((name, 4) for name in names), *((name, 2) for name in ("broken of 1,000", "from", "to"))),
-        rows,
-    )
-    lines: dict[str, Values] = {"as promised": QUANTILES}
-    lines |= {
-        truth: [num / learnt.estimates for num in learnt.kept]
-        for truth, by_margin in pools.items()
-        if (learnt := by_margin.get(None)) is not None and learnt.estimates
-    }
-    title = "Estimates that were no more wrong than their margin, by the quantile that it is"
-    x = ("estimate_quantile", QUANTILES)
-    yield chart(
-        "calibration", title, "lines", x, "share of estimates that came later", [panel("all logs", lines)]
-    )
-    ways = (None, *FIXED_MARGINS)
-    met = {truth: [by[way].met_share if way in by else None for way in ways] for truth, by in pools.items()}
-    x_ways = ("margin", map(told, ways))
-    yield chart(
-        "price", "Deadlines met by margin", "lines", x_ways, "share of deadlines", [panel("met", met)]
-    )
-    for one_truth in chosen_truths(context):
-        yield from map(Missed, missed(one_truth, pools.get(one_truth.name, {})))
+Found = Results[MarginOutcome]
 
 
-def missed(truth: TrueSpeeds, found: Mapping[float | None, MarginOutcome]) -> Iterator[str]:
-    """More promises broken than the bar allows; or fewer deadlines met than by a margin that keeps to it."""
-    learnt = found.get(None)
-    if learnt is None or truth.most_share is None:
+def claims_of(truth: TrueSpeeds) -> Iterator[Claim[MarginOutcome]]:
+    """Promises are broken as seldom as the bar says, and no fixed margin that keeps to it meets more."""
+    if (most := truth.most_share) is None:
         return
-    if learnt.broken_share > truth.most_share:
-        yield (
-            f"{truth.name}: {learnt.broken} of {learnt.promised:,} promises broken, "
-            f"more than {truth.most_share:.4f}"
-        )
-    for margin, fixed in found.items():
-        if margin is None or fixed.broken_share > truth.most_share:
-            continue
-        if learnt.met_share < fixed.met_share - FORGIVEN:
-            yield (
-                f"{truth.name}: {learnt.met_share:.4f} of deadlines met, and {fixed.met_share:.4f} with a "
-                f"margin of {told(margin)}"
-            )
+    yield Claim(
+        text=f"{truth.name}: share of promises broken",
+        figure=most,
+        of=share(BROKEN, PROMISED, truth.name, LEARNT),
+        way="<=",
+        is_target=True,
+    )
+
+    def best(found: Found) -> float:
+        fixed = [f"{margin:g}" for margin in FIXED_MARGINS]
+        sound = [one for one in fixed if share(BROKEN, PROMISED, truth.name, one)(found) <= most]
+        return max((share(MET, JOBS, truth.name, one)(found) for one in sound), default=0.0) - FORGIVEN
+
+    yield Claim(
+        text=f"{truth.name}: share of deadlines met, beside the best fixed margin with as few broken",
+        figure=best,
+        of=share(MET, JOBS, truth.name, LEARNT),
+        way=">=",
+        is_target=True,
+    )
 
 
 def _truth(context: Context, found: Found) -> Iterator[str]:
@@ -384,7 +290,14 @@ PAPER = Paper(
             name="margins",
             title="Learnt margins and fixed ones",
             cases=cases,
-            tell=tell,
+            keys=("truth", "margin"),
+            measures=(JOBS, MET, PROMISED, BROKEN, COVERED),
+            caption="means of the logs; estimates covered: no more wrong than the margin that was learnt "
+            "from those before",
+            pictures=(
+                Picture(measures=("met",), x="margin", lines="truth", kind="lines", y_label="deadlines met"),
+            ),
+            claims=[claim for truth in TRUTHS for claim in claims_of(truth)],
             truth=_truth,
         ),
     ),

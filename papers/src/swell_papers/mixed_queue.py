@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +13,8 @@ from swell.model.job import AfterRefusal, JobClass, Phase
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.outcome import JobOutcome
 from swell.sim.pool import HOUR_S
+from swell.sim.profiles.load import load
+from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.simulate import simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
@@ -21,23 +22,13 @@ from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
 from swell_papers.bftrainer_checkpoints import DRAWN_AWAY_S, drawn_pool
-from swell_papers.default_studies import (
-    DEFAULT,
-    JUDGED,
-    PROFILES,
-    UNIFIED,
-    WORKLOADS,
-    DefaultBar,
-    pollux_profiles,
-    told_bars,
-)
-from swell_papers.experiment import Context, Study
-from swell_papers.findings import Cell, Chart, Missed, Part, chart, panel, table
-from swell_papers.intervals import Interval
 from swell_papers.variants import variant_core
 
-#: Workloads that jobs are drawn from: those that were not looked at while the policy was written.
-DRAWN_FROM = JUDGED
+#: The policy that is judged, and the default before it.
+UNIFIED, DEFAULT = "unified", "elasticflow"
+PROFILES, WORKLOADS = "pollux/profiles", "pollux/workloads/workload-{}.csv"
+#: Workloads that were not looked at while the policy was written, from which jobs are drawn.
+JUDGED = (3, 4, 5, 7, 8)
 NUM_JOBS = 80
 #: Owned nodes and devices of each.
 OWNED = (4, 2)
@@ -53,6 +44,13 @@ MEAN_DEVICES = OWNED[0] * OWNED[1] + BORROWED_NODES * BORROWED_DEVICES * STAY_S 
 LOADS = (1.0, 2.0, 5.0)
 #: Behind the name of a policy: strict jobs that it refuses are tried without a promise.
 REFUSED_SOFT = " --refused soft"
+TRUTH = (
+    f"{NUM_JOBS} jobs drawn from Pollux's workloads {', '.join(map(str, JUDGED))}; its measurements are the "
+    f"truth; {OWNED[0]}x{OWNED[1]} owned devices; {BORROWED_NODES} borrowed nodes of {BORROWED_DEVICES} that "
+    f"stay {STAY_S / 60.0:.0f} min on average; {BEST_EFFORT_SHARE:.0%} of the jobs best effort, "
+    f"{SOFT_SHARE:.0%} of the deadlines soft, {OPEN_SHARE:.0%} of the batches open; deadlines after U[0.5, "
+    "1.5] times the duration; resize cost changed, noise 0"
+)
 
 
 class QueueCounts(NamedTuple):
@@ -100,13 +98,18 @@ def counted(asked: list[WorkloadJob], jobs: list[JobOutcome]) -> QueueCounts:
 
 
 @cache
+def pollux_profiles(data: Path) -> ProfileSet:
+    return load(str(data / PROFILES))
+
+
+@cache
 def mixed_workload(data: Path, load: float, seed: int) -> Workload:
     """Draw jobs, their classes, whether their batch is open, and when they arrive: evenly over some time.
 
     A job asks for at most the owned devices. The same jobs arrive at each load, so many times as fast.
     """
     generator, profiles = np.random.default_rng(seed), pollux_profiles(data)
-    known = [job for number in DRAWN_FROM for job in read(data / WORKLOADS.format(number)).jobs]
+    known = [job for number in JUDGED for job in read(data / WORKLOADS.format(number)).jobs]
     chosen = generator.choice(len(known), NUM_JOBS, replace=False).tolist()
     moments = np.sort(generator.random(NUM_JOBS)).tolist()
     are_open = (generator.random(NUM_JOBS) < OPEN_SHARE).tolist()
@@ -133,133 +136,3 @@ def _drawn_job(job: TraceJob, name: str, is_open: bool) -> TraceJob:
 def _trace(drawn: list[TraceJob], times_s: list[float], seed: int) -> Trace:
     jobs = (msgspec.structs.replace(job, submit_s=at_s) for job, at_s in zip(drawn, times_s, strict=True))
     return Trace(jobs=tuple(jobs), format="pollux", source=f"a mixed queue, seed {seed}")
-
-
-# What is told of it
-
-NUM_SEEDS = 20
-MIXED_POLICIES = (UNIFIED, DEFAULT, "saxena", "pollux", "bftrainer", "edf_admission")
-#: Beside them, and no rivals: those that promise, where refused jobs go on without a promise.
-MIXED_LABELS = (*MIXED_POLICIES, f"{UNIFIED}{REFUSED_SOFT}", f"{DEFAULT}{REFUSED_SOFT}")
-#: Those that promise deadlines.
-PROMISING = (UNIFIED, DEFAULT, "edf_admission")
-#: Field of `QueueCounts` -> (how tables tell it, whether more of it is better).
-COLUMNS: Mapping[str, tuple[str, bool]] = {
-    "strict_promised": ("strict promised", True),
-    "strict_kept": ("strict in time", True),
-    "soft_in_time": ("soft in time", True),
-    "best_effort_min": ("mean completion of best effort, min", False),
-    "kept_device_h": ("work in time, device-hours as asked for", True),
-}
-
-#: The runs of a policy at a load, one for each seed.
-Found = Mapping[tuple[float, str], Sequence[QueueCounts]]
-
-
-def _cases(context: Context) -> dict[tuple[float, str, int], Callable[[], QueueCounts]]:
-    return {
-        (load, policy, seed): partial(run_queue, context.data, policy, load, seed)
-        for load in LOADS
-        for policy in MIXED_LABELS
-        for seed in context.seeds(NUM_SEEDS)
-    }
-
-
-def _tell(context: Context, counts: Mapping[tuple[float, str, int], QueueCounts]) -> Iterator[Part]:
-    found: dict[tuple[float, str], list[QueueCounts]] = {}
-    for (load, policy, _), one in counts.items():
-        found.setdefault((load, policy), []).append(one)
-    yield from told_bars("mixed", [bar for load in LOADS for bar in _bars(found, load)])
-    yield from _behind_default(found)
-    yield _chart(found)
-    yield table(
-        "mixed",
-        f"means over seeds; strict and soft jobs are counted, of {NUM_JOBS} jobs",
-        ("load", "policy", *((name, 1) for name in (*(told for told, _ in COLUMNS.values()), "late"))),
-        (
-            (f"{load:g}", policy, *(_mean(some, field) for field in (*COLUMNS, "late")))
-            for (load, policy), some in found.items()
-        ),
-    )
-    yield table(
-        "mixed-differences",
-        f"means of paired differences to {DEFAULT} on the same seeds, and half of their 95 % intervals",
-        ("load", "policy", *(pair for told, _ in COLUMNS.values() for pair in ((told, 2), ("+-", 2)))),
-        (
-            (f"{load:g}", policy, *_differences(some, found[load, DEFAULT]))
-            for (load, policy), some in found.items()
-            if policy != DEFAULT
-        ),
-    )
-
-
-def _bars(found: Found, load: float) -> Iterator[DefaultBar]:
-    """Each column at the best other policy; no promise late."""
-    for field, (told, is_most) in COLUMNS.items():
-        values = {policy: _mean(found[load, policy], field) for policy in MIXED_POLICIES}
-        others = [value for policy, value in values.items() if policy != UNIFIED]
-        limit = max(others) if is_most else min(others)
-        yield DefaultBar(
-            measure=f"mixed queue, load {load:g}: {told}", values=values, limit=limit, is_most=is_most
-        )
-    promising = {policy: _mean(found[load, policy], "late") for policy in PROMISING}
-    yield DefaultBar(measure=f"mixed queue, load {load:g}: promises broken", values=promising, limit=0.0)
-
-
-def _behind_default(found: Found) -> Iterator[Part]:
-    """A sentence for each column in which `unified` is behind the default, and whether that is certain."""
-    for load in LOADS:
-        for field, (told, is_most) in COLUMNS.items():
-            ours, default = found[load, UNIFIED], found[load, DEFAULT]
-            mean, half = _difference(ours, default, field)
-            if mean == 0.0 or (mean > 0.0) is is_most:
-                continue
-            of = f"mixed queue, load {load:g}, {told}"
-            text = f"{of}: {UNIFIED} is behind {DEFAULT} by {abs(mean):.2f} +- {half:.2f}"
-            yield Missed(text) if abs(mean) > half else f"{text}, less than the interval."
-
-
-def _mean(counts: Sequence[QueueCounts], field: str) -> float:
-    return Interval.of([getattr(one, field) for one in counts]).mean
-
-
-def _difference(some: Sequence[QueueCounts], others: Sequence[QueueCounts], field: str) -> Interval:
-    pairs = zip(some, others, strict=True)
-    return Interval.of([getattr(one, field) - getattr(other, field) for one, other in pairs])
-
-
-def _differences(some: Sequence[QueueCounts], others: Sequence[QueueCounts]) -> Iterator[Cell]:
-    for field in COLUMNS:
-        yield from _difference(some, others, field)
-
-
-def _chart(found: Found) -> Chart:
-    """A panel for each load: jobs by class."""
-    shown = ("strict_promised", "strict_kept", "soft_in_time")
-    panels = (
-        panel(
-            f"load {load:g}",
-            {
-                COLUMNS[field][0]: [_mean(found[load, policy], field) for policy in MIXED_POLICIES]
-                for field in shown
-            },
-        )
-        for load in LOADS
-    )
-    title = "Jobs with a deadline of a mixed queue"
-    return chart("mixed", title, "bars", ("policy", MIXED_POLICIES), "jobs", panels)
-
-
-MIXED = Study(
-    name="mixed",
-    title="A mixed queue on owned and borrowed nodes",
-    truth=f"{NUM_JOBS} jobs drawn from Pollux's workloads {', '.join(map(str, DRAWN_FROM))} with its "
-    f"measurements as the truth; {OWNED[0]}x{OWNED[1]} owned devices; {BORROWED_NODES} borrowed nodes of "
-    f"{BORROWED_DEVICES} that stay {STAY_S / 60.0:.0f} min on average; {BEST_EFFORT_SHARE:.0%} of the jobs "
-    f"best effort, {SOFT_SHARE:.0%} of the deadlines soft, {OPEN_SHARE:.0%} of the batches open; deadlines "
-    f"after U[0.5, 1.5] times the duration; resize cost changed, noise 0",
-    cases=_cases,
-    tell=_tell,
-    num_seeds=NUM_SEEDS,
-    needs=(PROFILES, *(WORKLOADS.format(number) for number in DRAWN_FROM)),
-)

@@ -13,7 +13,7 @@ import numpy as np
 
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
-from swell_papers.experiment import Context, Records, Study
+from swell_papers.experiment import Context, Records, Results, Study
 from swell_papers.findings import Cell, Heading, Part, chart, table
 
 #: A trial run that took no longer was none: the script's profile was at hand from an earlier job.
@@ -30,13 +30,13 @@ def of_records(
     title: str,
     tell: Callable[[Sequence[JobView], Records | None], Iterable[Part]],
     remarks: tuple[str, ...] = (),
-) -> Study[str, None]:
+) -> Study[None]:
     """A study of what `tell` tells of the jobs of a platform; there are none without records."""
 
-    def told(context: Context, found: Mapping[str, None]) -> Iterable[Part]:
+    def told(context: Context, found: Results[None]) -> Iterable[Part]:
         return tell(context.records.jobs() if context.records else (), context.records)
 
-    def truth(context: Context, found: Mapping[str, None]) -> Iterator[str]:
+    def truth(context: Context, found: Results[None]) -> Iterator[str]:
         if context.records is None:
             yield "no records of a platform were given (--state), so there are no figures of ours"
             return
@@ -47,7 +47,7 @@ def of_records(
             f"{len(context.records.jobs())} jobs, policy {cluster.policy}, swell {cluster.version}"
         )
 
-    return Study(name=name, title=title, cases=lambda context: {}, tell=told, truth=truth, remarks=remarks)
+    return Study(name=name, title=title, tell=told, truth=truth, remarks=remarks)
 
 
 # Trial runs and resizes
@@ -59,7 +59,7 @@ def overheads(
     profiling_s: Mapping[str, float],
     resizes_s: Mapping[str, Sequence[float]],
     remarks: tuple[str, ...] = (),
-) -> Study[str, None]:
+) -> Study[None]:
     """A study of trial runs and resizes.
 
     Args:
@@ -101,7 +101,7 @@ def overheads(
         }
         x = ("workers before -> after", changes)
         y_label = "seconds without training, median"
-        yield chart(name, title, "bars", x, y_label, pauses_s, may_be_log=True)
+        yield chart(name, title, "bars", x, y_label, pauses_s)
 
     return of_records(name, title, tell, remarks)
 
@@ -171,7 +171,7 @@ def resizes_of(jobs: Iterable[JobView]) -> dict[tuple[str, str], list[Resize]]:
 # Starts and growths
 
 
-def start_delays(name: str, title: str, assumed_s: float) -> Study[str, None]:
+def start_delays(name: str, title: str, assumed_s: float) -> Study[None]:
     """A study of how long starts and growths take; `assumed_s` is the paper's delay of both."""
 
     def row(what: str, found_s: list[float]) -> tuple[Cell, ...]:
@@ -212,7 +212,7 @@ def delays_s(jobs: Iterable[JobView]) -> dict[str, list[float]]:
 # Users' estimates
 
 
-def user_estimates(name: str, title: str, assumed_share: float) -> Study[str, None]:
+def user_estimates(name: str, title: str, assumed_share: float) -> Study[None]:
     """A study of errors of users' estimates, which the paper takes as uniform up to `assumed_share`."""
 
     def tell(jobs: Sequence[JobView], records: Records | None) -> Iterator[Part]:

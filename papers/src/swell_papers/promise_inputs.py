@@ -19,8 +19,7 @@ from swell.sim.traces.generate import Demand, generate
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
-from swell_papers.elasticflow import A100, PAPER
-from swell_papers.log_experiment import LogExperiment
+from swell_papers.elasticflow import A100, LOG_CASES
 
 DAY_S = 86_400.0
 #: Figures of jobs and clusters that another figure has too, and a case of jobs whose batch is open.
@@ -133,11 +132,11 @@ INPUTS: tuple[PromiseInput, ...] = (
             case.cluster,
             case.profiles,
         )
-        for experiment in PAPER.experiments
-        if isinstance(experiment, LogExperiment) and experiment.name not in PARTS_OF_OTHERS
-        for case in experiment.cases
+        for figure, cases in LOG_CASES.items()
+        if figure not in PARTS_OF_OTHERS
+        for case in cases
         if case.name != ANY_BATCH
-        if (name := f"{experiment.name}-{case.name}".replace(" %", "%")) not in LARGE
+        if (name := f"{figure}-{case.name}".replace(" %", "%")) not in LARGE
     ),
     *(
         of_log(

@@ -1,73 +1,138 @@
-"""One figure or table of Saxena et al.: cases, what the paper says of them, and a picture."""
+"""One figure or table of Saxena et al.: jobs on a cluster, under several policies."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.sim.profiles.saxena import fitted
-from swell_papers.experiment import Claim, Context, Study, told_claims
-from swell_papers.findings import (
-    Cell,
-    Chart,
-    Panel,
-    Part,
-    Table,
-    Values,
-    chart,
-    panel,
-    table,
-)
-from swell_papers.saxena_cases import (
-    DIGITS,
-    SETTINGS,
-    SaxenaCase,
-    SaxenaResult,
-    SaxenaRun,
-    run_once,
-)
+from swell.model.job import Phase
+from swell.sim.conditions import Conditions, set_up
+from swell.sim.metrics import Metrics, metrics_of
+from swell.sim.profiles.saxena import DEVICES_PER_NODE, fitted, saxena
+from swell.sim.simulate import simulate
+from swell_papers.experiment import Claim, Context, Key, Measure, Results, Study
+from swell_papers.findings import Panel, Part, chart, panel
+from swell_papers.saxena_workload import MINUTE_S, Pattern, workload
+from swell_papers.variants import variant_core
 
+#: What the paper's simulator charges for a change.
+FREE = "none"
+#: Of the head: jobs take half an hour, and the policy has a period of its own.
+SETTINGS = {"min_hold_s": 0.0, "report_plan_s": 60.0}
 #: Points of a curve of completed jobs.
 NUM_POINTS = 97
-#: Of more lines a picture is a smear.
-MOST_LINES = 6
-
-#: The runs of a line of a case, by case, label of the line and seed.
-Key = tuple[str, str, int]
-Runs = Mapping[Key, SaxenaRun]
-Found = Mapping[tuple[str, str], SaxenaResult]
 
 
-def results_of(cases: Sequence[SaxenaCase], runs: Runs) -> dict[tuple[str, str], SaxenaResult]:
-    """The results of the lines that were run, by case and label."""
-    by_line: dict[tuple[str, str], list[SaxenaRun]] = {}
-    for (case, label, _), run in runs.items():
-        by_line.setdefault((case, label), []).append(run)
-    return {
-        (case.name, line.label): SaxenaResult(case=case, line=line, runs=by_line[case.name, line.label])
-        for case in cases
-        for line in case.lines
-        if (case.name, line.label) in by_line
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaxenaLine:
+    """A policy in a case, and what is printed of it.
+
+    Args:
+        label: the paper's word for it.
+        drops: jobs that cannot start at once; None: the policy has no such parameter.
+        paper: name of a measure -> figure.
+        parameters: of the policy, besides `drops`.
+    """
+
+    label: str
+    policy: str
+    drops: bool | None = True
+    resize_cost: str = FREE
+    paper: Mapping[str, float] = field(default_factory=dict)
+    parameters: Mapping[str, float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaxenaCase:
+    """Jobs on a cluster.
+
+    Args:
+        categories: numbers of Table I, from 0.
+        minutes: that each job takes on one device; None: those of its category.
+        num_seeds: runs with other jobs, of which means are taken.
+    """
+
+    name: str
+    pattern: Pattern
+    num_devices: int
+    categories: tuple[int, ...]
+    lines: tuple[SaxenaLine, ...]
+    minutes: float | None = None
+    num_seeds: int = 3
+
+
+class SaxenaRun(NamedTuple):
+    """What is kept of one simulation."""
+
+    line: SaxenaLine
+    metrics: Metrics
+    submit_s: FloatArray  #: (J,) ascending
+    end_s: FloatArray  #: ascending, of jobs that succeeded
+
+
+Column = Measure[SaxenaRun]
+SJS = Column("SJS efficiency", lambda run: run.metrics.sjs_efficiency)
+DROP = Column("drop ratio", lambda run: run.metrics.drop_ratio)
+JCT = Column(
+    "completion [min]", lambda run: run.metrics.avg_jct_s / MINUTE_S if run.metrics.avg_jct_s else None, 1
+)
+COMPLETED = Column("completed", lambda run: run.metrics.completed, 1)
+MEASURES = (
+    Column("jobs", lambda run: run.metrics.jobs, 1),
+    COMPLETED,
+    *(
+        column
+        for one in (SJS, DROP, JCT)
+        for column in (
+            Column(
+                f"{one.name}, paper",
+                partial(lambda name, run: run.line.paper.get(name), one.name),
+                one.digits,
+            ),
+            one,
+        )
+    ),
+    Column("resizes", lambda run: run.metrics.resizes, 1),
+)
+
+
+def run_once(case: SaxenaCase, line: SaxenaLine, seed: int) -> SaxenaRun:
+    """One simulation; the same arguments lead to the same run, and several figures ask for it."""
+    drops = {} if line.drops is None else {"drops": float(line.drops)}
+    parameters = tuple(sorted({**drops, **line.parameters}.items()))
+    arrivals = (case.pattern, case.num_devices, case.categories, seed, case.minutes)
+    return SaxenaRun(line, *_simulated(arrivals, line.policy, parameters, line.resize_cost))
+
+
+@cache
+def _simulated(
+    arrivals: tuple[Pattern, int, tuple[int, ...], int, float | None],  #: arguments of `workload`
+    policy: str,
+    parameters: tuple[tuple[str, float | str], ...],
+    resize_cost: str,
+) -> tuple[Metrics, FloatArray, FloatArray]:
+    nodes = arrivals[1] // DEVICES_PER_NODE
+    conditions = Conditions(nodes=nodes, devices_per_node=DEVICES_PER_NODE, resize_cost=resize_cost)
+    core = variant_core(policy, SETTINGS, dict(parameters))
+    outcome = simulate(core, set_up(workload(*arrivals), saxena(), conditions), with_offers=False)
+    ends_s = [job.end_s for job in outcome.jobs if job.phase is Phase.SUCCEEDED and job.end_s is not None]
+    submit_s = np.sort([job.submit_s for job in outcome.jobs])
+    return metrics_of(outcome), submit_s, np.sort(np.array(ends_s, dtype=np.float64))
 
 
 def saxena_study(
     name: str,
     title: str,
     cases: Sequence[SaxenaCase],
-    claims: Sequence[Claim[tuple[str, str], SaxenaResult]] = (),
+    claims: Sequence[Claim[SaxenaRun]] = (),
     remarks: tuple[str, ...] = (),
-    more: Sequence[Callable[[str, Context], Table]] = (),
-) -> Study[Key, SaxenaRun]:
-    """Cases, and what the paper says of their lines.
-
-    Args:
-        claims: of the results by case and label.
-        more: further tables.
-    """
+) -> Study[SaxenaRun]:
+    """Cases, and what the paper says of their lines."""
 
     def runs(context: Context) -> dict[Key, Callable[[], SaxenaRun]]:
         return {
@@ -78,74 +143,52 @@ def saxena_study(
             for seed in context.seeds(case.num_seeds)
         }
 
-    def tell(context: Context, found: Runs) -> Iterator[Part]:
-        results = results_of(cases, found)
-        yield _measures_table(name, list(results.values()))
-        yield from told_claims(name, claims, results)
-        yield from (make(name, context) for make in more)
-        yield _chart(name, title, cases, results)
+    def tell(context: Context, found: Results[SaxenaRun]) -> Iterator[Part]:
+        """Jobs that have arrived and that are completed over time, of the first run of each line."""
+        first = {key: runs[0] for key, runs in found.runs.items()}
+        ends_s = [run.end_s[-1] for run in first.values() if len(run.end_s)]
+        last_min = max([*(case.pattern.minutes for case in cases), *(end_s / MINUTE_S for end_s in ends_s)])
+        minutes = np.linspace(0.0, last_min, NUM_POINTS)
+        panels = [
+            _panel(f"{case.name}, {told}", some, minutes)
+            for case in cases
+            for drops, told in ((True, "dropping"), (False, "queueing"))
+            if (
+                some := [run for (of, _), run in first.items() if of == case.name and run.line.drops is drops]
+            )
+        ]
+        if panels:
+            yield chart(name, title, "steps", ("minutes", minutes.tolist()), "jobs", panels)
 
-    def truth(context: Context, found: Runs) -> Iterable[str]:
+    def truth(context: Context, found: Results[SaxenaRun]) -> Iterator[str]:
         return _truth(cases, context)
 
-    return Study(name=name, title=title, cases=runs, tell=tell, truth=truth, remarks=remarks)
+    return Study(
+        name=name,
+        title=title,
+        cases=runs,
+        keys=("case", "line"),
+        measures=MEASURES,
+        caption="means of the runs",
+        claims=claims,
+        tell=tell,
+        truth=truth,
+        remarks=remarks,
+    )
 
 
-def _measures_table(name: str, results: Sequence[SaxenaResult]) -> Table:
-    """Every measure, beside the printed figures where there are any."""
-    printed = [measure for measure in DIGITS if any(measure in result.line.paper for result in results)]
-    heading: list[str | tuple[str, int]] = ["case", "line", "policy", "cost", ("jobs", 1), ("completed", 1)]
-    for measure, digits in DIGITS.items():
-        heading += [(f"{measure}, paper", digits)] if measure in printed else []
-        heading += [(measure, digits)]
-    rows: list[tuple[Cell, ...]] = []
-    for result in results:
-        line = result.line
-        row: list[Cell] = [result.case.name, line.label, line.policy, line.resize_cost]
-        row += [result.count("jobs"), result.count("completed")]
-        for measure in DIGITS:
-            row += [line.paper.get(measure)] if measure in printed else []
-            row += [result.mean(measure)]
-        rows.append((*row, result.count("resizes")))
-    title = "means of the runs; cost: seconds that a change of a gang takes"
-    return table(name, title, (*heading, ("resizes", 1)), rows)
+def _panel(title: str, runs: Sequence[SaxenaRun], minutes: FloatArray) -> Panel:
+    times_s = {"arrived": runs[0].submit_s} | {run.line.label: run.end_s for run in runs}
+    return panel(
+        title,
+        {
+            label: np.searchsorted(at_s, MINUTE_S * minutes, side="right").astype(float).tolist()
+            for label, at_s in times_s.items()
+        },
+    )
 
 
-def _chart(name: str, title: str, cases: Sequence[SaxenaCase], found: Found) -> Chart:
-    """Jobs that have arrived and that are completed over time, of the first run of each line."""
-    last_min = max(case.pattern.minutes for case in cases)
-    ends = [result.runs[0].end_s[-1] / 60.0 for result in found.values() if len(result.runs[0].end_s)]
-    minutes = np.linspace(0.0, max([last_min, *ends]), NUM_POINTS)
-    panels = (one for case in cases for one in _panels(case, found, minutes))
-    return chart(name, title, "steps", ("minutes", minutes.tolist()), "jobs", panels)
-
-
-def _panels(case: SaxenaCase, found: Found, minutes: FloatArray) -> Iterable[Panel]:
-    """Yield the panels of a case's lines.
-
-    If there are many lines, those that drop jobs are apart from those that queue them.
-    """
-    results = [result for (name, _), result in found.items() if name == case.name]
-    if len(results) <= MOST_LINES:
-        yield panel(case.name, _series(results, minutes, ""))
-        return
-    for drops, told in ((True, "dropping"), (False, "queueing")):
-        some = [result for result in results if result.line.drops is drops]
-        if some:
-            yield panel(f"{case.name}, {told}", _series(some, minutes, f", {told}"))
-
-
-def _series(results: Sequence[SaxenaResult], minutes: FloatArray, told: str) -> dict[str, Values]:
-    """Args: told: part of labels that the panel's title tells."""
-    times_s = {"arrived": results[0].runs[0].submit_s} if results else {}
-    times_s |= {result.line.label.replace(told, ""): result.runs[0].end_s for result in results}
-    return {
-        label: np.searchsorted(at_s, 60.0 * minutes, side="right").astype(float).tolist()
-        for label, at_s in times_s.items()
-    }
-
-
-def _truth(cases: Sequence[SaxenaCase], context: Context) -> Iterable[str]:
+def _truth(cases: Sequence[SaxenaCase], context: Context) -> Iterator[str]:
     model = fitted()
     shares = ", ".join(f"{share:.3f}" for share in model.pair_shares[:3])
     told = ", ".join(f"{name}={value:g}" for name, value in SETTINGS.items())
