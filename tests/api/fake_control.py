@@ -14,10 +14,10 @@ from tests.store.memory_journal import added_up, outcome_of
 from tests.store.views import job_view
 
 from swell import __version__
-from swell.live.board import BoardChanges, BoardNews
+from swell.live.board import BoardChanges
 from swell.live.job_checks import check_room
 from swell.live.measures import Measures
-from swell.live.metrics import MetricNews, metric_history
+from swell.live.metrics import metric_history
 from swell.live.operator_tally import OperatorTally
 from swell.live.platform import Platform
 from swell.live.retention import PrunedJob, PruneRequest, choose
@@ -68,9 +68,6 @@ class FakeControl(Platform):
         self.tenants: dict[tuple[str, str], TenantDevices] = {}  #: that have quotas
         self.is_full = False  #: its disk
         self.curves: dict[str, list[CurvePoint]] = {}  #: of each job
-        self._curves_seen: list[dict[str, list[CurvePoint]]] = [
-            {}
-        ]  #: at each `metric_news` that found new ones
         self.throughputs: dict[str, JobThroughput] = {}  #: of jobs with a profile
         self.specs: dict[str, JobSpec] = {}
         self._lock = threading.Lock()
@@ -191,13 +188,6 @@ class FakeControl(Platform):
             has_new_plan = self._planned_turn > since
             return BoardChanges(self._turn, list(views.values()), archived, is_all, has_new_plan, stories)
 
-    def news(self, since: int) -> BoardNews:
-        with self._lock:
-            changed = {job_id for job_id, turn in self._changed.items() if turn > since}
-            told = {job_id for turn, job_id, _ in self._told if turn > since}
-            is_known = since >= self._turn - self.turns_kept
-            return BoardNews(self._turn, changed if is_known else None, self._planned_turn > since, told)
-
     def wait_for_news(self, since: int, most_s: float) -> bool:
         with self._news:
             return self._news.wait_for(lambda: self._turn > since, most_s)
@@ -304,19 +294,6 @@ class FakeControl(Platform):
             Calendar(),
             since_s,
         )
-
-    def metric_news(self, since: int | None, job_ids: Collection[str]) -> MetricNews:
-        """A curve that has become longer tells its new points; one that was replaced is to be read whole."""
-        if self.curves != self._curves_seen[-1]:
-            self._curves_seen.append({name: list(points) for name, points in self.curves.items()})
-        seq = len(self._curves_seen) - 1
-        before = self._curves_seen[seq if since is None else since]
-        now = self._curves_seen[-1]
-        changed = {name for name, points in now.items() if points != before.get(name)}
-        again = {name for name in changed if now[name][: len(before.get(name, ()))] != before.get(name)}
-        points = {name: now[name][len(before[name]) :] for name in changed - again}
-        told = {job_id: metric_history(points, Calendar(), None) for job_id in job_ids if points}
-        return MetricNews(seq, told, {job_id: again for job_id in job_ids if again}, is_forgotten=False)
 
     def log_dir(self, job_id: str) -> Path:
         return self.folder / self.job(job_id).id

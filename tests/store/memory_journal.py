@@ -15,7 +15,7 @@ from swell.model.job_query import JobQuery, newest
 from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint, absorb
-from swell.store.curves import CurveNews, MetricKey, ToldCurves, taken_off
+from swell.store.curves import MetricKey, taken_off
 from swell.store.journal import Delivery, JournalEntry, JournalHistory
 
 
@@ -36,12 +36,10 @@ class MemoryJournal:
         self._pruned_s: dict[str, float] = {}
         self._pruned_time: list[HeldTime] = []
         self._curves: dict[MetricKey, list[CurvePoint]] = {}
-        self._told: list[tuple[int, ToldCurves]] = []
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self.last_seq += 1
         batch, told = taken_off(batch)
-        self._told += [(self.last_seq, one) for one in told]
         for one in told:
             for key, point in one.points():
                 absorb(self._curves.setdefault(key, []), point)
@@ -54,14 +52,6 @@ class MemoryJournal:
             for (job, name), points in sorted(self._curves.items())
             if job == job_id and (not names or name in names)
         }
-
-    def curves_told(self, since: int | None, job_ids: Collection[str]) -> CurveNews:
-        """All that was told of is to be read whole."""
-        again: dict[str, set[str]] = {}
-        for seq, one in self._told:
-            if since is not None and seq > since and one.job_id in job_ids:
-                again.setdefault(one.job_id, set()).update(one.curves)
-        return CurveNews(self.last_seq, {}, again)
 
     def submission(self, job_id: str) -> JobSubmitted | None:
         return self._submitted.get(job_id)

@@ -11,13 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tests.examples import share_of_examples
 from tests.store.views import curve_report, job_view
 
 from swell.store import curves as curves_module
-from swell.store.curve import CurvePoint
 from swell.store.errors import StateUnwritable
 from swell.store.journal import SqlJournal
 from swell.wire.metric_names import MOST_METRICS
@@ -176,75 +172,3 @@ def test_memory_of_jobs_is_bounded_and_of_names_none_is_admitted_twice(
             journal.append([curve_report(f"job-{step}-{number}", 1, [1.0])])
     assert len(journal._curves._names) < 150
     assert len(journal.curves("a")) == MOST_METRICS
-
-
-TOLD = st.lists(
-    st.tuples(
-        st.sampled_from("ab"),
-        st.integers(1, 6),  # the first step
-        st.integers(0, 1),  # later generations
-        st.booleans(),  # is told again
-        st.booleans(),  # the reader asks after it
-    ),
-    max_size=25,
-)
-
-
-@settings(max_examples=share_of_examples(0.3))
-@given(TOLD, st.sampled_from([1, 3, 256]), st.integers(0, 25))
-def test_a_reader_that_follows_knows_the_curves(
-    tmp_path_factory: pytest.TempPathFactory,
-    told: list[tuple[str, int, int, bool, bool]],
-    together: int,
-    restart_after: int,
-) -> None:
-    path = tmp_path_factory.mktemp("journal") / "journal.db"
-    known: dict[str, list[CurvePoint]] = {"a": [], "b": []}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(curves_module, "BATCHES_TOGETHER", together)
-        journal, generation = SqlJournal(path), 1
-        seq = journal.curves_told(None, "ab").seq
-        for mark, (job_id, step, later, is_again, is_asked) in enumerate(told, 1):
-            generation += later
-            report = {"generation": generation, "mark": mark, "is_again": is_again}
-            journal.append([curve_report(job_id, step, [1.0], **report)])
-            if mark == restart_after:
-                journal.close()
-                journal = SqlJournal(path)
-                seq = -1  # of a platform that has ended
-            if is_asked or mark == len(told):
-                seq = follow(journal, seq, known)
-                assert known == {name: journal.curves(name).get("loss", []) for name in known}
-        journal.close()
-
-
-def follow(journal: SqlJournal, seq: int, known: dict[str, list[CurvePoint]]) -> int:
-    news = journal.curves_told(seq if seq >= 0 else None, known)
-    for job_id, points in known.items():
-        if seq < 0 or news.is_forgotten or "loss" in news.again.get(job_id, ()):
-            known[job_id] = journal.curves(job_id).get("loss", [])
-        else:
-            points += news.points.get(job_id, {}).get("loss", [])
-    return news.seq
-
-
-def test_of_a_curve_that_goes_on_only_new_points_are_told(path: Path) -> None:
-    journal = SqlJournal(path)
-    journal.append([curve_report("a", 1, [1.0]), curve_report("b", 1, [1.0])])
-    seq = journal.curves_told(None, "ab").seq
-    journal.append([curve_report("a", 2, [1.0]), curve_report("b", 2, [1.0])])
-    journal.append([curve_report("a", 3, [1.0])])
-    news = journal.curves_told(seq, "a")
-    assert [point.first_step for point in news.points["a"]["loss"]] == [2, 3]
-    assert (news.seq, set(news.points), news.again, news.is_forgotten) == (3, {"a"}, {}, False)
-    assert journal.curves_told(news.seq, "ab").points == {}
-
-
-def test_more_than_is_remembered_is_said_to_be_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curves_module, "BATCHES_TOGETHER", 2)
-    journal = SqlJournal(path)
-    journal.append([curve_report("a", 1, [1.0])])
-    for step in range(2, 6):
-        journal.append([curve_report("a", step, [1.0])])
-    assert journal.curves_told(1, "a").is_forgotten
-    assert not journal.curves_told(3, "a").is_forgotten

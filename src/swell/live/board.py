@@ -38,15 +38,6 @@ class BoardChanges(NamedTuple):
     stories: list[tuple[str, Story]]  #: told since, by job, oldest first
 
 
-class BoardNews(NamedTuple):
-    """Which jobs have changed since a reader last looked, without their views."""
-
-    turn: int  #: with which it asks next time
-    job_ids: set[str] | None  #: of jobs that changed, ended or were pruned; None: it was away for too long
-    has_new_plan: bool  #: reasons and estimates of any open job may be others
-    told: set[str]  #: of jobs of which a story was told
-
-
 @dataclass(frozen=True, slots=True)
 class PostedBoard:
     """What the latest turn says of all open jobs; never changed after it was posted."""
@@ -202,12 +193,6 @@ class ViewBoard:
             has_new_plan = self._planned_turn > since
         complete = [_complete(view, posted_s, one) for view, one in zip(views, told, strict=True)]
         return BoardChanges(turn, complete, archived, touched is None, has_new_plan, stories)
-
-    def news(self, since: int) -> BoardNews:
-        """Return the jobs that `changes` has news of since turn `since`, without making views."""
-        with self._lock:
-            told = {job_id for at_turn, job_id, _ in self._told if at_turn > since}
-            return BoardNews(self._turn, self._touched_since(since), self._planned_turn > since, told)
 
     def _touched_since(self, since: int) -> set[str] | None:
         """None: that is too long ago to be known."""

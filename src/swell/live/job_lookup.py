@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
-from swell.live.board import BoardChanges, BoardNews, ViewBoard
+from swell.live.board import BoardChanges, ViewBoard
 from swell.live.calendar_times import shown_job, shown_story
 from swell.live.history import add_up
-from swell.live.metrics import MetricNews, metric_history
+from swell.live.metrics import metric_history
 from swell.live.usage import used_between
 from swell.model.calendar import Calendar
 from swell.model.device_usage import UsageEntry
@@ -133,10 +133,6 @@ class JobLookup:
             stories=[(job_id, shown_story(story, calendar)) for job_id, story in found.stories],
         )
 
-    def news(self, since: int) -> BoardNews:
-        """See `ViewBoard.news`."""
-        return self._board.news(since)
-
     def wait_for_news(self, since: int, most_s: float) -> bool:
         """See `ViewBoard.wait_for_news`."""
         return self._board.wait_for_news(since, most_s)
@@ -152,13 +148,3 @@ class JobLookup:
         """
         curves = self._store.curves(self.found(job_id).id, names)
         return metric_history(curves, self._calendar, since_s)
-
-    def metric_news(self, since: int | None, job_ids: Collection[str]) -> MetricNews:
-        """What these jobs have reported after batch `since` of the journal, with calendar times.
-
-        Args:
-            since: None: nothing so far, to ask from now on.
-        """
-        calendar, found = self._calendar, self._store.curves_told(since, job_ids)
-        told = {job_id: metric_history(curves, calendar, None) for job_id, curves in found.points.items()}
-        return MetricNews(found.seq, told, found.again, found.is_forgotten)

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from swell.model.calendar import Calendar
 from swell.model.view import MetricHistory, MetricSeries
 from swell.store.curve import CurvePoint
-
-
-class MetricNews(NamedTuple):
-    """What some jobs have reported since a reader has asked."""
-
-    seq: int  #: of the latest batch, with which it asks next time
-    told: Mapping[str, MetricHistory]  #: by job: points that go behind those that are known
-    again: Mapping[
-        str, Collection[str]
-    ]  #: by job: metrics of which a point replaces others: to be read whole
-    is_forgotten: bool  #: more was told than is remembered: all metrics are to be read
 
 
 def metric_history(

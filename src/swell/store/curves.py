@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -75,15 +73,6 @@ class CurveState(NamedTuple):
         return is_news and self.num_points + len(points) <= MOST_POINTS
 
 
-class CurveNews(NamedTuple):
-    """What was told of some jobs' curves after a batch."""
-
-    seq: int  #: of the latest batch, after which a reader asks next time
-    points: dict[str, dict[str, list[CurvePoint]]]  #: job -> name -> what goes behind the curve, oldest first
-    again: dict[str, set[str]]  #: job -> names of curves that are to be read whole
-    is_forgotten: bool = False  #: all curves are to be read whole
-
-
 _decode_told: Callable[[bytes], list[ToldCurves]] = msgspec.msgpack.Decoder(list[ToldCurves]).decode
 _decode_points: Callable[[bytes], list[CurvePoint]] = msgspec.msgpack.Decoder(list[CurvePoint]).decode
 _encode: Callable[[Any], bytes] = msgspec.msgpack.Encoder().encode
@@ -119,9 +108,6 @@ class CurveBook:
         self._states: dict[MetricKey, CurveState] = {}
         self._written: dict[MetricKey, CurveState | None] = {}
         self._names: dict[str, set[str]] = {}  #: by job, of those that have a row
-        #: What the latest batches told, for readers that follow. Most of it waits as well.
-        self._recent: deque[tuple[int, Sequence[ToldCurves]]] = deque()
-        self._latest_seq = self._forgotten_seq = 0  #: of the latest batch, and of the last one left out
         with database.reading() as connection:
             self._load(connection)
 
@@ -149,11 +135,6 @@ class CurveBook:
             for key in self._written:
                 self._waiting.pop(key, None)
             self._wait(seq, told)
-            self._latest_seq = seq
-            if told:
-                self._recent.append((seq, told))
-            if len(self._recent) > BATCHES_TOGETHER:
-                self._forgotten_seq, _ = self._recent.popleft()
 
     def _due(self, seq: int) -> list[MetricKey]:
         due: list[MetricKey] = []
@@ -229,42 +210,6 @@ class CurveBook:
             if not names or name in names
         }
         return dict(list(found.items())[:MOST_METRICS])
-
-    def told_since(self, since: int | None, job_ids: Collection[str]) -> CurveNews:
-        """What batches after batch `since` told of these jobs; None: only where to go on. Reads no disk."""
-        with self._changing:
-            news = CurveNews(self._latest_seq, {}, {}, since is not None and since < self._forgotten_seq)
-            if since is None or news.is_forgotten:
-                return news
-            for key, points in self._recently_told(since, job_ids).items():
-                job_id, name = key
-                ends = [self._end_after(since, key), *(point.end for point in points)]
-                if all(
-                    end is not None and end.is_before(new) for end, new in zip(ends, points, strict=False)
-                ):
-                    news.points.setdefault(job_id, {})[name] = points
-                else:
-                    news.again.setdefault(job_id, set()).add(name)
-            return news
-
-    def _recently_told(self, since: int, job_ids: Collection[str]) -> dict[MetricKey, list[CurvePoint]]:
-        """Points of these jobs that batches after `since` told, by metric, oldest first."""
-        found: dict[MetricKey, list[CurvePoint]] = {}
-        late = list(takewhile(lambda batch: batch[0] > since, reversed(self._recent)))
-        for _, told in reversed(late):
-            for one in told:
-                if one.job_id in job_ids:
-                    for key, point in one.points():
-                        found.setdefault(key, []).append(point)
-        return found
-
-    def _end_after(self, seq: int, key: MetricKey) -> CurveEnd | None:
-        """End of the curve after batch `seq`. None: it is not known here, or the curve had no point."""
-        known = [point for of, point in self._waiting.get(key, ()) if of <= seq]
-        if known:
-            return known[-1].end
-        state = self._states.get(key)
-        return None if state is None or state.seq > seq else state.end
 
     def forget(self, job_ids: Iterable[str]) -> None:
         """Drop points of ended jobs that have yet to be written. Call it before their rows are removed."""

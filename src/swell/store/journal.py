@@ -17,7 +17,7 @@ from swell.model.view import JobView, Story
 from swell.store import database
 from swell.store.archive import Archive, text_decoder
 from swell.store.curve import CurvePoint
-from swell.store.curves import CurveBook, CurveNews, taken_off
+from swell.store.curves import CurveBook, taken_off
 from swell.store.database import Database
 from swell.store.errors import DamagedState, remedy
 
@@ -196,10 +196,6 @@ class SqlJournal:
     def curves(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
         """The metrics of a job by name, sorted by it, oldest point first; `names`: only those, none: all."""
         return self._curves.of_job(job_id, names)
-
-    def curves_told(self, since: int | None, job_ids: Collection[str]) -> CurveNews:
-        """See `CurveBook.told_since`."""
-        return self._curves.told_since(since, job_ids)
 
     @property
     def archive(self) -> Archive:
