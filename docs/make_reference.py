@@ -13,14 +13,14 @@ import msgspec
 import typer
 
 from swell.api.openapi import document
-from swell.api.prometheus import METRICS, Count, Distribution, Gauge, series_of
+from swell.api.prometheus import PlatformGauges, described
 from swell.api.submission import DeclaredField, declared
 from swell.api.verbs import VERBS
 from swell.cli.commands import load_all
 from swell.cli.demo_program import demo_app
 from swell.cli.main import app
+from swell.live.counters import Counters
 from swell.live.measures import Measures
-from swell.live.operator_tally import OperatorTally
 from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell
@@ -190,11 +190,9 @@ def metrics_page() -> str:
         "| metric | type | labels | meaning |",
         "|---|---|---|---|",
     ]
-    for metric in METRICS:
-        name = metric.name if isinstance(metric, Distribution) else series_of(metric)[0]
-        kind = {Gauge: "gauge", Count: "counter", Distribution: "histogram"}[type(metric)]
+    for metric in described():
         labels = ", ".join(f"`{label}`" for label in metric.labels)
-        lines.append(f"| `{name}` | {kind} | {labels} | {metric.meaning} |")
+        lines.append(f"| `{metric.name}` | {metric.kind} | {labels} | {metric.meaning} |")
     return "\n".join([*lines, "\n## Values of labels\n", *_label_values()]) + "\n"
 
 
@@ -211,16 +209,16 @@ def _label_values() -> list[str]:
         num_stale_reports=0,
         journal_bytes=0,
     )
-    counts = OperatorTally().counts()
-    idle = Measures(cluster=cluster, jobs={}, promises={}, num_workers=0, num_batches=0, counts=counts)
+    idle = Measures(cluster=cluster, jobs={}, promises={}, num_workers=0, num_batches=0)
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for family in (*PlatformGauges(lambda: idle).collect(), *Counters().collect()):
+        for sample in family.samples:
+            if family.type != "histogram" and family.name != "swell_info":
+                for label, value in sample.labels.items():
+                    found.setdefault((sample.name, label), {})[value] = None
     lines = ["| metric | label | values |", "|---|---|---|"]
-    for metric in METRICS:
-        if isinstance(metric, Distribution) or metric.name == "swell_info":
-            continue
-        for place, label in enumerate(metric.labels):
-            values = dict.fromkeys(sample[place] for sample in metric.read(idle))
-            told = ", ".join(f"`{value}`" for value in values)
-            lines += [f"| `{series_of(metric)[0]}` | `{label}` | {told} |"] if values else []
+    for (name, label), values in found.items():
+        lines.append(f"| `{name}` | `{label}` | {', '.join(f'`{value}`' for value in values)} |")
     return lines
 
 

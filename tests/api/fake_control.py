@@ -15,10 +15,10 @@ from tests.store.views import job_view
 
 from swell import __version__
 from swell.live.board import BoardChanges
+from swell.live.counters import Counters
 from swell.live.job_checks import check_room
 from swell.live.measures import Measures
 from swell.live.metrics import metric_history
-from swell.live.operator_tally import OperatorTally
 from swell.live.platform import Platform
 from swell.live.retention import PrunedJob, PruneRequest, choose
 from swell.live.tenant_devices import TenantDevices
@@ -66,6 +66,7 @@ class FakeControl(Platform):
         self.allowed: list[str] = []
         self.removed: list[str] = []
         self.tenants: dict[tuple[str, str], TenantDevices] = {}  #: that have quotas
+        self.counters = Counters()
         self.is_full = False  #: its disk
         self.curves: dict[str, list[CurvePoint]] = {}  #: of each job
         self.throughputs: dict[str, JobThroughput] = {}  #: of jobs with a profile
@@ -338,7 +339,6 @@ class FakeControl(Platform):
             promises={},
             num_workers=sum(job.workers for job in open_jobs),
             num_batches=7,
-            counts=OperatorTally().counts(),
         )
 
     def drain_node(self, name: str) -> NodeView:

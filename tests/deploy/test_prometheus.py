@@ -15,10 +15,11 @@ from tests.deploy.prometheus_server import CONFIG, DEPLOY, Prometheus, prometheu
 from tests.live.test_platform import until
 
 from swell.api.metrics_app import create_metrics_app
-from swell.api.prometheus import METRICS, series_of
+from swell.api.prometheus import described
 from swell.api.serving import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.verbs import PROMETHEUS_TEXT
+from swell.live.counters import Described
 from swell.model.event import NodeLost, Outcome, StepsReported
 from swell.model.job import Phase
 from swell.settings import Settings
@@ -145,11 +146,16 @@ def test_what_tenants_with_quotas_hold_is_told_by_kind(server: Prometheus) -> No
 
 
 def test_every_metric_is_there_and_no_query_names_another(server: Prometheus) -> None:
-    names = {name for metric in METRICS for name in series_of(metric)}
+    names = {name for metric in described() for name in series_of(metric)}
     used = {name for query in (*board_queries(), RULES.read_text()) for name in named(query)}
-    assert used <= names | {metric.name for metric in METRICS}
+    assert used <= names | {metric.name for metric in described()}
     present = {sample["metric"]["__name__"] for sample in server.query('{__name__=~"swell_.+"}')}
     assert names - present <= {"swell_warnings"}
+
+
+def series_of(metric: Described) -> list[str]:
+    parts = ("_bucket", "_count", "_sum") if metric.kind == "histogram" else ("",)
+    return [metric.name + part for part in parts]
 
 
 def named(text: str) -> set[str]:

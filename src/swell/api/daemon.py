@@ -164,7 +164,7 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None, address:
         yield None
         return
     with bind(port, "--metrics-port", address) as listener:
-        app = create_metrics_app(platform.measures, folder, is_local=address == HOST)
+        app = create_metrics_app(platform, folder, is_local=address == HOST)
         server = ApiServer(app, listener)
         server.start()
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -13,22 +12,20 @@ from starlette.routing import Route
 from swell.api.answers import failure
 from swell.api.prometheus import Exposition
 from swell.api.verbs import PROMETHEUS_TEXT
-from swell.live.measures import Measures
+from swell.live.platform import Platform
 from swell.store.folder import StateFolder
 
 #: As in `authentication`: a page in a browser could come under a name of its own.
 HOST_NAMES = ("127.0.0.1", "localhost", "::1")
 
 
-def create_metrics_app(
-    measure: Callable[[], Measures], folder: StateFolder, is_local: bool = True
-) -> Starlette:
+def create_metrics_app(platform: Platform, folder: StateFolder, is_local: bool = True) -> Starlette:
     """Answers `GET /metrics` alone.
 
     Args:
         is_local: at loopback, where no other name of the machine is asked for.
     """
-    exposition, bearer = Exposition(measure), f"Bearer {folder.ensure_metrics_token()}".encode()
+    exposition, bearer = Exposition(platform), f"Bearer {folder.ensure_metrics_token()}".encode()
 
     def metrics(request: Request) -> Response:
         if is_local and request.url.hostname not in HOST_NAMES:

@@ -40,7 +40,7 @@ class Operations:
     def __init__(self, platform: Platform, intake: Intake | None, page: Page, access: Access | None) -> None:
         self._platform, self._page, self._access = platform, page, access
         self._intake = intake
-        self._exposition = Exposition(platform.measures)
+        self._exposition = Exposition(platform)
 
     def health(self) -> Health:
         return Health(pid=os.getpid(), version=__version__)

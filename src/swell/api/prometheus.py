@@ -5,32 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import inf, isinf
-from typing import Any, get_args
+from typing import Any
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from swell.live.histogram import Histogram
-from swell.live.job_tally import AfterNoPromise
+from swell.live.counters import Counters, Described
 from swell.live.measures import Measures, devices_by_use
+from swell.live.platform import Platform
 from swell.model.deadline_state import DeadlineState
-from swell.model.event import AnyEvent
 from swell.model.job import JobClass, Phase
-from swell.model.resize import Verdict
 
 #: Values of labels -> value.
 Samples = Mapping[tuple[str, ...], float]
 
 OPEN_PHASES = tuple(phase for phase in Phase if not phase.is_end)
-END_PHASES = tuple(phase for phase in Phase if phase.is_end)
 
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A value that goes up and down."""
+    """A value that is read when the metrics are."""
 
     name: str
     meaning: str
@@ -38,27 +34,8 @@ class Gauge:
     labels: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Count:
-    """A value that only grows, until the daemon is started again; its name ends in `_total` when read."""
-
-    name: str
-    meaning: str
-    read: Callable[[Measures], Samples]
-    labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Distribution:
-    """A histogram, without labels."""
-
-    name: str
-    meaning: str
-    read: Callable[[Measures], Histogram]
-    labels: tuple[str, ...] = ()
-
-
-PlatformMetric = Gauge | Count | Distribution
+class Count(Gauge):
+    """One that only grows; its name ends in `_total` when read."""
 
 
 def _one(value: float) -> Samples:
@@ -66,13 +43,9 @@ def _one(value: float) -> Samples:
 
 
 def _each(found: Mapping[Any, int], *axes: Iterable[Any]) -> Samples:
-    """One sample for each value of the labels, 0 too: else the first count would be no growth."""
+    """One sample for each value of the labels, 0 too."""
     keys = product(*axes)
     return {tuple(map(str, key)): found.get(key[0] if len(key) == 1 else key, 0) for key in keys}
-
-
-def _events(measures: Measures) -> Samples:
-    return _each(measures.counts.events, [kind.__name__ for kind in get_args(AnyEvent)])
 
 
 def _devices(measures: Measures) -> Samples:
@@ -92,11 +65,6 @@ def _nodes(measures: Measures) -> Samples:
     return found
 
 
-def _losses(measures: Measures) -> Samples:
-    losses = measures.counts.node_losses
-    return {("yes",): losses.get(True, 0), ("no",): losses.get(False, 0)}
-
-
 def _disk_bytes(measures: Measures) -> Samples:
     return {("read",): measures.used.read_bytes or 0, ("written",): measures.used.written_bytes or 0}
 
@@ -105,7 +73,7 @@ def _network_bytes(measures: Measures) -> Samples:
     return {("received",): measures.used.received_bytes or 0, ("sent",): measures.used.sent_bytes or 0}
 
 
-METRICS: Sequence[PlatformMetric] = (
+GAUGES: Sequence[Gauge] = (
     Gauge(
         "swell_info",
         "Always 1; the labels tell the version and the policy.",
@@ -143,18 +111,6 @@ METRICS: Sequence[PlatformMetric] = (
         _network_bytes,
         ("direction",),
     ),
-    Count(
-        "swell_jobs_submitted",
-        "Jobs that were submitted.",
-        lambda m: _each(m.counts.submitted, JobClass),
-        ("class",),
-    ),
-    Count(
-        "swell_jobs_ended",
-        "Jobs that ended, by their last phase. `rejected` are refused jobs.",
-        lambda m: _each(m.counts.ended, END_PHASES, JobClass),
-        ("phase", "class"),
-    ),
     # ---- promises
     Gauge(
         "swell_promises_open",
@@ -162,64 +118,6 @@ METRICS: Sequence[PlatformMetric] = (
         "deadline is over.",
         lambda m: _each(m.promises, DeadlineState),
         ("state",),
-    ),
-    Count(
-        "swell_promises_made",
-        "Deadlines that were promised, those in place of an earlier one included.",
-        lambda m: _one(m.counts.num_promised),
-    ),
-    Count(
-        "swell_promises_kept",
-        "Promised jobs that succeeded by their deadline.",
-        lambda m: _one(m.counts.num_kept),
-    ),
-    Count(
-        "swell_promises_missed",
-        "Promised jobs that did not, by how they ended: `succeeded` late, `ended-early` or `failed`. "
-        "Cancelled ones do not count.",
-        lambda m: _each(m.counts.missed, (Phase.SUCCEEDED, Phase.ENDED_EARLY, Phase.FAILED)),
-        ("phase",),
-    ),
-    Count(
-        "swell_promises_refused",
-        "Deadlines that could not be promised, by what became of the job: `ended` refused, `tried` without a "
-        "promise, `unchanged` with the deadline it had. A counter-offer that was taken counts as a promise.",
-        lambda m: _each(m.counts.refused, AfterNoPromise),
-        ("then",),
-    ),
-    Distribution(
-        "swell_finish_error_seconds",
-        "Of each job that succeeded, the time between its end and the end expected after the first "
-        "scheduling cycle in which it had made half of its steps.",
-        lambda m: m.counts.finish_error_s,
-    ),
-    Distribution(
-        "swell_finish_error_ratio",
-        "The same as a fraction of the time from that cycle to the end.",
-        lambda m: m.counts.finish_error_share,
-    ),
-    # ---- resizes
-    Count(
-        "swell_resizes",
-        "Resizes of running jobs whose new size was given up since, or that came to nothing, by what came of "
-        "them (as in `swell show`).",
-        lambda m: _each(m.counts.resizes, [verdict for verdict in Verdict if verdict != Verdict.UNDER_WAY]),
-        ("verdict",),
-    ),
-    Distribution(
-        "swell_resize_pause_seconds",
-        "Time in which no worker trained, of each of these resizes of which it is known.",
-        lambda m: m.counts.resize_pause_s,
-    ),
-    Count(
-        "swell_resize_saved_seconds",
-        "Time that growths with verdict `paid` saved their jobs, pauses taken off.",
-        lambda m: _one(m.counts.resize_saved_s),
-    ),
-    Count(
-        "swell_resize_lost_seconds",
-        "Time that growths with verdict `not paid` cost their jobs, beyond what they saved.",
-        lambda m: _one(m.counts.resize_lost_s),
     ),
     # ---- devices and nodes
     Gauge(
@@ -241,48 +139,13 @@ METRICS: Sequence[PlatformMetric] = (
         lambda m: {key: devices.most for key, devices in m.tenants.items()},
         ("tenant", "kind"),
     ),
-    Count(
-        "swell_tenant_device_seconds",
-        "Devices times the time for which gangs of a tenant's jobs trained on them, as `swell admin usage` "
-        "counts it. `tenant` is empty for jobs that name none.",
-        lambda m: {(tenant, kind): used_s for (tenant, kind), used_s in m.counts.device_s.items()},
-        ("tenant", "kind"),
-    ),
     Gauge(
         "swell_nodes",
         "Nodes: `present`, or `leaving`, which get no more work.",
         _nodes,
         ("kind", "state"),
     ),
-    Count(
-        "swell_node_losses",
-        "Nodes lost with their hosts. `warned`: whether the node was to be left anyway.",
-        _losses,
-        ("warned",),
-    ),
     # ---- the scheduler
-    Distribution(
-        "swell_turn_duration_seconds",
-        "Time of a scheduling cycle, from taking a batch of events to showing what came of it.",
-        lambda m: m.counts.turn_s,
-    ),
-    Distribution(
-        "swell_decision_duration_seconds",
-        "The part of it in which the scheduler handles the events and plans.",
-        lambda m: m.counts.decision_s,
-    ),
-    Distribution(
-        "swell_journal_write_duration_seconds",
-        "The part of it until the batch is on disk.",
-        lambda m: m.counts.journal_s,
-    ),
-    Count("swell_events", "Events that the scheduler handled, by type.", _events, ("event",)),
-    Count(
-        "swell_stories",
-        "Lines of the stories of jobs (`swell explain`), by code: why jobs have what they have.",
-        lambda m: {(code,): num for code, num in sorted(m.counts.stories.items())},
-        ("code",),
-    ),
     Count(
         "swell_stale_reports",
         "Events about generations that were over, and that were ignored, under earlier daemons too.",
@@ -341,14 +204,7 @@ METRICS: Sequence[PlatformMetric] = (
 )
 
 
-def series_of(metric: PlatformMetric) -> tuple[str, ...]:
-    """Names that queries use."""
-    if isinstance(metric, Distribution):
-        return tuple(f"{metric.name}_{part}" for part in ("bucket", "count", "sum"))
-    return (f"{metric.name}_total",) if isinstance(metric, Count) else (metric.name,)
-
-
-class PlatformMetrics(Collector):
+class PlatformGauges(Collector):
     """Reads the platform when it is scraped, and keeps nothing.
 
     Args:
@@ -360,16 +216,21 @@ class PlatformMetrics(Collector):
 
     def collect(self) -> Iterator[Family]:
         measures = self._measure()
-        for metric in METRICS:
-            yield _family(metric, measures)
+        for gauge in GAUGES:
+            kind = CounterMetricFamily if isinstance(gauge, Count) else GaugeMetricFamily
+            family = kind(gauge.name, gauge.meaning, labels=gauge.labels)
+            for values, value in gauge.read(measures).items():
+                family.add_metric(values, value)
+            yield family
 
 
 class Exposition:
     """The text of all metrics, with those of the daemon's process."""
 
-    def __init__(self, measure: Callable[[], Measures]) -> None:
+    def __init__(self, platform: Platform) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(PlatformMetrics(measure))
+        self._registry.register(PlatformGauges(platform.measures))
+        self._registry.register(platform.counters)
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
 
@@ -378,19 +239,12 @@ class Exposition:
         return generate_latest(self._registry)
 
 
-def _family(metric: PlatformMetric, measures: Measures) -> Family:
-    if isinstance(metric, Distribution):
-        return _histogram(metric, metric.read(measures))
-    kind = GaugeMetricFamily if isinstance(metric, Gauge) else CounterMetricFamily
-    family = kind(metric.name, metric.meaning, labels=metric.labels)
-    for values, value in metric.read(measures).items():
-        family.add_metric(values, value)
-    return family
-
-
-def _histogram(metric: Distribution, found: Histogram) -> Family:
-    buckets, num_so_far = [], 0
-    for bound, num in zip((*found.bounds, inf), found.counts, strict=True):
-        num_so_far += num
-        buckets.append(("+Inf" if isinf(bound) else repr(bound), num_so_far))
-    return HistogramMetricFamily(metric.name, metric.meaning, buckets=buckets, sum_value=found.total)
+def described() -> list[Described]:
+    """Every metric of a platform."""
+    read = [
+        Described(f"{gauge.name}_total", "counter", gauge.meaning, gauge.labels)
+        if isinstance(gauge, Count)
+        else Described(gauge.name, "gauge", gauge.meaning, gauge.labels)
+        for gauge in GAUGES
+    ]
+    return [*read, *Counters().described]

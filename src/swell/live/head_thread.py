@@ -14,12 +14,12 @@ from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
 from swell.live.clock import HeadClock
 from swell.live.clock_watch import ClockWatch
+from swell.live.counters import Counters
 from swell.live.device_demand import DeviceDemand
 from swell.live.folding import JournalFolds, finish
 from swell.live.head_questions import HeadQuestions
 from swell.live.inbox import Inbox
 from swell.live.job_folders import JobFolders
-from swell.live.operator_tally import OperatorTally
 from swell.live.poison import PoisonGuard
 from swell.live.ports import Executor, History
 from swell.live.predecessors import FollowerWatch
@@ -67,7 +67,7 @@ class HeadParts:
     board: ViewBoard
     folders: JobFolders
     journal: RetryingJournal
-    tally: OperatorTally
+    counters: Counters
     webhooks: Webhooks | None
     folds: JournalFolds
     questions: HeadQuestions
@@ -81,7 +81,7 @@ class HeadThread:
         self._site, self._core, self._store = parts.site, parts.core, parts.store
         self._clock, self._watch, self._inbox = parts.clock, parts.watch, parts.inbox
         self._executor, self._board, self._quotas = parts.executor, parts.board, parts.quotas
-        self._folders, self._journal, self._tally = parts.folders, parts.journal, parts.tally
+        self._folders, self._journal, self._counters = parts.folders, parts.journal, parts.counters
         self._webhooks, self._pruner = parts.webhooks, parts.pruner
         self._folds, self._questions = parts.folds, parts.questions
         self.started_s = self._clock.now_s()  #: head time
@@ -119,7 +119,7 @@ class HeadThread:
         self._clock.go_on(self._core.calendar, self._core.now_s)
         self._watch.begin(self._core.calendar.offset_s)
         self.started_s = self._clock.now_s()
-        self._tally.begin(self._board.jobs(), self._core.calendar, self._board.warned)
+        self._counters.begin(self._board.jobs(), self._core.calendar, self._board.warned)
 
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
@@ -184,7 +184,7 @@ class HeadThread:
         if self._webhooks is not None:
             self._webhooks.send(new)
         turn = Turn(batch=self._turns.batch, news=news, took=self._turns.took())
-        self._tally.hear(turn)
+        self._counters.hear(turn)
         log_lost_trials(turn.batch)
         self._folds.end_turn(turn.took.computed_s)
 

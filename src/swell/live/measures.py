@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from swell.live.operator_tally import Counts
 from swell.live.tenant_devices import TenantDevices
 from swell.live.webhooks.sender import WebhookCounts
 from swell.model.deadline_state import DeadlineState
@@ -25,14 +24,13 @@ class Use(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measures:
-    """Counts with nothing in them may be left out."""
+    """What is there, beside what `Counters` count. What is empty may be left out."""
 
     cluster: ClusterView
     jobs: Mapping[tuple[Phase, JobClass], int]  #: open ones
     promises: Mapping[DeadlineState, int]  #: to open jobs
     num_workers: int
     num_batches: int  #: in the journal, since the first
-    counts: Counts
     webhooks: WebhookCounts = field(default_factory=WebhookCounts)
     #: By tenant that has a quota, and kind of device.
     tenants: Mapping[tuple[str, str], TenantDevices] = field(default_factory=dict)

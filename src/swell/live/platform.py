@@ -15,6 +15,7 @@ from swell.live.board import ViewBoard
 from swell.live.calendar_times import shown_loss, shown_node
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.clock_watch import ClockWatch, followed, suspected
+from swell.live.counters import Counters
 from swell.live.disk import space_of
 from swell.live.folding import JournalFolds
 from swell.live.head_questions import HeadQuestions
@@ -25,7 +26,6 @@ from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
 from swell.live.measures import Measures, usage_of
 from swell.live.named_kinds import with_named_kinds
-from swell.live.operator_tally import OperatorTally
 from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Executor, History
 from swell.live.predecessors import with_predecessors
@@ -92,7 +92,7 @@ class Platform(JobLookup):
         self.remarks: dict[str, str] = {}
         self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
         self._clock = HeadClock(system_clocks)
-        self._watch, self._tally = ClockWatch(self._clock), OperatorTally()
+        self._watch, self.counters = ClockWatch(self._clock), Counters()
         self._quotas = QuotaWatch(read_quotas)
         self._inbox = Inbox(self._clock)
         self._journal = RetryingJournal(store, tell)
@@ -118,7 +118,7 @@ class Platform(JobLookup):
             board=self._board,
             folders=self._folders,
             journal=self._journal,
-            tally=self._tally,
+            counters=self.counters,
             webhooks=self._webhooks,
             folds=JournalFolds(self._core, self._store, self._board),
             questions=self._questions,
@@ -447,7 +447,6 @@ class Platform(JobLookup):
             ),
             num_workers=sum(view.workers for view in views),
             num_batches=self._store.last_seq,
-            counts=self._tally.counts(),
             webhooks=WebhookCounts() if self._webhooks is None else self._webhooks.counts,
             tenants=devices_of_tenants(self._core.quotas, self._nodes(), views),
             used=total_usage(usage_of(view) for view in views),

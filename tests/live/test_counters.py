@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from pathlib import Path
 
@@ -12,12 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
-from swell.live.device_time_tally import DeviceTimeTally
-from swell.live.finish_errors import FinishErrors
-from swell.live.histogram import Histogram
-from swell.live.job_tally import AfterNoPromise, JobTally
-from swell.live.node_tally import NodeTally
-from swell.live.resize_tally import ResizeTally
+from swell.live.counters import Counters
+from swell.live.platform import Platform
 from swell.live.turns import TimedTurns
 from swell.model.calendar import Calendar
 from swell.model.command import WakeAt
@@ -31,20 +26,20 @@ from .parts import Hands, spec
 from .test_platform import as_if_killed, running, until
 from .turns import turn
 
-VALUES = st.floats(min_value=0, max_value=1e6)
+NODE_LOSSES = "swell_node_losses_total"
 OVER = [verdict for verdict in Verdict if verdict is not Verdict.UNDER_WAY]
 
 
-@given(st.lists(VALUES), st.lists(VALUES, min_size=1, unique=True).map(sorted))
-def test_a_histogram_counts_each_value_at_the_bounds_that_are_as_large(
-    values: list[float], bounds: list[float]
-) -> None:
-    histogram = Histogram(bounds)
-    for value in values:
-        histogram.add(value)
-    so_far = list(itertools.accumulate(histogram.counts))
-    assert so_far == [sum(value <= bound for value in values) for bound in [*bounds, float("inf")]]
-    assert histogram.total == sum(values)
+def value(counters: Counters, name: str, **labels: str) -> float:
+    """Of one series, as Prometheus would read it; 0 where there is none."""
+    samples = [sample for metric in counters.collect() for sample in metric.samples if sample.name == name]
+    return next((sample.value for sample in samples if sample.labels == labels), 0.0)
+
+
+def values(counters: Counters, name: str) -> dict[str, float]:
+    """Of each series that is not 0, by the value of its only label."""
+    samples = [sample for metric in counters.collect() for sample in metric.samples if sample.name == name]
+    return {label: sample.value for sample in samples for label in sample.labels.values() if sample.value}
 
 
 # ---------------------------------------------------------------- device time
@@ -54,36 +49,39 @@ def test_a_histogram_counts_each_value_at_the_bounds_that_are_as_large(
 )
 def test_device_time_is_that_which_is_charged(steps: list[tuple[str, int, int]], most_s: int) -> None:
     """Of jobs whose numbers of workers change in turns, and that end at the last turn, or are open then."""
-    tally, now_s = DeviceTimeTally(), 0
+    counters, now_s = Counters(), 0
     views = {
         name: job_view(id=name, tenant=tenant, devices_per_worker=2, sizes=())
         for name, tenant in (("a", "vision"), ("b", "nlp"), ("c", ""))
     }
-    tally.begin(views.values())
-    tally.hear(turn(now_s=0.0))
+    counters.begin(views.values(), Calendar(), ())
+    counters.hear(turn(now_s=0.0))
     for name, workers, after_s in steps:
         now_s += after_s
         sizes = (*views[name].sizes, (float(now_s), workers))
         views[name] = msgspec.structs.replace(views[name], sizes=sizes, workers=workers)
-        tally.hear(turn(views[name], now_s=now_s))
+        counters.hear(turn(views[name], now_s=now_s))
     now_s += most_s
     ended = msgspec.structs.replace(views["a"], finished_s=float(now_s))
-    tally.hear(turn(ended=[ended], now_s=now_s))
+    counters.hear(turn(ended=[ended], now_s=now_s))
     for view in (ended, views["b"], views["c"]):
         charged_s = HeldTime.of(view).device_s(0.0, now_s)
-        assert tally.device_s.get((view.tenant, view.kind), 0.0) == pytest.approx(charged_s)
-    tally.hear(turn(now_s=now_s + 10.0))
-    assert tally.device_s.get(("vision", ended.kind), 0.0) == pytest.approx(
-        HeldTime.of(ended).device_s(0.0, now_s)
-    ), "an ended job has no devices"
+        assert device_s(counters, view) == pytest.approx(charged_s)
+    counters.hear(turn(now_s=now_s + 10.0))
+    charged_s = HeldTime.of(ended).device_s(0.0, now_s)
+    assert device_s(counters, ended) == pytest.approx(charged_s), "an ended job has no devices"
+
+
+def device_s(counters: Counters, view: JobView) -> float:
+    return value(counters, "swell_tenant_device_seconds_total", tenant=view.tenant, kind=view.kind)
 
 
 def test_device_time_from_before_the_daemon_does_not_count() -> None:
-    tally = DeviceTimeTally()
-    tally.begin([job_view(tenant="vision", sizes=((0.0, 4),))])
-    tally.hear(turn(now_s=100.0))
-    tally.hear(turn(now_s=103.0))
-    assert list(tally.device_s.values()) == [12.0]
+    counters, view = Counters(), job_view(tenant="vision", sizes=((0.0, 4),))
+    counters.begin([view], Calendar(), ())
+    counters.hear(turn(now_s=100.0))
+    counters.hear(turn(now_s=103.0))
+    assert device_s(counters, view) == 12.0
 
 
 # ---------------------------------------------------------------- resizes
@@ -110,25 +108,29 @@ def resize(at_s: float, verdict: Verdict, is_held: bool, gain_s: float | None = 
 @given(st.lists(st.sampled_from(OVER), max_size=8), st.data())
 def test_a_resize_counts_once_when_its_size_is_given_up(verdicts: list[Verdict], data: st.DataObject) -> None:
     """However often its job is shown meanwhile, and whether its end is shown with the job's or before."""
-    tally = ResizeTally()
+    counters = Counters()
     for number in range(len(verdicts)):
         over = [resize(at_s, verdicts[at_s], is_held=False) for at_s in range(number)]
         held = resize(number, verdicts[number], is_held=True)
         view = job_view(resize_history=(*over, held))
         for _ in range(data.draw(st.integers(0, 2))):
-            tally.hear(turn(view))
+            counters.hear(turn(view))
     ended = job_view(resize_history=tuple(resize(at_s, one, False) for at_s, one in enumerate(verdicts)))
-    tally.hear(turn(ended=[ended]))
-    assert tally.verdicts == Counter(verdicts)
-    assert tally.pause_s.count == len(verdicts)
+    counters.hear(turn(ended=[ended]))
+    assert values(counters, "swell_resizes_total") == Counter(map(str, verdicts))
+    assert value(counters, "swell_resize_pause_seconds_count") == len(verdicts)
 
 
 def test_what_growths_saved_and_lost_is_told_apart() -> None:
-    tally = ResizeTally()
+    counters = Counters()
     history = (resize(0.0, Verdict.PAID, False, 5.0), resize(1.0, Verdict.UNPAID, False, -2.0))
-    tally.begin([job_view(id="old", resize_history=history)])
-    tally.hear(turn(job_view(id="old", resize_history=history), job_view(id="new", resize_history=history)))
-    assert (tally.saved_s, tally.lost_s, tally.verdicts.total()) == (5.0, 2.0, 2)
+    counters.begin([job_view(id="old", resize_history=history)], Calendar(), ())
+    counters.hear(
+        turn(job_view(id="old", resize_history=history), job_view(id="new", resize_history=history))
+    )
+    assert value(counters, "swell_resize_saved_seconds_total") == 5.0
+    assert value(counters, "swell_resize_lost_seconds_total") == 2.0
+    assert sum(values(counters, "swell_resizes_total").values()) == 2
 
 
 # ---------------------------------------------------------------- promises
@@ -138,18 +140,18 @@ def promised(**changes: object) -> JobView:
 
 
 def test_a_promise_counts_when_it_is_made_and_when_it_is_another_one() -> None:
-    tally = JobTally()
+    counters = Counters()
     for view in (promised(), promised(), promised(deadline_s=200.0), promised(id="other")):
-        tally.hear(turn(view))
-    assert tally.num_promised == 3
+        counters.hear(turn(view))
+    assert value(counters, "swell_promises_made_total") == 3
 
 
 def test_a_promise_is_the_same_when_the_clock_is_set_and_after_a_restart() -> None:
-    tally, ahead = JobTally(), Calendar(offsets=((0.0, 40.0),))
-    tally.begin([promised()], Calendar())
-    tally.hear(turn(promised()))
-    tally.hear(turn(promised(deadline_s=60.0), calendar=ahead))
-    assert tally.num_promised == 0
+    counters, ahead = Counters(), Calendar(offsets=((0.0, 40.0),))
+    counters.begin([promised()], Calendar(), ())
+    counters.hear(turn(promised()))
+    counters.hear(turn(promised(deadline_s=60.0), calendar=ahead))
+    assert value(counters, "swell_promises_made_total") == 0
 
 
 @pytest.mark.parametrize(
@@ -165,59 +167,65 @@ def test_a_promise_is_the_same_when_the_clock_is_set_and_after_a_restart() -> No
 def test_a_promise_is_kept_or_missed_at_the_end(
     end: dict[str, object], num_kept: int, missed: dict[Phase, int]
 ) -> None:
-    tally = JobTally()
-    tally.hear(turn(ended=[promised(**end)]))
-    assert (tally.num_kept, dict(tally.missed)) == (num_kept, missed)
+    counters = Counters()
+    counters.hear(turn(ended=[promised(**end)]))
+    assert value(counters, "swell_promises_kept_total") == num_kept
+    assert values(counters, "swell_promises_missed_total") == missed
 
 
 def test_each_way_to_be_refused_is_counted() -> None:
-    tally, told = JobTally(), ("unpromised", "change_refused", "offer_taken", "promised")
+    counters, told = Counters(), ("unpromised", "change_refused", "offer_taken", "promised")
     rejected = promised(phase=Phase.REJECTED, is_promised=False)
     crowded_out = job_view(phase=Phase.REJECTED, job_class=JobClass.SOFT)
-    tally.hear(
+    counters.hear(
         turn(
             ended=[rejected, crowded_out],
             stories=[("a", Story(at_s=0.0, code=code, text="")) for code in told],
         )
     )
-    assert tally.refused == dict.fromkeys(AfterNoPromise, 1)
-    assert tally.ended[Phase.REJECTED, JobClass.SOFT] == 1
+    assert values(counters, "swell_promises_refused_total") == dict.fromkeys(
+        ("ended", "tried", "unchanged"), 1
+    )
+    assert value(counters, "swell_jobs_ended_total", **{"phase": "rejected", "class": "soft"}) == 1
 
 
 # ---------------------------------------------------------------- expected ends
 def test_the_error_is_that_of_the_first_expectation_after_half_of_the_steps() -> None:
-    errors = FinishErrors()
+    counters = Counters()
     for now_s, steps, expected_s in ((10.0, 49, 1000.0), (20.0, 50, 90.0), (30.0, 60, 41.0)):
         view = job_view(steps=steps, total_steps=100, workers=1, estimated_finish_s=expected_s)
-        errors.hear(turn(view, now_s=now_s))
-    errors.hear(turn(ended=[job_view(phase=Phase.SUCCEEDED, finished_s=40.0)], now_s=41.0))
-    assert (errors.error_s.count, errors.error_s.total) == (1, 50.0)
-    assert errors.error_share.total == 50.0 / 20.0
+        counters.hear(turn(view, now_s=now_s))
+    counters.hear(turn(ended=[job_view(phase=Phase.SUCCEEDED, finished_s=40.0)], now_s=41.0))
+    assert value(counters, "swell_finish_error_seconds_count") == 1
+    assert value(counters, "swell_finish_error_seconds_sum") == 50.0
+    assert value(counters, "swell_finish_error_ratio_sum") == 50.0 / 20.0
 
 
 def test_jobs_that_fail_are_of_unknown_length_or_were_half_done_before_have_no_error() -> None:
-    errors = FinishErrors()
+    counters = Counters()
     half_done = {"steps": 50, "total_steps": 100, "workers": 1, "estimated_finish_s": 9.0}
-    errors.begin([job_view(id="before", **half_done)])
+    counters.begin([job_view(id="before", **half_done)], Calendar(), ())
     endless = job_view(id="endless", **(half_done | {"total_steps": None}))
-    errors.hear(turn(job_view(id="before", **half_done), job_view(id="fails", **half_done), endless))
+    counters.hear(turn(job_view(id="before", **half_done), job_view(id="fails", **half_done), endless))
     ends = {"before": Phase.SUCCEEDED, "fails": Phase.FAILED, "endless": Phase.SUCCEEDED}
-    errors.hear(turn(ended=[job_view(id=id_, phase=phase, finished_s=8.0) for id_, phase in ends.items()]))
-    assert errors.error_s.count == 0
+    counters.hear(turn(ended=[job_view(id=id_, phase=phase, finished_s=8.0) for id_, phase in ends.items()]))
+    assert value(counters, "swell_finish_error_seconds_count") == 0
 
 
 # ---------------------------------------------------------------- nodes
 def test_a_node_counts_as_lost_with_its_host_and_for_a_cause() -> None:
-    tally = NodeTally()
-    tally.begin(["old"])
+    counters = Counters()
+    counters.begin([], Calendar(), ["old"])
     lost = NodeLost(at_s=0.0, name="new", cause="its machine is gone")
-    tally.hear(turn(batch=[replace_cause(lost, ""), msgspec.structs.replace(lost, is_host_kept=True), lost]))
-    assert tally.losses == {False: 1}
-    tally.hear(turn(batch=[NodeWarned(at_s=0.0, name="new"), lost]))
-    assert tally.losses == {False: 1, True: 1}
-    tally.hear(turn(batch=[lost], warned=("new",)))
-    tally.hear(turn(batch=[lost], warned=()))
-    assert tally.losses == {False: 2, True: 2}
+    counters.hear(
+        turn(batch=[replace_cause(lost, ""), msgspec.structs.replace(lost, is_host_kept=True), lost])
+    )
+    assert values(counters, NODE_LOSSES) == {"no": 1}
+    counters.hear(turn(batch=[NodeWarned(at_s=0.0, name="new"), lost]))
+    assert values(counters, NODE_LOSSES) == {"no": 1, "yes": 1}
+    counters.hear(turn(batch=[lost], warned=("new",)))
+    counters.hear(turn(batch=[lost], warned=()))
+    assert values(counters, NODE_LOSSES) == {"no": 2, "yes": 2}
 
 
 def replace_cause(event: NodeLost, cause: str) -> NodeLost:
@@ -269,12 +277,20 @@ def test_a_platform_that_goes_on_does_not_count_again_what_its_journal_tells(tmp
         first, second = platform.submit(spec()).id, platform.submit(spec()).id
         until(lambda: platform.job(second).phase is Phase.RUNNING)
         hands.deliver(hands.ended(first, Outcome.SUCCEEDED))
-        until(lambda: platform.measures().counts.ended[Phase.SUCCEEDED, JobClass.BEST_EFFORT] == 1)
+        until(lambda: ended(platform, Phase.SUCCEEDED) == 1)
         folder, left = as_if_killed(tmp_path, hands)
     with running(folder, left) as platform:
         left.deliver(left.ended(second, Outcome.FAILED))
-        until(lambda: platform.measures().counts.ended.get((Phase.FAILED, JobClass.BEST_EFFORT)) == 1)
-        counts = platform.measures().counts
-        assert counts.ended[Phase.SUCCEEDED, JobClass.BEST_EFFORT] == 0
-        assert counts.submitted[JobClass.BEST_EFFORT] == 0
-        assert counts.turn_s.count == counts.journal_s.count > 0
+        until(lambda: ended(platform, Phase.FAILED) == 1)
+        assert ended(platform, Phase.SUCCEEDED) == 0
+        counters = platform.counters
+        assert value(counters, "swell_jobs_submitted_total", **{"class": JobClass.BEST_EFFORT}) == 0
+        num_turns = value(counters, "swell_turn_duration_seconds_count")
+        assert num_turns == value(counters, "swell_journal_write_duration_seconds_count") > 0
+
+
+def ended(platform: Platform, phase: Phase) -> float:
+    """Jobs that were counted as ended so."""
+    return value(
+        platform.counters, "swell_jobs_ended_total", **{"phase": phase, "class": JobClass.BEST_EFFORT}
+    )
