@@ -14,7 +14,7 @@ from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.generate import Demand, generate
 from swell_papers import promises
-from swell_papers.experiment import Results
+from swell_papers.experiment import Context, Results
 from swell_papers.promise_inputs import INPUTS, first_from, rate_per_s
 from swell_papers.promises import (
     COMPARED,
@@ -22,7 +22,6 @@ from swell_papers.promises import (
     OURS,
     SOFT,
     PromiseOutcome,
-    chosen_inputs,
     claims_of,
     lines_of,
     outcome,
@@ -39,10 +38,11 @@ def test_every_input_is_named_once_and_told_by_its_beginning() -> None:
     names = [on.name for on in INPUTS]
     assert len(set(names)) == len(names)
     assert {"6b-16x8", "8a-16x4", "8b-Philly", "9-256", "11-90%", "philly-90-32x8", "made-3h-2"} <= set(names)
-    assert len(chosen_inputs(["philly-", "made-"])) == 6 + 12
-    assert chosen_inputs([]) == list(INPUTS)
+    known = dict(zip(names, INPUTS, strict=True))
+    assert len(Context(data=Path(), only=("philly-", "made-")).chosen(known, "input")) == 6 + 12
+    assert Context(data=Path()).chosen(known, "input") == list(INPUTS)
     with pytest.raises(InvalidInput, match="no input begins so; there are 6b-16x8"):
-        chosen_inputs(["7"])
+        Context(data=Path(), only=("7",)).chosen(known, "input")
 
 
 def test_every_policy_that_chooses_sizes_is_compared_or_is_a_variant_of_one_that_is() -> None:

@@ -113,6 +113,15 @@ class Context:
         """Return so many seeds, or as many as may be."""
         return range(self.seed, self.seed + min(number, self.most_seeds or number))
 
+    def chosen(self, known: Mapping[str, T], what: str) -> list[T]:
+        """Those whose name begins as `only` says. Raises InvalidInput for words with which no name begins."""
+        for begin in self.only:
+            if not any(name.startswith(begin) for name in known):
+                raise InvalidInput(
+                    f"--only names {begin!r}, and no {what} begins so; there are {', '.join(known)}"
+                )
+        return [one for name, one in known.items() if not self.only or name.startswith(self.only)]
+
     def run_all(self, label: str, runs: Iterable[Callable[[], T]]) -> list[T]:
         """Run them one after the other, which takes a while, and return what came of each."""
         wanted, found = list(runs), list[T]()

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from swell.model.errors import InvalidInput
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import REPORT_S, SETTINGS, Conditions, set_up
@@ -45,8 +44,7 @@ RANDOM, BURSTS, WAVES = "at random", "in bursts", "in waves"
 LEARNT, FIXED_MARGINS = "learnt", (0.0, 0.1, 0.3)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrueSpeeds:
+class TrueSpeeds(NamedTuple):
     """How speeds differ from estimates.
 
     Args:
@@ -57,7 +55,7 @@ class TrueSpeeds:
     name: str
     noise_share: float
     most_share: float | None = None
-    alter: Callable[[SimJob, np.random.Generator], SimJob] | None = None
+    alter: Callable[[SimJob, np.random.Generator], SimJob] = lambda job, generator: job
 
 
 def _bent(job: SimJob, generator: np.random.Generator) -> SimJob:
@@ -77,11 +75,11 @@ def _falling(job: SimJob, generator: np.random.Generator) -> SimJob:
 
 
 TRUTHS = (
-    TrueSpeeds(name="exact", noise_share=0.0, most_share=0.0),
-    TrueSpeeds(name="noise .05", noise_share=0.05, most_share=1 / 1000),
-    TrueSpeeds(name="noise .2", noise_share=0.2, most_share=1 / 300),
-    TrueSpeeds(name="wrong shapes", noise_share=0.05, alter=_bent),
-    TrueSpeeds(name="falling speeds", noise_share=0.05, alter=_falling),
+    TrueSpeeds("exact", 0.0, 0.0),
+    TrueSpeeds("noise .05", 0.05, 1 / 1000),
+    TrueSpeeds("noise .2", 0.2, 1 / 300),
+    TrueSpeeds("wrong shapes", 0.05, alter=_bent),
+    TrueSpeeds("falling speeds", 0.05, alter=_falling),
 )
 
 
@@ -123,13 +121,10 @@ class Watched(EstimateMargins):
         super().note(error)
 
 
-def _seen(name: str, told: str, file: str, nodes: int, day: int, num_jobs: int) -> PromiseInput:
+def _seen(
+    name: str, told: str, file: str, nodes: int, day: int = 0, num_jobs: int = NUM_JOBS
+) -> PromiseInput:
     return of_log(name, f"{told} on {nodes}x8", file, (nodes, 8), stretch=(day * DAY_S, num_jobs))
-
-
-def _philly(day: int, nodes: int) -> PromiseInput:
-    told = f"Philly's log, {NUM_JOBS} jobs from day {day} on,"
-    return _seen(f"philly-{day}", told, PHILLY, nodes, day, NUM_JOBS)
 
 
 def _made(number: int, median_s: float, load: float, nodes: int, told: str) -> PromiseInput:
@@ -148,50 +143,45 @@ def _arrivals(told: str, mean_per_s: float) -> Arrivals:
 
 _TRACES = "elasticflow/traces/"
 LOGS: Sequence[PromiseInput] = (
-    _seen("195-16x8", "195 jobs", f"{_TRACES}195job.csv", 16, 0, 195),
-    _seen("195-4x8", "195 jobs", f"{_TRACES}195job.csv", 4, 0, 195),
-    _seen(
-        "1000-16x8", f"the first {NUM_JOBS} of 1,000 jobs", f"{_TRACES}1000job_1500lam.csv", 16, 0, NUM_JOBS
+    *(_seen(f"195-{nodes}x8", "195 jobs", f"{_TRACES}195job.csv", nodes, num_jobs=195) for nodes in (16, 4)),
+    _seen("1000-16x8", f"the first {NUM_JOBS} of 1,000 jobs", f"{_TRACES}1000job_1500lam.csv", 16),
+    *(
+        _seen(f"philly-{day}", f"Philly's log, {NUM_JOBS} jobs from day {day} on,", PHILLY, nodes, day)
+        for day, nodes in ((75, 8), (90, 12), (105, 32))
     ),
-    _philly(75, 8),
-    _philly(90, 12),
-    _philly(105, 32),
-    _made(1, 30.0, 0.3, 8, RANDOM),
-    _made(2, 30.0, 0.8, 4, BURSTS),
-    _made(3, 120.0, 2.0, 8, RANDOM),
-    _made(4, 300.0, 0.7, 16, WAVES),
-    _made(5, 600.0, 1.0, 8, BURSTS),
-    _made(6, 1_200.0, 0.5, 4, WAVES),
-    _made(7, 1_200.0, 1.5, 8, RANDOM),
-    _made(8, 3_600.0, 0.8, 8, WAVES),
-    _made(9, 3_600.0, 0.6, 16, BURSTS),
-    _made(10, 7_200.0, 1.0, 8, RANDOM),
-    _made(11, 10_800.0, 0.3, 8, RANDOM),
-    _made(12, 10_800.0, 2.0, 8, BURSTS),
-    _made(13, 36_000.0, 0.8, 16, WAVES),
-    _made(14, 600.0, 0.4, 2, RANDOM),
+    *(
+        _made(number, *drawn)
+        for number, drawn in enumerate(
+            (
+                (30.0, 0.3, 8, RANDOM),
+                (30.0, 0.8, 4, BURSTS),
+                (120.0, 2.0, 8, RANDOM),
+                (300.0, 0.7, 16, WAVES),
+                (600.0, 1.0, 8, BURSTS),
+                (1_200.0, 0.5, 4, WAVES),
+                (1_200.0, 1.5, 8, RANDOM),
+                (3_600.0, 0.8, 8, WAVES),
+                (3_600.0, 0.6, 16, BURSTS),
+                (7_200.0, 1.0, 8, RANDOM),
+                (10_800.0, 0.3, 8, RANDOM),
+                (10_800.0, 2.0, 8, BURSTS),
+                (36_000.0, 0.8, 16, WAVES),
+                (600.0, 0.4, 2, RANDOM),
+            ),
+            start=1,
+        )
+    ),
 )
-
-
-def chosen_truths(context: Context) -> list[TrueSpeeds]:
-    """Raises InvalidInput: none is called so."""
-    truths = [one for one in TRUTHS if not context.only or one.name.startswith(context.only)]
-    if not truths:
-        known, named = ", ".join(truth.name for truth in TRUTHS), ", ".join(context.only)
-        raise InvalidInput(f"--only names {named!r}, and no truth begins so; there are {known}")
-    return truths
 
 
 def cases(context: Context, logs: Sequence[PromiseInput] = LOGS) -> dict[Key, Callable[[], MarginOutcome]]:
     """Margins that are learnt, and fixed ones where a bar is set that both can be held to."""
-    truths = chosen_truths(context)
+    truths = context.chosen({truth.name: truth for truth in TRUTHS}, "truth")
     PAPER.check_files((name for on in logs for name in on.files), context.data)
     tried: list[tuple[TrueSpeeds, float | str]] = [(truth, LEARNT) for truth in truths]
     tried += [(truth, one) for truth in truths if truth.most_share is not None for one in FIXED_MARGINS]
     return {
-        (truth.name, margin if isinstance(margin, str) else f"{margin:g}", on.name): partial(
-            outcome, on, truth, margin, context.data, context.seed
-        )
+        (truth.name, f"{margin}", on.name): partial(outcome, on, truth, margin, context.data, context.seed)
         for truth, margin in tried
         for on in logs
     }
@@ -219,53 +209,52 @@ def _scenario(on: PromiseInput, truth: TrueSpeeds, data: Path, seed: int) -> Sce
     )
     profiles, workload = inputs_of(on, data, seed)
     scenario = set_up(workload, profiles, conditions)
-    if (alter := truth.alter) is None:
-        return scenario
-    jobs = scenario.jobs
+    jobs, name = scenario.jobs, zlib.crc32(truth.name.encode())
 
     def altered() -> Iterator[SimJob]:
         for index, job in enumerate(jobs):
-            yield alter(job, np.random.default_rng([seed, index, zlib.crc32(truth.name.encode())]))
+            yield truth.alter(job, np.random.default_rng([seed, index, name]))
 
     return replace(scenario, jobs=RepeatedItems(len(jobs), altered))
 
 
-JOBS: Measure[MarginOutcome] = Measure("jobs", lambda one: one.num_jobs, 1)
-MET: Measure[MarginOutcome] = Measure("met", lambda one: one.met, 1)
-PROMISED: Measure[MarginOutcome] = Measure("promised", lambda one: one.promised, 1)
-BROKEN: Measure[MarginOutcome] = Measure("broken", lambda one: one.broken, 2)
-COVERED: Measure[MarginOutcome] = Measure("estimates covered", lambda one: one.covered_share)
-
-
-def share(of: Measure[MarginOutcome], over: Measure[MarginOutcome], *key: str) -> Callable[[Found], float]:
-    """One figure over another, of all logs together."""
-    return lambda found: found.mean(of.of, *key) / max(found.mean(over.of, *key), 1e-9)
-
-
 Found = Results[MarginOutcome]
+Figure = Callable[[Found], float]
+Column = Measure[MarginOutcome]
+JOBS = Column("jobs", lambda one: one.num_jobs, 1)
+MET = Column("met", lambda one: one.met, 1)
+PROMISED = Column("promised", lambda one: one.promised, 1)
+BROKEN = Column("broken", lambda one: one.broken, 2)
+COVERED = Column("estimates covered", lambda one: one.covered_share)
+
+
+def share(of: Column, over: Column, truth: TrueSpeeds, margin: float | str) -> Figure:
+    """One figure over another, of all logs together."""
+    key = (truth.name, f"{margin}")
+    return lambda found: found.mean(of.of, *key) / max(found.mean(over.of, *key), 1e-9)
 
 
 def claims_of(truth: TrueSpeeds) -> Iterator[Claim[MarginOutcome]]:
     """Promises are broken as seldom as the bar says, and no fixed margin that keeps to it meets more."""
     if (most := truth.most_share) is None:
         return
+
+    def best(found: Found) -> float:
+        sound = [one for one in FIXED_MARGINS if share(BROKEN, PROMISED, truth, one)(found) <= most]
+        return max((share(MET, JOBS, truth, one)(found) for one in sound), default=0.0) - FORGIVEN
+
+    told = f"{truth.name}: share of"
     yield Claim(
-        text=f"{truth.name}: share of promises broken",
+        text=f"{told} promises broken",
         figure=most,
-        of=share(BROKEN, PROMISED, truth.name, LEARNT),
+        of=share(BROKEN, PROMISED, truth, LEARNT),
         way="<=",
         is_target=True,
     )
-
-    def best(found: Found) -> float:
-        fixed = [f"{margin:g}" for margin in FIXED_MARGINS]
-        sound = [one for one in fixed if share(BROKEN, PROMISED, truth.name, one)(found) <= most]
-        return max((share(MET, JOBS, truth.name, one)(found) for one in sound), default=0.0) - FORGIVEN
-
     yield Claim(
-        text=f"{truth.name}: share of deadlines met, beside the best fixed margin with as few broken",
+        text=f"{told} deadlines met, beside the best fixed margin with as few broken",
         figure=best,
-        of=share(MET, JOBS, truth.name, LEARNT),
+        of=share(MET, JOBS, truth, LEARNT),
         way=">=",
         is_target=True,
     )

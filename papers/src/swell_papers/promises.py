@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swell.core.platform_core import PlatformCore
-from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
@@ -56,15 +55,6 @@ class _TooSlow(Exception):
     """The run has taken as long as it may."""
 
 
-def chosen_inputs(names: Sequence[str]) -> list[PromiseInput]:
-    """Those whose name begins so; all for none. Raises InvalidInput for one with which no name begins."""
-    for name in names:
-        if not any(on.name.startswith(name) for on in INPUTS):
-            known = ", ".join(on.name for on in INPUTS)
-            raise InvalidInput(f"--only names {name!r}, and no input begins so; there are {known}")
-    return [on for on in INPUTS if not names or on.name.startswith(tuple(names))]
-
-
 def lines_of(policies: Iterable[str]) -> Iterator[str]:
     """Ours is always among them, for others are compared with it."""
     for policy in dict.fromkeys((OURS, *policies)):
@@ -75,7 +65,7 @@ def lines_of(policies: Iterable[str]) -> Iterator[str]:
 
 def cases(context: Context) -> dict[Key, Callable[[], PromiseOutcome]]:
     """Each chosen policy on each chosen input. Raises InvalidInput."""
-    inputs = chosen_inputs(context.only)
+    inputs = context.chosen({on.name: on for on in INPUTS}, "input")
     PAPER.check_files((name for on in inputs for name in on.files), context.data)
     policies = COMPARED if context.policies is None else sorted(context.policies)
     return {
