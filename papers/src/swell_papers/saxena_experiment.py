@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import NamedTuple
@@ -129,7 +129,7 @@ def saxena_study(
     name: str,
     title: str,
     cases: Sequence[SaxenaCase],
-    claims: Sequence[Claim[SaxenaRun]] = (),
+    claims: Iterable[Claim[SaxenaRun]] = (),
     remarks: tuple[str, ...] = (),
 ) -> Study[SaxenaRun]:
     """Cases, and what the paper says of their lines."""
@@ -170,7 +170,7 @@ def saxena_study(
         keys=("case", "line"),
         measures=MEASURES,
         caption="means of the runs",
-        claims=claims,
+        claims=tuple(claims),
         tell=tell,
         truth=truth,
         remarks=remarks,
