@@ -44,8 +44,8 @@ def test_what_breaks_too_many_promises_or_meets_fewer_deadlines_comes_out(
     """A fixed margin under which too many promises are broken is no rival."""
     truth = next(truth for truth in TRUTHS if truth.most_share)
     bad = outcome(met=100, broken=9)
-    others = {(truth.name, f"{margin}", "a"): bad for margin in FIXED_MARGINS}
-    found = Results({(truth.name, LEARNT, "a"): learnt, **others, (truth.name, "0.1", "a"): fixed}, 2)
+    others = {(truth.name, f"{margin}"): bad for margin in FIXED_MARGINS}
+    found = Results({(truth.name, LEARNT): learnt, **others, (truth.name, "0.1"): fixed}, 2)
     judged = [claim.judged(found) for claim in claims_of(truth)]
     assert [one is not None and one[-1] for one in judged] == come_out
 

@@ -10,11 +10,10 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from swell.model.errors import InvalidInput
-from swell.sim.conditions import SETTINGS, Conditions, set_up
+from swell.sim.conditions import Conditions
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.pool import HOUR_S
 from swell.sim.profiles.load import load
-from swell.sim.simulate import simulate
 from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
 from swell.sim.traces.generate import Demand, generate
@@ -44,7 +43,7 @@ from swell_papers.page_texts import page_texts
 from swell_papers.promise_inputs import rate_per_s
 from swell_papers.saxena_experiment import JCT, SaxenaCase, SaxenaLine, SaxenaRun, run_once
 from swell_papers.saxena_workload import MINUTE_S, Pattern
-from swell_papers.variants import variant_core
+from swell_papers.variants import simulated_under
 
 #: With its default objective `unified` may be so much behind a paper's policy on the measure of that paper.
 LEEWAY_SHARE = 0.03
@@ -56,13 +55,6 @@ BY_THROUGHPUT, BY_SAMPLES, BY_QUEUEING = (
 T = TypeVar("T")
 #: A figure of the line of a policy.
 OfLine = Callable[[Results[T], str], float]
-
-
-class Judged(NamedTuple):
-    """What a measure is called in claims, and whether more of it is better."""
-
-    text: str
-    is_most: bool = False
 
 
 def beside_paper(
@@ -97,7 +89,8 @@ def comparison(
     cases: Mapping[Key, CaseT],
     lines: Sequence[str],
     run: Callable[[Context, CaseT, str, int], T],
-    measures: Mapping[Measure[T], Judged | None],
+    measures: Sequence[Measure[T]],
+    judged: Mapping[str, bool],
     paper: str,
     named: str = "",
     about: str = "",
@@ -110,17 +103,17 @@ def comparison(
         keys: what the words of the cases are.
         lines: labels of policies.
         run: takes the context, the case, a label, and the seed.
+        judged: names of measures that are claimed of, and whether more of each is better.
         paper: label of the paper's own policy; `named` that of ours with the paper's objective.
         about: of a case's words: how its claims begin.
     """
 
     def runs(context: Context) -> dict[Key, Callable[[], T]]:
-        seeds = context.seeds(num_seeds) or range(context.seed, context.seed + 1)
         return {
             (*words, line, seed): partial(run, context, case, line, seed)
             for words, case in cases.items()
             for line in lines
-            for seed in seeds
+            for seed in context.seeds(max(num_seeds, 1))
         }
 
     def of(measure: Measure[T], words: Key, found: Results[T], line: str) -> float:
@@ -132,18 +125,18 @@ def comparison(
         truth=truth,
         cases=runs,
         keys=(*keys, "policy"),
-        measures=tuple(measures),
+        measures=measures,
         caption="means over seeds" if num_seeds else title,
         claims=[
             claim
             for words in cases
-            for measure, judged in measures.items()
-            if judged is not None
+            for measure in measures
+            if measure.name in judged
             for claim in beside_paper(
-                f"{about.format(*words)}{judged.text}",
+                f"{about.format(*words)}{measure.name}",
                 partial(of, measure, words),
                 paper,
-                judged.is_most,
+                judged[measure.name],
                 named,
             )
         ],
@@ -174,14 +167,12 @@ def completion(context: Context, number: int, cluster: str, policy: str) -> Comp
     nodes, devices = CLUSTERS[cluster]
     conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=context.seed)
     workload = _workload(context.data, number, context.seed)
-    scenario = set_up(workload, pollux_profiles(context.data), conditions)
-    metrics = metrics_of(simulate(variant_core(policy, SETTINGS), scenario, with_offers=False))
-    mean_s, p99_s = metrics.avg_jct_s, metrics.p99_jct_s
-    if mean_s is None or p99_s is None:
+    metrics = metrics_of(simulated_under(policy, workload, pollux_profiles(context.data), conditions))
+    if metrics.avg_jct_s is None or metrics.p99_jct_s is None:
         raise InvalidInput(
             f"no job of workload {number} on {cluster} ends under {policy}: nothing to compare"
         )
-    return Completion(mean_s, p99_s)
+    return Completion(metrics.avg_jct_s, metrics.p99_jct_s)
 
 
 @cache
@@ -332,13 +323,14 @@ SAXENA_QUEUE = comparison(
     },
     lines=list(SAXENA_LINES),
     run=_saxena,
-    measures={
-        Measure("jobs", lambda run: run.metrics.jobs, 0): None,
-        Measure("completed", lambda run: run.metrics.completed, 0): None,
-        Measure("mean completion, min", JCT.of, 1, has_interval=True): Judged("mean completion, min"),
-        Measure("makespan, min", lambda run: run.metrics.makespan_s / MINUTE_S, 1): Judged("makespan, min"),
-        Measure("resizes", lambda run: run.metrics.resizes, 0): None,
-    },
+    measures=(
+        Measure("jobs", lambda run: run.metrics.jobs, 0),
+        Measure("completed", lambda run: run.metrics.completed, 0),
+        Measure("mean completion, min", JCT.of, 1, has_interval=True),
+        Measure("makespan, min", lambda run: run.metrics.makespan_s / MINUTE_S, 1),
+        Measure("resizes", lambda run: run.metrics.resizes, 0),
+    ),
+    judged={"mean completion, min": False, "makespan, min": False},
     paper="saxena",
     named=BY_THROUGHPUT,
     about="Saxena et al., load {0}: ",
@@ -380,12 +372,13 @@ BORROWED = comparison(
     cases={(num, told): (num, each_s) for num in (10, 60) for told, each_s in INTERVALS_S.items()},
     lines=(OPTIMISER, DEFAULT, UNIFIED, BY_SAMPLES),
     run=_images,
-    measures={
-        Measure("images, billion", lambda run: run.images / 1e9): Judged("images, billion", is_most=True),
-        Measure("done", lambda run: run.num_ended, 0): None,
-        Measure("lost, device-hours", lambda run: run.waste.unsaved_device_s / HOUR_S): None,
-        Measure("turns", lambda run: run.num_turns, 0): None,
-    },
+    measures=(
+        Measure("images, billion", lambda run: run.images / 1e9),
+        Measure("done", lambda run: run.num_ended, 0),
+        Measure("lost, device-hours", lambda run: run.waste.unsaved_device_s / HOUR_S),
+        Measure("turns", lambda run: run.num_turns, 0),
+    ),
+    judged={"images, billion": True},
     paper=OPTIMISER,
     named=BY_SAMPLES,
     about="BFTrainer, {0} trainers, {1}: ",
@@ -414,15 +407,12 @@ HU_JOBS = comparison(
     cases={(): HuCase(nodes=HU_NODES)},
     lines=list(HU_LINES),
     run=_hu,
-    measures={
-        Measure("queueing, min", lambda run: run.queue_min, 2, has_interval=True): Judged(
-            "mean queueing, min"
-        ),
-        Measure("total, min", lambda run: run.total_min, 2, has_interval=True): Judged(
-            "mean total time, min"
-        ),
-        Measure("resizes", lambda run: run.num_resizes, 0): None,
-    },
+    measures=(
+        Measure("mean queueing, min", lambda run: run.queue_min, 2, has_interval=True),
+        Measure("mean total time, min", lambda run: run.total_min, 2, has_interval=True),
+        Measure("resizes", lambda run: run.num_resizes, 0),
+    ),
+    judged={"mean queueing, min": False, "mean total time, min": False},
     paper="hu",
     named=BY_QUEUEING,
     about=f"Hu et al., {HU_NODES} nodes: ",
@@ -460,8 +450,8 @@ def _learn(context: Context, cluster: SharedCluster, policy: str, seed: int) -> 
         report_s=REPORT_S,
         seed=seed,
     )
-    core = variant_core(policy, {"min_hold_s": 5.0, "report_plan_s": 60.0})
-    return metrics_of(simulate(core, set_up(workload, profiles, conditions)))
+    settings = {"min_hold_s": 5.0, "report_plan_s": 60.0}
+    return metrics_of(simulated_under(policy, workload, profiles, conditions, settings))
 
 
 def _learnt_s(metrics: Metrics) -> float | None:
@@ -484,11 +474,12 @@ SHARED_CORES = comparison(
     },
     lines=("flowcon_fit", "flowcon", DEFAULT, "srtf", UNIFIED),
     run=_learn,
-    measures={
-        Measure("time to 95 %, s", _learnt_s, 1, True): Judged("time to 95 % of the drop, s"),
-        Measure("mean completion, s", lambda run: run.avg_jct_s, 1, True): Judged("mean completion, s"),
-        Measure("resizes", lambda run: run.resizes, 1): None,
-    },
+    measures=(
+        Measure("time to 95 % of the drop, s", _learnt_s, 1, has_interval=True),
+        Measure("mean completion, s", lambda run: run.avg_jct_s, 1, has_interval=True),
+        Measure("resizes", lambda run: run.resizes, 1),
+    ),
+    judged={"time to 95 % of the drop, s": False, "mean completion, s": False},
     paper="flowcon_fit",
     about="FlowCon, {0}: ",
     num_seeds=NUM_SEEDS,

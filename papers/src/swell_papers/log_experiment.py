@@ -16,12 +16,11 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.job import JobClass, Phase
-from swell.sim.conditions import SETTINGS, Conditions, set_up
+from swell.sim.conditions import SETTINGS, Conditions
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.outcome import SimOutcome, Usage
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
-from swell.sim.simulate import simulate
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
@@ -29,7 +28,7 @@ from swell.sim.traces.workload import Workload
 from swell_papers.experiment import Claim, Context, Key, Measure, Picture, Results, Study
 from swell_papers.findings import Part, Values, chart, table
 from swell_papers.published import Run, in_time, read_run
-from swell_papers.variants import variant_core
+from swell_papers.variants import simulated_under
 
 HOUR_S = 3600.0
 #: Resize costs: the honest one, and how the published simulator charges the same amounts.
@@ -269,8 +268,7 @@ def _simulated(
     profiles, workload = _inputs(*inputs)
     nodes, devices = cluster
     conditions = Conditions(nodes=nodes, devices_per_node=devices, resize_cost=cost, seed=inputs[-1])
-    scenario = set_up(workload, profiles, conditions)
-    outcome = simulate(variant_core(policy, SETTINGS), scenario, with_offers=False)
+    outcome = simulated_under(policy, workload, profiles, conditions)
     metrics, jobs = metrics_of(outcome), list(outcome.jobs)
     times_s = [job.jct_s for job in jobs if job.job_class is JobClass.BEST_EFFORT and job.jct_s is not None]
     kept = [job for job in jobs if job.phase is not Phase.REJECTED]

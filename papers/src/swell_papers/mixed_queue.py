@@ -10,19 +10,18 @@ import msgspec
 import numpy as np
 
 from swell.model.job import AfterRefusal, JobClass, Phase
-from swell.sim.conditions import SETTINGS, Conditions, set_up
+from swell.sim.conditions import Conditions
 from swell.sim.outcome import JobOutcome
 from swell.sim.pool import HOUR_S
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
-from swell.sim.simulate import simulate
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
 from swell_papers.bftrainer_checkpoints import DRAWN_AWAY_S, drawn_pool
-from swell_papers.variants import variant_core
+from swell_papers.variants import simulated_under
 
 #: The policy that is judged, and the default before it.
 UNIFIED, DEFAULT = "unified", "elasticflow"
@@ -73,8 +72,7 @@ def run_queue(data: Path, label: str, load: float, seed: int) -> QueueCounts:
     nodes, devices = OWNED
     pool = drawn_pool(STAY_S, seed, BORROWED_NODES, BORROWED_DEVICES, LENT_S)
     conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool, refused=refused)
-    scenario = set_up(workload, pollux_profiles(data), conditions)
-    outcome = simulate(variant_core(policy, SETTINGS), scenario, with_offers=False)
+    outcome = simulated_under(policy, workload, pollux_profiles(data), conditions)
     return counted(list(workload.jobs), list(outcome.jobs))
 
 

@@ -11,14 +11,13 @@ import numpy as np
 
 from swell.arrays import FloatArray
 from swell.model.job import Phase
-from swell.sim.conditions import Conditions, set_up
+from swell.sim.conditions import Conditions
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.profiles.saxena import DEVICES_PER_NODE, fitted, saxena
-from swell.sim.simulate import simulate
 from swell_papers.experiment import Claim, Context, Key, Measure, Results, Study
 from swell_papers.findings import Panel, Part, chart, panel
 from swell_papers.saxena_workload import MINUTE_S, Pattern, workload
-from swell_papers.variants import variant_core
+from swell_papers.variants import simulated_under
 
 #: What the paper's simulator charges for a change.
 FREE = "none"
@@ -118,8 +117,7 @@ def _simulated(
 ) -> tuple[Metrics, FloatArray, FloatArray]:
     nodes = arrivals[1] // DEVICES_PER_NODE
     conditions = Conditions(nodes=nodes, devices_per_node=DEVICES_PER_NODE, resize_cost=resize_cost)
-    core = variant_core(policy, SETTINGS, dict(parameters))
-    outcome = simulate(core, set_up(workload(*arrivals), saxena(), conditions), with_offers=False)
+    outcome = simulated_under(policy, workload(*arrivals), saxena(), conditions, SETTINGS, dict(parameters))
     ends_s = [job.end_s for job in outcome.jobs if job.phase is Phase.SUCCEEDED and job.end_s is not None]
     submit_s = np.sort([job.submit_s for job in outcome.jobs])
     return metrics_of(outcome), submit_s, np.sort(np.array(ends_s, dtype=np.float64))

@@ -10,6 +10,11 @@ from swell.policies.policy import Policy
 from swell.policies.registry import new_policy
 from swell.scheduler import new_core
 from swell.settings import make_settings
+from swell.sim.conditions import SETTINGS, Conditions, set_up
+from swell.sim.outcome import SimOutcome
+from swell.sim.profiles.profile_set import ProfileSet
+from swell.sim.simulate import simulate
+from swell.sim.traces.workload import Workload
 
 Parameters = Mapping[str, float | str]
 
@@ -57,3 +62,16 @@ def variant_core(name: str, settings: Parameters, parameters: Parameters = {}) -
     """A fresh head under the policy of a line."""
     policy, _ = variant(name)
     return new_core(policy, make_settings(variant_settings(name, settings, parameters)))
+
+
+def simulated_under(
+    name: str,
+    workload: Workload,
+    profiles: ProfileSet,
+    conditions: Conditions,
+    settings: Parameters = SETTINGS,
+    parameters: Parameters = {},  # noqa: B006
+) -> SimOutcome:
+    """A workload under the policy of a line."""
+    core, scenario = variant_core(name, settings, parameters), set_up(workload, profiles, conditions)
+    return simulate(core, scenario, with_offers=False)
