@@ -7,9 +7,10 @@ artifact plots.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from swell_papers.elasticflow_scaling import scaling_curves
-from swell_papers.experiment import Paper, Picture
+from swell_papers.experiment import Paper, Picture, Study
 from swell_papers.log_experiment import (
     CHANGED,
     EFFICIENCY,
@@ -19,6 +20,7 @@ from swell_papers.log_experiment import (
     UTILISATION,
     LogCase,
     LogLine,
+    LogRun,
     log_study,
 )
 from swell_papers.page_texts import page_texts
@@ -264,82 +266,75 @@ FIGURE_12 = overheads(
     },
     remarks=TEXTS.remarks["12"],
 )
+
+
+def _figure(name: str, title: str, **more: Any) -> Study[LogRun]:
+    return log_study(
+        name=name,
+        title=f"Figure {title}",
+        cases=LOG_CASES[name],
+        why=TEXTS.reasons,
+        remarks=TEXTS.remarks.get(name, ()),
+        **more,
+    )
+
+
 FIGURES = (
     FIGURE_2,
-    log_study(
-        name="6a",
-        title="Figure 6(a): 25 jobs on 4 nodes of 8 devices, with Pollux",
-        cases=LOG_CASES["6a"],
+    _figure(
+        "6a",
+        "6(a): 25 jobs on 4 nodes of 8 devices, with Pollux",
         ratios=dict(zip((*BASELINES, "pollux"), (8.0, 2.7, 2.0, 2.3, 1.6, 2.0), strict=True)),
         baselines=BASELINES,
-        remarks=TEXTS.remarks["6a"],
         pictures=(BY_POLICY,),
     ),
-    log_study(
-        name="6b",
-        title="Figure 6(b): the testbed's trace, 195 jobs",
-        cases=LOG_CASES["6b"],
+    _figure(
+        "6b",
+        "6(b): the testbed's trace, 195 jobs",
         to_reach={("16x8",): 0.88, ("8x8",): 0.84, ("4x8",): 0.44},
         ratios=dict(zip(BASELINES, (7.65, 3.17, 1.46, 1.71, 1.62), strict=True)),
-        why=TEXTS.reasons,
-        remarks=TEXTS.remarks["6b"],
         pictures=(BY_POLICY,),
     ),
-    log_study(
-        name="7",
-        title="Figure 7: devices that jobs hold, and jobs submitted and admitted, over time",
-        cases=LOG_CASES["7"],
+    _figure(
+        "7",
+        "7: devices that jobs hold, and jobs submitted and admitted, over time",
         more=(UTILISATION, *MAKESPAN),
-        remarks=TEXTS.remarks["7"],
         over_time="devices",
     ),
-    log_study(
-        name="8a",
-        title="Figure 8(a): the same jobs with Pollux's profiles, 64 T4",
-        cases=LOG_CASES["8a"],
+    _figure(
+        "8a",
+        "8(a): the same jobs with Pollux's profiles, 64 T4",
         to_reach={("16x4",): 0.75},
-        why=TEXTS.reasons,
-        remarks=TEXTS.remarks["8a"],
         pictures=(BY_POLICY,),
     ),
-    log_study(
-        name="8b",
-        title="Figure 8(b): seven production clusters, and Philly",
-        cases=LOG_CASES["8b"],
+    _figure(
+        "8b",
+        "8(b): seven production clusters, and Philly",
         to_reach={tuple(name for name in PRODUCTION if name != "Philly"): 0.955},
         ratios=dict(zip(BASELINES, (12.95, 2.58, 2.15, 1.76, 1.68), strict=True)),
         baselines=BASELINES,
         interval_min=23.0,
-        why=TEXTS.reasons,
-        remarks=TEXTS.remarks["8b"],
         case_label=CASE_NAMES["8b"],
         pictures=(_by_case("8b"),),
     ),
-    log_study(
-        name="9",
-        title="Figure 9: sources of improvement, 1,000 jobs on 64, 128 and 256 devices",
-        cases=LOG_CASES["9"],
+    _figure(
+        "9",
+        "9: sources of improvement, 1,000 jobs on 64, 128 and 256 devices",
         baselines=("edf_largest", *HALVES),
-        why=TEXTS.reasons,
         case_label=CASE_NAMES["9"],
         pictures=(_by_case("9"),),
     ),
-    log_study(
-        name="10",
-        title="Figure 10: cluster efficiency over time, 100 jobs, deadlines at 1.5 durations",
-        cases=LOG_CASES["10"],
+    _figure(
+        "10",
+        "10: cluster efficiency over time, 100 jobs, deadlines at 1.5 durations",
         more=(*MAKESPAN, EFFICIENCY),
-        why=TEXTS.reasons,
-        remarks=TEXTS.remarks["10"],
         over_time="efficiency",
     ),
-    log_study(
-        name="11",
-        title="Figure 11: jobs with and without deadlines, 200 jobs, 64 devices",
-        cases=LOG_CASES["11"],
+    _figure(
+        "11",
+        "11: jobs with and without deadlines, 200 jobs, 64 devices",
         more=SPEED_UP,
         baselines=BASELINES,
-        remarks=TEXTS.remarks["11"],
         case_label=CASE_NAMES["11"],
         pictures=(
             _by_case("11"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -169,9 +168,11 @@ class Results(dict[Key, T]):
         return Interval.of(values) if values else None
 
     def mean(self, of: Callable[[T], float | None], *key: str | float | None) -> float:
-        """The same as a number, which is no number for nothing."""
+        """The same as a number. Raises KeyError for nothing, too."""
         found = self.interval(of, *key)
-        return math.nan if found is None else found.mean
+        if found is None:
+            raise KeyError(key)
+        return found.mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

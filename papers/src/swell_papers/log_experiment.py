@@ -9,7 +9,7 @@ from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from statistics import fmean
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -77,17 +77,15 @@ class LogCase:
     num_jobs: int | None = None  #: the first so many of the log; None: all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
+class Simulated(NamedTuple):
     """What is kept of a run of ours."""
 
     metrics: Metrics
     best_effort_s: float | None  #: mean completion time of best-effort jobs
-    efficiency: FloatArray  #: (H,) mean of each hour since the first submission
-    devices: FloatArray  #: (H,) likewise, of the devices that jobs hold
-    submitted: IntArray  #: (H,) jobs that were submitted by the end of each hour
-    admitted: IntArray  #: (H,) of these, those that were not refused
     event_interval_s: float  #: mean time between arrivals and ends of jobs
+    #: (H,) of each hour since the first submission: mean `efficiency` and `devices` that jobs hold, jobs that
+    #: were `submitted` by its end, and of these those that were `admitted`
+    by_hour: Mapping[str, FloatArray | IntArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +100,9 @@ class LogRun:
 
     def met(self, cost: str = CHANGED) -> float | None:
         return self.ours[cost].metrics.deadline_satisfaction if cost in self.ours else None
+
+    def event_interval_min(self) -> float | None:
+        return self.ours[CHANGED].event_interval_s / 60.0 if self.ours else None
 
     def of_metrics(self, tell: Callable[[Metrics], float | None]) -> float | None:
         """A figure of ours with the honest resize cost."""
@@ -275,13 +276,15 @@ def _simulated(
     moments_s = {*(job.submit_s for job in jobs), *(job.end_s for job in kept if job.end_s is not None)}
     ends_s = np.append(np.arange(HOUR_S, metrics.makespan_s, HOUR_S), metrics.makespan_s)
     return Simulated(
-        metrics=metrics,
-        best_effort_s=fmean(times_s) if times_s else None,
-        efficiency=efficiency_per_hour(outcome, metrics.makespan_s),
-        devices=_means_per_hour(outcome.usage, outcome.usage.used_devices, metrics.makespan_s),
-        submitted=np.sort([job.submit_s for job in jobs]).searchsorted(ends_s, side="right"),
-        admitted=np.sort([job.submit_s for job in kept]).searchsorted(ends_s, side="right"),
-        event_interval_s=float(np.diff(sorted(moments_s)).mean()) if len(moments_s) > 1 else 0.0,
+        metrics,
+        fmean(times_s) if times_s else None,
+        float(np.diff(sorted(moments_s)).mean()) if len(moments_s) > 1 else 0.0,
+        {
+            "efficiency": efficiency_per_hour(outcome, metrics.makespan_s),
+            "devices": _means_per_hour(outcome.usage, outcome.usage.used_devices, metrics.makespan_s),
+            "submitted": np.sort([job.submit_s for job in jobs]).searchsorted(ends_s, side="right"),
+            "admitted": np.sort([job.submit_s for job in kept]).searchsorted(ends_s, side="right"),
+        },
     )
 
 
@@ -309,24 +312,22 @@ def _over_time(
     name: str, title: str, what: Literal["efficiency", "devices"], found: Results[LogRun]
 ) -> Iterator[Part]:
     """Tell cluster efficiency by the hour; or the devices that jobs hold, and jobs submitted and admitted."""
-    runs = {policy: run.ours[CHANGED] for (_, policy), run in found.items() if run.ours}
-    columns = {f"{policy}": getattr(run, what) for policy, run in runs.items()}
+    runs = {str(policy): run.ours[CHANGED] for (_, policy), run in found.items() if run.ours}
     label = "cluster efficiency" if what == "efficiency" else "devices that jobs hold"
-    yield from _by_hour(name, title, label, columns)
-    refusing = {policy: run for policy, run in runs.items() if run.metrics.rejected}
+    yield from _by_hour(name, title, label, {policy: run.by_hour[what] for policy, run in runs.items()})
+    refusing = {policy: run.by_hour for policy, run in runs.items() if run.metrics.rejected}
     if what == "devices" and refusing:
-        submitted = {"submitted": max((run.submitted for run in refusing.values()), key=len)}
-        admitted = {f"admitted by {policy}": run.admitted for policy, run in refusing.items()}
-        yield from _by_hour(f"{name}-jobs", title, "jobs so far", submitted | admitted)
+        counts = {"submitted": max((hours["submitted"] for hours in refusing.values()), key=len)}
+        counts |= {f"admitted by {policy}": hours["admitted"] for policy, hours in refusing.items()}
+        yield from _by_hour(f"{name}-jobs", title, "jobs so far", counts)
 
 
 def _by_hour(
     name: str, title: str, label: str, columns: Mapping[str, FloatArray | IntArray]
 ) -> Iterator[Part]:
     rows = list(zip_longest(*(column.tolist() for column in columns.values())))
-    yield table(
-        f"{name}-hours", f"{label}, by hour", ("hour", *columns), ((at, *row) for at, row in enumerate(rows))
-    )
+    hours = ((at, *row) for at, row in enumerate(rows))
+    yield table(f"{name}-hours", f"{label}, by hour", ("hour", *columns), hours)
     lines: dict[str, Values] = dict(zip(columns, zip(*rows, strict=True), strict=False))
     x = ("hours since the first submission", range(len(rows)))
     yield chart(f"{name}-hours", title, "steps", x, label, lines)
@@ -340,64 +341,51 @@ def _claims(
     interval_min: float | None,
     why: Mapping[str, str],
 ) -> Iterator[Claim[LogRun]]:
-    def mean(
-        found: Results[LogRun], policy: str, some: Sequence[str], of: Callable[[LogRun], float | None]
-    ) -> float:
-        """Over cases. Raises KeyError: the policy was not run."""
-        values = [of(found[name, policy]) for name in some]
-        if not values or None in values:
-            raise KeyError(policy)
-        return fmean(value for value in values if value is not None)
+    names = tuple(case.name for case in cases)
 
-    def met(policy: str, some: Sequence[str]) -> Callable[[Results[LogRun]], float]:
-        return lambda found: mean(found, policy, some, LogRun.met)
+    def mean(
+        of: Callable[[LogRun], float | None], policy: str = OURS, some: Sequence[str] = names
+    ) -> Callable[[Results[LogRun]], float]:
+        return lambda found: fmean(found.mean(of, name, policy) for name in some)
 
     for some, least in to_reach.items():
-        of = f"{OURS} on {', '.join(some)}"
-        text = f"{of}: deadline satisfaction, resize cost {CHANGED}"
-        yield Claim(text=text, figure=least, of=met(OURS, some), way=">=", is_target=True)
-        text, late = f"{of}: broken promises", DEADLINES[-1].of
-        broken = partial(mean, policy=OURS, some=some, of=late)
-        yield Claim(text=text, figure=0.0, of=broken, way="<=", is_target=True)
-    all_names = [case.name for case in cases]
-    printed = {(case.name, line.policy): line.printed for case in cases for line in case.lines}
-    ours = [name for name in all_names if printed.get((name, OURS)) is not None]
-    if ours:
-        figure = fmean(printed[name, OURS] or 0.0 for name in ours)
-        yield Claim(text=f"{OURS}: deadline satisfaction, mean", figure=figure, of=met(OURS, ours), way=">=")
+        told = f"{OURS} on {', '.join(some)}"
+        text, met = f"{told}: deadline satisfaction, resize cost {CHANGED}", mean(LogRun.met, some=some)
+        yield Claim(text=text, figure=least, of=met, way=">=", is_target=True)
+        late = mean(DEADLINES[-1].of, some=some)
+        yield Claim(text=f"{told}: broken promises", figure=0.0, of=late, way="<=", is_target=True)
+    lines = {(case.name, line.policy): line for case in cases for line in case.lines}
+    printed = {name: one.printed for (name, policy), one in lines.items() if policy == OURS and one.printed}
+    if printed:
+        met = mean(LogRun.met, some=tuple(printed))
+        text = f"{OURS}: deadline satisfaction, mean"
+        yield Claim(text=text, figure=fmean(printed.values()), of=met, way=">=")
     if baselines:
         yield Claim(
             text=f"{OURS}: deadline satisfaction, beside the best of {', '.join(baselines)}",
-            figure=lambda found: max(met(policy, all_names)(found) for policy in baselines),
-            of=met(OURS, all_names),
+            figure=lambda found: max(mean(LogRun.met, policy)(found) for policy in baselines),
+            of=mean(LogRun.met),
             way=">=",
         )
     for policy, ratio in ratios.items():
-        names = [case.name for case in cases if policy in {line.policy for line in case.lines}]
-
-        def over(found: Results[LogRun], policy: str = policy, names: Sequence[str] = names) -> float:
-            pairs = [(met(OURS, [name])(found), met(policy, [name])(found)) for name in names]
-            return fmean(one / other for one, other in pairs if other)
-
         text = f"deadlines met by {OURS} over {policy}, mean over cases"
-        yield Claim(text=text, figure=ratio, of=over, within=NEAR_RATIO)
+        some = tuple(name for name in names if (name, policy) in lines)
+        yield Claim(text=text, figure=ratio, of=partial(_times_as_many, policy, some), within=NEAR_RATIO)
     if interval_min is not None:
-
-        def interval(run: LogRun) -> float | None:
-            return run.ours[CHANGED].event_interval_s / 60.0 if run.ours else None
-
-        between = partial(mean, policy=OURS, some=all_names, of=interval)
-        text = "minutes between scheduling events, mean over cases"
+        text, between = "minutes between scheduling events, mean over cases", mean(LogRun.event_interval_min)
         yield Claim(text=text, figure=interval_min, of=between)
-    for case in cases:
-        for line in case.lines:
-            if line.is_compared:
-                theirs = partial(
-                    mean, policy=line.policy, some=[case.name], of=partial(LogRun.theirs, is_strict=True)
-                )
-                everyone = partial(
-                    mean, policy=line.policy, some=[case.name], of=partial(LogRun.met, cost=EVERYONE)
-                )
-                text = f"{case.name}, {line.policy}: deadlines met in the published simulator, strictly"
-                reason = why.get(line.policy, "")
-                yield Claim(text=text, figure=theirs, of=everyone, within=NEAR_SHARE, why=reason)
+    for (name, policy), line in lines.items():
+        if line.is_compared:
+            yield Claim(
+                text=f"{name}, {policy}: deadlines met in the published simulator, strictly",
+                figure=mean(partial(LogRun.theirs, is_strict=True), policy, (name,)),
+                of=mean(partial(LogRun.met, cost=EVERYONE), policy, (name,)),
+                within=NEAR_SHARE,
+                why=why.get(policy, ""),
+            )
+
+
+def _times_as_many(policy: str, cases: Sequence[str], found: Results[LogRun]) -> float:
+    """The mean over cases of how many times as many deadlines ours meets."""
+    met = [[found.mean(LogRun.met, case, one) for one in (OURS, policy)] for case in cases]
+    return fmean(ours / theirs for ours, theirs in met if theirs)
