@@ -164,8 +164,7 @@ def backup(
     what = " and ".join([", ".join(names[:-1]), names[-1]] if copy.files else names)
     print(f"copied {what} of {folder.path} to {file}: {copy.num_bytes:,} bytes, checked")
     print(f"{file} holds secrets ({secrets_of(copy, folder)}): only you can read it")
-    print(f"not included: {folder.jobs} (checkpoints, logs), profiles, and of webhooks the messages that")
-    print("wait")
+    print(f"not included: {folder.jobs} (checkpoints, logs), code and profiles")
     for name, flaw in copy.damaged.items():
         warn(
             f"{folder.path / name} is damaged ({flaw}), and was copied as it is: correct it, and make "
