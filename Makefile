@@ -189,9 +189,9 @@ repro-default: $(DEV) $(LOOPS)
 repro-flowcon: $(DEV) $(LOOPS)
 	$(BIN)/swell repro flowcon --docs docs $(OPTIONS)
 
-# Real jobs on machines of namespaces that are killed at the times of a log: eight minutes of this machine, idle otherwise.
+# Real jobs on nodes that are killed at the times of a log: eight minutes of this machine, idle otherwise.
 repro-reclaim: $(DEV) $(LOOPS)
-	$(BIN)/swell repro reclaim --data $(DATA) --docs docs $(OPTIONS)
+	$(BIN)/swell repro reclaim --docs docs $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) $(LOOPS) build dist demo-out src/*.egg-info papers/build papers/src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

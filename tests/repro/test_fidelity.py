@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,90 +9,46 @@ from typing import cast
 
 import msgspec
 import pytest
+from tests.repro.live_runs import COST, TIMINGS, as_simulated, run_of, submitted
 from tests.store.views import job_view
 
 from swell.api.client import Client
-from swell.api.submission import parse
 from swell.cli import main
-from swell.model.event import NodeJoined, Opened
-from swell.model.job import Profile
+from swell.model.errors import InvalidInput
+from swell.model.job import Phase
 from swell.model.node import Node
-from swell.model.view import JobView, Story
-from swell.scheduler import new_core
-from swell.sim.change_cost import AsMeasured
-from swell.sim.event_log import EventLog
-from swell.sim.gangs import GangTimings
+from swell.model.view import JobView
 from swell_papers import live_run as live_run_module
-from swell_papers.fidelity import BAR_SHARE, OPEN_BATCH, WORKLOAD, workload_of
-from swell_papers.fidelity_findings import findings_of
-from swell_papers.live_run import LiveJob, LiveRun, PlannedJob, Player
-from swell_papers.simulated_rerun import _line, measured_cost, simulate
+from swell_papers.experiment import Context
+from swell_papers.fidelity import OPEN_BATCH, PAPER, WORKLOAD, compare, workload_of
+from swell_papers.findings import Findings
+from swell_papers.live_run import LiveRun, Player
+from swell_papers.simulated_rerun import measured_cost, measured_jobs, rerun
 
-BEGUN_S = 1_800_000_000.0
 NODE = Node(name="node0", kind="paced@64", devices=tuple(f"node0/{place}" for place in range(4)))
-PROFILE = Profile(
-    device_kind=NODE.kind,
-    compute_s={64: 1.0, 32: 0.5, 16: 0.25},
-    allreduce_s={2: 0.002, 4: 0.004},
-    grad_bytes=1000,
-    state_bytes=3000,
-    samples_per_epoch=1437,
-    start_s=0.8,
-)
-COST = AsMeasured(pause_s=0.04, order_s=0.2, crowding_share=0.4)
-TIMINGS = GangTimings(report_s=1.0, grain_steps=1.0)
-
-
-#: Of jobs whose batch is open: a step has a part that the batch does not change.
-OPEN_PROFILE = msgspec.structs.replace(
-    PROFILE, compute_s={size: 0.008 + size / 64 for size in (1, 4, 16, 64, 256)}
-)
 
 
 @cache
-def live_run(policy: str, parts: tuple[PlannedJob, ...] | None = None) -> LiveRun:
+def live_run(policy: str) -> LiveRun:
     """A run that went exactly as it is simulated."""
-    parts = workload_of(policy) if parts is None else parts
-    core = new_core(policy)
-    core.handle([Opened(at_s=BEGUN_S, policy=policy), NodeJoined(at_s=BEGUN_S, node=NODE)])
-    run = LiveRun(
-        policy=policy,
-        begun_s=BEGUN_S,
-        head=core.save().decode(),
-        devices="paced:1x4@64",
-        nodes=(NODE,),
-        trials=(),
-        jobs=tuple(_submitted(part) for part in parts),
-        num_cores=2,
-        load_before=0.1,
-        load_after=0.5,
-    )
-    diary = EventLog()
-    views = simulate(run, COST, TIMINGS, diary.listen)
-    jobs = []
-    for job in run.jobs:
-        stories = tuple(story for job_id, story in diary.stories if job_id == job.view.id)
-        jobs.append(msgspec.structs.replace(job, view=views[job.view.id], stories=stories))
-    return msgspec.structs.replace(run, jobs=tuple(jobs))
+    return as_simulated(run_of(policy, [submitted(part) for part in workload_of(policy)], [NODE], 1))
 
 
-def _submitted(part: PlannedJob) -> LiveJob:
-    at_s = BEGUN_S + 1.0 + part.at_s
-    spec = parse(part.fields(at_s)).to_spec(at_s)
-    view = job_view(id=f"{part.name}-1", name=part.name, submitted_s=at_s)
-    return LiveJob(spec=spec, profile=OPEN_PROFILE if part.batch else PROFILE, view=view, stories=())
+def told(run: LiveRun, folder: Path) -> Findings:
+    """What is told of a run that was kept."""
+    (folder / f"live-{run.policy}.json").write_bytes(msgspec.json.encode(run))
+    context = Context(data=folder, played=folder, policies=frozenset({run.policy}))
+    return PAPER.experiments[0].run(context)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["elasticflow", "srtf", "fifo", "saxena", "hu", "pollux"])
-def test_a_run_that_went_as_simulated_has_no_error(policy: str) -> None:
+def test_a_run_that_went_as_simulated_has_no_error(policy: str, tmp_path: Path) -> None:
     run = live_run(policy)
     assert measured_cost(run).crowding_share == pytest.approx(COST.crowding_share, abs=0.02)
     assert measured_cost(run).order_s == pytest.approx(COST.order_s, abs=0.05)
-    found = findings_of([run])
-    assert found.missed == ()
-    (row,) = found.tables[0].rows
-    assert row[:5] == (policy, 12, row[2], row[2], "yes") and row[5] < 1.0  # type: ignore[operator]
+    assert compare(run).mean_error < 0.01
+    assert told(run, tmp_path).missed == ()
 
 
 def test_policies_that_choose_batches_get_jobs_with_a_range_and_the_same_samples() -> None:
@@ -113,34 +68,53 @@ def test_noise_that_live_gangs_measured_is_that_of_their_twins() -> None:
         msgspec.structs.replace(job, view=msgspec.structs.replace(job.view, noise_scale=1.0))
         for job in run.jobs
     ]
-    views = simulate(run, COST, TIMINGS)
-    with_noise = simulate(msgspec.structs.replace(run, jobs=tuple(quiet)), COST, TIMINGS)
-    assert all(view.noise_scale is None for view in views.values())
-    told = [view for view in with_noise.values() if view.noise_scale == 1.0]
-    assert told and all(view.noise_scale in (None, 1.0) for view in with_noise.values())
-    assert sum(view.batch for view in with_noise.values()) < sum(view.batch for view in views.values())
+    other = msgspec.structs.replace(run, jobs=tuple(quiet))
+    views, with_noise = (
+        [twin.simulated for twin in rerun(one, measured_jobs(one), COST, TIMINGS).twins]
+        for one in (run, other)
+    )
+    assert all(view.noise_scale is None for view in views)
+    assert {view.noise_scale for view in with_noise} - {None} == {1.0}
+    assert sum(view.batch for view in with_noise) < sum(view.batch for view in views)
 
 
-class ProfilingClient:
-    """Measures a job when it is looked at for the third time."""
+def test_elasticflow_refuses_what_is_in_vain() -> None:
+    refused = [job.view.name for job in live_run("elasticflow").jobs if job.view.phase is Phase.REJECTED]
+    assert "cnn-e" in refused and len(refused) < 4
 
-    def __init__(self) -> None:
+
+@pytest.mark.slow
+def test_a_run_that_went_otherwise_is_told(tmp_path: Path) -> None:
+    run = live_run("fifo")
+    slow = [
+        msgspec.structs.replace(
+            job, view=msgspec.structs.replace(job.view, finished_s=(job.view.finished_s or 0.0) + 18.0)
+        )
+        for job in run.jobs
+    ]
+    (missed,) = told(msgspec.structs.replace(run, jobs=tuple(slow)), tmp_path).missed
+    assert missed.startswith("mean error of completion times, %: ") and missed.endswith("to reach: <= 3.000")
+
+
+class TryingClient:
+    """Its jobs begin to train, or fail, when they are looked at for the third time."""
+
+    def __init__(self, phase: Phase = Phase.RUNNING) -> None:
         self.told: list[tuple[str, str]] = []
-        self._num_looks = 0
+        self._phase, self._num_looks = phase, 0
 
     def cluster(self) -> SimpleNamespace:
-        return SimpleNamespace(now_s=BEGUN_S)
+        return SimpleNamespace(now_s=0.0, nodes=())
 
     def submit(self, **fields: object) -> str:
         self.told.append(("submit", f"{fields['name']} {fields['class']} {'deadline' in fields}"))
         return str(fields["name"])
 
     def job(self, job_id: str) -> JobView:
-        return job_view(id=job_id)
-
-    def stories(self, job_id: str) -> Sequence[Story]:
         self._num_looks += 1
-        return [] if self._num_looks % 3 else [Story(at_s=BEGUN_S, code="profiled", text="")]
+        if self._num_looks % 3:
+            return job_view(id=job_id, started_s=None)
+        return job_view(id=job_id, phase=self._phase, message="Traceback\nModuleNotFoundError: no torch")
 
     def cancel(self, job_id: str) -> None:
         self.told.append(("cancel", job_id))
@@ -151,8 +125,8 @@ class ProfilingClient:
 
 def test_the_longest_job_of_each_script_is_measured_before_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_run_module, "LOOK_EVERY_S", 0.0)
-    client = ProfilingClient()
-    Player(cast(Client, client)).profile(WORKLOAD)
+    client = TryingClient()
+    Player(cast(Client, client), "cpu").measure(WORKLOAD)
     names = {"transformer-h", "vae-k", "cnn-l", "gru-c"}
     assert {told for call, told in client.told if call == "submit"} == {
         f"{name} best_effort False" for name in names
@@ -160,35 +134,10 @@ def test_the_longest_job_of_each_script_is_measured_before_all(monkeypatch: pyte
     assert [call for call, _ in client.told] == ["submit", "cancel", "wait"] * len(names)
 
 
-def test_costs_are_fitted_without_going_below_nothing() -> None:
-    assert _line([0.0, 1.0, 3.0], [0.2, 0.5, 1.1]) == pytest.approx((0.2, 0.3))
-    assert _line([1.0, 2.0], [1.0, 0.0]) == (0.5, 0.0)
-    intercept, slope = _line([1.0, 2.0], [0.0, 1.0])
-    assert intercept == 0.0
-    assert slope == pytest.approx(0.4)
-    assert _line([], []) == (0.0, 0.0)
-
-
-def test_elasticflow_refuses_what_is_in_vain() -> None:
-    refused = [job.view.name for job in live_run("elasticflow").jobs if job.view.phase == "rejected"]
-    assert "cnn-e" in refused and len(refused) < 4
-
-
-@pytest.mark.slow
-def test_a_run_that_went_otherwise_is_told() -> None:
-    run = live_run("fifo")
-    slow = [
-        msgspec.structs.replace(
-            job,
-            view=msgspec.structs.replace(
-                job.view,
-                finished_s=(job.view.finished_s or 0.0) * (1.0 + 1e-8),  # 18 s
-            ),
-        )
-        for job in run.jobs
-    ]
-    (missed,) = findings_of([msgspec.structs.replace(run, jobs=tuple(slow))]).missed
-    assert missed.startswith("fifo: mean error ") and missed.endswith(f"more than {BAR_SHARE:.0%}")
+def test_a_script_that_cannot_be_tried_out_is_named_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_run_module, "LOOK_EVERY_S", 0.0)
+    with pytest.raises(InvalidInput, match=r"\.py cannot be tried out: ModuleNotFoundError: no torch; see"):
+        Player(cast(Client, TryingClient(Phase.FAILED)), "cpu").measure(WORKLOAD)
 
 
 @pytest.mark.slow
@@ -199,7 +148,7 @@ def test_a_record_is_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[st
     printed = capsys.readouterr()
     assert status == 0, printed
     assert "12 real PyTorch jobs on paced:1x4@64, 2 cores" in printed.out
-    assert {file.name for file in out.iterdir()} >= {"fidelity.csv", "fidelity-jobs.csv", "fidelity.png"}
+    assert {file.name for file in out.iterdir()} >= {"fidelity.csv", "fidelity-jobs.csv"}
     status = main.run(["repro", "fidelity", "--live", str(out), "--policy", "fifo", "--out", str(out)])
     assert status == 2 and "live-fifo.json cannot be read" in capsys.readouterr().err
 

@@ -38,9 +38,8 @@ def unwatched(label: str, total: int) -> AbstractContextManager[Callable[[int], 
     return nullcontext(lambda done: None)
 
 
-#: A platform with these options of `swell up`, all in one state folder: it ends with its context.
+#: A platform with these options of `swell up`, which ends with its context.
 Up = Callable[[Sequence[str]], AbstractContextManager[Client]]
-Platforms = Callable[[], AbstractContextManager[Up]]
 
 
 class Records(Protocol):
@@ -81,7 +80,7 @@ class Context:
         data: folder of public inputs, one subfolder a paper.
         policies: those that are run; None for all. Of the others there is only what was published.
         records: of a platform that runs, for what is measured on real processes.
-        platforms: starts some of its own, one after the other, for what is played there.
+        platform: starts one of its own, for what is played there.
         repetitions: of what is played on real processes.
         runs: folder in which the records of what was played are kept.
         played: folder of such records, which are told of again instead.
@@ -96,7 +95,7 @@ class Context:
     policies: frozenset[str] | None = None
     records: Records | None = None
     watch: Watch = unwatched
-    platforms: Platforms | None = None
+    platform: Up | None = None
     repetitions: int = 5
     runs: Path | None = None
     played: Path | None = None

@@ -2,70 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from functools import partial
 
-import numpy as np
+import msgspec
 
+from swell.api.client import Client
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
 from swell.policies.registry import POLICIES
-from swell_papers.job_twin import JobTwin, moved_share
-from swell_papers.live_run import LiveRun, PlannedJob
-from swell_papers.simulated_rerun import measured_cost, measured_timings, simulate
+from swell_papers.experiment import Context, Measure, Paper, Study
+from swell_papers.live_run import LiveRun, PlannedJob, Player, played
+from swell_papers.page_texts import page_texts
+from swell_papers.simulated_rerun import (
+    Rerun,
+    conditions,
+    limits,
+    measured_cost,
+    measured_jobs,
+    measured_timings,
+    rerun,
+    twin_table,
+)
 
 #: Devices that train for real and take their time; few, so that a machine with two cores carries them.
 DEVICES = "paced:1x4@64"
-#: The mean error of completion times is to be no more.
-BAR_SHARE = 0.03
-#: How much completion times hang on chance is found by simulating so often with so much noise in speeds.
-NOISE_SHARE, NUM_NOISY = 0.01, 5
-
-STRICT, SOFT = JobClass.STRICT, JobClass.SOFT
-
-
-def _job(
-    at_s: float,
-    name: str,
-    steps: int,
-    workers: str,
-    job_class: JobClass = JobClass.BEST_EFFORT,
-    deadline_after_s: float | None = None,
-) -> PlannedJob:
-    """Its script has the first part of its name."""
-    script = f"{name.split('-', maxsplit=1)[0]}.py"
-    return PlannedJob(
-        at_s=at_s,
-        name=name,
-        script=script,
-        steps=steps,
-        workers=workers,
-        job_class=job_class,
-        deadline_after_s=deadline_after_s,
-    )
-
+#: Those that are compared unless others are named.
+COMPARED = ("elasticflow", "srtf", "fifo")
 
 #: A step of 64 samples takes one such device a second. What a script does between two epochs is measured by
 #: trial runs, but not paced: of these jobs only those whose evaluation is quick reach the end of an epoch. Of
-#: 70 workloads drawn this is one whose outcome hangs little on chance, by simulation alone: see
-#: `Comparison.chance_share`. With jobs of perfect elasticity on few devices it does, for which job is to
-#: shrink is decided between equals.
-WORKLOAD = (
-    _job(0, "vae-a", 28, "1:"),
-    _job(9.1, "cnn-b", 25, "2", STRICT, 50),
-    _job(16.2, "gru-c", 31, "2", SOFT, 57),
-    _job(24.5, "transformer-d", 16, "1:2"),
-    _job(33.6, "cnn-e", 30, "1:", STRICT, 5),  # four devices need 7.5 s and a start: in vain
-    _job(42.7, "gru-f", 23, "1", STRICT, 71),
-    _job(49.8, "vae-g", 35, "2:4"),
-    _job(56, "transformer-h", 32, "2:", STRICT, 50),
-    _job(62.2, "cnn-i", 11, "1", SOFT, 40),
-    _job(69.3, "gru-j", 26, "1:", STRICT, 72),
-    _job(78.4, "vae-k", 41, "2:4"),
-    _job(84.6, "cnn-l", 53, "2:", STRICT, 74),
+#: 70 workloads drawn this is one whose outcome hangs little on chance, by simulation alone. With jobs of
+#: perfect elasticity on few devices it does, for which job is to shrink is decided between equals.
+WORKLOAD = tuple(
+    PlannedJob(
+        at_s=at_s,
+        name=name,
+        script=f"{name.partition('-')[0]}.py",
+        steps=steps,
+        workers=workers,
+        job_class=JobClass(job_class),
+        deadline_after_s=after_s,
+    )
+    for at_s, name, steps, workers, job_class, after_s in (
+        (0, "vae-a", 28, "1:", "best_effort", None),
+        (9.1, "cnn-b", 25, "2", "strict", 50),
+        (16.2, "gru-c", 31, "2", "soft", 57),
+        (24.5, "transformer-d", 16, "1:2", "best_effort", None),
+        (33.6, "cnn-e", 30, "1:", "strict", 5),  # four devices need 7.5 s and a start: in vain
+        (42.7, "gru-f", 23, "1", "strict", 71),
+        (49.8, "vae-g", 35, "2:4", "best_effort", None),
+        (56, "transformer-h", 32, "2:", "strict", 50),
+        (62.2, "cnn-i", 11, "1", "soft", 40),
+        (69.3, "gru-j", 26, "1:", "strict", 72),
+        (78.4, "vae-k", 41, "2:4", "best_effort", None),
+        (84.6, "cnn-l", 53, "2:", "strict", 74),
+    )
 )
-
-
 #: The same jobs for a policy that chooses batches: a small batch of their own, and a range above it. On four
 #: devices a step of the own one takes a sixteenth of a second, of which all-reduce and update are a part that
 #: counts; on one device they are none, so the best batch hangs on the size.
@@ -73,60 +66,68 @@ OPEN_BATCH, OPEN_RANGE = 16, "16:256"
 
 
 def workload_of(policy: str) -> tuple[PlannedJob, ...]:
-    """The twelve jobs, of which each has as many samples under every policy."""
+    """Return the twelve jobs, of which each has as many samples under every policy."""
     if not POLICIES[policy].domain.opens_batches:
         return WORKLOAD
     return tuple(
-        replace(
+        msgspec.structs.replace(
             job,
             steps=job.steps * job.global_batch // OPEN_BATCH,
             global_batch=OPEN_BATCH,
-            batch=OPEN_RANGE,
+            further={"batch": OPEN_RANGE},
         )
         for job in WORKLOAD
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """One policy's live run beside its twin."""
-
-    run: LiveRun
-    pairs: tuple[JobTwin, ...]
-    chance_share: float  #: by how much noise in speeds alone moves completion times, on average
-
-    @property
-    def errors(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """(J,) absolute, of jobs that succeeded in both."""
-        return np.abs([pair.error_share for pair in self.pairs if pair.error_share is not None])
-
-    @property
-    def admitted_live(self) -> frozenset[str]:
-        return _admitted([pair.live.view for pair in self.pairs])
-
-    @property
-    def admitted_simulated(self) -> frozenset[str]:
-        return _admitted([pair.simulated for pair in self.pairs])
-
-    @property
-    def is_same_set(self) -> bool:
-        """Whether the same jobs were admitted live and simulated."""
-        return self.admitted_live == self.admitted_simulated
+def compare(run: LiveRun) -> Rerun:
+    """Simulate a live run with changes that cost what they did in it on average."""
+    return rerun(run, measured_jobs(run), measured_cost(run), measured_timings(run))
 
 
-def compare(run: LiveRun) -> Comparison:
-    """A live run beside its twin, whose changes cost what they did in this run on average."""
-    cost, timings = measured_cost(run), measured_timings(run)
-    simulated = simulate(run, cost, timings)
-    disturbed = [
-        simulate(run, cost, timings, noise_share=NOISE_SHARE, seed=seed) for seed in range(NUM_NOISY)
-    ]
-    return Comparison(
-        run=run,
-        pairs=tuple(JobTwin(live=job, simulated=simulated[job.view.id]) for job in run.jobs),
-        chance_share=float(np.mean([moved_share(simulated, views) for views in disturbed])),
-    )
+def _compared(context: Context, policy: str) -> Rerun:
+    def play(client: Client) -> LiveRun:
+        return Player(client, DEVICES).measure_and_play(workload_of(policy))
+
+    return compare(played(context, f"live-{policy}", play, policy, {}, "--devices", DEVICES))
 
 
-def _admitted(views: Sequence[JobView]) -> frozenset[str]:
-    return frozenset(view.name for view in views if view.phase is not Phase.REJECTED)
+def _admitted(views: Iterable[tuple[str, JobView]]) -> frozenset[str]:
+    return frozenset(name for name, view in views if view.phase is not Phase.REJECTED)
+
+
+def _num_odd(one: Rerun) -> int:
+    """Jobs that were admitted live and refused in the simulation, or the other way."""
+    live = _admitted((twin.live.part.name, twin.live.view) for twin in one.twins)
+    return len(live ^ _admitted((twin.live.part.name, twin.simulated) for twin in one.twins))
+
+
+MEASURES = (ERROR, ODD, FAILED) = (
+    Measure[Rerun]("mean error of completion times, %", lambda one: 100.0 * one.mean_error, 1),
+    Measure[Rerun]("admitted in one of the two only", _num_odd, 0),
+    Measure[Rerun]("failed", lambda one: len(one.failed), 0),
+)
+PAPER = Paper(
+    name="fidelity",
+    title="Live runs and their simulation",
+    inputs="",
+    introduction=page_texts("fidelity").introduction,
+    experiments=(
+        Study(
+            name="fidelity",
+            title="Live and simulated: completion times and admissions of the same jobs",
+            truth=lambda context, found: (
+                "simulated speed: each job's own trial run, nothing of its later training",
+                *(f"{policy}: {conditions(one.run)}" for (policy,), one in found.items()),
+            ),
+            cases=lambda context: {
+                (policy,): partial(_compared, context, policy)
+                for policy in sorted(context.policies or COMPARED)
+            },
+            keys=("policy",),
+            measures=MEASURES,
+            claims=limits((ERROR, 3.0), (ODD, 0.0), (FAILED, 0.0)),
+            tell=lambda context, found: [twin_table("fidelity-jobs", found)],
+        ),
+    ),
+)

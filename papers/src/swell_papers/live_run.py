@@ -1,50 +1,53 @@
-"""A workload of real jobs on a platform that is up, and the record of what became of them."""
+"""Real jobs on a platform that is up, submitted by a schedule, and the record of what becomes of them."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+import psutil
 
 import swell
 from swell.api.client import Client
 from swell.api.submission import parse
 from swell.core.state import job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
+from swell.executors.gang.script_values import STEP
 from swell.model.command import ProfileJob
-from swell.model.job import JobClass, JobSpec, Profile
+from swell.model.errors import InvalidInput
+from swell.model.job import JobClass, JobSpec, Phase, Profile
 from swell.model.node import Node
-from swell.model.view import ClusterView, JobView, Story
+from swell.model.view import ClusterView, JobView, NodeView, Story
+from swell.settings import spell
+from swell_papers.experiment import Context, keep_record, read_record
 
 SCRIPTS = Path(swell.__file__).parent / "demo"
-LOOK_EVERY_S = 0.25
-#: Steps of a job that is only to be measured.
-NUM_TRIAL_STEPS = 4
+LOOK_EVERY_S = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedJob:
-    """One job of a workload."""
+class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a schedule."""
 
     at_s: float  #: submitted so long after the first
     name: str
     script: str  #: of the demo's
     steps: int
-    job_class: JobClass = JobClass.BEST_EFFORT
-    deadline_after_s: float | None = None  #: after its submission
     workers: str = "1:"
     global_batch: int = 64
-    batch: str = ""  #: range from which its batch is chosen, MIN:MAX; empty: `global_batch` is its own
+    job_class: JobClass = JobClass.BEST_EFFORT
+    deadline_after_s: float | None = None  #: after its submission
+    further: dict[str, Any] = {}  #: other fields, or other values of these; None: without the field
 
     def fields(self, now_s: float) -> dict[str, Any]:
         """Return the fields of the job, as `Client.submit` takes them."""
-        given: dict[str, Any] = {
+        given = {
             "name": self.name,
             "script": str(SCRIPTS / self.script),
             "workdir": str(SCRIPTS),
@@ -53,175 +56,221 @@ class PlannedJob:
             "steps": self.steps,
             "class": str(self.job_class),
             "workers": self.workers,
+            "deadline": None if self.deadline_after_s is None else now_s + self.deadline_after_s,
+            **self.further,
         }
-        if self.batch:
-            given["batch"] = self.batch
-        if self.deadline_after_s is not None:
-            given["deadline"] = now_s + self.deadline_after_s
-        return given
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """What the platform showed of a job when its steps had changed."""
+
+    at_s: float
+    steps: int
+    loss: float
+    cpu_s: float | None
 
 
 class LiveJob(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for, what a trial run had measured of it, and what became of it."""
 
+    part: PlannedJob
     spec: JobSpec
-    profile: Profile
+    profile: Profile | None
     view: JobView
     stories: tuple[Story, ...]
+    samples: tuple[Sample, ...] = ()
+
+
+class NodeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A borrowed node has joined or was lost, as the head heard it, or its owner has killed it."""
+
+    node: str
+    at_s: float
+    what: Literal["joined", "lost", "killed"]
 
 
 class LiveRun(msgspec.Struct, frozen=True, kw_only=True):
-    """All times are seconds since 1970."""
+    """A schedule that was played. All times are seconds since 1970."""
 
     policy: str
+    settings: dict[str, float]
+    devices: str  #: as for `swell up`, or `swell node`
     begun_s: float
     head: str  #: its state (`PlatformCore.save`) then: idle, and no longer without experience
-    devices: str  #: as for `swell up`
     nodes: tuple[Node, ...]
-    trials: tuple[LiveJob, ...]  #: of a few steps, before the others: see `Player.measure`
     jobs: tuple[LiveJob, ...]  #: in order of submission
+    changes: tuple[NodeChange, ...] = ()  #: of nodes, after it had begun
     num_cores: int
     load_before: float  #: of the machine in the minute before (processes that run or wait to)
     load_after: float  #: in the last minute of the run
+    control_cpu_s: float = 0.0  #: CPU time of the daemon
 
 
 @dataclass(slots=True)
 class Player:
-    """Submits each job when it is due, and waits for the end of all."""
+    """Has scripts measured, plays a schedule, and records it.
+
+    Args:
+        devices: for the record, as are the settings.
+        look: called several times a second while it plays.
+    """
 
     client: Client
-    advance: Callable[[int], None] = lambda num_ended: None
-    specs: dict[str, JobSpec] = field(default_factory=dict)  #: by id
+    devices: str
+    settings: Mapping[str, float] = field(default_factory=dict)
+    look: Callable[[], None] = lambda: None
+    changes: list[NodeChange] = field(default_factory=list)
+    _nodes: tuple[Node, ...] = ()
+    _parts: dict[str, PlannedJob] = field(default_factory=dict)  #: by id, as are the samples
+    _samples: dict[str, list[Sample]] = field(default_factory=dict)
+    _there: set[str] = field(default_factory=set)
 
-    def profile(self, parts: Sequence[PlannedJob]) -> None:
+    def measure(self, parts: Sequence[PlannedJob]) -> None:
         """Have the longest job of each script measured, and cancelled.
 
         The trial run of a job that ends within its first epoch does not tell what follows an epoch, and a
         longer job would be measured again.
+
+        Raises:
+            InvalidInput: one of them fails here.
         """
-        longest: dict[tuple[str, int, str], PlannedJob] = {}
-        for part in sorted(parts, key=lambda part: part.steps):
-            longest[part.script, part.global_batch, part.batch] = part
+        self._nodes = tuple(map(_as_node, self.client.cluster().nodes))
+        longest = {part.script: part for part in sorted(parts, key=lambda part: part.steps)}
         for part in longest.values():
-            plain = replace(part, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
+            plain = msgspec.structs.replace(part, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
             job_id = self._submit(plain)
-            while not self._is_profiled(job_id):
+            while (view := self.client.job(job_id)).started_s is None and not view.phase.is_end:
                 time.sleep(LOOK_EVERY_S)
+            if view.phase is Phase.FAILED:
+                what = view.message.strip().splitlines()[-1:] or [view.reason]
+                raise InvalidInput(f"{part.script} cannot be tried out: {what[0]}; see the log of {job_id}")
             self.client.cancel(job_id)
             self.client.wait(job_id)
 
-    def _is_profiled(self, job_id: str) -> bool:
-        is_over = self.client.job(job_id).phase.is_end
-        return is_over or any(story.code == "profiled" for story in self.client.stories(job_id))
+    def measure_and_play(self, parts: Sequence[PlannedJob]) -> LiveRun:
+        """Do both, one after the other."""
+        self.measure(parts)
+        return self.play(parts)
 
-    def measure(self, parts: Sequence[PlannedJob], num_steps: int = NUM_TRIAL_STEPS) -> list[JobView]:
-        """Have each script measured, and run for so many steps; what became of these jobs.
-
-        First one after the other, on as many devices as it can use; then all of them on one each.
-        """
-        unlike = {(part.script, part.workers, part.global_batch, part.batch): part for part in parts}
-        short = [
-            replace(part, steps=num_steps, job_class=JobClass.BEST_EFFORT, deadline_after_s=None)
-            for part in unlike.values()
-        ]
-        whole = [self.client.wait(self._submit(part)) for part in short]
-        scripts = {(part.script, part.global_batch, part.batch): replace(part, workers="1") for part in short}
-        small = [self._submit(part) for part in scripts.values()]
-        return [*whole, *(self.client.wait(job_id) for job_id in small)]
-
-    def play(
-        self,
-        parts: Sequence[PlannedJob],
-        until_s: float = math.inf,
-        look: Callable[[], None] = lambda: None,
-    ) -> list[JobView]:
-        """What became of each, in order of submission.
+    def play(self, parts: Sequence[PlannedJob], until_s: float = math.inf) -> LiveRun:
+        """Submit each job when it is due, and record what became of all.
 
         Args:
             until_s: after the beginning. Jobs that have not ended by then are as they are.
-            look: called several times a second.
         """
-        opened_s, ids = time.monotonic(), []
-        for part in sorted(parts, key=lambda part: part.at_s):
-            while (wait_s := opened_s + part.at_s - time.monotonic()) > 0.0:
-                time.sleep(min(wait_s, LOOK_EVERY_S))
-                self._look()
-                look()
-            ids.append(self._submit(part))
-        while self._look() < len(self.specs) and time.monotonic() - opened_s < until_s:
-            look()
-            time.sleep(LOOK_EVERY_S)
-        return [self.client.job(job_id) for job_id in ids]
+        daemon = psutil.Process(self.client.endpoint.pid)
+        cluster, head = self.client.cluster(), self.client.head_state().decode()
+        load, used_s = os.getloadavg()[0], sum(daemon.cpu_times()[:2])
+        self._there = {node.name for node in cluster.nodes}
+        opened_s, ids = time.monotonic(), list[str]()
+        coming = deque(sorted(parts, key=lambda part: part.at_s))
+        passed_s, has_ended = 0.0, False
+        while (coming or not has_ended) and passed_s < until_s:
+            passed_s = time.monotonic() - opened_s
+            while coming and coming[0].at_s <= passed_s:
+                ids.append(self._submit(coming.popleft()))
+            has_ended = self._note(ids, cluster.now_s + passed_s)
+            due_s = coming[0].at_s - passed_s if coming else LOOK_EVERY_S
+            time.sleep(min(due_s, LOOK_EVERY_S))
+        return LiveRun(
+            policy=cluster.policy,
+            settings=dict(self.settings),
+            devices=self.devices,
+            begun_s=cluster.now_s,
+            head=head,
+            nodes=self._nodes,
+            jobs=tuple(map(self._record, ids)),
+            changes=tuple(self.changes),
+            num_cores=len(os.sched_getaffinity(0)),
+            load_before=load,
+            load_after=os.getloadavg()[0],
+            control_cpu_s=sum(daemon.cpu_times()[:2]) - used_s,
+        )
 
     def _submit(self, part: PlannedJob) -> str:
-        now_s = self.client.cluster().now_s
-        fields = part.fields(now_s)
-        job_id = self.client.submit(**fields)
-        self.specs[job_id] = parse(fields).to_spec(now_s)
+        job_id = self.client.submit(**part.fields(self.client.cluster().now_s))
+        self._parts[job_id], self._samples[job_id] = part, []
         return job_id
 
-    def _look(self) -> int:
-        num_ended = sum(view.phase.is_end for view in self.client.jobs())
-        self.advance(num_ended)
-        return num_ended
+    def _note(self, ids: Sequence[str], now_s: float) -> bool:
+        """Note what the platform shows. Return whether all these jobs have ended."""
+        self.look()
+        views = [view for view in self.client.jobs() if view.id in ids]
+        for view in views:
+            samples = self._samples[view.id]
+            steps = int(
+                view.metrics.get(STEP, view.steps)
+            )  # a script that prints its loss counts them itself
+            if view.loss is not None and (not samples or samples[-1].steps != steps):
+                samples.append(Sample(at_s=now_s, steps=steps, loss=view.loss, cpu_s=view.cpu_s))
+        if any(node.is_borrowed for node in self._nodes):
+            self._note_nodes(self.client.cluster())
+        return all(view.phase.is_end for view in views)
 
+    def _note_nodes(self, cluster: ClusterView) -> None:
+        there = {node.name for node in cluster.nodes}
+        lost_s = {node.name: node.lost_s for node in cluster.lost_nodes}
+        for name in sorted(there ^ self._there):
+            what: Literal["joined", "lost"] = "joined" if name in there else "lost"
+            at_s = cluster.now_s if name in there else lost_s.get(name, cluster.now_s)
+            self.changes.append(NodeChange(node=name, at_s=at_s, what=what))
+        self._there = there
 
-def run(client: Client, parts: Sequence[PlannedJob], devices: str, advance: Callable[[int], None]) -> LiveRun:
-    """Play the workload, once every script in it has been measured."""
-    player = Player(client, advance)
-    player.profile(parts)
-    trials = player.measure(parts)
-    begun = begin(player, devices, nodes_of(client.cluster()), trials)
-    return ended(player, begun, player.play(parts))
-
-
-def begin(player: Player, devices: str, nodes: tuple[Node, ...], trials: Sequence[JobView]) -> LiveRun:
-    """Make the record of a workload that is about to be played: it has no jobs yet."""
-    client = player.client
-    measured = tuple(live_job(client, player.specs[view.id], view, nodes) for view in trials)
-    load, cluster = os.getloadavg()[0], client.cluster()
-    return LiveRun(
-        policy=cluster.policy,
-        begun_s=cluster.now_s,
-        head=client.head_state().decode(),
-        devices=devices,
-        nodes=nodes,
-        trials=measured,
-        jobs=(),
-        num_cores=len(os.sched_getaffinity(0)),
-        load_before=load,
-        load_after=load,
-    )
-
-
-def ended(player: Player, begun: LiveRun, views: Sequence[JobView]) -> LiveRun:
-    """Complete the record of a workload that has just been played."""
-    load = os.getloadavg()[0]
-    jobs = tuple(live_job(player.client, player.specs[view.id], view, begun.nodes) for view in views)
-    return msgspec.structs.replace(begun, jobs=jobs, load_after=load)
-
-
-def nodes_of(cluster: ClusterView) -> tuple[Node, ...]:
-    """Return the nodes of a cluster, as the scheduler knows them."""
-    return tuple(
-        Node(
-            name=node.name,
-            devices=tuple(node.devices),
-            kind=node.kind,
-            rack=node.rack,
-            is_borrowed=node.is_borrowed,
+    def _record(self, job_id: str) -> LiveJob:
+        """Make the record of a job, with what was measured of it on the first kind of device."""
+        view, part = self.client.job(job_id), self._parts[job_id]
+        spec = parse(part.fields(view.submitted_s)).to_spec(view.submitted_s)
+        spec = msgspec.structs.replace(spec, code=view.code)
+        sizes = tuple(job_sizes(spec, sum(len(node.devices) for node in self._nodes)).tolist())
+        asked = ProfileJob(job_id=job_id, spec=spec, sizes=sizes, device_kind=self._nodes[0].kind)
+        return LiveJob(
+            part=part,
+            spec=spec,
+            profile=ProfileCache(self.client.folder.path).profile(asked),
+            view=view,
+            stories=tuple(self.client.stories(job_id)),
+            samples=tuple(self._samples[job_id]),
         )
-        for node in cluster.nodes
+
+
+def _as_node(node: NodeView) -> Node:
+    """A node as the scheduler knows it."""
+    return Node(
+        name=node.name,
+        devices=tuple(node.devices),
+        kind=node.kind,
+        rack=node.rack,
+        is_borrowed=node.is_borrowed,
     )
 
 
-def live_job(client: Client, spec: JobSpec, view: JobView, nodes: Sequence[Node]) -> LiveJob:
-    """Make the record of a job, with what was measured of it on the first kind of device."""
-    num_devices = sum(len(node.devices) for node in nodes)
-    sizes = tuple(job_sizes(spec, num_devices).tolist())
-    spec = msgspec.structs.replace(spec, code=view.code)
-    asked = ProfileJob(job_id=view.id, spec=spec, sizes=sizes, device_kind=nodes[0].kind)
-    profile = ProfileCache(client.folder.path).profile(asked)
-    if profile is None:
-        raise RuntimeError(f"job {view.id!r} ran and no trial run of it is kept in {client.folder.profiles}")
-    return LiveJob(spec=spec, profile=profile, view=view, stories=tuple(client.stories(view.id)))
+def played(
+    context: Context,
+    name: str,
+    play: Callable[[Client], LiveRun],
+    policy: str,
+    settings: Mapping[str, float],
+    *options: str,
+) -> LiveRun:
+    """Play on a platform of its own and keep the record, or read the record of an earlier call (`--live`).
+
+    Args:
+        name: of the record's file.
+        options: of `swell up`, besides its policy and settings.
+
+    Raises:
+        InvalidInput: it cannot be played here, or there is no such record.
+    """
+    if context.played is not None:
+        return read_record(context.played, name, LiveRun)
+    if context.platform is None:
+        raise InvalidInput(f"{name} is measured on real processes, and none may be started here")
+    words = [*options, "--policy", policy, "--preload", "sklearn.datasets"]
+    for setting, value in settings.items():
+        words += ["--set", f"{setting}={spell(value)}"]
+    with context.platform(words) as client:
+        run = play(client)
+    if context.runs is not None:
+        keep_record(run, context.runs, name)
+    return run

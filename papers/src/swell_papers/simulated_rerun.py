@@ -1,19 +1,24 @@
-"""A live run again, simulated: the same head, submissions and profiles, and changes that cost as much."""
+"""A live run again, simulated: the same head and submissions, and changes that cost as much."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import nnls
 
 from swell.core import loop
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
 from swell.core.saved_kinds import read_one_kind
+from swell.model.errors import InvalidInput
 from swell.model.event import JobSubmitted
+from swell.model.job import Phase
 from swell.model.view import JobView
 from swell.scheduler import new_core
-from swell.settings import Settings
+from swell.settings import make_settings
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
@@ -21,155 +26,203 @@ from swell.sim.occurrence import EventArrives, Occurrence
 from swell.sim.platform_state import PlatformState, sim_job
 from swell.sim.recorder import TurnRecorder
 from swell.sim.resumed import ResumedWorld
+from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.throughput.belief import FittedBelief
-from swell.throughput.curve import Curve
+from swell_papers.experiment import Claim, Key, Measure, Results
+from swell_papers.findings import Cell, Table, table
 from swell_papers.live_run import LiveJob, LiveRun
 
 #: A gang says so often how far it is, as in the live world.
 REPORT_S = 1.0
+#: From the last step of a job to the end of its processes: 0.1 to 0.5 s were measured.
+EXIT_S = 0.2
 
 
-def simulate(
+class Twin(NamedTuple):
+    """A job of a live run, and of its simulation."""
+
+    live: LiveJob
+    simulated: JobView
+
+    @property
+    def times_s(self) -> tuple[float, float] | None:
+        """Seconds from submission to end, live and simulated; None for a job that did not succeed in both."""
+        live_s, simulated_s = completion_s(self.live.view), completion_s(self.simulated)
+        return None if live_s is None or simulated_s is None else (live_s, simulated_s)
+
+
+class Rerun(NamedTuple):
+    """A live run with its simulation."""
+
+    run: LiveRun
+    twins: tuple[Twin, ...]
+
+    @property
+    def mean_error(self) -> float:
+        """Mean absolute error of completion times, as a share of the live ones; not a number: none ended."""
+        errors = [abs(times[1] / times[0] - 1.0) for twin in self.twins if (times := twin.times_s)]
+        return float(np.mean(errors)) if errors else float("nan")
+
+    @property
+    def error_together(self) -> float:
+        """How far the mean completion time is from the live one, as a share of that."""
+        times = np.array([twin.times_s for twin in self.twins if twin.times_s]).reshape(-1, 2).sum(axis=0)
+        return float(times[1] / times[0] - 1.0) if times[0] else float("nan")
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the jobs that failed in the live run."""
+        return [job.part.name for job in self.run.jobs if job.view.phase is Phase.FAILED]
+
+
+def completion_s(view: JobView) -> float | None:
+    """Seconds from submission to end; None for a job that did not succeed."""
+    if view.phase is not Phase.SUCCEEDED or view.finished_s is None:
+        return None
+    return view.finished_s - view.submitted_s
+
+
+def rerun(
     run: LiveRun,
+    jobs: Sequence[SimJob],
     cost: AsMeasured,
     timings: GangTimings,
-    listen: Callable[[PlatformCore], None] = lambda core: None,
-    noise_share: float = 0.0,
-    seed: int = 0,
     nodes: Sequence[tuple[float, Occurrence]] = (),
-    settings: Settings | None = None,
-    note: Callable[[float, Sequence[JobView]], None] | None = None,
-) -> dict[str, JobView]:
-    """What becomes of each job, by id, if it goes as fast as its trial run has measured.
+    sharing: CoreDivision = BY_WEIGHT,
+    listen: Callable[[PlatformCore], None] = lambda core: None,
+) -> Rerun:
+    """Simulate the same submissions from the state in which the live head was.
 
     Args:
-        listen: called after each turn of the head.
-        noise_share: of speeds, standard deviation of their logarithm; 0: exactly so fast.
+        jobs: what is true of them.
         nodes: when which of them joins and fails, in head time.
-        settings: of the platform.
-        note: called after each turn, with its time and all jobs.
+        listen: called after each turn of the head.
     """
-    generator = np.random.default_rng(seed)
-    standing = PlatformState(now_s=run.begun_s, saved=read_one_kind(run.head.encode()), jobs={})
-    num_devices = sum(len(node.devices) for node in run.nodes)
-    jobs = [_sim_job(job, num_devices, noise_share, generator) for job in run.jobs]
-    core = new_core(run.policy, settings)
-    core.load(run.head.encode())
+    head = run.head.encode()
+    standing = PlatformState(now_s=run.begun_s, saved=read_one_kind(head), jobs={})
+    core = new_core(run.policy, make_settings(run.settings))
+    core.load(head)
     recorder = TurnRecorder(core)
 
     def end_turn(now_s: float) -> None:
         recorder.end_turn(now_s, world.tally, world.version)
         listen(core)
-        if note is not None:
-            note(now_s, (*core.views(), *recorder.ended.values()))
 
     submissions: list[tuple[float, Occurrence]] = [
         (job.submit_s, EventArrives(JobSubmitted(at_s=job.submit_s, job_id=job.id, spec=job.spec)))
         for job in jobs
     ]
-    world = ResumedWorld(standing, core.under_way(), cost, jobs, [*submissions, *nodes], end_turn, timings)
+    others = [*submissions, *nodes]
+    world = ResumedWorld(standing, core.under_way(), cost, jobs, others, end_turn, timings, sharing)
     loop.run(world, recorder, core)
-    return {**{view.id: view for view in core.views()}, **recorder.ended}
+    views = {**{view.id: view for view in core.views()}, **recorder.ended}
+    return Rerun(run, tuple(Twin(job, views[job.view.id]) for job in run.jobs))
 
 
-def _sim_job(job: LiveJob, num_devices: int, noise_share: float, generator: np.random.Generator) -> SimJob:
-    record = JobRecord(id=job.view.id, spec=job.spec, submitted_s=job.view.submitted_s)
-    record.learn_length(job.profile)
-    belief = FittedBelief()
-    belief.learn_profile(record.id, record.spec, job.profile)
-    if job.view.noise_scale is not None:
-        belief.learn_noise(record.id, job.view.noise_scale)
-    return sim_job(record, belief, num_devices, noise_share, generator)
+def measured_jobs(run: LiveRun) -> list[SimJob]:
+    """Return the jobs, each as fast as its trial run has measured. Raises InvalidInput if it has none."""
+    num_devices = sum(len(node.devices) for node in run.nodes)
+    jobs = []
+    for job in run.jobs:
+        if job.profile is None:
+            raise InvalidInput(f"no trial run of job {job.view.id!r} is known; play the run again")
+        record = JobRecord(id=job.view.id, spec=job.spec, submitted_s=job.view.submitted_s)
+        record.learn_length(job.profile)
+        belief = FittedBelief()
+        belief.learn_profile(record.id, record.spec, job.profile)
+        if job.view.noise_scale is not None:
+            belief.learn_noise(record.id, job.view.noise_scale)
+        jobs.append(sim_job(record, belief, num_devices))
+    return jobs
 
 
 def measured_cost(run: LiveRun) -> AsMeasured:
     """What starts and pauses took in a live run: order and crowding by least squares, the mean of pauses."""
-    starts = [start for job in run.jobs for start in launches(job)]
-    beside_s = [(num - 1) * alone_s for num, _, alone_s in starts]
-    order_s, crowding_share = _line(beside_s, [took_s - alone_s for _, took_s, alone_s in starts])
-    pauses_s = [
-        resize.cost_s for job in run.jobs for resize in job.view.resize_history if resize.cost_s is not None
-    ]
+    starts = [start for job in run.jobs for start in _launches(job)]
+    order_s, crowding_share = 0.0, 0.0
+    if starts:
+        beside_s = [(1.0, (num - 1) * alone_s) for num, _, alone_s in starts]
+        fitted, _ = nnls(np.array(beside_s), np.array([took_s - alone_s for _, took_s, alone_s in starts]))
+        order_s, crowding_share = fitted.tolist()
+    resizes = (resize for job in run.jobs for resize in job.view.resize_history)
     return AsMeasured(
-        pause_s=float(np.mean(pauses_s)) if pauses_s else 0.0,
+        pause_s=_mean(resize.cost_s for resize in resizes),
         order_s=order_s,
         crowding_share=crowding_share,
     )
 
 
-def launches(job: LiveJob) -> Iterator[tuple[int, float, float]]:
+def _launches(job: LiveJob) -> Iterator[tuple[int, float, float]]:
     """(workers, seconds from the order to the first step, seconds that the script takes alone) of each."""
     decided_s = None
     for story in job.stories:
         if story.code == "decided":
             decided_s = story.at_s
-        elif story.code == "started" and decided_s is not None:
+        elif story.code == "started" and decided_s is not None and job.profile is not None:
             sizes = [workers for at_s, workers in job.view.sizes if at_s <= story.at_s]
             yield sizes[-1], story.at_s - decided_s, job.profile.start_s
 
 
 def measured_timings(run: LiveRun) -> GangTimings:
-    """What ends took in a live run, exits by least squares over trials. A gang changes between two steps."""
-    exits = [found for job in run.trials if (found := _exit(job)) is not None]
-    saves_s = [taken_s for job in run.jobs for taken_s in saves(job)]
-    exit_s, more_s = _line([num - 1 for num, _ in exits], [taken_s for _, taken_s in exits])
+    """What ends and checkpoints take, these on average of a live run. A gang changes between two steps."""
     return GangTimings(
         report_s=REPORT_S,
-        exit_s=exit_s,
-        exit_more_s=more_s,
-        save_s=float(np.mean(saves_s)) if saves_s else 0.0,
+        exit_s=EXIT_S,
+        save_s=_mean(job.view.save_s for job in run.jobs),
         grain_steps=1.0,
     )
 
 
-def _line(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """Intercept and slope, neither below 0, of the line closest to these points; 0 where there are none."""
-    if not x:
-        return 0.0, 0.0
-    across, up = np.array(x, dtype=np.float64), np.array(y, dtype=np.float64)
-    unknowns = np.column_stack([np.ones(len(x)), across])
-    (intercept, slope), *_ = np.linalg.lstsq(unknowns, up, rcond=None)
-    if slope < 0.0:
-        return max(0.0, float(up.mean())), 0.0
-    if intercept < 0.0:
-        return 0.0, max(0.0, float(across @ up / (across @ across)))
-    return float(intercept), float(slope)
+def _mean(values: Iterable[float | None]) -> float:
+    """The mean of what there is; 0 for nothing."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else 0.0
 
 
-def _exit(job: LiveJob) -> tuple[int, float] | None:
-    """(workers, seconds from the last step to the end of the processes) of a job that kept its size.
-
-    What its first step took longer than others is in it too.
-    """
-    view = job.view
-    sizes = [workers for _, workers in view.sizes if workers]
-    if view.started_s is None or view.finished_s is None or len(sizes) != 1 or not view.total_steps:
-        return None
-    num_steps = view.total_steps * job.spec.global_batch / _batch(job)
-    trained_s = num_steps * _step_s(job, sizes[0])
-    return sizes[0], max(0.0, view.finished_s - view.started_s - trained_s)
+# What is told of it
 
 
-def _batch(job: LiveJob) -> int:
-    """Samples of a step, at the end."""
-    return job.view.batch or job.spec.global_batch
+def twin_table(name: str, found: Mapping[Key, Rerun]) -> Table:
+    """A row for each job of each run, by the first word of its key: times and worker counts."""
+    heading = ("run", "job", "live", "simulated", ("live s", 1), ("sim. s", 1), ("error %", 1))
+    return table(
+        name,
+        "job by job, live and simulated",
+        (*heading, "sizes", "sim. sizes", "last batch", "sim. last batch"),
+        ((key[0], *_cells(twin)) for key, one in found.items() for twin in one.twins),
+    )
 
 
-def _step_s(job: LiveJob, workers: int) -> float:
-    """Seconds of such a step, by the trial run."""
-    sizes, batches = np.array([workers], dtype=np.int64), np.array([_batch(job)], dtype=np.int64)
-    return float(Curve.of(job.spec, job.profile).step_s(sizes, batches)[0])
+def _cells(twin: Twin) -> Iterator[Cell]:
+    live, simulated = twin.live.view, twin.simulated
+    yield from (twin.live.part.name, _ending(live), _ending(simulated))
+    yield from (completion_s(live), completion_s(simulated))
+    yield 100.0 * (twin.times_s[1] / twin.times_s[0] - 1.0) if twin.times_s else None
+    yield from ("-".join(str(workers) for _, workers in view.sizes) for view in (live, simulated))
+    yield from (live.batch or None, simulated.batch or None)
 
 
-def saves(job: LiveJob) -> Iterator[float]:
-    """Seconds from each order to leave to the devices being free, less the rest of the step under way.
+def _ending(view: JobView) -> str:
+    if view.phase is not Phase.SUCCEEDED:
+        return "refused" if view.phase is Phase.REJECTED else str(view.phase)
+    return {True: "kept", False: "missed", None: "done"}[view.kept]
 
-    That is half a step on average.
-    """
-    decided_s = None
-    for story in job.stories:
-        if story.code == "decided":
-            decided_s = story.at_s
-        elif story.code == "suspended" and decided_s is not None:
-            (*_, workers) = [workers for at_s, workers in job.view.sizes if at_s < story.at_s and workers]
-            yield max(0.0, story.at_s - decided_s - _step_s(job, workers) / 2.0)
+
+def conditions(run: LiveRun) -> str:
+    """What a run was made with, in a line."""
+    return (
+        f"{len(run.jobs)} real PyTorch jobs on {run.devices}, {run.num_cores} cores; load of the machine "
+        f"{run.load_before:.1f} before, {run.load_after:.1f} at the end"
+    )
+
+
+def limits(*wanted: tuple[Measure[Rerun], float]) -> list[Claim[Rerun]]:
+    """Return claims that a measure of every run is at most so much."""
+    return [
+        Claim(text=measure.name, figure=limit, of=partial(_most, measure), way="<=", is_target=True)
+        for measure, limit in wanted
+    ]
+
+
+def _most(measure: Measure[Rerun], found: Results[Rerun]) -> float:
+    return max(measure.of(one) or 0.0 for one in found.values())

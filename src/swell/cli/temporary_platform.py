@@ -8,18 +8,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TypeAlias
 
 from swell.api.client import Client, connect_as_owner
 from swell.api.errors import NoPlatform, PlatformSilent
 from swell.cli.launch import launch
 from swell.store.folder import StateFolder
-
-#: A platform with these options of `swell up`, which ends with its context.
-Up: TypeAlias = Callable[[Sequence[str]], AbstractContextManager[Client]]
 
 
 @contextmanager
@@ -31,26 +27,13 @@ def brief_platform(options: Sequence[str], prefix: str, say: Callable[[str], Non
         prefix: of the folder's name.
         say: is told where the folder is if it stays.
     """
-    with brief_platforms(prefix, say) as up, up(options) as client:
-        yield client
-
-
-@contextmanager
-def brief_platforms(prefix: str, say: Callable[[str], None]) -> Iterator[Up]:
-    """The same for platforms that follow one another in one folder, which knows the jobs of those before."""
     state = Path(tempfile.mkdtemp(prefix=prefix))
     is_good = False
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGTERM, _interrupt)  # to be asked to end is as Ctrl-C
-
-    @contextmanager
-    def up(options: Sequence[str]) -> Iterator[Client]:
+    try:
         with launch(StateFolder(state), options) as client:
             yield client
-        _take_down(state)
-
-    try:
-        yield up
         is_good = True
     finally:
         for number in before:

@@ -89,14 +89,8 @@ class BelievedBatches:
         return math.inf
 
 
-def sim_job(
-    record: JobRecord,
-    belief: Belief,
-    num_devices: int,
-    noise_share: float = 0.0,
-    generator: np.random.Generator | None = None,
-) -> SimJob:
-    """The job as it is believed to be, on a cluster of so many devices at most; with noise, nearly so.
+def sim_job(record: JobRecord, belief: Belief, num_devices: int) -> SimJob:
+    """The job as it is believed to be, on a cluster of so many devices at most.
 
     Raises:
         ValueError: nothing is believed of it: it has not been measured, or it has no size on this cluster.
@@ -111,9 +105,7 @@ def sim_job(
         submit_s=record.submitted_s,
         spec=record.spec,
         profile=record.profile or _no_profile(),
-        speed=TrueSpeed(
-            sizes, rate_per_s, noise_share, generator, _crossing(record, belief, sizes, rate_per_s)
-        ),
+        speed=TrueSpeed(sizes, rate_per_s, crossing=_crossing(record, belief, sizes, rate_per_s)),
         batches=None if record.spec.max_batch is None else BelievedBatches(record.id, belief),
         num_steps=max(1, math.ceil(record.progress.total_steps)),
         model=record.spec.name,

@@ -12,6 +12,7 @@ from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.occurrence import Occurrence
 from swell.sim.platform_state import PlatformState, asked_s
+from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.sim.world import SimulatedWorld
 
 
@@ -22,6 +23,7 @@ class ResumedWorld(SimulatedWorld):
         under_way: `PlatformCore.under_way` of the head that goes on in this world.
         jobs: further ones, which the head does not know; `others` tells of their submissions.
         others: what else happens: (time, occurrence).
+        sharing: how gangs divide the cores of nodes.
     """
 
     def __init__(
@@ -33,11 +35,13 @@ class ResumedWorld(SimulatedWorld):
         others: Iterable[tuple[float, Occurrence]] = (),
         end_turn: Callable[[float], None] = lambda now_s: None,
         timings: GangTimings | None = None,
+        sharing: CoreDivision = BY_WEIGHT,
     ) -> None:
         self._standing = standing
         self._under_way = under_way
         everybody = [*standing.jobs.values(), *jobs]
-        super().__init__(standing.saved.cluster.nodes, everybody, cost, timings, others, end_turn)
+        nodes = standing.saved.cluster.nodes
+        super().__init__(nodes, everybody, cost, timings, others, end_turn, sharing=sharing)
 
     def _open(
         self, nodes: Sequence[Node], jobs: Iterable[SimJob], others: Iterable[tuple[float, Occurrence]]

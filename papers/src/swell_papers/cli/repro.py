@@ -74,14 +74,14 @@ EVALUATIONS: Mapping[str, Evaluation] = {
         "Margins of promises that are learnt beside fixed ones, where estimates of speed are wrong.",
     ),
     "fidelity": Evaluation(
-        "fidelity_findings",
+        "fidelity",
         "policy live",
         "Twelve real jobs on paced devices, and their simulation from their own profiles.",
     ),
     "reclaim": Evaluation(
         "reclaim",
-        "data seed live",
-        "Real jobs on machines that are killed without notice, as Summit's log of idle nodes says.",
+        "live",
+        "Real jobs on nodes that are killed without notice, as Summit's log of idle nodes says.",
     ),
 }
 
@@ -152,9 +152,7 @@ def repro(
     ] = 1.0,
     image: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="Run each schedule once more, with its jobs in containers of this image."
-        ),
+        typer.Option(metavar="NAME", help="Run the jobs in containers of this image."),
     ] = "",
     out: Annotated[
         Path | None,
@@ -253,7 +251,7 @@ def show(findings: Findings) -> None:
 def _context(policy: str | None, only: str | None, state: Path | None, **given: Any) -> Context:
     """Raises InvalidInput."""
     from swell.cli.progress import progress_bar
-    from swell.cli.temporary_platform import brief_platforms
+    from swell.cli.temporary_platform import brief_platform
     from swell_papers.experiment import Context
     from swell_papers.variants import variant_names
 
@@ -267,6 +265,6 @@ def _context(policy: str | None, only: str | None, state: Path | None, **given: 
         only=tuple(name.strip() for name in (only or "").split(",") if name.strip()),
         records=records,
         watch=progress_bar,
-        platforms=partial(brief_platforms, "swell-papers-", warn),
+        platform=partial(brief_platform, prefix="swell-papers-", say=warn),
         **given,
     )
