@@ -12,7 +12,16 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import find_agent
 from swell.executors.local.link import LocalExecutor
 from swell.measure.measurement import MeasureFailed, _MeasuredJob, measure
-from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, ResizeFailed
+from swell.model.command import AnyCommand
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    Outcome,
+    ResizeFailed,
+    StepsReported,
+)
 
 pytest.importorskip("torch")
 
@@ -49,3 +58,22 @@ def test_a_failure_is_told(tmp_path: Path, event: AnyEvent, told: str) -> None:
     job = _MeasuredJob(executor, events, node.node.devices, None)  # type: ignore[arg-type]
     with pytest.raises(MeasureFailed, match=told):
         job.hear(GangStarted)
+
+
+class Shrinking:
+    """An executor that tells of a shrink as gangs do: they train on before the worker that leaves is gone."""
+
+    def __init__(self, events: queue.SimpleQueue[AnyEvent]) -> None:
+        self._events = events
+
+    def perform(self, command: AnyCommand) -> None:
+        self._events.put(StepsReported(**ABOUT, steps=9, num_workers=1, pause_s=0.0))
+        self._events.put(GangResized(**ABOUT, steps=9, pids=(1,)))
+
+
+def test_a_pause_that_is_told_before_the_change_is_over_is_known() -> None:
+    (node,) = parse_devices("paced:2@200")
+    events = queue.SimpleQueue[AnyEvent]()
+    job = _MeasuredJob(Shrinking(events), events, node.node.devices, None)  # type: ignore[arg-type]
+    job._resize(node.node.devices[:1])
+    assert job._take_pause_s() == 0.0

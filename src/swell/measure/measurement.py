@@ -115,6 +115,7 @@ class _MeasuredJob:
         self._executor, self._events, self._devices, self._spec = executor, events, devices, spec
         self._generation = 0
         self._save_s: float | None = None  #: that training stood still for a checkpoint
+        self._pause_s: float | None = None  #: likewise for the latest change, which may last longer
 
     def profile(self, sizes: tuple[int, ...], kind: str) -> Profile:
         """Make the trial run."""
@@ -143,7 +144,7 @@ class _MeasuredJob:
             tell(f"a growth to {most} workers, and a kill -9 of one of them")
             what = f"growth from 1 to {_workers(most)}"
             took_s, pids = self._resize(self._devices[:most])
-            add(f"{what}: time taken from training", self._pause_s(), "growth", most)
+            add(f"{what}: time taken from training", self._take_pause_s(), "growth", most)
             add(f"{what}: until all train", took_s, "wait", most)
             add_step(most)
             add("kill -9 of one worker: until the others train on", self._kill(pids[-1], most))
@@ -157,7 +158,8 @@ class _MeasuredJob:
             tell("a shrink to 1 worker")
             self._report(lambda one: one.step_s)
             self._resize(self._devices[:1])
-            add(f"shrink from {most} workers to 1: time taken from training", self._pause_s(), "shrink", 1)
+            pause_s = self._take_pause_s()
+            add(f"shrink from {most} workers to 1: time taken from training", pause_s, "shrink", 1)
         self._done(StopGang(job_id=JOB, generation=self._next()), GangEnded)
 
     def _launch(self, num_workers: int) -> tuple[float, GangStarted]:
@@ -186,15 +188,15 @@ class _MeasuredJob:
         self._resize(tuple(one for one in self._devices[:num_workers] if one not in lost))
         return time.monotonic() - killed_s
 
-    def _pause_s(self) -> float:
-        return self._report(lambda one: one.pause_s if one.generation == self._generation else None)
+    def _take_pause_s(self) -> float:
+        return self._report(lambda one: one.pause_s) if self._pause_s is None else self._pause_s
 
     def _next(self) -> int:
         self._generation += 1
         return self._generation
 
     def _done(self, command: AnyCommand, answer: type[E]) -> tuple[float, E]:
-        begun_s = time.monotonic()
+        begun_s, self._pause_s = time.monotonic(), None
         self._executor.perform(command)
         event = self.hear(answer)
         return time.monotonic() - begun_s, event
@@ -215,6 +217,7 @@ class _MeasuredJob:
                 raise MeasureFailed(f"no {kind.__name__} came within {LIMIT_S:g} s") from None
             if isinstance(event, StepsReported):
                 self._save_s = event.save_s or self._save_s
+                self._pause_s = self._pause_s if event.pause_s is None else event.pause_s
             if isinstance(event, kind):
                 return event
             if isinstance(event, FAILURES):
