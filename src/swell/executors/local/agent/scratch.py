@@ -1,10 +1,9 @@
 """Folders for as long as the process lives that they are for: they go when it is gone, whatever ended it.
 
 A trial run writes in one instead of the job's working directory (`mirror`), and another one takes the place
-of its temporary directory; what it makes elsewhere may go with it, too (`trial_folders`). Every worker has
-one for the sockets of its loader's processes, which leave them behind when they are killed. Sockets need
-short paths (107 bytes), so these folders are in the machine's temporary directory, in one that a link in the
-state folder names; the others are in the state folder.
+of its temporary directory. Every worker has one for the sockets of its loader's processes, which leave them
+behind when they are killed. Sockets need short paths (107 bytes), so these folders are in the machine's
+temporary directory, in one that a link in the state folder names; the others are in the state folder.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.zygote.forking import Fork
-from swell.executors.local.zygote.trial_folders import SUFFIX, record_of, remove_noted
 from swell.wire import environ
 from swell.wire.private_files import remove_room
 
@@ -44,7 +42,6 @@ class Scratch:
     def begin(self) -> None:
         """Make the folders of this agent; remove those of killed ones, of which no process is left."""
         before = [path for path in self._root.glob("*") if path != self._own]
-        _remove_noted(before)
         self._in_background(lambda: _remove_left(before))
         try:
             self._own.mkdir(mode=0o700, parents=True)
@@ -79,16 +76,12 @@ class Scratch:
         return Path(tempfile.mkdtemp(prefix="room-", dir=self._temporary))
 
     def drop(self, key: str) -> None:
-        """The worker is gone. Nothing of its script begins again before this returns."""
-        folders = self._folders.pop(key, ())
-        for folder in folders:
-            remove_noted(record_of(folder))
-        if folders:
+        """The worker is gone."""
+        if folders := self._folders.pop(key, ()):
             self._in_background(lambda: _remove(folders))
 
     def end(self) -> None:
         """Every worker is gone."""
-        _remove_noted([self._own])
         _remove_left([self._own])
 
     def _made(self, parent: Path | None, name: str) -> Path | None:
@@ -105,13 +98,6 @@ class Scratch:
 def _remove(folders: tuple[Path, ...]) -> None:
     for folder in folders:
         remove_room(folder)  # what is left goes with the agent
-
-
-def _remove_noted(owns: list[Path]) -> None:
-    """Remove what trial runs of these agents have made and noted, if no agent saw their end."""
-    for own in owns:
-        for record in own.glob(f"*{SUFFIX}"):
-            remove_noted(record)
 
 
 def _remove_left(owns: list[Path]) -> None:

@@ -19,7 +19,6 @@ from typing import NoReturn
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.local.zygote.forking import Fork
 from swell.executors.local.zygote.mirror import become_private, mirrored
-from swell.executors.local.zygote.trial_folders import note_new_folders, record_of
 from swell.wire.environ import EXIT_STOPPED
 
 
@@ -78,8 +77,7 @@ def _settle(request: Fork) -> None:
     if request.mirror:
         try:
             os.chdir(mirrored(request.workdir, request.mirror))
-            if not become_private(request.mirror):
-                note_new_folders(record_of(request.mirror))
+            become_private(request.mirror)
         except OSError:
             traceback.print_exc()
             _exit(EXIT_STOPPED)  # the script has no part in it

@@ -56,18 +56,17 @@ def mirrored(workdir: str, scratch: str) -> str:
     return str(target)
 
 
-def become_private(scratch: str) -> bool:
-    """Have what this process writes stay in layers below `scratch`; False: the kernel does not let it."""
+def become_private(scratch: str) -> None:
+    """Have what this process writes stay in layers below `scratch`, where the kernel lets it."""
     room = os.path.join(scratch, LAYERS)
     os.mkdir(room, 0o700)
     if can_be_private(room):
         make_private(room)
-        return True
+        return
     print(
         "this machine gives the trial run no files of its own: what it writes by absolute paths is written "
         "there, and it ends before the end of an epoch"
     )
-    return False
 
 
 class _Mirror:
