@@ -11,7 +11,7 @@ from tests.store.views import job_view
 
 from swell.api.submission import parse
 from swell.model.event import NodeJoined, Opened
-from swell.model.job import Phase, Profile
+from swell.model.job import Profile
 from swell.model.node import Node
 from swell.scheduler import new_core
 from swell.settings import make_settings
@@ -78,9 +78,7 @@ def run_of(
     )
 
 
-def as_simulated(
-    run: LiveRun, changes: Sequence[tuple[float, Occurrence]] = (), **timings: float | None
-) -> LiveRun:
+def as_simulated(run: LiveRun, changes: Sequence[tuple[float, Occurrence]] = (), **timings: Any) -> LiveRun:
     """The run, with what becomes of its jobs in a simulation."""
     diary = EventLog()
     one = rerun(run, measured_jobs(run), COST, replace(TIMINGS, **timings), changes, listen=diary.listen)
@@ -89,9 +87,3 @@ def as_simulated(
         stories = tuple(story for job_id, story in diary.stories if job_id == twin.simulated.id)
         jobs.append(msgspec.structs.replace(twin.live, view=twin.simulated, stories=stories))
     return msgspec.structs.replace(run, jobs=tuple(jobs))
-
-
-def ended(job: LiveJob, **view: Any) -> LiveJob:
-    """The job, which has succeeded."""
-    changes = {"phase": Phase.SUCCEEDED, **view}
-    return msgspec.structs.replace(job, view=msgspec.structs.replace(job.view, **changes))
