@@ -5,6 +5,7 @@ Without records the studies show what the paper says, and tell that there is not
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -25,18 +26,18 @@ QUANTILES = {"median": 0.5, "90 % within": 0.9, "most": 1.0}
 Measured = Mapping[str, Sequence[float]]
 
 
-def _of_records(
+def of_records(
     name: str,
     title: str,
     caption: str,
+    measured: Callable[[Records], Measured],
     printed: Mapping[str, str],
-    measured: Callable[[Sequence[JobView], Records], Measured],
     remarks: tuple[str, ...] = (),
 ) -> Study[None]:
     """A study of what a platform has measured, and of what the paper says of the same."""
 
     def tell(context: Context, found: Results[None]) -> Iterator[Part]:
-        ours = measured(context.records.jobs(), context.records) if context.records else {}
+        ours = measured(context.records) if context.records else {}
         heading: Heading = ("what", "paper", "number", *((quantile, 2) for quantile in QUANTILES))
         rows = (row(what, ours.get(what, ())) for what in dict.fromkeys((*printed, *ours)))
         yield table(name, caption, heading, rows)
@@ -45,47 +46,31 @@ def _of_records(
         told = np.quantile(values, list(QUANTILES.values())).tolist() if values else [None] * len(QUANTILES)
         return (what, printed.get(what), len(values), *told)
 
-    def truth(context: Context, found: Results[None]) -> Iterator[str]:
-        if context.records is None:
-            yield "no records of a platform were given (--state), so there are no figures of ours"
-            return
-        cluster = context.records.cluster()
-        kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
-        yield (
-            f"records of a platform of {cluster.num_devices} devices ({kinds}) with "
-            f"{len(context.records.jobs())} jobs, policy {cluster.policy}, swell {cluster.version}"
-        )
-
-    return Study(name=name, title=title, truth=truth, tell=tell, remarks=remarks)
+    return Study(name=name, title=title, truth=_truth, tell=tell, remarks=remarks)
 
 
-def overheads(
-    name: str,
-    title: str,
-    profiling_s: Mapping[str, float],
-    resizes_s: Mapping[str, Sequence[float]],
-    remarks: tuple[str, ...] = (),
-) -> Study[None]:
-    """A study of trial runs and resizes.
+def _truth(context: Context, found: Results[None]) -> Iterator[str]:
+    if context.records is None:
+        yield "no records of a platform were given (--state), so there are no figures of ours"
+        return
+    cluster = context.records.cluster()
+    kinds = ", ".join(sorted({node.kind for node in cluster.nodes}))
+    yield (
+        f"records of a platform of {cluster.num_devices} devices ({kinds}) with "
+        f"{len(context.records.jobs())} jobs, policy {cluster.policy}, swell {cluster.version}"
+    )
 
-    Args:
-        profiling_s: the paper's: model -> seconds of its trial runs.
-        resizes_s: the paper's: `1->2` -> seconds for each model.
-    """
-    printed = {f"trial run, {model}": f"{time_s:.1f}" for model, time_s in profiling_s.items()}
-    printed |= {f"pause, {change}": f"{min(some)} to {max(some)}" for change, some in resizes_s.items()}
 
-    def measured(jobs: Sequence[JobView], records: Records) -> Measured:
-        found = defaultdict[str, list[float]](list)
-        for job in jobs:
-            found[f"trial run, {job.name}"] += _trial_runs_s(records.stories(job.id))
-            for resize in _done(job):
-                found[f"pause, {resize.before}->{resize.after}"].append(resize.cost_s or 0.0)
-                found[f"pause, {resize.before}->{resize.after}, {job.name}"].append(resize.cost_s or 0.0)
-        return found
-
-    caption = "seconds: trial runs, and what resizes take from training, in all and for each of our models"
-    return _of_records(name, title, caption, printed, measured, remarks)
+def overheads(records: Records) -> Measured:
+    """Return what trial runs took, and resizes from training, in all and for each model."""
+    found = defaultdict[str, list[float]](list)
+    for job in records.jobs():
+        found[f"trial run, {job.name}"] += _trial_runs_s(records.stories(job.id))
+        for resize in _done(job):
+            change = f"pause, {resize.before}->{resize.after}"
+            found[change].append(resize.cost_s or 0.0)
+            found[f"{change}, {job.name}"].append(resize.cost_s or 0.0)
+    return found
 
 
 def _done(job: JobView) -> Iterator[Resize]:
@@ -96,42 +81,29 @@ def _done(job: JobView) -> Iterator[Resize]:
 
 
 def _trial_runs_s(stories: Iterable[Story]) -> Iterator[float]:
-    begun_s: float | None = None
+    begun_s = math.inf
     for story in stories:
         if story.code == "profiling":
             begun_s = story.at_s
-        elif story.code == "profiled" and begun_s is not None:
-            if story.at_s - begun_s > KNOWN_S:
-                yield story.at_s - begun_s
-            begun_s = None
+        elif story.code == "profiled" and story.at_s - begun_s > KNOWN_S:
+            yield story.at_s - begun_s
 
 
-def start_delays(name: str, title: str, assumed_s: float) -> Study[None]:
-    """A study of how long starts and growths take; `assumed_s` is the paper's delay of both."""
-    start, growth = "latest start", "growth, during which the old gang trains"
-
-    def measured(jobs: Sequence[JobView], records: Records) -> Measured:
-        growths = (resize for job in jobs for resize in _done(job) if resize.after > resize.before)
-        return {
-            start: [job.start_s for job in jobs if job.start_s is not None],
-            growth: [resize.wait_s for resize in growths if resize.wait_s is not None],
-        }
-
-    printed = dict.fromkeys((start, growth), f"{assumed_s:g}")
-    return _of_records(name, title, "seconds until a decision takes place", printed, measured)
+def start_delays(records: Records) -> Measured:
+    """Return how long decisions took to take place."""
+    growths = (one for job in records.jobs() for one in _done(job) if one.after > one.before)
+    return {
+        "latest start": [job.start_s for job in records.jobs() if job.start_s is not None],
+        "growth, during which the old gang trains": [
+            growth.wait_s for growth in growths if growth.wait_s is not None
+        ],
+    }
 
 
-def user_estimates(name: str, title: str, assumed_share: float) -> Study[None]:
-    """A study of errors of users' estimates, which the paper takes as uniform up to `assumed_share`."""
-
-    def measured(jobs: Sequence[JobView], records: Records) -> Measured:
-        found: dict[str, list[float]] = {"live": [], "restart": []}
-        for job in jobs:
-            if job.estimate_s is not None and job.alone_s:
-                found[str(job.elasticity)].append(100.0 * abs(job.estimate_s / job.alone_s - 1.0))
-        return found
-
-    printed = dict.fromkeys(("live", "restart"), f"uniform, up to {100.0 * assumed_share:g}")
-    return _of_records(
-        name, title, "error of estimates, % of the measured time, by kind of job", printed, measured
-    )
+def estimate_errors(records: Records) -> Measured:
+    """Return by how many percent users' estimates were wrong, by kind of job."""
+    found: dict[str, list[float]] = {"live": [], "restart": []}
+    for job in records.jobs():
+        if job.estimate_s is not None and job.alone_s:
+            found[str(job.elasticity)].append(100.0 * abs(job.estimate_s / job.alone_s - 1.0))
+    return found
