@@ -17,7 +17,7 @@ from swell.cli import main
 from swell.model.errors import InvalidInput
 from swell.model.node import Node
 from swell_papers.experiment import Context
-from swell_papers.lent_nodes import LentInterval, LentNodes, Owner, namespace_words
+from swell_papers.lent_nodes import LentInterval, LentNodes, namespace_words, owner_of
 from swell_papers.live_run import LiveRun, NodeChange, PlannedJob
 from swell_papers.reclaim import (
     INTERVALS,
@@ -85,16 +85,17 @@ def test_a_node_is_killed_with_all_its_processes_when_its_interval_ends(tmp_path
     script = f"sleep {mark} & exec sleep {mark}"
     client = cast(Client, SimpleNamespace(folder=SimpleNamespace(path=tmp_path)))
     with LentNodes(client, "127.0.0.1:1", "paced:1@64", tmp_path, [*words, "sh", "-c", script]) as lent:
-        owner = Owner(lent, (LentInterval("a", 0.0, 0.3), LentInterval("b", 0.1, 9.0)), [])
+        changes: list[NodeChange] = []
+        look = owner_of(lent, (LentInterval("a", 0.0, 0.3), LentInterval("b", 0.4, 9.0)), changes)
         lent.join("a")
         while (found := _running(mark)) != 2:
             assert found < 2
             time.sleep(0.01)
-        while not owner.changes:
-            owner.look()
-            time.sleep(0.01)
-        assert [(one.node, one.what) for one in owner.changes] == [("a", "killed")]
-        while (found := _running(mark)) != 2:  # of the other one, which was lent meanwhile
+        look(0.35)
+        assert [(one.node, one.what) for one in changes] == [("a", "killed")]
+        assert _running(mark) == 0
+        look(0.4)
+        while (found := _running(mark)) != 2:  # of the other one, which is lent then
             assert found < 2
             time.sleep(0.01)
     assert _running(mark) == 0

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -111,32 +111,21 @@ class LentNodes:
             time.sleep(LOOK_EVERY_S)
 
 
-@dataclass(slots=True)
-class Owner:
-    """Lends nodes and takes them back by intervals, which begin when it first looks.
+def owner_of(
+    lent: LentNodes, intervals: Sequence[LentInterval], changes: list[NodeChange]
+) -> Callable[[float], None]:
+    """Return who lends nodes and kills them when told how much time has passed, and notes the killed ones."""
+    due = [(one.end_s, one.node, False) for one in intervals]
+    due += [(one.start_s, one.node, True) for one in intervals if one.start_s]
+    coming = deque(sorted(due))
 
-    Args:
-        changes: is told which were killed.
-    """
-
-    lent: LentNodes
-    intervals: Sequence[LentInterval]
-    changes: list[NodeChange]
-    _due: deque[tuple[float, str, bool]] = field(default_factory=deque)  #: time, node, whether it is lent
-    _opened_s: float | None = None
-
-    def look(self) -> None:
-        """Do what is due."""
-        if self._opened_s is None:
-            self._opened_s = time.monotonic()
-            due = [(one.end_s, one.node, False) for one in self.intervals]
-            self._due.extend(
-                sorted(due + [(one.start_s, one.node, True) for one in self.intervals if one.start_s])
-            )
-        while self._due and self._due[0][0] <= time.monotonic() - self._opened_s:
-            _, name, is_lent = self._due.popleft()
+    def look(passed_s: float) -> None:
+        while coming and coming[0][0] <= passed_s:
+            _, name, is_lent = coming.popleft()
             if is_lent:
-                self.lent.join(name)
+                lent.join(name)
             else:
-                self.changes.append(NodeChange(node=name, at_s=time.time(), what="killed"))
-                self.lent.kill(name)
+                changes.append(NodeChange(node=name, at_s=time.time(), what="killed"))
+                lent.kill(name)
+
+    return look

@@ -113,13 +113,13 @@ class Player:
 
     Args:
         devices: for the record, as are the settings.
-        look: called several times a second while it plays.
+        look: is told several times a second how long it has played.
     """
 
     client: Client
     devices: str
     settings: Mapping[str, float] = field(default_factory=dict)
-    look: Callable[[], None] = lambda: None
+    look: Callable[[float], None] = lambda passed_s: None
     changes: list[NodeChange] = field(default_factory=list)
     _nodes: tuple[Node, ...] = ()
     _parts: dict[str, PlannedJob] = field(default_factory=dict)  #: by id, as are the samples
@@ -170,6 +170,7 @@ class Player:
             passed_s = time.monotonic() - opened_s
             while coming and coming[0].at_s <= passed_s:
                 ids.append(self._submit(coming.popleft()))
+            self.look(passed_s)
             has_ended = self._note(ids, cluster.now_s + passed_s)
             due_s = coming[0].at_s - passed_s if coming else LOOK_EVERY_S
             time.sleep(min(due_s, LOOK_EVERY_S))
@@ -195,7 +196,6 @@ class Player:
 
     def _note(self, ids: Sequence[str], now_s: float) -> bool:
         """Note what the platform shows. Return whether all these jobs have ended."""
-        self.look()
         views = [view for view in self.client.jobs() if view.id in ids]
         for view in views:
             samples = self._samples[view.id]

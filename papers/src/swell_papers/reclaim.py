@@ -13,7 +13,7 @@ import numpy as np
 from swell.api.client import Client
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell_papers.experiment import Context, Key, Measure, Paper, Study
-from swell_papers.lent_nodes import LentInterval, LentNodes, Owner, free_address
+from swell_papers.lent_nodes import LentInterval, LentNodes, free_address, owner_of
 from swell_papers.live_run import LiveRun, PlannedJob, Player, played
 from swell_papers.page_texts import page_texts
 from swell_papers.simulated_rerun import (
@@ -87,7 +87,7 @@ def play(client: Client, address: str) -> LiveRun:
             lent.join(name)
         lent.await_names(names)
         player = Player(client, DEVICES, SETTINGS)
-        player.look = Owner(lent, INTERVALS, player.changes).look
+        player.look = owner_of(lent, INTERVALS, player.changes)
         player.measure(WORKLOAD)
         for name in names - first:
             lent.kill(name)
