@@ -215,8 +215,10 @@ class PageChanges:
         while True:
             looked, is_late = self._follow(), self._now() >= until_s or self._stopped.is_set()
             if is_late or last_id != self._recent.last_id:
-                known = self._recent.answers.get((last_id, job_id))
-                content, is_news = known or await to_thread.run_sync(self._answer, last_id, job_id)
+                told = self._recent.answers.get((last_id, job_id))
+                if told is None:
+                    told = await to_thread.run_sync(self._answer, last_id, job_id)
+                content, is_news = told
                 if is_news or is_late:
                     return content
             await asyncio.wait({asyncio.wrap_future(looked)}, timeout=until_s - self._now())
