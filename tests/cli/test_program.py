@@ -257,10 +257,25 @@ def test_a_job_that_goes_on_after_a_refusal_says_why_and_as_what() -> None:
     assert countered[1] == "  the counter-offer, for its deadline in 9 s cannot be kept"
 
 
-@pytest.mark.parametrize(("kept", "when"), [(True, "before"), (False, "after")])
-def test_a_job_that_is_over_already_is_said_to_be_so(kept: bool, when: str) -> None:
-    over = job_view(phase=Phase.SUCCEEDED, kept=kept, estimated_finish_s=None)
-    assert verdict(over, "elasticflow", time.time()) == f"digits-1: succeeded {when} its deadline"
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"kept": True}, "succeeded. The promise was kept: it ended 50 s before the deadline."),
+        (
+            {"kept": False, "after_s": 9.0},
+            "succeeded. The promise was missed: it ended 9 s after the deadline.",
+        ),
+        (
+            {"kept": False, "phase": Phase.CANCELLED},
+            "cancelled. The promise was not kept: it was cancelled 50 s before the deadline.",
+        ),
+    ],
+)
+def test_a_job_that_is_over_already_is_said_to_be_so(changes: dict[str, Any], told: str) -> None:
+    after_s = changes.pop("after_s", -50.0)
+    view = job_view(**{"phase": Phase.SUCCEEDED, "estimated_finish_s": None} | changes)
+    over = msgspec.structs.replace(view, finished_s=(view.deadline_s or 0.0) + after_s)
+    assert verdict(over, "elasticflow", time.time()) == f"digits-1: {told}"
 
 
 def test_arguments_reach_the_script_as_they_are(swell: Run, control: FakeControl, script: Path) -> None:

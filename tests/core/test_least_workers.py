@@ -12,7 +12,7 @@ from tests.core.fakes import core_of, node, profile, spec
 from tests.core.head import Head
 from tests.examples import share_of_examples
 
-from swell.api.job_words import facts
+from swell.api.words import facts
 from swell.model.command import LaunchGang
 from swell.model.event import JobProfiled
 from swell.model.job import JobClass, JobSpec

@@ -13,7 +13,7 @@ from tests.core.fakes import core_of, node, profile, spec
 from tests.examples import share_of_examples
 
 from swell.api.page.job_rows import job_row
-from swell.cli.finish import distance
+from swell.api.words import distance
 from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
 from swell.live.turns import TurnNews

@@ -21,8 +21,9 @@ from tests.store.views import job_view
 
 from swell import __version__
 from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, RecentChanges
-from swell.api.page.job_rows import HISTORY_S, SIGNS, SPARK_LENGTH, job_row, thinned
+from swell.api.page.job_rows import HISTORY_S, SPARK_LENGTH, job_row, thinned
 from swell.api.page.platform_rows import changes_only, tenant_rows
+from swell.api.words import SIGNS
 from swell.live.board import BoardChanges
 from swell.live.retention import PruneRequest
 from swell.live.tenant_devices import TenantDevices

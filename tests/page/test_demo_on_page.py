@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page
 from tests.platform.test_demo import LIMIT_S, check_jobs
 
 from swell.api.client import Client, connect
-from swell.api.page.job_rows import NOTHING, SIGNS, standing
+from swell.api.words import NOTHING, SIGNS, standing
 from swell.model.view import JobView
 
 from .browser import Watched, serious_faults

@@ -131,7 +131,7 @@ def _endpoint(
             if verb.body is not None:
                 found = _decoded(body, verb.body) if body or verb.needs_body else verb.body()
                 given.update({"body": found} if verb.has_whole_body else msgspec.structs.asdict(found))
-            return _response(verb, asked(**given))
+            return _response(verb, getattr(owner, verb.name)(**given))
 
         return await run(call)
 

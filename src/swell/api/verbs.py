@@ -227,7 +227,7 @@ class SubmittedJob(str):
 
         Waits as `promised` does. Why it was refused is the `reason` of `wait_for_verdict(job)`.
         """
-        from swell.api.job_words import offer  # words for people, which other calls need not wait for
+        from swell.api.words import offer  # words for people, which other calls need not wait for
 
         return offer(self._verdict(self))
 

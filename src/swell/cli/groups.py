@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from swell.api import job_words
+from swell.api import words
 from swell.api.named_job import choose
-from swell.cli.finish import distance
 from swell.model.job import Phase
 
 if TYPE_CHECKING:
@@ -38,16 +37,16 @@ def members_of(client: Client, group: str) -> list[JobView]:
 def table(views: Sequence[JobView], now_s: float) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Headings and rows: a column for each parameter, that is for each tag `NAME=VALUE`, and each metric."""
     parameters = list(dict.fromkeys(name for view in views for name in tag_values(view)))
-    metrics = list(dict.fromkeys(name for view in views for name in job_words.latest(view)))[:MOST_METRICS]
+    metrics = list(dict.fromkeys(name for view in views for name in words.latest(view)))[:MOST_METRICS]
     headings = ("JOB", "PHASE", "DONE", *parameters, *metrics, "FINISH")
     rows = [
         (
             view.id,
-            job_words.phase(view),
-            _done(view),
+            words.phase(view),
+            words.done(view),
             *(tag_values(view).get(name, "-") for name in parameters),
-            *(_number(job_words.latest(view).get(name)) for name in metrics),
-            distance(view, now_s) or "-",
+            *(_number(words.latest(view).get(name)) for name in metrics),
+            words.distance(view, now_s) or "-",
         )
         for view in views
     ]
@@ -64,23 +63,18 @@ def summary(group: str, views: Sequence[JobView]) -> str:
         return text
     rises = values[-1][1].metric_rises
     value, best = (max if rises else min)(values, key=lambda pair: pair[0])
-    words = ", ".join(f"{name}={word}" for name, word in tag_values(best).items())
-    return f"{text}; best {best.metric} {value:.4g}: {best.id}{f' ({words})' if words else ''}"
+    given = ", ".join(f"{name}={word}" for name, word in tag_values(best).items())
+    return f"{text}; best {best.metric} {value:.4g}: {best.id}{f' ({given})' if given else ''}"
 
 
 def _value(view: JobView) -> float | None:
-    return job_words.latest(view).get(view.metric)
+    return words.latest(view).get(view.metric)
 
 
 def tag_values(view: JobView) -> dict[str, str]:
     """The values of tags `NAME=VALUE`, by name."""
     pairs = (tag.partition("=") for tag in view.tags)
     return {name: value for name, sign, value in pairs if name and sign}
-
-
-def _done(view: JobView) -> str:
-    share = job_words.done_share(view)
-    return "-" if share is None else f"{share:.0%}"
 
 
 def _number(value: float | None) -> str:

@@ -147,7 +147,7 @@ def accept_differences(
 ) -> None:
     """Accept findings of a job's trial run, so that they do not limit its number of workers."""
     from swell.api.client import connect
-    from swell.api.job_words import told_findings
+    from swell.api.words import told_findings
 
     with connect(state) as client:
         view = client.accept_differences(find_job(client, job).id, names)

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api import job_words
-from swell.cli import resizes
+from swell.api import words
 from swell.cli.clock import Times, WallTimes, clock
 from swell.cli.completion import complete_phase
-from swell.cli.finish import distance, expectation
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
 from swell.cli.output import console, print_json, print_table, warn
 from swell.cli.resolve import find_job
@@ -21,12 +19,14 @@ from swell.cli.run import recorded
 from swell.model.lengths import span
 
 if TYPE_CHECKING:
+    from swell.api.words import ResizeRow
     from swell.model.throughput import JobThroughput
     from swell.model.view import ClusterView, JobView, Story
 
 #: Jobs that a list shows unless it is told otherwise: a few screens.
 SHOWN_JOBS = 100
 HEADINGS = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH", "KIND")
+RESIZES = ("AT", "SIZE", "WAIT", "COST", "KEPT", "GAIN", "EXPECTED", "RESULT", "WHY")
 #: Columns that a narrow terminal does without, the first one first.
 LEAST_WORTH = ("KIND", "CLASS", "SIZE", "DONE", "DEADLINE", "FINISH")
 
@@ -167,7 +167,7 @@ def row(view: JobView, now_s: float) -> tuple[str, ...]:
         _class(view),
         _phase(view),
         _size(view),
-        done(view),
+        words.done(view),
         "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
         _finish(view, now_s),
         view.kind or "-",
@@ -190,29 +190,14 @@ def _size(view: JobView) -> str:
 def _phase(view: JobView) -> str:
     """Phase of the job, with its loss if that is not a finite number: then its training has diverged."""
     is_odd = view.loss is not None and not math.isfinite(view.loss)
-    words = job_words.phase(view)
-    return f"{words}, {view.loss}" if is_odd else words
-
-
-def done(view: JobView) -> str:
-    """`42%`; `744 st.` of a job whose total is unknown; `-` before the first step."""
-    if (share := job_words.done_share(view)) is not None:
-        return f"{share:.0%}"
-    return f"{view.steps} st." if view.steps else "-"
+    told = words.phase(view)
+    return f"{told}, {view.loss}" if is_odd else told
 
 
 def _finish(view: JobView, now_s: float) -> str:
     if view.finished_s is not None:
-        return clock(view.finished_s, now_s) + _kept(view)
-    return distance(view, now_s) or "-"
-
-
-def _kept(view: JobView) -> str:
-    if view.kept is None or view.phase == "rejected":  # nothing was promised
-        return ""
-    if job_words.is_ended_before(view):
-        return f" {view.phase}"
-    return " kept" if view.kept else " missed"
+        return f"{clock(view.finished_s, now_s)} {words.kept(view)}".rstrip()
+    return words.distance(view, now_s) or "-"
 
 
 def show(
@@ -236,19 +221,26 @@ def show(
         facts.append(("checkpoint", _newest_checkpoint(view, state)))
     if throughput is not None:
         facts += [
-            ("curve", job_words.told_throughput(throughput)),
-            ("state", job_words.told_divided_state(throughput, view.workers)),
+            ("curve", words.told_throughput(throughput)),
+            ("state", words.told_divided_state(throughput, view.workers)),
         ]
     print_table(("", ""), [(name, text) for name, text in facts if text])
     if view.resize_history:
         print()
-        print_table(resizes.HEADINGS, [resizes.resize_row(resize, times) for resize in view.resize_history])
-    for line in job_words.told_findings(view):
+        print_table(RESIZES, [_resize_row(resize, times) for resize in reversed(words.resize_rows(view))])
+    for line in words.told_findings(view):
         console().print(f"\n{line}", soft_wrap=True)
     for about, text in view.warnings.items():
         console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
     if view.message and view.message != view.reason:
         console().print(f"\n{view.message}", soft_wrap=True)
+
+
+def _resize_row(resize: ResizeRow, times: Times) -> tuple[str, ...]:
+    """Under `RESIZES`."""
+    costs = (resize.wait, resize.cost, resize.kept_for, resize.gain, resize.expected_gain)
+    size = resize.size.replace(" \N{RIGHTWARDS ARROW} ", "->")
+    return (times.clock(resize.at_s), size, *costs, resize.verdict, resize.reason_code)
 
 
 def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:
@@ -294,27 +286,27 @@ def facts_in_order(view: JobView, times: Times) -> list[tuple[str, str]]:
     return [
         ("job", view.id),
         ("phase", f"{view.phase}: {view.reason}" if view.reason else str(view.phase)),
-        ("script", job_words.command_line(view)),
+        ("script", words.command_line(view)),
         ("code", f"snapshot {view.code[:12]}, taken when it was submitted" if view.code else ""),
-        *job_words.facts(view),
+        *words.facts(view),
         ("sizes", changes),
-        ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({done(view)})"),
-        ("last", ", ".join(f"{name} {value:.4g}" for name, value in job_words.latest(view).items())),
-        ("resizes", job_words.totals(view)),
+        ("steps", f"{view.steps} of {view.total_steps or 'an unknown number'} ({words.done(view)})"),
+        ("last", ", ".join(f"{name} {value:.4g}" for name, value in words.latest(view).items())),
+        ("resizes", words.totals(view)),
         ("continues", view.continues),
         *_moments(view, times),
-        ("refused", job_words.refusal_of_change(view)),
-        ("expected", expectation(view, times)),
+        ("refused", words.refusal_of_change(view)),
+        ("expected", words.expectation(view, times.now_s, times.clock)),
     ]
 
 
 def _moments(view: JobView, times: Times) -> Iterator[tuple[str, str]]:
     more = {
         "finished": _run_time(view),
-        "deadline": _kept(view).replace(" ", ", "),
+        "deadline": f", {kept}" if (kept := words.kept(view)) else "",
         "asked for": ", not decided on yet",
     }
-    for name, at_s in (job_words.moments(view, times.now_s) | job_words.promise_moments(view)).items():
+    for name, at_s in (words.moments(view, times.now_s) | words.promise_moments(view)).items():
         is_settled = name == "deadline" and view.finished_s is not None
         yield name, (times.clock if is_settled else times.moment)(at_s) + more.get(name, "")
 
@@ -333,7 +325,7 @@ def explain(
     if json:
         print_json(stories)
         return
-    retry_s = job_words.moments(view, times.now_s).get("next try")
+    retry_s = words.moments(view, times.now_s).get("next try")
     retry = [] if retry_s is None else [("next try", times.moment(retry_s))]
     print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}"), *retry])
     print()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.job_words import told_source
+from swell.api.words import told_source
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 from swell.cli.resolve import find_job

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from swell.api import job_words
+from swell.api import words
 from swell.api.admission_status import took_offer
-from swell.api.job_words import deadline_words, offer
-from swell.cli.clock import WallTimes, moment
-from swell.cli.finish import expectation
+from swell.cli.clock import clock, moment
 from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
     if view.phase == "ended-early":
         return f"{view.id}: {view.phase}: {view.reason}"
     if view.phase.is_end:
-        return f"{view.id}: {view.phase}{_kept(view)}"
+        return " ".join([f"{view.id}: {view.phase}.", *words.ended_words(view)])
     if view.is_promised and view.deadline_s is not None:
         taken = f"\n  the counter-offer, for {view.refusal}" if view.refusal and took_offer(view) else ""
         return f"{view.id}: {_promise(view, now_s)}{taken}"
@@ -46,7 +45,7 @@ def verdict(view: JobView, policy: str, now_s: float) -> str:
 
 def told_findings(view: JobView) -> str:
     """What its trial run found out about its sizes, and how it is accepted; empty: nothing."""
-    lines = [f"\n  {line}" for line in job_words.told_findings(view)]
+    lines = [f"\n  {line}" for line in words.told_findings(view)]
     if view.held_by and not view.phase.is_end:
         names = " ".join(view.held_by)
         lines.append(f"\n  to let it grow all the same: swell accept-differences {view.id} {names}")
@@ -62,13 +61,7 @@ def change_refused(view: JobView, now_s: float) -> str:
     text = f"{view.id}: refused: {view.refusal}\n  {keeps}"
     if view.counter_offer_s is None:
         return text
-    return f"{text}; ask again with --deadline {deadline_words(view.counter_offer_s, now_s)}"
-
-
-def _kept(view: JobView) -> str:
-    if view.kept is None:
-        return ""
-    return " before its deadline" if view.kept else " after its deadline"
+    return f"{text}; ask again with --deadline {words.deadline_words(view.counter_offer_s, now_s)}"
 
 
 def _promise(view: JobView, now_s: float) -> str:
@@ -84,7 +77,7 @@ def _expected(view: JobView, now_s: float) -> str:
         return f"; {view.reason}"
     if not is_finish_known(view):
         return ", finish not yet known"
-    return f", expected to finish at {expectation(view, WallTimes(now_s))}"
+    return f", expected to finish at {words.expectation(view, now_s, partial(clock, now_s=now_s))}"
 
 
 def _failure(view: JobView) -> str:
@@ -95,4 +88,4 @@ def _failure(view: JobView) -> str:
 
 def _refusal(view: JobView) -> str:
     text = f"{view.id}: refused: {view.reason}"
-    return f"{text}\n  submit again with --deadline {offer(view)}" if offer(view) else text
+    return f"{text}\n  submit again with --deadline {words.offer(view)}" if words.offer(view) else text

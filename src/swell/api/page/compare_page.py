@@ -11,9 +11,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from swell.api import job_words
+from swell.api import words
 from swell.api.page.hyperparameters import hyperparameters
-from swell.api.page.job_rows import NOTHING, JobRow, job_row
+from swell.api.page.job_rows import JobRow, job_row
+from swell.api.words import NOTHING
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.job import LOSS
@@ -71,7 +72,7 @@ class ComparePage:
         return found
 
     def _values(self, views: Sequence[JobView], metric: str) -> dict[str, Any]:
-        names = list(dict.fromkeys(name for view in views for name in job_words.latest(view)))
+        names = list(dict.fromkeys(name for view in views for name in words.latest(view)))
         chosen = metric if metric in names or not names else (LOSS if LOSS in names else names[0])
         jobs = [self._compared(view) for view in views]
         differing, same = parted([one.parameters for one in jobs])
@@ -92,7 +93,7 @@ class ComparePage:
         return ComparedJob(
             job=job_row(view, now_s),
             parameters=hyperparameters(view),
-            metrics={name: f"{value:.4g}" for name, value in job_words.latest(view).items()},
+            metrics={name: f"{value:.4g}" for name, value in words.latest(view).items()},
             length=NOTHING if began_s is None else span(ended_s - began_s),
         )
 
@@ -107,7 +108,7 @@ class ComparePage:
             "steps": series.last_step if series else [],
             "times": [round(at_s - began_s, 2) for at_s in series.at_s] if series else [],
             "values": series.mean if series else [],
-            "latest": finite(job_words.latest(view).get(metric)),
+            "latest": finite(words.latest(view).get(metric)),
         }
 
 

@@ -21,7 +21,8 @@ from swell.api.page.history_filter import (
     filter_of,
     weeks_begin_s,
 )
-from swell.api.page.job_rows import NOTHING, JobRow, job_row
+from swell.api.page.job_rows import JobRow, job_row
+from swell.api.words import NOTHING
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.job import JobClass

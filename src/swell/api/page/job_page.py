@@ -11,14 +11,15 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell import __version__
-from swell.api import job_words
+from swell.api import words
 from swell.api.answers import answer, failure
 from swell.api.caller import caller_of
 from swell.api.job_throughput import throughput_of
 from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.job_files import NotShown, checkpoint_path, read_code, read_code_text
 from swell.api.page.job_parts import part_values, rendered_parts
-from swell.api.page.job_rows import ENDS, SIGNS, JobRow, job_row
+from swell.api.page.job_rows import JobRow, job_row
+from swell.api.words import ENDS, SIGNS
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob, WrongPhase
 from swell.model.throughput import JobThroughput
@@ -79,10 +80,10 @@ class JobPage:
         return {
             **part_values(self._control, view, row, may_change),
             "throughput": _throughput(self._control, view.id),
-            "told_source": job_words.told_source,
-            "offer": job_words.offer(view),
+            "told_source": words.told_source,
+            "offer": words.offer(view),
             "code": read_code(self._control.log_dir(view.id), view.entry) if view.code else None,
-            "command": job_words.command_line(view),
+            "command": words.command_line(view),
             "parameters": hyperparameters(view),
             "has_only_tried": view.started_s is None and view.phase.is_end,
             "state": _state(view, row, now_s),

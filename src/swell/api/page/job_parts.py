@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from swell.api import job_words
+from swell.api import words
 from swell.api.page.job_files import read_checkpoints
 from swell.api.page.job_rows import JobRow
 from swell.api.page.platform_rows import changes_only
@@ -41,15 +41,15 @@ def part_values(control: Platform, view: JobView, row: JobRow, may_change: bool)
         "quoted_id": shlex.quote(view.id),
         "state_option": state_option(job_dir.parent.parent),
         "job_dir": str(job_dir),
-        "promise": job_words.promise_words(view, control.cluster().policy, row.standing),
+        "promise": words.promise_words(view, control.cluster().policy, row.standing),
         "promise_moments": _promise_moments(view),
-        "resizes": job_words.resize_rows(view),
-        "resize_totals": job_words.totals(view),
+        "resizes": words.resize_rows(view),
+        "resize_totals": words.totals(view),
         "checkpoints": newest,
         "num_checkpoints": num_checkpoints,
         "is_undone": is_undone(view),
         "facts": _facts(control, view, may_change),
-        "moments": job_words.moments(view, control.now_s()),
+        "moments": words.moments(view, control.now_s()),
         "stories": _newest(stories),
         "num_older_stories": max(0, len(stories) - MOST_STORIES),
     }
@@ -62,16 +62,16 @@ def rendered_parts(values: dict[str, Any]) -> dict[str, str]:
 
 def _promise_moments(view: JobView) -> dict[str, float]:
     """Without an offer that is a moment, which passes: as words it is a length of time."""
-    moments = job_words.promise_moments(view)
+    moments = words.promise_moments(view)
     if view.phase is Phase.REJECTED:
-        moments.pop(job_words.OFFERED, None)
+        moments.pop(words.OFFERED, None)
     return moments
 
 
 def _facts(control: Platform, view: JobView, may_change: bool) -> list[tuple[str, str]]:
-    told = [("id", view.id), *job_words.facts(view), ("elasticity", str(view.elasticity))]
+    told = [("id", view.id), *words.facts(view), ("elasticity", str(view.elasticity))]
     submitted = _submission(control, view.id)
-    return told if submitted is None else told + job_words.submission_facts(submitted, may_change)
+    return told if submitted is None else told + words.submission_facts(submitted, may_change)
 
 
 def _newest(stories: list[tuple[str, Story]]) -> list[Story]:

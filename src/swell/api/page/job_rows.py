@@ -8,13 +8,11 @@ from typing import Any
 
 import msgspec
 
-from swell.api.job_words import done_share, findings_by_effect, is_ended_before
-from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
+from swell.api.words import ENDS, NOTHING, OVERDUE, SIGNS, done_share, findings_by_effect, standing
+from swell.model.deadline_state import is_finish_known
 from swell.model.expectation import without_expected_end
 from swell.model.failure import failure_sentence
-from swell.model.job import Phase
 from swell.model.view import JobView
-from swell.policies.wording import NO_SLACK
 
 #: The timeline shows so much of the past.
 HISTORY_S = 3600.0
@@ -22,37 +20,6 @@ HISTORY_S = 3600.0
 MOST_CHANGES = 400
 #: Latest values of the loss in a row.
 SPARK_LENGTH = 40
-
-#: Stands where there is no value.
-NOTHING = "\N{EN DASH}"
-
-#: The standing of an open job whose deadline is over.
-OVERDUE = "overdue"
-
-SIGNS = {
-    "on-track": "on track",
-    "no-slack": "no slack",
-    "at-risk": "at risk",
-    "late": "expected late",
-    OVERDUE: "late",
-    "measuring": "measuring",
-    "free": "no deadline",
-    "kept": "kept",
-    "missed": "missed",
-    "ended-late": "ended late",
-    "refused": "refused",
-    "done": "done",
-    "ended-early": "ended early",
-    "failed": "failed",
-    "cancelled": "cancelled",
-}
-ENDS = {
-    Phase.SUCCEEDED: "done",
-    Phase.ENDED_EARLY: "ended-early",
-    Phase.FAILED: "failed",
-    Phase.CANCELLED: "cancelled",
-    Phase.REJECTED: "refused",
-}
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +129,7 @@ def job_row(
         losses: with which it begins, where there was no row.
     """
     loss = view.loss if view.loss is not None and math.isfinite(view.loss) else None
-    done = done_share(view)
+    share = done_share(view)
     limits, known = findings_by_effect(view)
     return JobRow(
         id=view.id,
@@ -179,7 +146,7 @@ def job_row(
         size=view.workers,
         wanted=_wanted(view),
         devices=len(view.devices),
-        done=None if done is None else round(done, 3),
+        done=None if share is None else round(share, 3),
         steps=view.steps,
         submitted_s=math.floor(view.submitted_s),
         started_s=_second(view.started_s),
@@ -195,33 +162,6 @@ def job_row(
         warnings=(*limits, *(f"{about}: {text}" for about, text in view.warnings.items())),
         known=known,
     )
-
-
-def standing(view: JobView, now_s: float) -> str:
-    """What is to be said of its deadline: a key of `SIGNS`."""
-    if view.phase.is_end:
-        return _final_standing(view)
-    state = deadline_state(view, now_s, view.estimated_finish_s)
-    if state is DeadlineState.LATE:
-        return OVERDUE
-    if not is_measured(view):
-        return "measuring"
-    if view.deadline_s is None:
-        return "free"
-    if state is DeadlineState.AT_RISK:
-        return "at-risk" if view.is_promised else "late"
-    return "no-slack" if NO_SLACK in view.reason else "on-track"
-
-
-def _final_standing(view: JobView) -> str:
-    if view.phase is Phase.REJECTED or view.kept is None or is_ended_before(view):
-        return ENDS[view.phase]
-    if view.kept:
-        return "kept"
-    if view.is_promised:
-        return "missed"
-    is_late = (view.finished_s or 0.0) > (view.deadline_s or math.inf)
-    return "ended-late" if is_late or view.phase is Phase.SUCCEEDED else ENDS[view.phase]
 
 
 def _wanted(view: JobView) -> str:

@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from swell.api.page.changes import ShownPage
-from swell.api.page.job_rows import BLANK, SIGNS
+from swell.api.page.job_rows import BLANK
 from swell.api.page.platform_rows import BLANK_TENANT
+from swell.api.words import SIGNS
 from swell.web.templating import render
 
 #: Rows of the table at first; a button shows more.

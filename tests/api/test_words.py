@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.store.views import job_view
 
-from swell.api.job_words import facts, moments, promise_moments, promise_words, refusal_of_change
 from swell.api.page.job_rows import job_row
+from swell.api.words import facts, moments, promise_moments, promise_words, refusal_of_change
 from swell.cli.clock import WallTimes
 from swell.cli.jobs import facts_in_order, row
 from swell.model.job import Phase

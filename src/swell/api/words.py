@@ -1,19 +1,19 @@
-"""What commands and the page say of a job: its facts, its promise, its times and its resizes."""
+"""What commands, the page and clients say of a job: each fact is put into words here, once."""
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from swell.api.admission_status import is_change_refused
 from swell.api.durations import format_duration
 from swell.model.counted import told_devices, told_workers
-from swell.model.deadline_state import is_measured
+from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
 from swell.model.job import LOSS, JobClass, Phase
-from swell.model.lengths import span
+from swell.model.lengths import relative, span
 from swell.model.resize import Resize, Verdict
 from swell.model.sizes import format_bytes
 from swell.wire.findings import is_unchecked
@@ -29,6 +29,39 @@ MOST_TOLD = 1e11
 #: What the earliest deadline that could be promised is called.
 OFFERED = "could be promised"
 
+#: Stands where there is no value.
+NOTHING = "\N{EN DASH}"
+#: An estimate of an end so far in the past has merely not been renewed yet.
+GRACE_S = 1.0
+
+#: The standing of an open job whose deadline is over.
+OVERDUE = "overdue"
+
+SIGNS = {
+    "on-track": "on track",
+    "no-slack": "no slack",
+    "at-risk": "at risk",
+    "late": "expected late",
+    OVERDUE: "late",
+    "measuring": "measuring",
+    "free": "no deadline",
+    "kept": "kept",
+    "missed": "missed",
+    "ended-late": "ended late",
+    "refused": "refused",
+    "done": "done",
+    "ended-early": "ended early",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+ENDS = {
+    Phase.SUCCEEDED: "done",
+    Phase.ENDED_EARLY: "ended-early",
+    Phase.FAILED: "failed",
+    Phase.CANCELLED: "cancelled",
+    Phase.REJECTED: "refused",
+}
+
 OF_PROMISES = {
     "on-track": "It is on track.",
     "no-slack": "It is on track, with no time to spare.",
@@ -37,7 +70,70 @@ OF_PROMISES = {
 }
 
 
-# ---------------------------------------------------------------- the promise
+# ---------------------------------------------------------------- the deadline
+def standing(view: JobView, now_s: float) -> str:
+    """What is to be said of its deadline: a key of `SIGNS`."""
+    if view.phase.is_end:
+        return _final_standing(view)
+    from swell.policies.wording import NO_SLACK  # commands need nothing of policies
+
+    state = deadline_state(view, now_s, view.estimated_finish_s)
+    if state is DeadlineState.LATE:
+        return OVERDUE
+    if not is_measured(view):
+        return "measuring"
+    if view.deadline_s is None:
+        return "free"
+    if state is DeadlineState.AT_RISK:
+        return "at-risk" if view.is_promised else "late"
+    return "no-slack" if NO_SLACK in view.reason else "on-track"
+
+
+def _final_standing(view: JobView) -> str:
+    if view.phase is Phase.REJECTED or view.kept is None or is_ended_before(view):
+        return ENDS[view.phase]
+    if view.kept:
+        return "kept"
+    if view.is_promised:
+        return "missed"
+    is_late = (view.finished_s or 0.0) > (view.deadline_s or math.inf)
+    return "ended-late" if is_late or view.phase is Phase.SUCCEEDED else ENDS[view.phase]
+
+
+def kept(view: JobView) -> str:
+    """`kept` or `missed`; the phase of a job that ended before its deadline without success. Empty: it had
+    nothing to keep, or is open.
+    """
+    if view.kept is None or view.phase is Phase.REJECTED:
+        return ""
+    if is_ended_before(view):
+        return str(view.phase)
+    return "kept" if view.kept else "missed"
+
+
+def distance(view: JobView, now_s: float) -> str:
+    """`in 41 s`, `overdue`, `not yet known`; empty once it has ended, and where no end can be named."""
+    if view.estimated_finish_s is None:
+        return ""
+    if not is_finish_known(view):
+        return "not yet known"
+    if view.estimated_finish_s < now_s - GRACE_S:
+        return "overdue"
+    return relative(max(view.estimated_finish_s - now_s, 0.1))
+
+
+def expectation(view: JobView, now_s: float, clock: Callable[[float], str]) -> str:
+    """`14:05:22 (in 41 s)`, `14:05:22 (overdue)`, `not yet known`; empty as `distance` is."""
+    if view.estimated_finish_s is None or not is_finish_known(view):
+        return distance(view, now_s)
+    return f"{clock(view.estimated_finish_s)} ({distance(view, now_s)})"
+
+
+def ended_words(view: JobView) -> list[str]:
+    """What became of the deadline of an ended job that had one, in a sentence or two."""
+    return [] if view.kept is None or view.finished_s is None else list(_ended(view))
+
+
 def promise_words(view: JobView, policy: str, standing: str) -> list[str]:
     """What was promised and what became of it, a sentence each; times stand beside them.
 
@@ -148,6 +244,7 @@ class ResizeRow:
     at_s: float
     size: str
     reason: str
+    reason_code: str
     wait: str
     cost: str
     expected_cost: str
@@ -156,11 +253,6 @@ class ResizeRow:
     kept_for: str
     verdict: str
     mood: str  #: good, bad or plain
-
-
-def told_verdict(verdict: Verdict) -> str:
-    """What came of a resize, in plain words."""
-    return "freed devices" if verdict is Verdict.MADE_ROOM else str(verdict)
 
 
 MOODS = {Verdict.PAID: "good", Verdict.FAILED: "bad", Verdict.UNPAID: "warn"}
@@ -176,22 +268,22 @@ def _resize_row(resize: Resize) -> ResizeRow:
         at_s=resize.at_s,
         size=f"{resize.before} → {resize.after}",
         reason=resize.reason,
+        reason_code=resize.reason_code,
         wait=told_span(resize.wait_s),
         cost=told_span(resize.cost_s),
         expected_cost=told_span(resize.expected_cost_s),
         gain=told_span(resize.gain_s, signed=True),
         expected_gain=told_span(resize.expected_gain_s, signed=True),
-        kept_for=kept_for(resize, " so far"),
-        verdict=told_verdict(resize.verdict),
+        kept_for=_kept_for(resize),
+        verdict="freed devices" if resize.verdict is Verdict.MADE_ROOM else str(resize.verdict),
         mood=MOODS.get(resize.verdict, "plain"),
     )
 
 
-def kept_for(resize: Resize, so_far: str) -> str:
-    """How long the size was kept; of one that still is, with `so_far` behind it."""
+def _kept_for(resize: Resize) -> str:
     if resize.wait_s is None:
         return "-"
-    return told_span(resize.held_s) + (so_far if resize.is_held else "")
+    return told_span(resize.held_s) + (" so far" if resize.is_held else "")
 
 
 def totals(view: JobView) -> str:
@@ -318,6 +410,13 @@ def done_share(view: JobView) -> float | None:
     if not view.total_steps or view.phase is Phase.REJECTED:
         return None
     return min(1.0, view.steps / view.total_steps)
+
+
+def done(view: JobView) -> str:
+    """`42%`; `744 st.` of a job whose total is unknown; `-` before the first step."""
+    if (share := done_share(view)) is not None:
+        return f"{share:.0%}"
+    return f"{view.steps} st." if view.steps else "-"
 
 
 def latest(view: JobView) -> dict[str, float]:
