@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from swell.core.cost_table import (
     NUM_CELLS,
     RESIZE_S,
     TRIAL_SPREAD,
+    CostRow,
     CostTable,
     SizeCosts,
     cell_of,
@@ -178,32 +179,35 @@ def expected_s(
     table: CostTable, change: CostKind, spec: JobSpec, profile: Profile | None, num_workers: int
 ) -> float:
     """What a change of a job to so many workers should cost: measured, else stated, else as of other jobs."""
-    kind, num_devices = kind_of(spec, profile), num_workers * spec.devices_per_worker
-    beyond_s, stated_s = _median_s(table, kind, change, num_devices), stated_pause_s(change, spec, profile)
+    kind, cell = kind_of(spec, profile), cell_of(num_workers * spec.devices_per_worker)
+    beyond_s = _median_s(table.kinds.get(kind), change, cell, NO_PRIOR)
+    stated_s = stated_pause_s(change, spec, profile)
     if not math.isnan(stated_s) and (spec.keeps_estimates or math.isnan(beyond_s)):
         return stated_s
     if math.isnan(beyond_s):
-        beyond_s = _median_s(table, family_of(kind), change, num_devices)
+        family = family_of(kind)
+        beyond_s = _median_s(table.families.get(family), change, cell, _prior(family))
     return max(0.0, beyond_s + table.profiled_s(change, profile, spec, num_workers))
 
 
-def _median_s(table: CostTable, name: str, change: CostKind, num_devices: int) -> float:
-    """What is measured of a kind or a family, NaN if nothing is."""
-    line = _median_line(_sizes(table, name), change, _prior(name))
-    return line[cell_of(num_devices)]
+def _median_s(row: CostRow | None, change: CostKind, cell: int, prior: Prior) -> float:
+    """What is measured of a kind or a family at the size of the cell; the prior if nothing is."""
+    return _median_line({} if row is None else row.sizes, change, prior)[cell]
 
 
 def family_s(table: CostTable, family: str, change: CostKind) -> float:
     """What a change of a small job of the family is expected to cost, beyond its profile."""
-    return _median_s(table, family, change, 2)
+    return _median_s(table.families.get(family), change, cell_of(2), _prior(family))
 
 
 def stated_pause_s(change: CostKind, spec: JobSpec, profile: Profile | None) -> float:
     """What the owner, else the profile, says beforehand that a resize costs; NaN if neither does."""
-    owners_s = {"growth": spec.resize_up_s, "shrink": spec.resize_down_s}.get(change)
-    if owners_s is None and profile is not None:
-        owners_s = {"growth": profile.growth_s, "shrink": profile.shrink_s}.get(change)
-    return math.nan if owners_s is None else owners_s
+    if change not in ("growth", "shrink"):
+        return math.nan
+    stated_s = spec.resize_up_s if change == "growth" else spec.resize_down_s
+    if stated_s is None and profile is not None:
+        stated_s = profile.growth_s if change == "growth" else profile.shrink_s
+    return math.nan if stated_s is None else stated_s
 
 
 # ---------------------------------------------------------------- how lines are drawn
@@ -212,7 +216,9 @@ def _draw(lines: FloatArray, table: CostTable, name: str, changes: Iterable[Cost
 
     Returns whether what promises are made with is another.
     """
-    sizes, prior = _sizes(table, name), _prior(name)
+    is_family = name == family_of(name)
+    row = (table.families if is_family else table.kinds).get(name)
+    sizes, prior = {} if row is None else row.sizes, _prior(name) if is_family else NO_PRIOR
     is_other = False
     if "start" in changes:
         most_s = _most_line(sizes.get("start", {}), prior.most_start_s)
@@ -238,16 +244,11 @@ def _put(lines: FloatArray, at: int, line: list[float]) -> bool:
     return True
 
 
-def _sizes(table: CostTable, name: str) -> dict[CostKind, dict[int, SizeCosts]]:
-    row = (table.families if name == family_of(name) else table.kinds).get(name)
-    return {} if row is None else row.sizes
-
-
-def _prior(name: str) -> Prior:
-    if name != family_of(name):
-        return NO_PRIOR
-    start_s, most_start_s = (0.3, 0.3) if name.endswith(" timed") else (1.0, 20.0)
-    resize_s = 5.0 if name.startswith(Elasticity.RESTART) else RESIZE_S
+@cache
+def _prior(family: str) -> Prior:
+    """What changes of a family are taken to cost. There are few families."""
+    start_s, most_start_s = (0.3, 0.3) if family.endswith(" timed") else (1.0, 20.0)
+    resize_s = 5.0 if family.startswith(Elasticity.RESTART) else RESIZE_S
     return Prior(start_s, most_start_s, resize_s, resize_s, INSTEAD_IN_FAMILY, NUM_OF_FAMILY)
 
 
@@ -288,12 +289,14 @@ def _known_line(sizes: dict[int, SizeCosts], num_to_know: int) -> list[float]:
 def _line(knots: Mapping[int, float], rise: float) -> list[float]:
     """(NUM_CELLS,) straight between knots, level below the first, rising above the last."""
     cells = sorted(knots)
-    line = [knots[cells[0]]] * cells[0]
-    for cell, next_cell in pairwise(cells):
-        slope = (knots[next_cell] - knots[cell]) / (next_cell - cell)
-        line += [knots[cell] + slope * step for step in range(next_cell - cell)]
     last = cells[-1]
-    return line + [knots[last] + rise * step for step in range(NUM_CELLS - last)]
+    between = [
+        knots[cell] + (knots[above] - knots[cell]) / (above - cell) * step
+        for cell, above in pairwise(cells)
+        for step in range(above - cell)
+    ]
+    beyond = [knots[last] + rise * step for step in range(NUM_CELLS - last)]
+    return [knots[cells[0]]] * cells[0] + between + beyond
 
 
 def _rise_s(knots: Mapping[int, float]) -> float:

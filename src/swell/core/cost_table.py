@@ -161,11 +161,10 @@ class CostTable(msgspec.Struct, dict=True):
             forgotten = next(iter(self.kinds))
             del self.kinds[forgotten]
             self._note(forgotten, CHANGES)
-        rows = {name: self.kinds[name]}
-        rows[family_of(name)] = self.families.setdefault(family_of(name), CostRow())
-        for row in rows.values():
+        family = family_of(name)
+        rows = {name: self.kinds[name], family: self.families.setdefault(family, CostRow())}
+        for row_name, row in rows.items():
             row.learn(change, num_workers * spec.devices_per_worker, record.id, beyond_s, at_s)
-        for row_name in rows:
             self._note(row_name, (change,))
 
     def _note(self, name: str, changes: tuple[CostKind, ...]) -> None:

@@ -296,7 +296,9 @@ class JobTable:
     def _charge_again(self, costs: CostTable, others: list[int], rows: Rows) -> None:
         """Jobs of these kinds or families, and those with other options than before."""
         floats, ints = rows
-        is_due = np.isin(ints["kind"], others) | np.isin(ints["family"], others)
+        is_other = np.zeros(len(self._curves.lines), bool)
+        is_other[others] = True
+        is_due = is_other[ints["kind"]] | is_other[ints["family"]]
         is_due[list(self._options.uncharged)] = True
         due = is_due.nonzero()[0]
         places, of, workers = self._options.stretch(due)

@@ -108,12 +108,13 @@ class PlacementState:
         return self._reality.nums.get(job, NOTHING)
 
     def _set(self, job: str, share: Share) -> None:
-        self._steps.append((job, self.shares.get(job)))
-        self._change(job, share)
+        before, own = self.shares.get(job), self._own_of(job)
+        self._steps.append((job, before))
+        self._change(own, own if before is None else before, share)
         self.shares[job] = share
 
-    def _change(self, job: str, share: Share) -> None:
-        before, own = self.share(job), self._own_of(job)
+    def _change(self, own: Share, before: Share, share: Share) -> None:
+        """A job that really holds `own` has another share from now on."""
         for node in before.keys() | share.keys():
             had, has, really = before.get(node, 0), share.get(node, 0), own.get(node, 0)
             self._free[node] += had - has
@@ -143,7 +144,8 @@ class PlacementState:
     def _go_back(self, mark: _Mark) -> None:
         while len(self._steps) > mark.num_steps:
             job, before = self._steps.pop()
-            self._change(job, self._own_of(job) if before is None else before)
+            own = self._own_of(job)
+            self._change(own, self.shares[job], own if before is None else before)
             if before is None:
                 del self.shares[job]
             else:
@@ -374,7 +376,10 @@ class PlacementState:
         found: dict[int, list[PlacedPart]] = {}
         for node in is_near.nonzero()[0].tolist():
             others = self._reality.jobs_on[node].difference(self.shares, self.pinned)
-            found[node] = [self._part(job, self._reality.nums[job][node]) for job in others]
+            found[node] = [
+                PlacedPart(self._reality.nums[job][node], 2 if job in self._owned_only else 1, job)
+                for job in others
+            ]
         for job, share in self.shares.items():
             if job not in self.pinned:
                 for node in filter(found.__contains__, share):
