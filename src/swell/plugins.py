@@ -8,17 +8,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from itertools import chain
-from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, get_type_hints
+from typing import Any, ClassVar, Generic, TypeVar, cast, get_type_hints
 
 import msgspec
 
+from swell.entry_points import EntryPoint, entry_points_of, how_to_install, repair
 from swell.spelling import did_you_mean
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
 
 #: Longer than an import takes on a busy machine.
 IMPORT_LIMIT_S = 30.0
@@ -66,7 +62,7 @@ class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
     def _others(self) -> dict[str, type[RegisteredT]]:
         others: dict[str, type[RegisteredT]] = {}
         for point in entry_points_of(self._group):
-            package = package_of(point)
+            package = point.package
             try:
                 if point.name in self.own or point.name in others:
                     owner = f"package {self.packages[point.name]}" if point.name in others else "Swell"
@@ -110,46 +106,6 @@ class Registry(Mapping[str, type[RegisteredT]], Generic[RegisteredT]):
         others = f"choose one of {', '.join(sorted(self))}"
         rule = did_you_mean(name, self) or others
         return self.broken.get(name, f"there is no {self.noun} {name!r}; {rule}")
-
-
-def how_to_install(what: str, package: str) -> str:
-    """What to do where something is asked for that another package has, which is on no index yet."""
-    return f"{what} is in package {package}: `{sys.executable} -m pip install ./papers` in a clone of Swell"
-
-
-def entry_points_of(group: str) -> Iterable[EntryPoint]:
-    """What installed packages register. What finds them is imported where there are some: it takes 60 ms."""
-    files = (
-        file
-        for folder in sys.path
-        for pattern in ("*.dist-info", "*.egg-info")
-        for file in Path(folder).glob(f"{pattern}/entry_points.txt")
-    )
-    if not any(_names(file, group) for file in files):
-        return ()
-    from importlib.metadata import entry_points
-
-    return entry_points(group=group)
-
-
-def package_of(point: EntryPoint) -> str:
-    """Name and version of the package that registers this."""
-    return f"{point.dist.name} {point.dist.version}" if point.dist else "of unknown name"
-
-
-def repair(package: str, why: str) -> str:
-    """Why something of a package cannot be used, and what to do."""
-    return (
-        f"of package {package} cannot be used ({why}); repair or update that "
-        f"package, or remove it with `pip uninstall {package.split()[0]}`"
-    )
-
-
-def _names(file: Path, group: str) -> bool:
-    try:
-        return group in file.read_text("utf-8", "replace")
-    except OSError:
-        return False  # of another user
 
 
 def _noun(kind: type[Registered]) -> str:

@@ -9,18 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from swell.cli import demo_program
 from swell.cli.plain_values import use_plain_values
+from swell.entry_points import EntryPoint, entry_points_of, how_to_install, repair
 from swell.model.errors import InvalidInput
-from swell.plugins import entry_points_of, how_to_install, package_of, repair
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +181,7 @@ class CommandGroup(LazyGroup):
             limit = formatter.width - 6 - max(map(len, names))
             lines = [(name, self.commands[name].get_short_help_str(limit)) for name in names]
             if heading == [*SECTIONS][-1]:
-                lines += [(name, f"A command of {package_of(point)}.") for name, point in others.items()]
+                lines += [(name, f"A command of {point.package}.") for name, point in others.items()]
             with formatter.section(heading):
                 formatter.write_dl(lines)
 
@@ -241,7 +238,7 @@ def load_of_package(name: str) -> Any:
         if not isinstance(found, typer.Typer):
             raise TypeError(f"{point.value} is no typer.Typer")
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever another package does
-        why = repair(package_of(point), f"{type(error).__name__}: {' '.join(str(error).split())}")
+        why = repair(point.package, f"{type(error).__name__}: {' '.join(str(error).split())}")
         return _unusable(name, f"command {name!r} {why}")
     return typer.main.get_command(found)
 

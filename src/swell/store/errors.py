@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import msgspec
+from typing import Any
 
 from swell.model.errors import Unwritable
 
@@ -29,17 +28,14 @@ class DamagedState(StateError):
     """The database cannot be read."""
 
 
-class _Options(msgspec.Struct):
-    """What of `options.json` a remedy names."""
-
-    backup_to: str = ""
-
-
 def remedy(journal: Path) -> str:
     """What to do about a journal that is damaged or lost."""
+    import msgspec  # every command knows the errors, and few need the remedy
+
     state = journal.parent
     try:
-        copies = msgspec.json.decode((state / "options.json").read_bytes(), type=_Options).backup_to
+        options = msgspec.json.decode((state / "options.json").read_bytes(), type=dict[str, Any])
+        copies = options.get("backup_to", "")
     except (OSError, msgspec.MsgspecError):
         copies = ""
     if copies:
