@@ -152,12 +152,13 @@ class Scene:
         return self.limits.set_share(JOB, share, is_needed)
 
     def report(self, now_s: float) -> GangUsage | None:
-        report = StepsReported(at_s=0.0, job_id=JOB, generation=1, steps=1, num_workers=2)
-        if not self.usage.await_usage(report, ["host"], now_s):
+        """What is read of its usage as it reports; None: it is not read, or cannot be."""
+        if not self.usage.ask(JOB, ["host"], now_s):
             return None
-        (event,) = self.usage.answered(JOB, "host", self.limits.read(JOB, now_s))
-        assert isinstance(event, StepsReported)
-        return event.usage
+        usage = self.limits.read(JOB, now_s)
+        self.usage.answered(JOB, "host", usage)
+        assert usage is None or self.usage.usage(JOB) == usage
+        return usage
 
 
 def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:

@@ -80,7 +80,7 @@ class Controller:
         self._succession = Succession(runs, hosts, gangs, self._offer, self.hear)
         self._unreached = UnreachedHosts(hosts, runs, self._commands, self._succession)
         self._daemon = DaemonSession(
-            boot_id, protocol, self.now_s, hosts, gangs, self._trials, self._succession, outbox, runs.reports
+            boot_id, protocol, self.now_s, hosts, gangs, self._trials, self._succession, outbox
         )
 
     def now_s(self) -> float:
@@ -193,7 +193,7 @@ class Controller:
             case messages.WorkersAlive(runs=runs):
                 self._runs.hear_alive(host, runs)
             case messages.UsageRead(run=key, usage=usage):
-                self._reports.hear_usage(host, key, usage)
+                self._reports.usage.answered(key, host, usage)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
                 self._reports.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
             case messages.HostLeaving():
@@ -230,7 +230,7 @@ class Controller:
         if self._files is not None:
             self._files.lose(name)
         self._reports.report_all(lost_nodes)
-        self._reports.lose_host(name)
+        self._reports.usage.lose_host(name)
         self._trials.lose_host(name, why)
         self._runs.lose_host(name, why)
         self._commands.lose_host(name, why)

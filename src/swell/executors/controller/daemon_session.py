@@ -8,7 +8,6 @@ from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.protocol import Gathering, Inventory
-from swell.executors.controller.run_reports import RunReports
 from swell.executors.controller.succession import Succession
 from swell.executors.controller.trials import Trials
 from swell.executors.retransmission import ReceivedNumbers
@@ -30,12 +29,11 @@ class DaemonSession:
         trials: Trials,
         succession: Succession,
         outbox: Outbox,
-        reports: RunReports,
     ) -> None:
         """`boot_id`, `protocol`: see `Inventory`."""
         self._boot_id, self._protocol, self._now_s = boot_id, protocol, now_s
         self._hosts, self._gangs, self._trials = hosts, gangs, trials
-        self._succession, self._outbox, self._reports = succession, outbox, reports
+        self._succession, self._outbox = succession, outbox
         self.commands = ReceivedNumbers()  #: of the session; those that came were taken
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
         self._told_waiting_s = 0.0
@@ -55,7 +53,6 @@ class DaemonSession:
             line.send(Gathering(hosts=tuple(sorted(self._succession.awaited))))
             return
         self._waiting = None
-        self._reports.flush()  # the end of a gang that is not live any more may be among it
         if self.commands.begin(session):
             self._gangs.forget_ended(self._outbox.ended_gangs())
         line.send(self._inventory())

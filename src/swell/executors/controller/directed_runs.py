@@ -279,7 +279,7 @@ class DirectedRuns:
         self._keep_record(run, ())  # before they are closed: what the others keep names them no longer
         for host in left:
             self._hosts.tell(host, messages.CloseRun(run=run.key))
-            self.reports.leave_host(run.job_id, host)
+            self.reports.usage.leave_host(run.job_id, host)
             self._forget_port(run, host, "its job has left that host")
 
     def _end_run(self, run: DirectedRun) -> None:
@@ -288,5 +288,5 @@ class DirectedRuns:
             self._hosts.tell(host, messages.CloseRun(run=run.key))
         self._gangs.ended(run)
         if not run.is_trial:
-            self.reports.ended(run.job_id)
+            self.reports.usage.ended(run.job_id)
         self.trials.ended(run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -14,18 +14,22 @@ from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.usage_reports import UsageReports, tells_anything, usage_report
 from swell.executors.hosts import messages
-from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed, StepsReported, WorkersLost
-from swell.model.usage import GangUsage
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangStarted,
+    Outcome,
+    ResizeFailed,
+    StepsReported,
+    WorkersLost,
+)
 
 #: Hosts that are told in a tick to drop the code of a job which was not there in the end: it is not urgent.
 DROPS_AT_ONCE = 50
 
 
 class RunReports:
-    """Sends the daemon the events of runs, in order.
-
-    A report of progress waits until the usage of its gang is known.
-    """
+    """Sends the daemon the events of runs, in order. A report of progress tells what its gang has used."""
 
     def __init__(
         self,
@@ -37,7 +41,7 @@ class RunReports:
         """`runs`: kept up to date."""
         self._now_s, self._hosts, self._runs = now_s, hosts, runs
         self._outbox = outbox
-        self._usage = UsageReports()
+        self.usage = UsageReports()
         self._drops_due: deque[tuple[str, str]] = deque()  #: hosts that are to drop the code of a job
 
     def report_all(self, events: Iterable[AnyEvent]) -> None:
@@ -50,18 +54,13 @@ class RunReports:
         if run is not None:
             self._act_on(run, event)
         event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
-        now_s = self._now_s()
-        if run is not None:
-            self._usage.note(event, now_s)
-        if self._usage.keep(event):
-            return
-        asked: Collection[str] = ()
         if run is not None and isinstance(event, StepsReported):
-            asked = self._usage.await_usage(event, run.checkpoint_dirs, now_s)
-        if not asked and tells_anything(event):
+            event = msgspec.structs.replace(event, usage=self.usage.usage(run.job_id))
+        if tells_anything(event):
             self._outbox.add(event)
-        for host in asked:
-            self._hosts.tell(host, messages.ReadUsage(run=getattr(event, "job_id", "")))
+        if run is not None and isinstance(event, GangStarted | StepsReported):
+            for host in self.usage.ask(run.job_id, run.checkpoint_dirs, self._now_s()):
+                self._hosts.tell(host, messages.ReadUsage(run=run.job_id))
 
     def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
         """What follows on the hosts of a gang from what is told of it."""
@@ -82,37 +81,11 @@ class RunReports:
 
     # ------------------------------------------------------------ usage
     def pass_time(self, gangs: KnownGangs) -> None:
-        """Send reports whose wait for usage has timed out, and report the usage of silent gangs."""
-        now_s = self._now_s()
-        self._send(self._usage.late(now_s))
-        for job_id in self._usage.silent(now_s):
+        """Report the usage of silent gangs."""
+        for job_id in self.usage.silent(self._now_s()):
             gang = gangs.get(job_id)
             if gang is not None:
                 self.report(usage_report(job_id, gang.generation, gang.steps))
-
-    def flush(self) -> None:
-        """Send events that wait for usage now: a daemon that hears nothing of a gang takes it for lost."""
-        self._send(self._usage.all())
-
-    def hear_usage(self, host: str, run: str, usage: GangUsage | None) -> None:
-        """The answer to `ReadUsage`."""
-        self._send(self._usage.answered(run, host, usage))
-
-    def leave_host(self, job_id: str, host: str) -> None:
-        """The gang has nothing there any more."""
-        self._send(self._usage.leave_host(job_id, host))
-
-    def lose_host(self, host: str) -> None:
-        """Likewise, for all gangs."""
-        self._send(self._usage.lose_host(host))
-
-    def ended(self, job_id: str) -> None:
-        """Every process of the gang is gone."""
-        self._usage.ended(job_id)
-
-    def _send(self, events: Iterable[AnyEvent]) -> None:
-        for event in events:
-            self._outbox.add(event)
 
 
 def share_order(run: DirectedRun, generation: int) -> messages.SetShare:

@@ -48,6 +48,6 @@ class UnreachedHosts:
         reports.report_all(lost_nodes)
         left = [worker for worker, of in run.workers.items() if of == host]
         self._succession.leave_workers(host, run.key, left, offered)
-        reports.leave_host(run.job_id, host)
+        reports.usage.leave_host(run.job_id, host)
         self._runs.lose_workers(run, host, why)
         self._commands.leave_host(run.job_id, host, why)
