@@ -6,7 +6,7 @@ artifact plots.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from swell_papers.elasticflow_scaling import scaling_curves
@@ -77,42 +77,41 @@ def _printed(*figures: float) -> dict[str, float]:
     return dict(zip((*BASELINES, "elasticflow"), figures, strict=True))
 
 
-def _lines(
-    policies: Sequence[str],
-    printed: Mapping[str, float],
-    runs: str = "",
-    with_runs: frozenset[str] = frozenset(),
-    slot_s: float = 0.0,
-    speed_ups: Mapping[str, float] | None = None,
-) -> tuple[LogLine, ...]:
-    """A line for each policy.
-
-    Args:
-        runs: beginning of the files of published runs, which there are for `with_runs`; their slots are
-            `slot_s` long, which only ElasticFlow's own count leaves out.
-    """
-    return tuple(
-        LogLine(
-            policy=policy,
-            printed=printed.get(policy),
-            printed_speed_up=(speed_ups or {}).get(policy),
-            run=f"elasticflow/published-simulator-runs/{runs}-{SCHEDULES[policy]}-job.csv"
-            if policy in with_runs
-            else None,
-            slot_s=slot_s if policy.startswith("elasticflow") else 0.0,
-        )
-        for policy in policies
-    )
-
-
 def _case(
     name: str,
     trace: str,
     cluster: tuple[int, int],
-    lines: tuple[LogLine, ...],
+    policies: Sequence[str],
+    printed: Mapping[str, float] = {},
+    *,
+    speed_ups: Mapping[str, float] = {},
+    runs: str = "",
+    with_runs: Set[str] = ALL_BUT_THEMIS,
+    slot_s: float = 60.0,
+    counts: Mapping[str, tuple[int, int]] = {},
     profiles: str = A100,
     num_jobs: int | None = None,
 ) -> LogCase:
+    """A line for each policy.
+
+    Args:
+        runs: beginning of the files of published runs, which there are for `with_runs`; their slots are
+            `slot_s` long, which only ElasticFlow's own count leaves out. Empty: there are none.
+        counts: of a published run whose file is not at hand, by policy.
+    """
+    lines = tuple(
+        LogLine(
+            policy=policy,
+            printed=printed.get(policy),
+            printed_speed_up=speed_ups.get(policy),
+            run=f"elasticflow/published-simulator-runs/{runs}-{SCHEDULES[policy]}-job.csv"
+            if runs and policy in with_runs
+            else None,
+            slot_s=slot_s if policy.startswith("elasticflow") else 0.0,
+            counts=counts.get(policy),
+        )
+        for policy in policies
+    )
     trace = f"elasticflow/traces/{trace}"
     return LogCase(name=name, trace=trace, profiles=profiles, cluster=cluster, lines=lines, num_jobs=num_jobs)
 
@@ -134,8 +133,8 @@ PRODUCTION = {
     "10": ("cluster10.csv", 32, (0.769, 0.354, 0.473, 0.431, 0.454, 0.981)),
     "Philly": ("philly_103959.csv", 32, (0.01, 0.15, 0.32, 0.33, 0.324, 0.87)),
 }
-#: Of which of them there are published runs, and how their files begin.
-PUBLISHED = {"10": ("cluster10", ALL_BUT_THEMIS), "Philly": ("philly", ALL_BUT_THEMIS - {"edf_elastic"})}
+#: Of which of them there are published runs, but one, and how their files begin.
+PUBLISHED = {"10": "cluster10", "Philly": "philly"}
 #: Devices -> figures for EDF, EDF + admission control, EDF + elastic scaling, ElasticFlow.
 SOURCES = {
     64: (0.026, 0.203, 0.452, 0.926),
@@ -156,40 +155,31 @@ MIXES = {
 }
 
 
-def _source_line(devices: int, policy: str, figure: float | None) -> LogLine:
-    counts = (924, 789) if (devices, policy) == (64, "elasticflow") else None
-    return LogLine(policy=policy, printed=figure, counts=counts)
-
-
 #: Figures that run policies on logs -> their cases.
 LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
-    "6a": (
-        _case("4x8", "195job.csv", (4, 8), _lines((*BASELINES, "pollux", *OURS), SMALL_TESTBED), num_jobs=25),
-    ),
+    "6a": (_case("4x8", "195job.csv", (4, 8), (*BASELINES, "pollux", *OURS), SMALL_TESTBED, num_jobs=25),),
     "6b": (
-        _case(
-            "16x8", "195job.csv", (16, 8), _lines(TESTBED_POLICIES, TESTBED, "job195", ALL_BUT_THEMIS, 240.0)
-        ),
-        *(
-            _case(f"{nodes}x8", "195job.csv", (nodes, 8), _lines(("edf", "tiresias", *OURS), {}))
-            for nodes in (8, 4)
-        ),
+        _case("16x8", "195job.csv", (16, 8), TESTBED_POLICIES, TESTBED, runs="job195", slot_s=240.0),
+        *(_case(f"{nodes}x8", "195job.csv", (nodes, 8), ("edf", "tiresias", *OURS)) for nodes in (8, 4)),
     ),
-    "7": (_case("16x8", "195job.csv", (16, 8), _lines((*BASELINES, *OURS), {})),),
+    "7": (_case("16x8", "195job.csv", (16, 8), (*BASELINES, *OURS)),),
     "8a": (
         _case(
             "16x4",
             "elasticVpollux_e.csv",
             (16, 4),
-            _lines(POLLUX_POLICIES, POLLUX_PAPER, "fig8a", ALL_BUT_THEMIS, 60.0),
-            T4,
+            POLLUX_POLICIES,
+            POLLUX_PAPER,
+            runs="fig8a",
+            profiles=T4,
         ),
         _case(
             "16x4, any batch",
             "elasticVpollux_e.csv",
             (16, 4),
-            _lines(("tiresias", "pollux", *OURS), POLLUX_PAPER),
-            POLLUX,
+            ("tiresias", "pollux", *OURS),
+            POLLUX_PAPER,
+            profiles=POLLUX,
         ),
     ),
     "8b": tuple(
@@ -197,12 +187,10 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             name,
             file,
             (nodes, 8),
-            _lines(
-                (*BASELINES, *BESIDE, *OURS),
-                _printed(*figures),
-                *PUBLISHED.get(name, ("", frozenset[str]())),
-                slot_s=60.0,
-            ),
+            (*BASELINES, *BESIDE, *OURS),
+            _printed(*figures),
+            runs=PUBLISHED.get(name, ""),
+            with_runs=ALL_BUT_THEMIS - ({"edf_elastic"} if name == "Philly" else set()),
         )
         for name, (file, nodes, figures) in PRODUCTION.items()
     ),
@@ -211,10 +199,9 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             f"{devices}",
             "1000job_1500lam.csv",
             (devices // 8, 8),
-            tuple(
-                _source_line(devices, policy, figure)
-                for policy, figure in zip(("edf_largest", *HALVES, *OURS), (*figures, None), strict=True)
-            ),
+            ("edf_largest", *HALVES, *OURS),
+            dict(zip(("edf_largest", *HALVES, "elasticflow"), figures, strict=True)),
+            counts={"elasticflow": (924, 789)} if devices == 64 else {},
         )
         for devices, figures in SOURCES.items()
     ),
@@ -223,7 +210,10 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             "16x8",
             "100jobs_1500lam.csv",
             (16, 8),
-            _lines((*BASELINES, *OURS), {}, "fig10", frozenset(SCHEDULES), 240.0),
+            (*BASELINES, *OURS),
+            runs="fig10",
+            with_runs=SCHEDULES.keys(),
+            slot_s=240.0,
         ),
     ),
     "11": tuple(
@@ -231,7 +221,9 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             f"{percent} %",
             f"200jobs_900lam_{percent / 100:g}.csv",
             (8, 8),
-            _lines((*BASELINES, *OURS), _printed(*deadlines), speed_ups=_printed(*times)),
+            (*BASELINES, *OURS),
+            _printed(*deadlines),
+            speed_ups=_printed(*times),
         )
         for percent, (deadlines, times) in MIXES.items()
     ),
