@@ -389,7 +389,7 @@ BORROWED = comparison(
 
 HU_LINES = {
     **{name: Allocator(policy=name) for name in ("hu", DEFAULT, "equal_share", UNIFIED)},
-    BY_QUEUEING: Allocator(policy=UNIFIED, parameters=(("gains_by", "queueing"),), label=BY_QUEUEING),
+    BY_QUEUEING: Allocator(policy=UNIFIED, parameters=(("gains_by", "queueing"),)),
 }
 HU_NODES = 110
 

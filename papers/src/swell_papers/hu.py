@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from swell_papers.experiment import Paper
+from swell_papers.experiment import Paper, Study
 from swell_papers.hu_experiment import (
     AHEAD,
     MORE,
@@ -12,6 +14,7 @@ from swell_papers.hu_experiment import (
     QUEUE_MIN,
     TOTAL,
     TOTAL_MIN,
+    BesideGreedy,
     Printed,
     allocator_study,
     decision_times,
@@ -23,25 +26,39 @@ from swell_papers.platform_records import estimate_errors, of_records, start_del
 
 #: Section 5.2: "ranging from 70 to 190 nodes with an interval of 20".
 NODES = (70, 90, 110, 130, 150, 170, 190)
-HU = Allocator(policy="hu")
-HU_AWARE = Allocator(policy="hu_aware")
-HU_OVERDUE = Allocator(policy="hu", parameters=(("overdue_share", 0.05),), label="hu, overdue_share=0.05")
+HU, HU_AWARE = Allocator(policy="hu"), Allocator(policy="hu_aware")
+HU_OVERDUE = Allocator(policy="hu", parameters=(("overdue_share", 0.05),))
 #: Of the variants, besides.
 OTHERS = (
-    Allocator(policy="hu", parameters=(("period_s", 60),), label="hu, period_s=60"),
+    Allocator(policy="hu", parameters=(("period_s", 60),)),
     Allocator(policy="hu_end"),
-    Allocator(policy="hu", parameters=(("may_wait", 1),), label="hu, may_wait=1"),
+    Allocator(policy="hu", parameters=(("may_wait", 1),)),
     HU_AWARE,
-    Allocator(policy="hu_greedy", parameters=(("most_halved", 100),), label="hu_greedy, most_halved=100"),
+    Allocator(policy="hu_greedy", parameters=(("most_halved", 100),)),
     *(Allocator(policy=name) for name in ("fifo", "equal_share", "srtf")),
 )
+ANY = HuCase(nodes=0)
 DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1))
 ALL_DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1))
 
 
-def _over(base: HuCase = HuCase(nodes=0)) -> tuple[tuple[str, HuCase], ...]:  # noqa: B008 - never changed
+def _figure(
+    number: int,
+    title: str,
+    *printed: Printed,
+    base: HuCase = ANY,
+    beside: tuple[Allocator, ...] = (),
+    **more: Any,
+) -> Study[BesideGreedy]:
     """The case with each number of nodes, by that number."""
-    return tuple((str(nodes), msgspec.structs.replace(base, nodes=nodes)) for nodes in NODES)
+    return allocator_study(
+        name=f"fig{number}",
+        title=f"Figure {number}: {title}",
+        cases=tuple((str(nodes), msgspec.structs.replace(base, nodes=nodes)) for nodes in NODES),
+        allocators=(HU, *beside),
+        printed=printed,
+        **more,
+    )
 
 
 PAPER = Paper(
@@ -50,62 +67,47 @@ PAPER = Paper(
     inputs="its jobs are not public; they are generated",
     introduction=page_texts("hu").introduction,
     experiments=(
-        allocator_study(
-            name="fig9",
-            title="Figure 9: queueing time",
-            cases=_over(),
-            allocators=(HU,),
+        _figure(
+            9,
+            "queueing time",
+            Printed("largest decrease of the queueing time, at 150 nodes, %", -32.0, QUEUE, 150),
+            Printed("the same at the best number of nodes, %", -32.0, QUEUE),
             measures=(QUEUE, QUEUE_MIN),
-            printed=(
-                Printed("largest decrease of the queueing time, at 150 nodes, %", -32.0, QUEUE, 150),
-                Printed("the same at the best number of nodes, %", -32.0, QUEUE),
-            ),
         ),
-        allocator_study(
-            name="fig10",
-            title="Figure 10: total time",
-            cases=_over(),
-            allocators=(HU,),
-            measures=(TOTAL, TOTAL_MIN),
-        ),
-        allocator_study(
-            name="fig11",
-            title="Figure 11: jobs done in addition",
-            cases=_over(),
-            allocators=(HU,),
+        _figure(10, "total time", measures=(TOTAL, TOTAL_MIN)),
+        _figure(
+            11,
+            "jobs done in addition",
+            Printed("most jobs in addition while the other does 100, at 110 nodes", 17.4, nodes=110),
+            Printed("the same at the best number of nodes", 17.4),
             measures=(TOTAL_MIN, MORE, AHEAD),
-            printed=(
-                Printed("most jobs in addition while the other does 100, at 110 nodes", 17.4, nodes=110),
-                Printed("the same at the best number of nodes", 17.4),
-            ),
         ),
-        allocator_study(
-            name="fig12",
-            title="Figure 12: all 1,252 jobs, most of them shorter than 5 minutes",
-            cases=_over(HuCase(nodes=0, is_all=True)),
-            allocators=(HU,),
-            printed=(Printed("most jobs in addition while the other does 100", 24.1),),
+        _figure(
+            12,
+            "all 1,252 jobs, most of them shorter than 5 minutes",
+            Printed("most jobs in addition while the other does 100", 24.1),
+            base=HuCase(nodes=0, is_all=True),
         ),
-        allocator_study(
-            name="fig13",
-            title="Figure 13: estimates that are wrong by up to 10 %",
-            cases=_over(DISTURBED),
-            allocators=(HU, HU_OVERDUE),
-            printed=(Printed("most jobs in addition: 0.6 to 2.4 fewer than 17.4", 15.0),),
+        _figure(
+            13,
+            "estimates that are wrong by up to 10 %",
+            Printed("most jobs in addition: 0.6 to 2.4 fewer than 17.4", 15.0),
+            base=DISTURBED,
+            beside=(HU_OVERDUE,),
         ),
-        allocator_study(
-            name="fig14",
-            title="Figure 14: wrong estimates, 15 % buggy jobs and 10 % that users give up",
-            cases=_over(ALL_DISTURBED),
-            allocators=(HU, HU_OVERDUE),
-            printed=(Printed("most jobs in addition", 15.0),),
+        _figure(
+            14,
+            "wrong estimates, 15 % buggy jobs and 10 % that users give up",
+            Printed("most jobs in addition", 15.0),
+            base=ALL_DISTURBED,
+            beside=(HU_OVERDUE,),
         ),
-        allocator_study(
-            name="fig15",
-            title="Figure 15: 15 s until a start or a growth takes place",
-            cases=_over(HuCase(nodes=0, resize_cost="delay:15")),
-            allocators=(HU, HU_AWARE),
-            printed=(Printed("most jobs in addition: 0.9 more to 1.8 fewer than 17.4", 15.6),),
+        _figure(
+            15,
+            "15 s until a start or a growth takes place",
+            Printed("most jobs in addition: 0.9 more to 1.8 fewer than 17.4", 15.6),
+            base=HuCase(nodes=0, resize_cost="delay:15"),
+            beside=(HU_AWARE,),
         ),
         decision_times(
             name="fig16",

@@ -34,15 +34,15 @@ NUM_OF_OTHER = 100
 
 
 class Allocator(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy with parameters, and how a table calls it."""
+    """A policy with parameters."""
 
     policy: str
     parameters: tuple[tuple[str, float | str], ...] = ()
-    label: str = ""
 
     @property
     def name(self) -> str:
-        return self.label or self.policy
+        """What a table calls it."""
+        return ", ".join([self.policy, *(f"{name}={value}" for name, value in self.parameters)])
 
 
 class HuCase(msgspec.Struct, frozen=True, kw_only=True):
