@@ -15,7 +15,7 @@ from swell_papers.variants import VARIANTS
 
 def test_the_figures_of_section_6_are_there() -> None:
     names = [experiment.name for experiment in PAPER.experiments]
-    assert names == ["2", "6a", "6b", "7", "8a", "8b", "9", "10", "11", "12"]
+    assert names == ["6a", "6b", "7", "8a", "8b", "9", "10", "11", "12"]
     assert len(PRODUCTION) == 8
 
 
@@ -43,6 +43,6 @@ def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
 
 def test_an_unknown_figure_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        InvalidInput, match="no experiment '5'; choose of 2, 6a, 6b, 7, 8a, 8b, 9, 10, 11, 12"
+        InvalidInput, match="no experiment '5'; choose of 6a, 6b, 7, 8a, 8b, 9, 10, 11, 12"
     ):
         PAPER.chosen(["5"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from swell_papers.elasticflow_scaling import scaling_curves
 from swell_papers.experiment import Paper, Picture, Study
 from swell_papers.log_experiment import (
     CHANGED,
@@ -229,15 +228,6 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
     ),
 }
 
-FIGURE_2 = scaling_curves(
-    name="2",
-    title="Figure 2: throughput by number of GPUs, and by placement",
-    tables=A100,
-    measurements=POLLUX,
-    linear_shares={("vgg16", 256, 8): 0.7607},
-    placed={"imagenet": 256, "bert": 96},
-    remarks=TEXTS.remarks["2"],
-)
 FIGURE_12 = of_records(
     "12",
     "Figure 12: trial runs and resizes",
@@ -272,7 +262,6 @@ def _figure(name: str, title: str, **more: Any) -> Study[LogRun]:
 
 
 FIGURES = (
-    FIGURE_2,
     _figure(
         "6a",
         "6(a): 25 jobs on 4 nodes of 8 devices, with Pollux",

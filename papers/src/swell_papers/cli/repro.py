@@ -31,7 +31,7 @@ EVALUATIONS: Mapping[str, Evaluation] = {
     "elasticflow": Evaluation(
         "elasticflow",
         "figures data policy seed state",
-        "Figures 2, 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12, beside the paper and its published simulator.",
+        "Figures 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12, beside the paper and its published simulator.",
     ),
     "saxena": Evaluation(
         "saxena",

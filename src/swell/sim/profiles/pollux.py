@@ -107,15 +107,6 @@ class PolluxProfiles:
         )
 
 
-def read_placements(folder: Path) -> dict[str, PassTimes]:
-    """Times of a step on each placement that was measured: `44` is four devices of each of two nodes."""
-    points: dict[str, dict[float, tuple[float, float]]] = {}
-    for row in _rows(folder / PLACEMENTS, PLACEMENT_COLUMNS):
-        at = points.setdefault(str(int(row["placement"])), {})
-        at[row["local_bsz"]] = row["step_time"], row["sync_time"]
-    return {placement: _pass_times(at) for placement, at in points.items()}
-
-
 def _step_times(folder: Path, statistics: GradientStatistics) -> StepTimes:
     points: Points = {}
     for row in _rows(folder / PLACEMENTS, PLACEMENT_COLUMNS):
