@@ -42,7 +42,5 @@ def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
 
 
 def test_an_unknown_figure_is_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        InvalidInput, match="no experiment '5'; choose of 6a, 6b, 7, 8a, 8b, 9, 10, 11, 12"
-    ):
+    with pytest.raises(InvalidInput, match="no experiment '5'; choose of 6a, 6b, 7, 8a, 8b, 9, 10, 11, 12"):
         PAPER.chosen(["5"])

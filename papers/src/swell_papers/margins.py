@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -15,8 +12,6 @@ import numpy as np
 from swell.scheduler import new_core
 from swell.settings import make_settings
 from swell.sim.conditions import REPORT_S, SETTINGS, Conditions, set_up
-from swell.sim.item_source import RepeatedItems
-from swell.sim.job import SimJob, Slowdown
 from swell.sim.metrics import metrics_of
 from swell.sim.simulate import Scenario, simulate
 from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson
@@ -25,17 +20,11 @@ from swell.throughput.estimate_margins import (
     NUM_BASES,
     NUM_KINDS,
     EstimateMargins,
-    SizeError,
-    class_of,
 )
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.page_texts import page_texts
 from swell_papers.promise_inputs import DAY_S, PHILLY, PromiseInput, inputs_of, made_up, of_log
 
-#: With wrong shapes: a model's larger sizes are faster by up to this exponent, or slower by twice as much.
-MOST_BEND = 0.1
-#: With speeds that fall: so many jobs become so much slower, at a moment of their run that is drawn.
-FALLING_SHARE, FALLEN_FACTOR = 0.1, 0.8
 NUM_JOBS = 300
 #: A bar on deadlines met: so much less is as much.
 FORGIVEN = 0.003
@@ -49,37 +38,18 @@ class TrueSpeeds(NamedTuple):
 
     Args:
         noise_share: standard deviation of the logarithm of each job's speed at each size.
-        most_share: of promises that may be broken; None: no bar is set.
+        most_share: of promises that may be broken.
     """
 
     name: str
     noise_share: float
-    most_share: float | None = None
-    alter: Callable[[SimJob, np.random.Generator], SimJob] = lambda job, generator: job
-
-
-def _bent(job: SimJob, generator: np.random.Generator) -> SimJob:
-    """Bend the job's speed curve by an exponent that is drawn for its model.
-
-    All jobs of one model are wrong in the same way.
-    """
-    of_model = np.random.default_rng(zlib.crc32(job.model.encode()))
-    return replace(job, speed=job.speed.scaled(MOST_BEND * (1.0 - 3.0 * float(of_model.random()))))
-
-
-def _falling(job: SimJob, generator: np.random.Generator) -> SimJob:
-    falls, at_share = generator.random(2).tolist()
-    if falls >= FALLING_SHARE:
-        return job
-    return replace(job, slowdown=Slowdown(at_share * job.num_steps, FALLEN_FACTOR))
+    most_share: float
 
 
 TRUTHS = (
     TrueSpeeds("exact", 0.0, 0.0),
     TrueSpeeds("noise .05", 0.05, 1 / 1000),
     TrueSpeeds("noise .2", 0.2, 1 / 300),
-    TrueSpeeds("wrong shapes", 0.05, alter=_bent),
-    TrueSpeeds("falling speeds", 0.05, alter=_falling),
 )
 
 
@@ -90,7 +60,6 @@ class MarginOutcome(NamedTuple):
     met: int  #: deadlines
     promised: int
     broken: int  #: promises
-    covered_share: float | None = None  #: estimates no more wrong than their margin, learnt from those before
 
     @property
     def met_share(self) -> float:
@@ -112,21 +81,6 @@ class FixedMargin(EstimateMargins):
     @property
     def margins(self) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
         return self._fixed
-
-
-class Watched(EstimateMargins):
-    """Margins that are learnt; whether each covered an estimate's first error at a size goes to `covered`."""
-
-    def __init__(self, covered: list[bool], kept_share: float) -> None:
-        super().__init__(kept_share)
-        self._covered = covered
-
-    def note(self, error: SizeError) -> None:
-        if self.error_of(error.job_id, error.num_workers, error.num_hosts, error.basis) is None:
-            wrong_by = error.error - self.carried_share * error.others
-            margin_share = float(self.margins[class_of(error.kind, error.basis)])
-            self._covered.append(wrong_by <= math.log1p(margin_share) + 1e-9)
-        super().note(error)
 
 
 def _seen(
@@ -183,13 +137,13 @@ LOGS: Sequence[PromiseInput] = (
 
 
 def cases(context: Context, logs: Sequence[PromiseInput] = LOGS) -> dict[Key, Callable[[], MarginOutcome]]:
-    """Margins that are learnt, and fixed ones where a bar is set that both can be held to."""
+    """Margins that are learnt, and fixed ones."""
     truths = context.chosen({truth.name: truth for truth in TRUTHS}, "truth")
     PAPER.check_files((name for on in logs for name in on.files), context.data)
-    tried: list[tuple[TrueSpeeds, float | str]] = [(truth, LEARNT) for truth in truths]
-    tried += [(truth, one) for truth in truths if truth.most_share is not None for one in FIXED_MARGINS]
     return {
-        (truth.name, f"{margin}"): partial(outcome, logs, truth, margin, context) for truth, margin in tried
+        (truth.name, f"{margin}"): partial(outcome, logs, truth, margin, context)
+        for truth in truths
+        for margin in (LEARNT, *FIXED_MARGINS)
     }
 
 
@@ -197,15 +151,14 @@ def outcome(
     logs: Sequence[PromiseInput], truth: TrueSpeeds, margin: float | str, context: Context
 ) -> MarginOutcome:
     """Simulate all logs, and add up what comes of them."""
-    counts, covered = np.zeros(4, dtype=np.int64), list[bool]()
-    watched = partial(FixedMargin, margin) if isinstance(margin, float) else partial(Watched, covered)
+    counts = np.zeros(4, dtype=np.int64)
+    kind = partial(FixedMargin, margin) if isinstance(margin, float) else EstimateMargins
     for scenario in (_scenario(on, truth, context.data, context.seed) for on in logs):
-        core = new_core("elasticflow", make_settings(SETTINGS), watched)
+        core = new_core("elasticflow", make_settings(SETTINGS), kind)
         metrics, num_jobs = metrics_of(simulate(core, scenario, with_offers=False)), len(scenario.jobs)
         met = round((metrics.deadline_satisfaction or 0.0) * num_jobs)
         counts += (num_jobs, met, metrics.admitted, metrics.admitted_late)
-    num_jobs, met, promised, broken = counts.tolist()
-    return MarginOutcome(num_jobs, met, promised, broken, float(np.mean(covered)) if covered else None)
+    return MarginOutcome(*counts.tolist())
 
 
 def _scenario(on: PromiseInput, truth: TrueSpeeds, data: Path, seed: int) -> Scenario:
@@ -214,14 +167,7 @@ def _scenario(on: PromiseInput, truth: TrueSpeeds, data: Path, seed: int) -> Sce
         nodes=nodes, devices_per_node=devices, noise_share=truth.noise_share, seed=seed, report_s=REPORT_S
     )
     profiles, workload = inputs_of(on, data, seed)
-    scenario = set_up(workload, profiles, conditions)
-    jobs, name = scenario.jobs, zlib.crc32(truth.name.encode())
-
-    def altered() -> Iterator[SimJob]:
-        for index, job in enumerate(jobs):
-            yield truth.alter(job, np.random.default_rng([seed, index, name]))
-
-    return replace(scenario, jobs=RepeatedItems(len(jobs), altered))
+    return set_up(workload, profiles, conditions)
 
 
 Column = Measure[MarginOutcome]
@@ -230,16 +176,17 @@ Found = Results[MarginOutcome]
 
 def claims_of(truth: TrueSpeeds) -> Iterator[Claim[MarginOutcome]]:
     """Promises are broken as seldom as the bar says, and no fixed margin that keeps to it meets more."""
-    if (most := truth.most_share) is None:
-        return
 
     def best(found: Found) -> float:
         fixed = [found[truth.name, f"{margin}"] for margin in FIXED_MARGINS]
-        return max((one.met_share for one in fixed if one.broken_share <= most), default=0.0) - FORGIVEN
+        return (
+            max((one.met_share for one in fixed if one.broken_share <= truth.most_share), default=0.0)
+            - FORGIVEN
+        )
 
     yield Claim(
         text=f"{truth.name}: share of promises broken",
-        figure=most,
+        figure=truth.most_share,
         of=lambda found: found[truth.name, LEARNT].broken_share,
         way="<=",
         is_target=True,
@@ -278,10 +225,8 @@ PAPER = Paper(
                 Column("met", lambda one: one.met_share, 4),
                 Column("promised", lambda one: one.promised, 0),
                 Column("broken", lambda one: one.broken, 0),
-                Column("estimates covered", lambda one: one.covered_share),
             ),
-            caption="all logs together; estimates covered: no more wrong than the margin that was learnt "
-            "from those before",
+            caption="all logs together",
             pictures=(
                 Picture(measures=("met",), x="margin", lines="truth", kind="lines", y_label="deadlines met"),
             ),

@@ -201,10 +201,8 @@ class Training:
     @property
     def _undisturbed_rate_per_s(self) -> float:
         truth, batch, num_workers = self.job.batches, self.global_batch, max(self.num_workers, 1)
-        speed, slowdown = self.job.speed, self.job.slowdown
+        speed = self.job.speed
         factor = speed.crossing_factor(num_workers, self.num_hosts) if speed.depends_on_hosts else 1.0
-        if slowdown is not None and self.steps >= slowdown.at_step:
-            factor *= slowdown.factor
         if truth is None or batch is None:
             return speed.rate_per_s(num_workers) * factor
         return truth.rate_per_s(num_workers, batch, self.steps) * speed.factor(num_workers) * factor
@@ -216,13 +214,10 @@ class Training:
 
     @property
     def next_turn(self) -> float:
-        """Steps at which its speed, or what a step is worth, will be another; inf where it stays the same."""
-        slowdown, turn = self.job.slowdown, math.inf
-        if slowdown is not None and self.steps < slowdown.at_step:
-            turn = slowdown.at_step
+        """Steps at which what a step is worth will be another; inf where it stays the same."""
         if self.job.batches is None or self.global_batch is None:
-            return turn
-        return min(turn, self.job.batches.epoch_end(self.steps))
+            return math.inf
+        return self.job.batches.epoch_end(self.steps)
 
     def noise_scale(self) -> float | None:
         """Gradient noise scale in samples, as training measures it.

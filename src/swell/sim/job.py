@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import msgspec
 
@@ -18,13 +17,6 @@ from swell.sim.true_speed import TrueBatches, TrueSpeed
 
 #: Of the change of a job's evaluation function: so much makes a usable model.
 LEARNT_SHARE = 0.95
-
-
-class Slowdown(NamedTuple):
-    """A job's speed falls in the middle of its run, at every size, and stays there."""
-
-    at_step: float  #: once so many are done
-    factor: float  #: on its speed, > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +35,6 @@ class SimJob:
     requested_devices: int | None = None  #: what a user of a scheduler without elasticity asked for
     model: str = ""
     cost: ChangeCost | None = None  #: of its own changes; None: the world's
-    slowdown: Slowdown | None = None  #: None: its speed stays as it is
     epoch_ends: EpochEnds | None = None  #: what follows its epochs; None: the next one, at once
     cores_per_worker: float = 1.0  #: that each worker uses if it gets them, > 0
     loss: JobLoss | None = None  #: what its steps do to its evaluation function; None: not told

@@ -86,15 +86,6 @@ class TrueSpeed:
         faster._one_device_rate_per_s = factor * self._one_device_rate_per_s
         return faster
 
-    def scaled(self, exponent: float) -> TrueSpeed:
-        """The same job, `(workers / fewest) ** exponent` times as fast: a curve of another shape."""
-        other = copy(self)
-        bend = exponent * (self._log_sizes - self._log_sizes[0])
-        log_factors = np.zeros_like(self._log_rates) if self._log_factors is None else self._log_factors
-        other._log_factors, other._log_rates = log_factors + bend, self._log_rates + bend
-        other._known = {}
-        return other
-
     def factor(self, num_workers: int) -> float:
         """True rate / measured rate, at whatever batch."""
         if self._log_factors is None:
