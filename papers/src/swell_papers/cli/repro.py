@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,168 +19,103 @@ if TYPE_CHECKING:
     from swell_papers.findings import Findings
 
 
-class Evaluation(NamedTuple):
-    """The evaluation of a module's `PAPER`."""
-
-    module: str
-    takes: str  #: options, besides --out and --docs, and figures
-    help: str
-
-
-EVALUATIONS: Mapping[str, Evaluation] = {
-    "elasticflow": Evaluation(
-        "elasticflow",
+#: Each evaluation is the `PAPER` of a module: the options that it takes besides --out and --docs, and a help.
+EVALUATIONS: Mapping[str, tuple[str, str]] = {
+    "elasticflow": (
         "figures data policy seed state",
         "Figures 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12, beside the paper and its published simulator.",
     ),
-    "saxena": Evaluation(
-        "saxena",
+    "saxena": (
         "figures policy seed",
         "Figures fig2 and fig5 to fig9, rates, table3 and table4 of Saxena et al., on generated jobs; fig2 "
         "trains a small model some hundred times.",
     ),
-    "hu": Evaluation(
-        "hu",
+    "hu": (
         "figures policy seed state",
         "Figures fig9 to fig16 of Hu et al. on generated jobs, beside the greedy allocator; delays and "
         "estimates of a platform (--state); variants, other policies; assumed, what the paper leaves open.",
     ),
-    "bftrainer": Evaluation(
-        "bftrainer",
+    "bftrainer": (
         "figures data seed",
         "Figures fig7 to fig16, table1, table3 and table4, on nodes that a supercomputer leaves idle; "
         "replayer, machine and checkpoints.",
     ),
-    "flowcon": Evaluation(
-        "flowcon",
+    "flowcon": (
         "figures seed repetitions live shorter image",
         "Schedules fixed, random5, random10 and random15, fig3 to fig6, and cpu: real jobs share one core of "
         "this machine, which must be idle otherwise.",
     ),
-    "default": Evaluation(
-        "default",
+    "default": (
         "figures data seed seeds",
         "The policy unified beside each paper's on its measure, and on a mixed queue: pollux, mixed, "
         "saxena, borrowed, hu and cores.",
     ),
-    "promises": Evaluation(
-        "promises",
+    "promises": (
         "data only policy seed",
         "Policies by the deadlines that they meet, on published and on made-up logs.",
     ),
-    "margins": Evaluation(
-        "margins",
+    "margins": (
         "data only seed",
         "Margins of promises that are learnt beside fixed ones, where estimates of speed are wrong.",
     ),
-    "fidelity": Evaluation(
-        "fidelity",
+    "fidelity": (
         "policy live",
         "Twelve real jobs on paced devices, and their simulation from their own profiles.",
     ),
-    "reclaim": Evaluation(
-        "reclaim",
+    "reclaim": (
         "live",
         "Real jobs on nodes that are killed without notice, as Summit's log of idle nodes says.",
     ),
 }
-
 app = typer.Typer(name="repro", add_completion=False, rich_markup_mode=None)
+#: Of public inputs, unless another is named.
+DATA = Path("data")
+
+
+def _folder(help: str) -> Any:
+    return typer.Option(metavar="FOLDER", help=help)
+
+
+def _names(help: str) -> Any:
+    return typer.Option(metavar="NAME,...", help=help)
+
+
+def _number(help: str, least: int, most: int | None = None) -> Any:
+    return typer.Option(metavar="N", help=help, min=least, max=most)
 
 
 @app.command()
 def repro(
     context: typer.Context,
-    paper: Annotated[
-        str | None, typer.Argument(metavar="PAPER", help="Its evaluation. Default: they are listed.")
-    ] = None,
-    figures: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FIGURE", help="Figures by the paper's numbers, or parts. Default: all."),
-    ] = None,
-    data: Annotated[
-        Path,
-        typer.Option(
-            metavar="FOLDER",
-            help="Public inputs, one folder per paper. An error names missing inputs.",
-        ),
-    ] = Path("data"),
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,...", help="Run only these policies; the others show published figures only."
-        ),
-    ] = None,
-    only: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,...", help="Only inputs, or truths, whose names begin so."),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Random seed.")] = 0,
-    seeds: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Run at most so many seeds of each part. Default: all."),
-    ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="State folder of a running platform, whose trial runs and resizes are told.",
-        ),
-    ] = None,
-    repetitions: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Runs of each schedule under each policy, on platforms of their own."
-        ),
-    ] = 5,
-    live: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Tell again of what was played, from the --out folder of an earlier call; only the "
-            "simulation of it is repeated.",
-        ),
-    ] = None,
-    shorter: Annotated[
-        float,
-        typer.Option(
-            min=1,
-            max=10,
-            metavar="FACTOR",
-            help="Make jobs, moments and intervals so many times shorter.",
-        ),
-    ] = 1.0,
-    image: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Run the jobs in containers of this image."),
-    ] = "",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for tables (CSV), pictures and findings (JSON). Default: out/repro/PAPER.",
-        ),
-    ] = None,
-    docs: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Also write results/PAPER.md to this folder, from all findings in --out."
-        ),
-    ] = None,
+    paper: Annotated[str | None, typer.Argument(metavar="PAPER", help="Default: they are listed.")] = None,
+    figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE", help="Default: all.")] = None,
+    data: Annotated[Path, _folder("Public inputs, one folder a paper. An error names missing ones.")] = DATA,
+    policy: Annotated[str | None, _names("Run only these; others show published figures only.")] = None,
+    only: Annotated[str | None, _names("Only inputs, or truths, whose names begin so.")] = None,
+    seed: Annotated[int, _number("Random seed.", 0)] = 0,
+    seeds: Annotated[int | None, _number("At most so many seeds of each part. Default: all.", 1)] = None,
+    state: Annotated[Path | None, _folder("State of a running platform, which is told of.")] = None,
+    repetitions: Annotated[int, _number("Runs of each schedule under each policy.", 1)] = 5,
+    live: Annotated[Path | None, _folder("Tell again of what was played, from an earlier --out.")] = None,
+    shorter: Annotated[float, _number("Make jobs and intervals so many times shorter.", 1, 10)] = 1.0,
+    image: Annotated[str, _names("Run once more, with jobs in containers of this image.")] = "",
+    out: Annotated[Path | None, _folder("Tables, pictures, findings. Default: out/repro/PAPER.")] = None,
+    docs: Annotated[Path | None, _folder("Also write results/PAPER.md, of all findings in --out.")] = None,
 ) -> None:
     """Run a paper's evaluation and compare its figures with ours.
 
     Exit status 1: a target was missed. What is played on real processes needs an otherwise idle machine.
     """
     if paper is None:
-        print_table(("PAPER", "ITS EVALUATION"), [(name, one.help) for name, one in EVALUATIONS.items()])
+        print_table(("PAPER", "ITS EVALUATION"), [(name, told) for name, (_, told) in EVALUATIONS.items()])
         return
-    if (evaluation := EVALUATIONS.get(paper)) is None:
+    if paper not in EVALUATIONS:
         raise InvalidInput(f"there is no evaluation {paper!r}; choose of {', '.join(EVALUATIONS)}")
-    for option in context.params.keys() - {"paper", "out", "docs", *evaluation.takes.split()}:
+    takes, _ = EVALUATIONS[paper]
+    for option in context.params.keys() - {"paper", "out", "docs", *takes.split()}:
         source = context.get_parameter_source(option)
         if source is not None and source.name == "COMMANDLINE":
-            raise InvalidInput(f"{paper} takes no {option}; it takes {evaluation.takes}, out, docs")
+            raise InvalidInput(f"{paper} takes no {option}; it takes {takes}, out, docs")
     if live is not None and (image or shorter != 1.0):
         raise InvalidInput("--live tells again of runs, and plays none: leave out --image and --shorter")
     out = out or Path("out/repro") / paper
@@ -197,7 +132,7 @@ def repro(
         image=image,
         runs=out,
     )
-    evaluate(evaluation.module, given, figures or (), out, docs)
+    evaluate(paper, given, figures or (), out, docs)
 
 
 def evaluate(module: str, context: Context, figures: Iterable[str], out: Path, docs: Path | None) -> None:
