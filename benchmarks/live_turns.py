@@ -148,13 +148,11 @@ class Turns:
 
 
 @contextmanager
-def timed_platform(
-    state: Path, devices: str = DEVICES
-) -> Iterator[tuple[Platform, ObedientMachine, list[float]]]:
+def timed_platform(state: Path) -> Iterator[tuple[Platform, ObedientMachine, list[float]]]:
     """A platform at work on a journal that is there, and the lengths of its turns in seconds."""
     folder, machine = StateFolder(state), ObedientMachine()
     journal = SqlJournal(folder.journal)
-    nodes = [local.node for local in parse_devices(devices)]
+    nodes = [local.node for local in parse_devices(DEVICES)]
     site = Site(jobs_dir=folder.jobs, policy=POLICY, nodes=nodes)
     platform = Platform(site, new_core(POLICY), journal, machine)
     platform.recover(journal.history())
