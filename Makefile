@@ -169,7 +169,8 @@ repro: $(DEV) $(LOOPS)
 repro-promises: $(DEV) $(LOOPS)
 	$(BIN)/swell repro promises --data $(DATA) --docs docs $(OPTIONS)
 
-# BFTrainer's evaluation, a quarter of an hour: make repro-bftrainer DATA=FOLDER; OPTIONS="fig9 table3" takes two of it.
+# BFTrainer's evaluation, three hours: make repro-bftrainer DATA=FOLDER; OPTIONS="fig9 table3" takes two of it, and
+# OPTIONS="--shorter 10" a tenth of the log.
 repro-bftrainer: $(DEV) $(LOOPS)
 	$(BIN)/swell repro bftrainer --data $(DATA) --docs docs $(OPTIONS)
 

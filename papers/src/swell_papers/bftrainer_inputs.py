@@ -1,40 +1,33 @@
-"""Inputs of BFTrainer's evaluation: lists of trainers, measured throughput, and idle nodes of a machine."""
+"""Inputs of BFTrainer's evaluation: trainers with measured throughput, and idle nodes of a machine."""
 
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
+import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.errors import InvalidInput
-from swell.sim.pool import Pool
+from swell.sim.pool import HOUR_S, IdleInterval, Pool
 from swell.sim.pool_file import read_names, read_pool
 
 FOLDER = "bftrainer"
 POOL, SOME_NODES = f"{FOLDER}/summit-idle-intervals-8d.csv.gz", f"{FOLDER}/first-150-nodes.txt"
 THROUGHPUT = f"{FOLDER}/imagenet-throughput.csv"
-HPO, FEW_HPO = f"{FOLDER}/hps-shufflenet-jobs-1000J.csv", f"{FOLDER}/hps-shufflenet-jobs-10J.csv"
-DIVERSE = f"{FOLDER}/ImageNet-imgps-jobs-1001J.csv"
-ALL_INPUTS = (POOL, SOME_NODES, THROUGHPUT, HPO, FEW_HPO, DIVERSE)
-
-#: Columns of the files.
-NAMES = ("job", "model")
-CURVE_COLUMNS = ("model", "nodes", "images_per_s")
-TRAINER_COLUMNS = (
-    *NAMES,
-    "submit_s",
-    "min_nodes",
-    "max_nodes",
-    "up_cost_s",
-    "down_cost_s",
-    "total_images",
-)
+HPO, DIVERSE = f"{FOLDER}/hps-shufflenet-jobs-1000J.csv", f"{FOLDER}/ImageNet-imgps-jobs-1001J.csv"
+ALL_INPUTS = (POOL, SOME_NODES, THROUGHPUT, HPO, DIVERSE)
+#: The first trainer is submitted then, in seconds of the log, and the log ends.
+FROM_S, UNTIL_S = 72_743.0, 691_186.0
+#: Drawn nodes are played for so long, and are away for so long on average.
+SPAN_S, DRAWN_AWAY_S = 12.0 * HOUR_S, 1_800.0
+#: Nodes on which one BFTrainer works: drawn ones of the log (section 4.3), or those of an open replayer.
+DRAWN, FIRST = "1,024 drawn nodes", "150 nodes"
+#: So many of the log are drawn; and nodes of a drawn pool, as many as there are on average of `FIRST`.
+NUM_DRAWN, NUM_FEW = 1_024, 40
 
 #: Names of the models as the paper writes them, in the order of its Table 2: by throughput.
 MODELS = {
@@ -48,35 +41,39 @@ MODELS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Trainer:
-    """A job of the evaluation. Times are seconds of the log."""
+class Trainer(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of the evaluation: a row of a list of trainers."""
 
-    id: str
+    job: str
     model: str
-    submit_s: float
-    least: int  #: nodes
-    most: int
-    growth_s: float  #: R_up
-    shrink_s: float  #: R_dw
-    images: float  #: that it has to process
-    rates: FloatArray  #: (most + 1,) images/s on n nodes, by n; 0 where it may not have so many
-    loss_s: float | None = None  #: of nodes that leave; None: as a shrink
-
-    @cached_property
-    def sizes(self) -> IntArray:
-        """Numbers of nodes that it may have, ascending."""
-        return np.arange(self.least, self.most + 1, dtype=np.int64)
+    submit_s: float  #: since the first one was submitted
+    min_nodes: int
+    max_nodes: int
+    up_cost_s: float  #: R_up
+    down_cost_s: float  #: R_dw
+    total_images: float
+    curve: tuple[float, ...] = ()  #: images/s on `min_nodes`, and so on up to `max_nodes`
 
     @property
-    def preemption_s(self) -> float:
-        """What it costs that nodes leave."""
-        return self.shrink_s if self.loss_s is None else self.loss_s
+    def sizes(self) -> IntArray:
+        """(K,) numbers of nodes that it may have."""
+        return np.arange(self.min_nodes, self.max_nodes + 1, dtype=np.int64)
 
-    def with_costs(self, factor: float, with_losses: bool = True) -> Trainer:
-        """The same, with so many times the cost of each change; of nodes that leave only `with_losses`."""
-        loss_s = None if with_losses else self.preemption_s
-        return replace(self, growth_s=factor * self.growth_s, shrink_s=factor * self.shrink_s, loss_s=loss_s)
+    @property
+    def rates(self) -> FloatArray:
+        """(K,) images/s."""
+        return np.array(self.curve)
+
+
+class MeasuredThroughput(msgspec.Struct, frozen=True):
+    """A measured throughput; between two of them it is on a straight line (Eq. 12)."""
+
+    model: str
+    nodes: int
+    images_per_s: float
+
+
+Row = TypeVar("Row", Trainer, MeasuredThroughput)
 
 
 @lru_cache(maxsize=1)
@@ -85,73 +82,71 @@ def read_log(data: Path) -> Pool:
     return read_pool(data / POOL)
 
 
-def read_some_names(data: Path) -> tuple[str, ...]:
-    return read_names(data / SOME_NODES)
+def nodes_of(data: Path, seed: int, nodes: str | float, span_s: float = SPAN_S) -> Pool:
+    """The nodes of this name, for so long from the first trainer's coming on.
+
+    Args:
+        nodes: or so many (int) that stay, or how long drawn ones stay on average (float).
+    """
+    if isinstance(nodes, int):
+        stay = (IdleInterval(f"n{number}", 0.0, span_s) for number in range(nodes))
+        return Pool(tuple(stay), "nodes that stay")
+    if isinstance(nodes, float):
+        return drawn_pool(nodes, seed, NUM_FEW, span_s=span_s).within(0.0, span_s)
+    pool = read_log(data)
+    if nodes == FIRST:
+        pool = pool.of_nodes(read_names(data / SOME_NODES))
+    else:
+        names = sorted({one.node for one in pool.intervals})
+        random = np.random.default_rng(seed)
+        pool = pool.of_nodes(random.choice(names, min(NUM_DRAWN, len(names)), replace=False).tolist())
+    return pool.within(FROM_S, FROM_S + span_s)
 
 
-def read_trainers(data: Path, name: str) -> tuple[Trainer, ...]:
-    """A list of trainers, by submission. Raises InvalidInput."""
-    curves = _curves(data / THROUGHPUT)
+def drawn_pool(stay_s: float, seed: int, nodes: int, devices: int = 1, span_s: float = SPAN_S) -> Pool:
+    """Nodes of so many devices that stay and are away for exponentially distributed times."""
+    random, intervals = np.random.default_rng(seed), list[IdleInterval]()
+    for number in range(nodes):
+        at_s = float(random.exponential(DRAWN_AWAY_S))
+        while at_s < span_s:
+            end_s = at_s + float(random.exponential(stay_s))
+            intervals.append(IdleInterval(f"d{number}", at_s, end_s, devices))
+            at_s = end_s + float(random.exponential(DRAWN_AWAY_S))
+    return Pool(tuple(intervals), f"drawn with seed {seed}")
+
+
+def read_trainers(data: Path, name: str, model: str = "", cost_factor: float = 1.0) -> list[Trainer]:
+    """A list of trainers, by submission. Raises InvalidInput.
+
+    Args:
+        model: of all of them; empty: each its own.
+        cost_factor: changes cost so many times what the list says.
+    """
+    curves: dict[str, dict[int, float]] = {}
+    for point in _rows(data / THROUGHPUT, MeasuredThroughput):
+        curves.setdefault(point.model, {})[point.nodes] = point.images_per_s
     trainers = []
-    for row in _rows(data / name, TRAINER_COLUMNS):
-        if row["model"] not in curves:
-            raise InvalidInput(f"{data / THROUGHPUT} has no throughput of model {row['model']!r} of {name}")
-        most = int(row["max_nodes"])
-        rates = np.interp(np.arange(most + 1), *curves[row["model"]])
-        rates[: int(row["min_nodes"])] = 0.0
-        trainers.append(
-            Trainer(
-                id=row["job"],
-                model=row["model"],
-                submit_s=float(row["submit_s"]),
-                least=int(row["min_nodes"]),
-                most=most,
-                growth_s=float(row["up_cost_s"]),
-                shrink_s=float(row["down_cost_s"]),
-                images=float(row["total_images"]),
-                rates=rates,
-            )
+    for row in _rows(data / name, Trainer):
+        if (curve := curves.get(model or row.model)) is None:
+            raise InvalidInput(f"{data / THROUGHPUT} has no throughput of model {row.model!r} of {name}")
+        changed = msgspec.structs.replace(
+            row,
+            model=model or row.model,
+            submit_s=row.submit_s - FROM_S,
+            up_cost_s=cost_factor * row.up_cost_s,
+            down_cost_s=cost_factor * row.down_cost_s,
+            curve=tuple(np.interp(row.sizes, list(curve), list(curve.values())).tolist()),
         )
-    return tuple(sorted(trainers, key=lambda trainer: trainer.submit_s))
+        trainers.append(changed)
+    return sorted(trainers, key=lambda trainer: trainer.submit_s)
 
 
-def of_model(trainers: tuple[Trainer, ...], sample: Trainer) -> tuple[Trainer, ...]:
-    """The same submissions, each of the sample's model."""
-    return tuple(
-        replace(sample, id=trainer.id, submit_s=trainer.submit_s, images=trainer.images)
-        for trainer in trainers
-    )
-
-
-def _curves(file: Path) -> Mapping[str, tuple[list[int], list[float]]]:
-    """Model -> measured numbers of nodes and images/s; between two of them it is a straight line (Eq. 12)."""
-    curves: dict[str, tuple[list[int], list[float]]] = {}
-    for row in _rows(file, CURVE_COLUMNS):
-        sizes, rates = curves.setdefault(row["model"], ([], []))
-        sizes.append(int(row["nodes"]))
-        rates.append(float(row["images_per_s"]))
-    return curves
-
-
-def _rows(file: Path, columns: Sequence[str]) -> list[dict[str, str]]:
-    """All columns but names are numbers. Raises InvalidInput."""
+def _rows(file: Path, kind: type[Row]) -> list[Row]:
+    """Raises InvalidInput, with the line that breaks a rule."""
+    rows: list[Row] = []
     try:
         with file.open(newline="", encoding="utf-8") as text:
-            rows = list(csv.DictReader(text))
-    except OSError as error:
-        raise InvalidInput(f"cannot read {file}: {error.strerror or error}") from error
-    for number, row in enumerate(rows, start=2):
-        for column in columns:
-            cell = row.get(column)
-            if not cell or (column not in NAMES and not _is_number(cell)):
-                raise InvalidInput(
-                    f"{file}, line {number}: {column} is {cell!r}; each row has {', '.join(columns)}"
-                )
+            rows.extend(msgspec.convert(cells, kind, strict=False) for cells in csv.DictReader(text))
+    except (OSError, msgspec.ValidationError) as error:
+        raise InvalidInput(f"{file}, line {len(rows) + 2}: {error}; correct it") from error
     return rows
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        return math.isfinite(float(cell))
-    except ValueError:
-        return False

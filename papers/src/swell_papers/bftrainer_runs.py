@@ -1,198 +1,321 @@
-"""Replays of BFTrainer's evaluation, each made once, and how well they use the nodes."""
+"""Trainers of BFTrainer's evaluation on idle nodes in the platform's simulator, and what comes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import heapq
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
+from itertools import zip_longest
 from pathlib import Path
+from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from swell.arrays import FloatArray
-from swell.compiled import compile_always
-from swell.sim.pool import HOUR_S, IdleInterval, Pool
-from swell.solvers.knapsack import best_options
-from swell_papers.bftrainer_inputs import DIVERSE, HPO, Trainer, of_model, read_log, read_trainers
-from swell_papers.bftrainer_replay import PRINTED, STRICT, Accounting, Replayed, replay
-from swell_papers.experiment import Context
-from swell_papers.variants import variant_policy
+from swell.model.job import EndCondition, JobSpec, Phase
+from swell.sim.change_cost import Constant, Cost, GangChange, PaidByChanges
+from swell.sim.checkpoint_cycle import WastedTime
+from swell.sim.conditions import REPORT_S
+from swell.sim.gangs import GangTimings
+from swell.sim.job import SimJob
+from swell.sim.outcome import JobOutcome
+from swell.sim.pool import HOUR_S, Pool
+from swell.sim.profiles.curve import ThroughputCurve
+from swell.sim.segments import SegmentLog, gangs
+from swell.sim.simulate import Scenario, simulate
+from swell.sim.true_speed import TrueSpeed
+from swell_papers.bftrainer_inputs import DRAWN, FROM_S, HPO, UNTIL_S, Trainer, nodes_of, read_trainers
+from swell_papers.variants import variant_core
 
-#: The first trainer is submitted then, in seconds of the log, and the log ends.
-FROM_S, UNTIL_S = 72_743.0, 691_186.0
-#: Nodes of the machine in which one BFTrainer works (section 4.3).
-NUM_NODES = 1024
-OPTIMISER, CORRECTED, HEURISTIC = "bftrainer", "bftrainer_corrected", "bftrainer_equal_share"
-#: Forward-looking times of Figures 7, 8, 9 and 13, in seconds.
-FORWARD_S = (10, 20, 40, 60, 80, 100, 120, 160, 200, 240, 300)
-#: Of the other figures (section 5.1.2).
-USUAL_FORWARD_S = 120.0
-USUAL_TRAINERS = 10
-SAMPLES, EFFICIENCY = 0.0, 1.0
-OBJECTIVES = {SAMPLES: "samples per second", EFFICIENCY: "scaling efficiency"}
+#: Images of a step: 64 for each of a node's six GPUs, on 64 nodes. It only says how work is cut into steps.
+BATCH = 64 * 6 * 64
+KIND = "summit"
+OPTIMISER, HEURISTIC = "bftrainer", "bftrainer_equal_share"
+#: Forward-looking time of most figures, in seconds (section 5.1.2).
+FORWARD_S = 120.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Setting:
-    """What one replay is of."""
+@dataclass(frozen=True, slots=True)
+class UpAndDown(PaidByChanges):
+    """One amount for starts and growths, another for shrinks and for survivors that go on by themselves."""
 
-    trainers: str = HPO
-    policy: str = OPTIMISER
-    forward_s: float = USUAL_FORWARD_S
-    reclaim_share: float = 0.0  #: T_fwd follows from the pool; 0: it is `forward_s`
-    max_trainers: int = USUAL_TRAINERS
-    objective: float = SAMPLES
-    cost_factor: float = 1.0
-    are_losses_dearer: bool = True  #: `cost_factor` is of nodes that leave, too
-    model: str | None = None  #: of all trainers; None: each its own
-    num_nodes: int | None = NUM_NODES  #: of the machine, drawn; None: all
-    until_s: float = UNTIL_S
-    accounting: Accounting = PRINTED
+    growth_s: float
+    shrink_s: float
 
-    @property
-    def strictly(self) -> Setting:
-        """The same with costs in time."""
-        return replace(self, accounting=STRICT)
+    def of(self, change: GangChange) -> Cost:
+        if change.before == 0:
+            return Cost(self.growth_s, 0.0)
+        return Cost(0.0, self.growth_s if change.after > change.before else self.shrink_s)
 
 
 @dataclass(frozen=True)
-class ReplayOutcome:
-    """One replay, and what it is compared with."""
+class SimulatedImages:
+    """What came of it, and what the platform measured of itself."""
 
-    found: Replayed
-    utilization_efficiency: float  #: U (section 4.1.2)
+    images: float
+    num_ended: int
+    num_turns: int
+    kept_device_s: float  #: on nodes that had been reclaimed
+    waste: WastedTime
+    jobs: Sequence[JobOutcome] = ()  #: by submission, with what their gangs did
 
     @property
-    def utilization_percent(self) -> float:
-        return 100.0 * self.utilization_efficiency
-
-    @property
-    def return_on_investment(self) -> float | None:
-        """Images made / images lost by the policy's changes (section 5.1.1)."""
-        lost = float(self.found.rescale_lost.sum())
-        return float(self.found.made.sum()) / lost if lost else None
+    def wasted_device_s(self) -> float:
+        return self.waste.unsaved_device_s + self.waste.saving_device_s
 
 
-def outcomes(context: Context, setting: Setting) -> ReplayOutcome:
-    """Replay a setting and return what came of it; the same setting is replayed once."""
-    return _outcomes(context.data, context.seed, setting)
+def simulated(
+    pool: Pool,
+    trainers: Iterable[Trainer],
+    policy: str,
+    parameters: Mapping[str, float | str],
+    checkpoint_interval_s: float | None,
+    save_s: float = 0.0,
+) -> SimulatedImages:
+    """Run until the last node has left. A gang that is lost whole goes back to its checkpoint.
 
-
-def outcomes_of(context: Context, label: str, settings: Iterable[Setting]) -> list[ReplayOutcome]:
-    """Replay many settings, which takes a while, and return what came of each."""
-    return context.run_all(label, (partial(outcomes, context, setting) for setting in settings))
-
-
-def both_ways(
-    context: Context, label: str, settings: Iterable[Setting]
-) -> list[tuple[ReplayOutcome, ReplayOutcome]]:
-    """Each setting with costs as printed, and with costs in time."""
-    wanted = list(settings)
-    printed = outcomes_of(context, label, wanted)
-    strict = outcomes_of(context, f"{label}, strict", (one.strictly for one in wanted))
-    return list(zip(printed, strict, strict=True))
-
-
-@cache
-def _outcomes(data: Path, seed: int, setting: Setting) -> ReplayOutcome:
-    compile_always()
-    pool, trainers = _pool(data, seed, setting.num_nodes), _trainers(data, setting)
-    found = _replay(pool, trainers, setting, setting.accounting)
-    if setting.trainers == HPO:
-        per_s = static_per_s([trainers[0]] * setting.max_trainers, found.equivalent_nodes)
-        return ReplayOutcome(found, _share(found.images, per_s * found.duration_s))
-    return ReplayOutcome(found, _share(found.images, _static_images(trainers, setting, found)))
-
-
-def _replay(pool: Pool, trainers: Sequence[Trainer], setting: Setting, accounting: Accounting) -> Replayed:
-    parameters = {"max_trainers": float(setting.max_trainers)}
-    if setting.policy != HEURISTIC:
-        parameters |= {
-            "t_fwd_s": setting.forward_s,
-            "reclaim_share": setting.reclaim_share,
-            "efficiency_share": setting.objective,
-        }
-    policy = variant_policy(setting.policy, parameters)
-    return replay(pool, trainers, policy, accounting, setting.max_trainers, FROM_S, setting.until_s)
-
-
-@cache
-def _pool(data: Path, seed: int, num_nodes: int | None) -> Pool:
-    """So many nodes of the machine, drawn."""
-    pool = read_log(data)
-    if num_nodes is None:
-        return pool
-    names = sorted({one.node for one in pool.intervals})
-    return pool.of_nodes(
-        np.random.default_rng(seed).choice(names, min(num_nodes, len(names)), replace=False).tolist()
+    Args:
+        checkpoint_interval_s: None: the platform chooses it for each gang.
+        save_s: that training stands still for a checkpoint.
+    """
+    core = variant_core(policy, {}, parameters)
+    scenario = Scenario(
+        nodes=(),
+        jobs=[_job(trainer) for trainer in trainers if trainer.submit_s < pool.last_s],
+        cost=Constant(0.0),
+        timings=GangTimings(
+            checkpoint_interval_s=checkpoint_interval_s,
+            save_s=save_s,
+            report_s=REPORT_S if save_s else math.inf,
+        ),
+        pool=replace(pool, kind=KIND),
+    )
+    outcome = simulate(core, scenario, with_offers=False, log=SegmentLog())
+    jobs = tuple(outcome.jobs)
+    ended = [one for one in jobs if one.phase is Phase.SUCCEEDED]
+    return SimulatedImages(
+        images=BATCH * (sum(one.num_steps for one in ended) + sum(view.steps for view in core.views())),
+        num_ended=len(ended),
+        num_turns=outcome.num_events,
+        kept_device_s=outcome.kept_device_s,
+        waste=outcome.waste,
+        jobs=jobs,
     )
 
 
-@cache
-def _trainers(data: Path, setting: Setting) -> tuple[Trainer, ...]:
-    trainers = read_trainers(data, setting.trainers)
-    if setting.model is not None:
-        samples = read_trainers(data, DIVERSE)
-        trainers = of_model(trainers, next(one for one in samples if one.model == setting.model))
-    return tuple(one.with_costs(setting.cost_factor, setting.are_losses_dearer) for one in trainers)
-
-
-# The same nodes, if they never left
-
-
-def static_per_s(trainers: Sequence[Trainer], num_nodes: float) -> float:
-    """Images/s at best of these trainers on nodes that stay; between two whole numbers on a line."""
-    least = int(num_nodes)
-    low, high = (_best_per_s(trainers, number) for number in (least, least + 1))
-    return low + (num_nodes - least) * (high - low)
-
-
-def _best_per_s(trainers: Sequence[Trainer], num_nodes: int) -> float:
-    sizes = [trainer.sizes[trainer.sizes <= num_nodes] for trainer in trainers]
-    starts = np.concatenate([[0], np.cumsum([len(some) for some in sizes])]).astype(np.int64)
-    rates = np.concatenate([one.rates[some] for one, some in zip(trainers, sizes, strict=True)])
-    return best_options(starts, np.concatenate(sizes), rates, np.zeros(len(trainers)), num_nodes).value
-
-
-def _static_images(trainers: Sequence[Trainer], setting: Setting, found: Replayed) -> float:
-    """The same trainers, one after the other, on the equivalent nodes, with changes that cost nothing."""
-    free = [trainer.with_costs(0.0) for trainer in trainers]
-    duration_s, least = found.duration_s, int(found.equivalent_nodes)
-    until = replace(setting, until_s=FROM_S + duration_s)
-    low, high = (
-        _replay(_steady(number), free, until, STRICT).images if number else 0.0
-        for number in (least, least + 1)
+def _job(trainer: Trainer) -> SimJob:
+    """The head believes in the trainer's costs and speeds, as if a trial run had measured them."""
+    curve = ThroughputCurve(trainer.model, BATCH, trainer.sizes, trainer.rates / BATCH)
+    num_steps = round(trainer.total_images / BATCH)
+    return SimJob(
+        id=trainer.job,
+        submit_s=trainer.submit_s,
+        spec=JobSpec(
+            name=trainer.model,
+            entry=trainer.model,
+            workdir="/",
+            global_batch=BATCH,
+            end=EndCondition(steps=num_steps),
+            min_workers=trainer.min_nodes,
+            max_workers=trainer.max_nodes,
+        ),
+        profile=msgspec.structs.replace(
+            curve.profile(KIND), growth_s=trainer.up_cost_s, shrink_s=trainer.down_cost_s
+        ),
+        speed=TrueSpeed(curve.sizes, curve.rate_per_s),
+        num_steps=num_steps,
+        model=trainer.model,
+        cost=UpAndDown(trainer.up_cost_s, trainer.down_cost_s),
     )
-    return low + (found.equivalent_nodes - least) * (high - low)
 
 
-def _steady(num_nodes: int) -> Pool:
-    nodes = (IdleInterval(f"n{number}", 0.0, 2 * UNTIL_S) for number in range(num_nodes))
-    return Pool(tuple(nodes), "nodes that stay")
+class Setting(NamedTuple):
+    """What one run is of."""
+
+    policy: str = OPTIMISER
+    forward_s: float = FORWARD_S
+    max_trainers: int = 10
+    efficiency_share: float = 0.0  #: the objective: samples per second, or 1: scaling efficiency
+    trainers: str = HPO
+    model: str = ""  #: of all trainers; empty: each its own
+    cost_factor: float = 1.0
+    nodes: str | int | float = DRAWN  #: or a number that stay, or the mean time that drawn ones stay
+    span_s: float = UNTIL_S - FROM_S
+    checkpoint_s: float | None = 1.0  #: between two, so that nothing is lost; None: the platform chooses
+    save_s: float = 0.0  #: that a checkpoint takes
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        limit = {"max_trainers": float(self.max_trainers)}
+        own = {"t_fwd_s": self.forward_s, "efficiency_share": self.efficiency_share}
+        return limit if self.policy == HEURISTIC else limit | own
 
 
-# In parts
+#: What a change of a trainer loses: when, images, and 1 where a node left, 0 where the policy did it.
+Loss = tuple[float, float, float]
 
 
-def by_window(values: FloatArray, found: Replayed, edges_s: FloatArray) -> FloatArray:
-    """(len(edges_s) - 1,) sums of a column that grows evenly over each row's time."""
-    ends_s = np.append(found.at_s[:1], found.at_s + found.length_s)
-    so_far = np.interp(edges_s, ends_s, np.append(0.0, np.cumsum(values)))
-    parts: FloatArray = np.diff(so_far)
-    return parts
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PoolRun:
+    """What came of a setting, in seconds since the first trainer came.
+
+    It is counted until there are fewer trainers than may share the nodes, and none is to come.
+    """
+
+    setting: Setting
+    trainers: Mapping[str, Trainer]  #: by id
+    pool: Pool
+    until_s: float
+    simulated: SimulatedImages
+    steady: Callable[[Setting], PoolRun]  #: makes another run, of nodes that stay
+
+    def images_by(self, at_s: FloatArray) -> FloatArray:
+        """(len(at_s),) images up to each of these moments."""
+        return np.interp(at_s, *self._images)
+
+    def images(self, from_s: float = 0.0, until_s: float = math.inf) -> float:
+        before, after = self.images_by(np.array([from_s, min(until_s, self.until_s)]))
+        return float(after - before)
+
+    @cached_property
+    def _images(self) -> tuple[FloatArray, FloatArray]:
+        """Moments at which speeds change, and the images up to each."""
+        begins_s, ends_s, rates = np.array(
+            [
+                (one.trains_from_s, one.until_s, BATCH * one.rate_per_s)
+                for job in self.simulated.jobs
+                for one in job.segments
+                if one.trains_from_s < one.until_s
+            ]
+        ).T
+        at_s, place = np.unique(np.concatenate([begins_s, ends_s]), return_inverse=True)
+        speeds = np.cumsum(np.bincount(place, np.concatenate([rates, -rates])))
+        return at_s, np.append(0.0, np.cumsum(speeds[:-1] * np.diff(at_s)))
+
+    @cached_property
+    def losses(self) -> FloatArray:
+        """(3, L) of all trainers. As equation 16 counts it: at the speed before; starts are free."""
+        leaving = {(f"{one.node}.0", one.end_s) for one in self.pool.intervals}
+        lost = [row for job in self.simulated.jobs for row in self._losses_of(job, leaving)]
+        return np.array([row for row in lost if row[0] < self.until_s]).reshape(-1, 3).T
+
+    def _losses_of(self, job: JobOutcome, leaving: set[tuple[str, float]]) -> Iterator[Loss]:
+        trainer = self.trainers[job.id]
+        for gang in gangs(job.segments):
+            pieces = [one for one in gang if one.rate_per_s > 0.0]
+            for one, after in zip_longest(pieces, pieces[1:]):
+                at_s = one.until_s if after is None else after.from_s
+                growth = (0 if after is None else len(after.devices)) - len(one.devices)
+                is_left = any((device, at_s) in leaving for device in one.devices)
+                if is_left or (growth and (after is not None or gang[-1].end == "suspended")):
+                    cost_s = trainer.up_cost_s if growth > 0 and not is_left else trainer.down_cost_s
+                    yield at_s, BATCH * one.rate_per_s * cost_s, float(is_left)
+
+    def lost(self, is_left: bool, from_s: float = 0.0, until_s: float = math.inf) -> float:
+        """Images that nodes that left, or changes of the policy, lose in this time."""
+        at_s, images, by_node = self.losses
+        return float(images[(by_node == is_left) & (from_s <= at_s) & (at_s < until_s)].sum())
+
+    @cached_property
+    def moments_s(self) -> FloatArray:
+        """When nodes came or went."""
+        at_s = np.unique([(one.start_s, one.end_s) for one in self.pool.intervals])
+        return at_s[at_s < self.until_s]
+
+    @cached_property
+    def decided_s(self) -> FloatArray:
+        """When nodes came or went, or trainers ended."""
+        ends_s = [job.end_s for job in self.simulated.jobs if job.end_s is not None]
+        at_s = np.unique(np.append(self.moments_s, ends_s))
+        return at_s[at_s < self.until_s]
+
+    def preempted_percent(self, within_s: float) -> float:
+        """Share of decisions after which some trainer loses a node within that time."""
+        at_s, _, by_node = self.losses
+        losses_s = np.append(np.unique(at_s[by_node == 1.0]), math.inf)
+        next_s = losses_s[np.searchsorted(losses_s, self.decided_s, side="right")]
+        return 100.0 * float(np.mean(next_s <= self.decided_s + within_s))
+
+    def utilization_percent(self, from_s: float = 0.0, until_s: float = math.inf) -> float:
+        """U (section 4.1.2): images, by those that the same node-hours would have made of nodes that stay.
+
+        Equal trainers share these equally, which is best; of others the whole run is compared with another.
+        """
+        until_s, setting = min(until_s, self.until_s), self.setting
+        nodes = self.pool.equivalent_nodes(from_s, until_s)
+        if setting.trainers == HPO:
+            trainer, num = next(iter(self.trainers.values())), setting.max_trainers
+            sizes, rates = np.append(0, trainer.sizes), np.append(0.0, trainer.rates)
+            at_best = num * float(np.interp(nodes / num, sizes, rates)) * (until_s - from_s)
+        else:
+            other = setting._replace(
+                nodes=max(1, round(nodes)), cost_factor=0.0, forward_s=FORWARD_S, span_s=until_s
+            )
+            steady = self.steady(other)
+            at_best = steady.images() * nodes / steady.pool.equivalent_nodes(0.0, until_s)
+        return 100.0 * self.images(from_s, until_s) / at_best
+
+    @property
+    def unoccupied_percent(self) -> float:
+        """Share of the nodes' time in which they had no trainer."""
+        pieces = (one for job in self.simulated.jobs for one in job.segments if one.from_s < self.until_s)
+        used_s = sum(len(one.devices) * (min(one.until_s, self.until_s) - one.from_s) for one in pieces)
+        return 100.0 * (1.0 - used_s / self.pool.node_s(0.0, self.until_s))
+
+    def mean_hours(self, model: str = "") -> float | None:
+        """Mean time from the first step to the end, of the trainers of this model, or of all, that ended."""
+        times_s = [
+            one.end_s - one.start_s
+            for one in self.simulated.jobs
+            if one.jct_s is not None and one.end_s is not None and one.start_s is not None
+            if model in ("", one.model)
+        ]
+        return float(np.mean(times_s)) / HOUR_S if times_s else None
 
 
-def at_begin(values: FloatArray, found: Replayed, edges_s: FloatArray) -> FloatArray:
-    """(len(edges_s) - 1,) sums of a column that is due at the begin of each row."""
-    sums, _ = np.histogram(found.at_s, bins=edges_s, weights=values)
-    return sums.astype(np.float64)
+@cache
+def measured(data: Path, seed: int, setting: Setting) -> PoolRun:
+    """Run a setting; the same is run once."""
+    trainers = read_trainers(data, setting.trainers, setting.model, setting.cost_factor)
+    pool = nodes_of(data, seed, setting.nodes, setting.span_s)
+    return run_on(pool, trainers, setting, partial(measured, data, seed))
 
 
-def windows(found: Sequence[Replayed], hours: float) -> FloatArray:
-    """Edges of windows of so many hours that all of these replays cover."""
-    last_s = min(float(one.at_s[-1] + one.length_s[-1]) for one in found)
-    return np.arange(FROM_S, last_s + 1e-6, hours * HOUR_S)
+def run_on(
+    pool: Pool, trainers: Sequence[Trainer], setting: Setting, steady: Callable[[Setting], PoolRun]
+) -> PoolRun:
+    """Run a setting on these nodes, with these trainers."""
+    coming, how = as_late_as_can_be(trainers, pool, setting.max_trainers), setting.parameters
+    done = simulated(pool, coming, setting.policy, how, setting.checkpoint_s, setting.save_s)
+    ends_s = sorted(one.end_s for one in done.jobs if one.jct_s is not None and one.end_s is not None)
+    too_few = max(0, len(trainers) - setting.max_trainers)
+    return PoolRun(
+        setting=setting,
+        trainers={trainer.job: trainer for trainer in trainers},
+        pool=pool,
+        until_s=ends_s[too_few] if len(ends_s) > too_few else pool.last_s,
+        simulated=done,
+        steady=steady,
+    )
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole > 0.0 else 0.0
+def as_late_as_can_be(trainers: Iterable[Trainer], pool: Pool, most: int) -> Iterator[Trainer]:
+    """The same trainers, none submitted before the nodes could have done enough of those before it.
+
+    Until then it could not be one of the `most` that share the nodes, first come, first served, and the head
+    would look at it in vain in every turn.
+    """
+    changes = (
+        (at_s, sign) for one in pool.intervals for at_s, sign in ((one.start_s, 1.0), (one.end_s, -1.0))
+    )
+    at_s, signs = np.array(sorted(changes)).T
+    given_node_s = np.append(0.0, np.cumsum(np.cumsum(signs)[:-1] * np.diff(at_s)))
+    largest, done_node_s = [0.0] * (most - 1), 0.0  # of those before, `most - 1` may be open yet
+    for trainer in trainers:
+        due_s = float(np.interp(done_node_s, given_node_s, at_s))
+        yield msgspec.structs.replace(trainer, submit_s=max(trainer.submit_s, due_s))
+        least_node_s = trainer.total_images / float((trainer.rates / trainer.sizes).max())
+        done_node_s += heapq.heappushpop(largest, least_node_s)

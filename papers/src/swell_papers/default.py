@@ -21,10 +21,8 @@ from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 from swell_papers import mixed_queue
-from swell_papers.bftrainer_checkpoints import SPAN_S
-from swell_papers.bftrainer_inputs import ALL_INPUTS, DIVERSE, read_log, read_some_names, read_trainers
-from swell_papers.bftrainer_runs import FROM_S, OPTIMISER, USUAL_FORWARD_S
-from swell_papers.bftrainer_simulated import SimulatedImages, simulated
+from swell_papers.bftrainer_inputs import ALL_INPUTS, DIVERSE, FIRST, FROM_S, SPAN_S, nodes_of, read_trainers
+from swell_papers.bftrainer_runs import FORWARD_S, OPTIMISER, SimulatedImages, simulated
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.hu_runs import Allocator, AllocatorRun, HuCase, measured
 from swell_papers.mixed_queue import (
@@ -351,14 +349,14 @@ SAVE_S = 2.0
 
 def _images(context: Context, case: tuple[int, float | None], label: str, seed: int) -> SimulatedImages:
     num, each_s = case
-    pool = read_log(context.data).of_nodes(read_some_names(context.data))
     trainers = read_trainers(context.data, DIVERSE)[:num]
     policy, _, named = label.partition(", ")
     parameters: dict[str, float | str] = {"gains_by": "samples"} if named else {}
     if policy == OPTIMISER:
-        parameters = {"t_fwd_s": USUAL_FORWARD_S, "max_trainers": float(num)}
+        parameters = {"t_fwd_s": FORWARD_S, "max_trainers": float(num)}
     save_s = SAVE_S if each_s is None else 0.0
-    return simulated(pool, trainers, policy, parameters, each_s, FROM_S, FROM_S + SPAN_S, save_s)
+    pool = nodes_of(context.data, seed, FIRST)
+    return simulated(pool, trainers, policy, parameters, each_s, save_s)
 
 
 BORROWED = comparison(
@@ -367,7 +365,7 @@ BORROWED = comparison(
     truth=f"{SPAN_S / HOUR_S:.0f} h of Summit's idle nodes from {FROM_S:,.0f} s of the log on, its first 150 "
     "nodes; the first trainers of the list of diverse ones; changes cost what the list says; a checkpoint "
     f"takes {SAVE_S:g} s where intervals are chosen, else no time; bftrainer takes all trainers at one time, "
-    f"t_fwd_s={USUAL_FORWARD_S:g}",
+    f"t_fwd_s={FORWARD_S:g}",
     keys=("trainers", "checkpoints"),
     cases={(num, told): (num, each_s) for num in (10, 60) for told, each_s in INTERVALS_S.items()},
     lines=(OPTIMISER, DEFAULT, UNIFIED, BY_SAMPLES),

@@ -20,7 +20,7 @@ from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
-from swell_papers.bftrainer_checkpoints import DRAWN_AWAY_S, drawn_pool
+from swell_papers.bftrainer_inputs import DRAWN_AWAY_S, drawn_pool
 from swell_papers.variants import simulated_under
 
 #: The policy that is judged, and the default before it.

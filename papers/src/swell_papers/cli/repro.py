@@ -36,9 +36,9 @@ EVALUATIONS: Mapping[str, tuple[str, str]] = {
         "estimates of a platform (--state); variants, other policies; assumed, what the paper leaves open.",
     ),
     "bftrainer": (
-        "figures data seed",
-        "Figures fig7 to fig16, table1, table3 and table4, on nodes that a supercomputer leaves idle; "
-        "replayer, machine and checkpoints.",
+        "figures data seed shorter",
+        "Figures fig1, fig6 to fig16, table3 and table4, on nodes that a supercomputer leaves idle; "
+        "replayer and checkpoints.",
     ),
     "flowcon": (
         "figures seed repetitions live shorter image",
