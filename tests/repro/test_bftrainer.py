@@ -90,6 +90,7 @@ def test_every_figure_and_table_comes_out(
     monkeypatch.setattr(bftrainer_pools, "NUM_DAYS", 1)
     findings: Findings = experiment.run(Context(data=data, shorter=10.0))
     assert findings.tables and findings.truth
+    assert not findings.missed, "of a shorter run no target is judged"
     for table in findings.tables:
         assert table.rows
         assert {len(row) for row in table.rows} == {len(table.columns)}

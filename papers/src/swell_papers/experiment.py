@@ -268,7 +268,7 @@ class Study(Generic[T]):
         runs = dict(zip(cases, context.run_all(self.name, cases.values()), strict=True))
         found = Results(runs, len(self.keys) or max(map(len, runs), default=0))
         parts: list[Part] = [self._table(found)] if self.measures else []
-        parts += told_claims(self.name, self.claims, found)
+        parts += told_claims(self.name, self.claims, found, is_judged=context.shorter == 1.0)
         parts += (self._chart(picture, found) for picture in self.pictures)
         parts += (*self.tell(context, found), *self.remarks)
         return findings(self.name, self.title, self._truth(context, found), parts)
@@ -323,8 +323,14 @@ class Study(Generic[T]):
         return chart(f"{self.name}{picture.name}", self.title, picture.kind, x, y_label, panels)
 
 
-def told_claims(name: str, claims: Iterable[Claim[T]], found: Results[T]) -> Iterator[Part]:
-    """A table of the claims whose cases were run; of those that do not come out what was missed, and why."""
+def told_claims(
+    name: str, claims: Iterable[Claim[T]], found: Results[T], is_judged: bool = True
+) -> Iterator[Part]:
+    """A table of the claims whose cases were run; of those that do not come out what was missed, and why.
+
+    Args:
+        is_judged: whether targets can be missed; those of a shortened run are not.
+    """
     judged = [(claim, *one) for claim in claims if (one := claim.judged(found)) is not None]
     if judged:
         heading = ("claim", ("figure", 3), ("ours", 3), "wanted", "comes out")
@@ -338,7 +344,7 @@ def told_claims(name: str, claims: Iterable[Claim[T]], found: Results[T]) -> Ite
             ),
         )
     for claim, figure, ours, comes_out in judged:
-        if claim.is_target and not comes_out:
+        if is_judged and claim.is_target and not comes_out:
             way = claim.way if claim.way != "~" else ""
             yield Missed(f"{claim.text}: {ours:,.3f}; to reach: {way} {figure:,.3f}")
     whys = (one.why for one, *_, comes_out in judged if one.why and not one.is_target and not comes_out)

@@ -97,7 +97,9 @@ def repro(
     state: Annotated[Path | None, _folder("State of a running platform, which is told of.")] = None,
     repetitions: Annotated[int, _number("Runs of each schedule under each policy.", 1)] = 5,
     live: Annotated[Path | None, _folder("Tell again of what was played, from an earlier --out.")] = None,
-    shorter: Annotated[float, _number("Make jobs and intervals so many times shorter.", 1, 10)] = 1.0,
+    shorter: Annotated[
+        float, _number("Make jobs, logs so many times shorter; judge no target.", 1, 10)
+    ] = 1.0,
     image: Annotated[str, _names("Run once more, with jobs in containers of this image.")] = "",
     out: Annotated[Path | None, _folder("Tables, pictures, findings. Default: out/repro/PAPER.")] = None,
     docs: Annotated[Path | None, _folder("Also write results/PAPER.md, of all findings in --out.")] = None,
