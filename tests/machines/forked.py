@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
+from tests.machines.entry import join_namespaces
 from tests.machines.namespaces import Machine
 from tests.train.fake_agent import FORKING
-
-from swell_papers.machines.entry import join_namespaces
 
 PATIENCE_S = 60.0
 

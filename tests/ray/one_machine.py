@@ -19,13 +19,13 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+from tests.machines.entry import FLAGS
 from tests.machines.namespaces import Network
 from tests.ray import cluster
 from tests.ray.cluster import ENVIRON, PORT, STORE_BYTES, RayFailed
 
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.ray.engine import RayEngine
-from swell_papers.machines.entry import FLAGS
 
 TRIES = 3
 #: What `ray start` prints when it has.

@@ -1,1 +1,0 @@
-"""Several machines on one, made of namespaces: for measurements with machines that die."""
