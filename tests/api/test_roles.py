@@ -13,9 +13,9 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api.access import Access
 from swell.api.access_log import AccessLog
 from swell.api.caller import Role
+from swell.api.identity import Access
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList

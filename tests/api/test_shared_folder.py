@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.access import Access
 from swell.api.access_log import AccessLog
 from swell.api.caller import Role
 from swell.api.client import connect, connect_as_owner
 from swell.api.errors import AccessDenied, ApiError, InvalidOption, NoPlatform
+from swell.api.identity import Access
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer

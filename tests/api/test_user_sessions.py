@@ -13,9 +13,9 @@ from tests.api.fake_control import FakeControl
 from tests.live.test_platform import until
 from tests.store.views import job_view
 
-from swell.api.access import Access
 from swell.api.access_log import AccessLog
 from swell.api.caller import Role
+from swell.api.identity import Access
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind

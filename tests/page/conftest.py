@@ -11,9 +11,9 @@ import httpx
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.access import Access
 from swell.api.access_log import AccessLog
 from swell.api.caller import OWNER, Caller, Role
+from swell.api.identity import Access
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import httpx
 
-from swell.api.access import Access
 from swell.api.caller import OWNER, Caller
+from swell.api.identity import Access
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
-from swell.api.authentication import _cookie
 from swell.api.caller import OWNER
-from swell.api.page.headers import POLICY
+from swell.api.identity import POLICY, _cookie
 
 from .conftest import TOKEN, Served
 

@@ -16,9 +16,9 @@ from types import FrameType
 import msgspec
 
 from swell import compiled
-from swell.api.access import Access
 from swell.api.automatic_copies import AutomaticCopies
 from swell.api.errors import ApiError, InvalidOption
+from swell.api.identity import Access
 from swell.api.intake import Intake
 from swell.api.metrics_app import create_metrics_app
 from swell.api.page.door import PageDoor
@@ -200,14 +200,13 @@ def _refuse_unkept_quotas(policy: str, users: UserList) -> None:
 
 
 def _log_with_dates() -> None:
-    """Who was told what stands in `daemon.log`, as faults do, and when a collector was not."""
-    for name, word in (("swell.webhooks", "webhook"), ("swell.traces", "traces")):
-        told = logging.getLogger(name)
-        told.setLevel(logging.INFO)
-        if not told.handlers:
-            handler = logging.StreamHandler()
-            handler.setFormatter(logging.Formatter(f"%(asctime)s {word}: %(message)s"))
-            told.addHandler(handler)
+    """Who was told what stands in `daemon.log`, as faults do."""
+    told = logging.getLogger("swell.webhooks")
+    told.setLevel(logging.INFO)
+    if not told.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s webhook: %(message)s"))
+        told.addHandler(handler)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from swell.api.verbs import PROMETHEUS_TEXT
 from swell.live.platform import Platform
 from swell.store.folder import StateFolder
 
-#: As in `authentication`: a page in a browser could come under a name of its own.
+#: As in `identity`: a page in a browser could come under a name of its own.
 HOST_NAMES = ("127.0.0.1", "localhost", "::1")
 
 

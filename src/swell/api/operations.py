@@ -12,9 +12,9 @@ from starlette.types import Scope
 
 from swell import __version__
 from swell.api import fields, openapi
-from swell.api.access import Access, of_other_tenant
 from swell.api.caller import OWNER, Caller, caller_of
 from swell.api.fields import InvalidField, bounded
+from swell.api.identity import Access, of_other_tenant
 from swell.api.intake import Intake
 from swell.api.job_throughput import throughput_of
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets

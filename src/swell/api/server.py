@@ -15,15 +15,22 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from swell.api.access import Access, AccessLogMiddleware, RateMiddleware, guard, too_often
 from swell.api.answers import answer, failure
-from swell.api.authentication import MAX_BODY_BYTES, AuthenticationMiddleware
 from swell.api.fields import parsed, wrong_type
+from swell.api.identity import (
+    MAX_BODY_BYTES,
+    Access,
+    AccessLogMiddleware,
+    AuthenticationMiddleware,
+    HeadersMiddleware,
+    RateMiddleware,
+    guard,
+    too_often,
+)
 from swell.api.intake import Intake
 from swell.api.openapi import document
 from swell.api.operations import Operations
 from swell.api.page.docs_page import docs_page
-from swell.api.page.headers import HeadersMiddleware
 from swell.api.page.page import Page, base_values
 from swell.api.rates import RateExceeded
 from swell.api.user_list import UserListError

@@ -39,6 +39,8 @@ HEADERS = {"key": "Idempotency-Key"}
 QUERY_WORDS = {"names": "name", "since_s": "since", "until_s": "until"}
 
 ANSWER_WITHIN_S = 30.0
+#: Of a client for a change; the server gives up an answer after a minute.
+MOST_WAIT_S = 30.0
 #: Folders of many gigabytes take long to remove.
 PRUNED_WITHIN_S = 3600.0
 
@@ -53,7 +55,7 @@ class Verb:
 
     method: str
     path: str
-    role: Role  #: the least that may; of role SUBMIT those of the job's tenant, see `access`
+    role: Role  #: the least that may; of role SUBMIT those of the job's tenant, see `identity`
     status: int
     failures: tuple[int, ...]  #: statuses, besides those of every verb
     media_type: str  #: of the answer
@@ -317,7 +319,7 @@ ChangesSince = Annotated[
 ]
 OfJob = Annotated[str, Meta(description="Only what the page of this job shows.")]
 WaitS = Annotated[
-    float, Meta(ge=0.0, le=60.0, description="Seconds to wait for a change, where there is none.")
+    float, Meta(ge=0.0, le=MOST_WAIT_S, description="Seconds to wait for a change, where there is none.")
 ]
 Tail = Annotated[
     int,
