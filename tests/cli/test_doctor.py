@@ -160,7 +160,8 @@ def test_an_ended_job_without_a_folder_is_told_and_taken_off_the_list(
     down: StateFolder, capsys: pytest.CaptureFixture[str]
 ) -> None:
     journal = SqlJournal(down.journal)
-    journal.fold(new_core().save(), [job_view(id="gone-1", name="gone", phase=Phase.FAILED, finished_s=1e9)])
+    journal.fold(new_core().save())
+    journal.keep([job_view(id="gone-1", name="gone", phase=Phase.FAILED, finished_s=1e9)])
     journal.close()
     assert main.run(["doctor"]) == 0
     assert (

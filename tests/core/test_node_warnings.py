@@ -13,7 +13,6 @@ from tests.core.head import Head
 from tests.examples import Shown, share_of_examples
 
 from swell.core.backoff import MAX_SETBACKS
-from swell.core.saved_kinds import read_kinds
 from swell.live.recovery import changed_nodes
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, SuspendGang
 from swell.model.event import (
@@ -363,14 +362,6 @@ def test_a_warning_of_a_node_that_is_not_there_is_stale() -> None:
     core = core_of()
     core.handle([NodeWarned(at_s=1.0, name="n0"), NodeCleared(at_s=1.0, name="n0")])
     assert core.num_stale == 2 and not core.warned
-
-
-def test_a_state_of_before_has_no_warnings() -> None:
-    bench = Bench()
-    saved = msgspec.json.decode(read_kinds(bench.core.save())[0].head)
-    del saved["warned"], saved["lost_nodes"]
-    old = bench.reborn(msgspec.json.encode(saved))
-    assert old.save() == bench.core.save()
 
 
 def test_lost_nodes_are_remembered_with_the_cause_until_they_are_back() -> None:

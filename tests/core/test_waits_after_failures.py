@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.core.bench import Bench
 
 from swell.core.backoff import FIRST_BACK_OFF_S
-from swell.live.board import ViewBoard
 from swell.live.calendar_times import shown_job
 from swell.live.turns import TurnNews
 from swell.model.calendar import Calendar
@@ -30,13 +29,13 @@ def lose(bench: Bench, generation: int) -> float:
 
 
 def test_it_tells_the_back_off_its_cause_and_when_it_is_over() -> None:
-    bench, board = Bench(), ViewBoard()
+    bench = Bench()
     lost_s = lose(bench, bench.run("a"))
-    board.post(bench.core, TurnNews.of(bench.core))
+    news = TurnNews.of(bench.core)
     waits = bench.job()
     assert waits.reason_code == "backoff" and waits.retry_s == lost_s + FIRST_BACK_OFF_S
     assert waits.reason == f"waits 1 s after a failure before it is tried again: {CAUSE}"
-    told = [story for story in board.stories("a") if story.code == "backoff"]
+    told = [story for job, story in news.stories if (job, story.code) == ("a", "backoff")]
     assert [story.text for story in told] == [waits.reason]
 
 
