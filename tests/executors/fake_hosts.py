@@ -64,7 +64,6 @@ class FakeHost:
         self.refusal: tuple[Outcome, str] | None = None
         self.is_lacking = False  #: what the job needs: why it refuses
         self._is_once = False
-        self.why_not_shared = ""
         self.why_no_port = ""
         self.shares: dict[str, float] = {}
         self.cpu_s, self.is_measured = 0.0, True
@@ -175,11 +174,8 @@ class FakeHost:
                 self.answer(h.RunPortRefused(run=run, why=self.why_no_port))
             case h.FindRunPort(run=run):
                 self.answer(h.RunPortFound(run=run, address=f"{self.name}.example", port=4711))
-            case h.SetShare(run=run, generation=generation, share=share, is_needed=is_needed):
-                why_not = self.why_not_shared if is_needed else ""
-                if not self.why_not_shared:
-                    self.shares[run] = share
-                self.answer(h.ShareSet(run=run, generation=generation, why_not=why_not))
+            case h.SetShare(run=run, share=share):
+                self.shares[run] = share
             case h.ReadUsage(run=run):
                 usage = GangUsage(cpu_s=self.cpu_s) if self.is_measured else None
                 self.answer(h.UsageRead(run=run, usage=usage))

@@ -148,8 +148,6 @@ class HostContract:
 
     def test_questions_are_answered_with_their_numbers(self, world: HostWorld) -> None:
         begin(world)
-        world.tell(h.SetShare(run=RUN, generation=7, share=0.5, is_needed=False))
-        assert world.wait(h.ShareSet) == h.ShareSet(run=RUN, generation=7)
         world.tell(h.ReadUsage(run=RUN))
         assert world.wait(h.UsageRead).run == RUN
         world.tell(h.FindRunPort(run=RUN))

@@ -13,7 +13,6 @@ from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.controller.preparation import LONGEST_SETTING_S
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trial_openings import MOST_OF_HOST, SLOW_S
 from swell.executors.controller.usage_reports import TELL_EVERY_S
@@ -265,18 +264,6 @@ def test_a_change_of_devices_does_not_wait_for_a_share(fleet: Fleet) -> None:
     fleet.hosts["b"].is_deaf = True
     fleet.perform(change(2, "a/0", "c/0"))
     assert len(fleet.workers(JOB)) == 3, "its new worker is started"
-
-
-def test_a_share_that_a_host_does_not_set_fails_the_change_after_a_while(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    fleet.hosts["b"].is_deaf = True
-    fleet.perform(change(2, "a/0", "b/0", share=0.5))
-    assert not of_kind(fleet, ResizeFailed) and not of_kind(fleet, GangResized)
-    fleet.pass_time(LONGEST_SETTING_S + 0.1)
-    (failed,) = of_kind(fleet, ResizeFailed)
-    assert failed.message == "its CPU share cannot become 50 %: host 'b' does not answer"
-    fleet.hosts["b"].listen()
-    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [1.0, 1.0]
 
 
 def test_a_stop_does_not_wait_for_a_host_that_makes_ready_for_the_launch(fleet: Fleet) -> None:
@@ -648,15 +635,10 @@ def test_a_script_one_of_whose_hosts_goes_before_its_start_is_lost(fleet: Fleet)
     assert not fleet.hosts["a"].runs
 
 
-def test_a_share_is_set_on_all_hosts_or_on_none(fleet: Fleet) -> None:
+def test_a_share_is_set_on_all_hosts(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0", share=0.5))
     assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.5, 0.5]
     fleet.perform(change(2, "a/0", "b/0", share=0.25))
-    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.25, 0.25]
-    fleet.hosts["b"].why_not_shared = "Permission denied"
-    fleet.perform(change(3, "a/0", "b/0", share=0.75))
-    (failed,) = of_kind(fleet, ResizeFailed)
-    assert failed.message == "its CPU share cannot become 75 %: Permission denied"
     assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.25, 0.25]
 
 
@@ -674,15 +656,6 @@ def test_a_change_that_is_off_takes_its_share_back(fleet: Fleet) -> None:
     assert of_kind(fleet, GangResized)[-1].generation == 3 and fleet.hosts["a"].shares[JOB] == 0.75
 
 
-def test_a_repair_does_not_fail_because_of_a_share_that_stays(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", share=0.5))
-    fleet.hosts["a"].why_not_shared = "Permission denied"
-    fleet.perform(change(2, "a/0", share=0.5))
-    assert of_kind(fleet, GangResized)[-1].generation == 2
-    fleet.perform(change(3, "a/0", share=0.25))
-    assert of_kind(fleet, ResizeFailed)[-1].generation == 3
-
-
 def test_a_refused_change_leaves_the_share_of_the_one_that_is_under_way(fleet: Fleet) -> None:
     fleet.perform(launch("a/0"))
     fleet.hosts["b"].is_held = True
@@ -693,8 +666,6 @@ def test_a_refused_change_leaves_the_share_of_the_one_that_is_under_way(fleet: F
     fleet.perform(change(3, "a/0", "c/0", share=0.25))
     (failed,) = of_kind(fleet, ResizeFailed)
     assert failed.generation == 3 and not of_kind(fleet, GangResized)
-    asked = [message.share for message in told(fleet, "a", h.SetShare) if isinstance(message, h.SetShare)]
-    assert asked == [0.5, 0.25, 0.5]
     assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.5, 0.5]
 
 

@@ -39,7 +39,7 @@ Moves = st.one_of(
     st.tuples(st.sampled_from(["launch", "change"]), Jobs, Some),
     st.tuples(st.sampled_from(["stop", "suspend", "try", "kill"]), Jobs, st.just(())),
     st.tuples(
-        st.sampled_from(["hold", "let", "cut", "line", "lose", "join", "refuse", "no share"]),
+        st.sampled_from(["hold", "let", "cut", "line", "lose", "join", "refuse"]),
         Hosts,
         st.just(()),
     ),
@@ -116,8 +116,6 @@ class Scene:
             self.fleet.lose(name)
         elif kind == "refuse":
             host.refuse_next()
-        elif kind == "no share":
-            host.why_not_shared = "" if host.why_not_shared else "Permission denied"
 
     def check(self) -> None:
         """Of gangs: trial runs share devices where they must."""

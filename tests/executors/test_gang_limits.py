@@ -148,8 +148,8 @@ class Scene:
         self.limits.launch(JOB, begin.target.configuration.weight, memory_bytes)
         (self.group,) = self.limiter.groups
 
-    def change(self, share: float, is_needed: bool = True) -> str:
-        return self.limits.set_share(JOB, share, is_needed)
+    def change(self, share: float) -> None:
+        self.limits.set_share(JOB, share)
 
     def report(self, now_s: float) -> GangUsage | None:
         """What is read of its usage as it reports; None: it is not read, or cannot be."""
@@ -165,7 +165,7 @@ def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
     scene = Scene(memory_bytes=1 << 30)
     assert (scene.group.share, scene.group.memory_bytes) == (0.5, 1 << 30)
     for share in (0.25, 1.0):
-        assert not scene.change(share)
+        scene.change(share)
         assert scene.group.share == share
     assert scene.warnings == []
 
@@ -174,13 +174,12 @@ def test_a_share_that_cannot_be_had_is_one_warning() -> None:
     scene = Scene()
     scene.limiter.broken.add("share")
     for _ in range(2):
-        assert scene.change(0.25).endswith("Permission denied (groups/share)")
+        scene.change(0.25)
     assert scene.warnings == [
         ("share", "its CPU share is not what it should be: Permission denied (groups/share)")
     ]
-    assert not scene.change(0.25, is_needed=False), "devices matter more"
     scene.limiter.broken.clear()
-    assert not scene.change(0.25)
+    scene.change(0.25)
     assert scene.warnings[1:] == [("share", "")]
 
 
@@ -194,7 +193,7 @@ def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pyte
     scene.limits.launch(JOB, begin.target.configuration.share, None)
     assert len(scene.warnings) == 2, "no share was chosen for it"
     for share in (0.5, 0.25):
-        scene.limits.set_share(JOB, share, is_needed=False)
+        scene.limits.set_share(JOB, share)
     assert scene.warnings[2:] == [("quota", "no quota")], "once"
     scene.limits.launch(JOB, 0.5, None, FakeGroup(set()))
     assert len(scene.warnings) == 3, "the engine of its container has quotas"
@@ -244,19 +243,18 @@ def test_what_could_not_be_set_at_the_launch_is_set_once_it_can_be() -> None:
 def test_the_share_of_a_change_of_devices_is_set_once_it_can_be() -> None:
     scene = Scene()
     scene.limiter.broken.add("share")
-    scene.change(0.25, is_needed=False)
-    assert scene.change(0.75)
+    scene.change(0.25)
     scene.limiter.broken.clear()
     scene.limits.tick(10.0)
-    assert scene.group.share == 0.25, "a share that was needed failed for good"
+    assert scene.group.share == 0.25
     assert scene.warnings[1:] == [("share", "")]
 
 
 def test_a_share_that_could_not_be_taken_back_is_once_it_can_be() -> None:
     scene = Scene()
-    scene.change(0.25, is_needed=False)
+    scene.change(0.25)
     scene.limiter.broken.add("share")
-    scene.change(0.5, is_needed=False)
+    scene.change(0.5)
     scene.limiter.broken.clear()
     scene.limits.tick(10.0)
     assert scene.group.share == 0.5

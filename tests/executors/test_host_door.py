@@ -736,7 +736,6 @@ OF_RUN: list[Callable[[str], h.FromHost]] = [
     lambda run: h.WorkerExited(run=run, worker=0, status=0, log_tail=""),
     lambda run: h.RunPortFound(run=run, address="10.9.0.1", port=99),
     lambda run: h.RunPortRefused(run=run, why="no"),
-    lambda run: h.ShareSet(run=run, generation=1),
     lambda run: h.UsageRead(run=run, usage=None),
     lambda run: h.TalkKept(run=run, worker=0, message=m.Finished(steps=480)),
 ]

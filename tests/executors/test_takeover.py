@@ -446,7 +446,7 @@ Moves = st.one_of(
     st.tuples(st.sampled_from(["launch", "change"]), Jobs, Some),
     st.tuples(st.sampled_from(["stop", "suspend", "try", "kill"]), Jobs, st.just(())),
     st.tuples(
-        st.sampled_from(["hold", "let", "lose", "join", "refuse", "no share", "deaf", "hears"]),
+        st.sampled_from(["hold", "let", "lose", "join", "refuse", "deaf", "hears"]),
         Hosts,
         st.just(()),
     ),

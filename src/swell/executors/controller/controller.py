@@ -157,7 +157,6 @@ class Controller:
     def _pass_time(self) -> None:
         self._runs.pass_time()
         self._unreached.pass_time()
-        self._commands.pass_time()
         self._reports.pass_time(self._gangs)
         self._trials.advance()
         self._reports.drop_code()
@@ -188,8 +187,6 @@ class Controller:
                 self._daemon.greet()
             case messages.RunOpened() | messages.RunRefused():
                 self._commands.hear_ready(host, message)
-            case messages.ShareSet():
-                self._commands.hear_share(host, message)
             case messages.WorkersAlive(runs=runs):
                 self._runs.hear_alive(host, runs)
             case messages.UsageRead(run=key, usage=usage):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.gangs import KnownGangs, cannot_change, not_shared, unknown
+from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
-from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.run_reports import share_order
 from swell.executors.gang.effects import Report
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.gang_protocol import GangProtocol
@@ -59,7 +57,8 @@ class GangCommands:
         if run is None or is_old or not isinstance(command, Reconfigure):
             self._obey(gang, command)
         else:
-            self._prepare_change(run, command)
+            new = self._hosts.of(command.target.devices) - run.checkpoint_dirs.keys()
+            self._prepare(Preparation(command, opening=new))
 
     def _obey(self, gang: GangProtocol, command: GangCommand) -> None:
         run = self._runs.by_key.get(command.job_id)
@@ -88,18 +87,6 @@ class GangCommands:
             self._runs.report(self._gangs.not_launched(command, Outcome.LOST, obstacle))
             return
         self._prepare(Preparation(command, opening=self._hosts.of(command.target.devices)))
-
-    def _prepare_change(self, run: DirectedRun, command: Reconfigure) -> None:
-        """The share is set before the gang hears of it, on all hosts; new ones open the run."""
-        new = self._hosts.of(command.target.devices) - run.checkpoint_dirs.keys()
-        preparation = Preparation(command, opening=new, since_s=self._runs.now_s())
-        is_needed = _needs_share(run, command)
-        # No gang waits for what it does not need: hosts hear it before all that follows.
-        (preparation.setting if is_needed else preparation.shared).update(run.checkpoint_dirs)
-        wanted = command.target.configuration
-        order = messages.SetShare.of(run.key, command.generation, wanted, is_needed)
-        self._hosts.tell_all(run.checkpoint_dirs, order)
-        self._prepare(preparation)
 
     def _prepare(self, preparation: Preparation) -> None:
         command = preparation.command
@@ -141,7 +128,6 @@ class GangCommands:
         """Hosts are as they were before they made ready."""
         self._close_all(preparation)
         if (run := self._runs.by_key.get(preparation.command.job_id)) is not None:
-            self._hosts.tell_all(preparation.shared, share_order(run, preparation.command.generation))
             self._runs.release_hosts(run)
 
     def _launch(self, preparation: Preparation, command: LaunchGang) -> None:
@@ -163,18 +149,20 @@ class GangCommands:
     def _change(self, preparation: Preparation, command: Reconfigure) -> None:
         gang, run = self._gangs.get(command.job_id), self._runs.by_key.get(command.job_id)
         obstacle = self._gangs.refusal(command)  # there may be one since the hosts were asked
-        is_off = preparation.refusal is not None or preparation.why_not_shared or obstacle is not None
+        is_off = preparation.refusal is not None or obstacle is not None
         if run is None or is_off:
             self._undo(preparation)
         if gang is None:
             self._runs.report(unknown(command))
         elif run is None:
             self._obey(gang, command)
-        elif is_off:
-            if preparation.refusal is not None:
-                obstacle = cannot_change(command, preparation.refusal[1])
-            self._runs.report(obstacle or not_shared(command, preparation.why_not_shared))
+        elif preparation.refusal is not None:
+            self._runs.report(cannot_change(command, preparation.refusal[1]))
+        elif obstacle is not None:
+            self._runs.report(obstacle)
         else:
+            share = command.target.configuration.weight  # hosts hear of it before all that follows
+            self._hosts.tell_all(run.checkpoint_dirs, messages.SetShare(run=run.key, share=share))
             dirs = {host: opened.checkpoint_dir for host, opened in preparation.opened.items()}
             run.checkpoint_dirs.update(dirs)
             gang.number_from(max((o.first_worker for o in preparation.opened.values()), default=0))
@@ -201,13 +189,6 @@ class GangCommands:
                 preparation.note_refused(host, message.outcome, message.why)
             self._go_on(preparation)
 
-    def hear_share(self, host: str, message: messages.ShareSet) -> None:
-        """The answer to `SetShare`."""
-        preparation = self.preparing.get(message.run)
-        if preparation is not None and preparation.command.generation == message.generation:
-            preparation.note_shared(host, message.why_not)
-            self._go_on(preparation)
-
     def _rule_out(self, host: str, refused: messages.RunRefused) -> None:
         """Before what comes of it is told, so that the head does not choose the host again."""
         job_id, devices = self._job_and_devices(host, refused.run)
@@ -228,21 +209,3 @@ class GangCommands:
         preparation = self.preparing.get(job_id)
         if preparation is not None and preparation.lose_host(name, why):
             self._go_on(preparation)
-
-    def pass_time(self) -> None:
-        """No share is waited for for long."""
-        now_s = self._runs.now_s()
-        for preparation in list(self.preparing.values()):
-            if preparation.give_up_setting(now_s):
-                self._go_on(preparation)
-
-
-def _needs_share(run: DirectedRun, command: Reconfigure) -> bool:
-    """Whether the command fails if its share cannot be had.
-
-    A change of devices goes on without: others may wait for what the gang is to give up. So does one that
-    leaves the share as it is, such as the repair after a loss, without which the gang refuses any other.
-    """
-    is_of_same_devices = set(command.target.devices) == set(run.director.devices)
-    wanted, known = command.target.configuration, run.gang.known_configuration
-    return is_of_same_devices and wanted.weight != known.weight

@@ -263,15 +263,9 @@ def unknown(command: GangCommand) -> GangEnded:
 
 def cannot_change(command: Reconfigure, why: str) -> ResizeFailed:
     """The answer to a change that its gang does not hear of."""
-    return change_failed(command, f"job {command.job_id!r} cannot change: {why}")
-
-
-def not_shared(command: Reconfigure, why: str) -> ResizeFailed:
-    """The answer, where a share that is needed cannot be had."""
-    wanted = command.target.configuration
-    what = f"its CPU share cannot become {100 * wanted.weight:.3g} %"
-    return change_failed(command, f"{what}: {why}")
-
-
-def change_failed(command: Reconfigure, message: str) -> ResizeFailed:
-    return ResizeFailed(at_s=0.0, job_id=command.job_id, generation=command.generation, message=message)
+    return ResizeFailed(
+        at_s=0.0,
+        job_id=command.job_id,
+        generation=command.generation,
+        message=f"job {command.job_id!r} cannot change: {why}",
+    )

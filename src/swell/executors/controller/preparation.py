@@ -9,9 +9,6 @@ from swell.executors.hosts.messages import RunOpened
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import Outcome
 
-#: A share that is needed is waited for no longer. Hosts answer at once.
-LONGEST_SETTING_S = 5.0
-
 
 @dataclass(slots=True)
 class Preparation:
@@ -19,21 +16,15 @@ class Preparation:
 
     command: LaunchGang | Reconfigure
     opening: set[str] = field(default_factory=set)  #: hosts that have yet to open the run
-    setting: set[str] = field(
-        default_factory=set
-    )  #: hosts that have yet to set its share, where it is needed
-    since_s: float = 0.0
     opened: dict[str, RunOpened] = field(default_factory=dict)
     refusal: tuple[Outcome, str] | None = None  #: the first one
-    shared: set[str] = field(default_factory=set)  #: hosts that have its share, or were told to have it
-    why_not_shared: str = ""
     is_called_off: bool = False  #: nothing follows from it but that what was opened is closed
     behind: deque[GangCommand] = field(default_factory=deque)
 
     @property
     def is_complete(self) -> bool:
         """Every host has answered."""
-        return not self.opening and not self.setting
+        return not self.opening
 
     def note_opened(self, host: str, opened: RunOpened) -> None:
         """No effect if the host was not asked, or has answered."""
@@ -56,24 +47,6 @@ class Preparation:
         self.is_called_off = True
         self.behind = deque(command for command in self.behind if command.generation > by.generation)
 
-    def note_shared(self, host: str, why_not: str) -> None:
-        """Likewise."""
-        if host not in self.setting:
-            return
-        self.setting.discard(host)
-        if not why_not:
-            self.shared.add(host)
-        self.why_not_shared = self.why_not_shared or why_not
-
-    def give_up_setting(self, now_s: float) -> bool:
-        """Whether hosts have had enough time to set the share, and have not answered."""
-        if not self.setting or now_s - self.since_s < LONGEST_SETTING_S:
-            return False
-        self.why_not_shared = self.why_not_shared or f"host {min(self.setting)!r} does not answer"
-        self.shared |= self.setting  # they may have it by now, or soon
-        self.setting.clear()
-        return True
-
     def lose_host(self, host: str, why: str) -> bool:
         """Whether an answer was to come from this host. What it has opened is gone with it."""
         was_awaited = host in self.opening or host in self.opened
@@ -81,6 +54,4 @@ class Preparation:
             self.opening.discard(host)
             self.opened.pop(host, None)
             self.refusal = self.refusal or (Outcome.LOST, why)
-        is_setting = host in self.setting
-        self.setting.discard(host)
-        return was_awaited or is_setting
+        return was_awaited

@@ -66,7 +66,8 @@ class RunReports:
         """What follows on the hosts of a gang from what is told of it."""
         if isinstance(event, ResizeFailed | WorkersLost) and event.generation == run.gang.replies.generation:
             # A change is off, and its share is taken back.
-            self._hosts.tell_all(run.checkpoint_dirs, share_order(run, event.generation))
+            share = run.gang.wanted_configuration.weight
+            self._hosts.tell_all(run.checkpoint_dirs, messages.SetShare(run=run.key, share=share))
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
             for host in run.checkpoint_dirs:
                 self._hosts.tell(host, messages.DropCode(job_id=run.job_id))
@@ -86,8 +87,3 @@ class RunReports:
             gang = gangs.get(job_id)
             if gang is not None:
                 self.report(usage_report(job_id, gang.generation, gang.steps))
-
-
-def share_order(run: DirectedRun, generation: int) -> messages.SetShare:
-    """Have the run's gang get the share that it is to have; what cannot be had at once is tried again."""
-    return messages.SetShare.of(run.key, generation, run.gang.wanted_configuration)

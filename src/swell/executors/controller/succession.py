@@ -130,8 +130,7 @@ class Succession:
         self.runs.begin_run(run)
         effects = gang.take_over(whole.workers, whole.lost, now_s)
         for host in whole.kept:  # a change of it may have been under way
-            wanted = gang.gang.wanted_configuration
-            self.hosts.tell(host, SetShare.of(run.key, gang.generation, wanted))
+            self.hosts.tell(host, SetShare(run=run.key, share=gang.gang.wanted_configuration.weight))
         self.runs.do(run, effects, is_kept=True)
         self.runs.release_hosts(run)
 

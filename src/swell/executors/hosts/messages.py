@@ -48,7 +48,6 @@ from swell.executors.hosts.host_message import HostMessage as HostMessage
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.node import Node
-from swell.model.target import Configuration
 from swell.model.usage import GangUsage
 from swell.wire.messages import Alive, FromAgent, FromWorker
 
@@ -104,22 +103,10 @@ class FindRunPort(HostMessage, frozen=True, kw_only=True):
 
 
 class SetShare(HostMessage, frozen=True, kw_only=True):
-    """Set the share of the host's cores that the run's processes have. Answered by `ShareSet`."""
+    """Set the share of the host's cores that the run's processes have; what fails is tried again."""
 
     run: str
-    generation: int  #: of the command that this belongs to
     share: float
-    is_needed: bool = True  #: where it fails the former one stays; else it is tried again until it works
-
-    @classmethod
-    def of(cls, run: str, generation: int, wanted: Configuration, is_needed: bool = False) -> SetShare:
-        """The order for a gang that is to run like this."""
-        return cls(
-            run=run,
-            generation=generation,
-            share=wanted.weight,
-            is_needed=is_needed,
-        )
 
 
 class ReadUsage(HostMessage, frozen=True, kw_only=True):
@@ -291,14 +278,6 @@ class RunPortRefused(HostMessage, frozen=True, kw_only=True):
     why: str
 
 
-class ShareSet(HostMessage, frozen=True, kw_only=True):
-    """The answer to `SetShare`."""
-
-    run: str
-    generation: int
-    why_not: str = ""  #: empty: it is in force, or was not needed
-
-
 class UsageRead(HostMessage, frozen=True, kw_only=True):
     """The answer to `ReadUsage`."""
 
@@ -336,7 +315,6 @@ FromHost = (
     | WorkerExited
     | RunPortFound
     | RunPortRefused
-    | ShareSet
     | UsageRead
     | OwnerWarned
     | HostLeaving

@@ -97,17 +97,11 @@ class GangLimits:
         if share is not None:
             self._tell_lack(gang)
 
-    def set_share(self, job_id: str, share: float, is_needed: bool) -> str:
-        """Why it cannot be had, where it is needed; else empty. What is not needed is tried again."""
-        gang = self._gangs.get(job_id)
-        if gang is None:
-            return ""
-        self._tell_lack(gang)
-        owed = gang.owed
-        if self._set_share(gang, share) or not is_needed:
-            return ""
-        gang.owed = owed  # the head will ask again
-        return gang.troubles[Doing.SHARE]
+    def set_share(self, job_id: str, share: float) -> None:
+        """What cannot be had is tried again, and the job's owner is warned."""
+        if (gang := self._gangs.get(job_id)) is not None:
+            self._tell_lack(gang)
+            self._set_share(gang, share)
 
     def _tell_lack(self, gang: LimitedGang) -> None:
         """A share was chosen for it. The engine of a container has what the machine lacks."""
@@ -204,10 +198,9 @@ class GangLimits:
     def _limit_memory(self, gang: LimitedGang, num_bytes: int) -> None:
         self._try(gang, Doing.MEMORY, lambda: gang.group.limit_memory(num_bytes))
 
-    def _set_share(self, gang: LimitedGang, share: float) -> bool:
+    def _set_share(self, gang: LimitedGang, share: float) -> None:
         is_done = self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share))
         gang.owed = None if is_done else share
-        return is_done
 
     def _try(self, gang: LimitedGang, doing: Doing, work: Callable[[], None]) -> bool:
         """Whether it worked; if not, the job's owner is told, and once it does again, of that."""

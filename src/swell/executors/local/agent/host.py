@@ -224,9 +224,8 @@ class LocalHost:
                 self._zygotes.signal(f"{run.key}/{worker}", number)
             case messages.FindRunPort():
                 self._find_port(run)
-            case messages.SetShare(generation=generation, is_needed=is_needed):
-                why_not = self._limits.set_share(run.key, message.share, is_needed)
-                self._answer(messages.ShareSet(run=run.key, generation=generation, why_not=why_not))
+            case messages.SetShare(share=share):
+                self._limits.set_share(run.key, share)
             case messages.ReadUsage():
                 usage = self._limits.read(run.key, self._clock.now_s())
                 self._answer(messages.UsageRead(run=run.key, usage=usage))
