@@ -20,7 +20,7 @@ from swell.assemble import (
 )
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError
-from swell.live import recovery_progress
+from swell.live import recovery
 from swell.live.command_digest import digest
 from swell.live.retention import PruneRequest
 from swell.live.webhooks.message import WebhookMessage
@@ -181,7 +181,7 @@ def test_while_a_platform_handles_its_journal_again_its_folder_says_how_far_it_i
 ) -> None:
     """Also where it is handled under the settings of then, and folded."""
     folder, _ = restless
-    monkeypatch.setattr(recovery_progress, "TELL_EVERY_S", 0.0)
+    monkeypatch.setattr(recovery, "TELL_EVERY_S", 0.0)
     handle, seen = PlatformCore.handle, list[str]()
 
     def handle_and_look(core: PlatformCore, batch: Sequence[AnyEvent]) -> list[AnyCommand]:

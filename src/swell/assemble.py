@@ -23,10 +23,8 @@ from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
 from swell.live.platform import Platform
 from swell.live.poison import PoisonGuard
-from swell.live.ports import History
 from swell.live.pruning import prune
-from swell.live.recovery import Entry, Replay, ReplayError, compare, load, replay
-from swell.live.recovery_progress import WatchedHistory
+from swell.live.recovery import Replay, ReplayError, compare, load, replay, telling
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.site import Site
 from swell.live.turns import TurnNews
@@ -41,7 +39,7 @@ from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.database import log_of
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
 from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
-from swell.store.journal import SqlJournal
+from swell.store.journal import JournalEntry, JournalHistory, SqlJournal
 from swell.store.lock import StateLock, find_holder
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
@@ -196,7 +194,7 @@ def _lost(folder: StateFolder, what: str, witness: str) -> DamagedState:
     )
 
 
-def _watched(folder: StateFolder, journal: SqlJournal) -> WatchedHistory:
+def _watched(folder: StateFolder, journal: SqlJournal) -> JournalHistory:
     """Others see in the folder how far the head is with it."""
     history, daemon = journal.history(), Endpoint.of_this_process()
 
@@ -207,7 +205,7 @@ def _watched(folder: StateFolder, journal: SqlJournal) -> WatchedHistory:
                 RecoveryProgress(daemon=daemon, num_handled=num_handled, num_batches=num_batches)
             )
 
-    return WatchedHistory(history, tell, folder.remove_recovery)
+    return replace(history, entries=telling(history.entries, tell, folder.remove_recovery))
 
 
 def settings_of(state_dir: Path) -> Settings:
@@ -226,7 +224,9 @@ def _fold_under_last_settings(
         journal.fold(core.save())
 
 
-def _finished(journal: SqlJournal, history: History, settings: Settings, webhooks: Webhooks) -> PlatformCore:
+def _finished(
+    journal: SqlJournal, history: JournalHistory, settings: Settings, webhooks: Webhooks
+) -> PlatformCore:
     """The head where the journal ends, which then has all that came of its batches.
 
     That is what a platform would do that is up with these settings.
@@ -355,7 +355,7 @@ def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
 
 
 @contextmanager
-def _journalled(state_dir: Path) -> Iterator[tuple[PlatformCore, Iterable[Entry]]]:
+def _journalled(state_dir: Path) -> Iterator[tuple[PlatformCore, Iterable[JournalEntry]]]:
     """A head as of the journal's last fold, and the batches since."""
     folder = StateFolder(state_dir)
     folder.check_owner()

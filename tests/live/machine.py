@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.store.memory_journal import MemoryJournal
 
-from swell.live import platform as platform_module
+from swell.live import head_thread
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.inbox import LOOK_EVERY_S, Inbox
 from swell.live.platform import Platform
@@ -252,7 +252,7 @@ class DrivenPlatform:
         self.begun_s = self.machine.boot_s
         self.quotas: Quotas | None = {}  #: that the operator has set; None: what says so is damaged
         self._folder = folder
-        monkeypatch.setattr(platform_module, "Inbox", lambda clock: DrivenInbox(clock, self.executor))
+        monkeypatch.setattr(head_thread, "Inbox", lambda clock: DrivenInbox(clock, self.executor))
         self.platform = self.open()
 
     def open(self) -> Platform:

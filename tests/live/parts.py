@@ -278,6 +278,7 @@ def new_core() -> PlatformCore:
 def new_platform_unread(folder: Path, hands: Hands) -> tuple[Platform, SqlJournal]:
     """It has yet to recover."""
     journal = SqlJournal(folder / "journal.db")
+    (folder / "jobs").mkdir(exist_ok=True)
     site = Site(jobs_dir=folder / "jobs", policy="one", nodes=(NODE,))
     return Platform(site, new_core(), journal, hands), journal
 

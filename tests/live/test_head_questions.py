@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from swell.live import head_questions
+from swell.live import inbox
 from swell.live.clock import HeadClock, SystemClocks
-from swell.live.head_questions import HeadQuestions
 from swell.live.inbox import Inbox
 from swell.model.errors import Unavailable
 
 
 def test_who_asks_a_busy_head_is_told_to_ask_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_questions, "STATE_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(inbox, "ANSWERED_WITHIN_S", 0.01)
     with pytest.raises(Unavailable, match=r"was busy for 10 ms .* ask again"):
-        HeadQuestions(Inbox(HeadClock(SystemClocks()))).ask(int)
+        Inbox(HeadClock(SystemClocks())).consult(int)

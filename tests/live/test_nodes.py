@@ -53,6 +53,7 @@ class Noting(Hands):
 def running(folder: Path, hands: Hands, *own: Node) -> Iterator[Platform]:
     """A platform that hosts may join, with these nodes of its own machine."""
     journal = SqlJournal(folder / "journal.db")
+    (folder / "jobs").mkdir(exist_ok=True)
     site = Site(jobs_dir=folder / "jobs", policy="one", nodes=own, hosts_may_join=True)
     platform = Platform(site, new_core(), journal, hands)
     platform.recover(journal.history())
@@ -101,7 +102,7 @@ def test_a_job_may_be_as_large_as_what_has_joined(tmp_path: Path) -> None:
     hands = Noting()
     hands.nodes = (JOINED,)
     journal = SqlJournal(tmp_path / "journal.db")
-    site = Site(jobs_dir=tmp_path / "jobs", policy="one", nodes=(NODE,))
+    site = Site(jobs_dir=tmp_path, policy="one", nodes=(NODE,))
     platform = Platform(site, new_core(), journal, hands)
     platform.recover(journal.history())
     platform.start()

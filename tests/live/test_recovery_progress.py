@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.live.recovery_progress import TELL_EVERY_S, WatchedHistory
+from swell.live.recovery import TELL_EVERY_S, telling
 from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
-
-
-@dataclass
-class Batch:
-    seq: int
-    batch: tuple[()] = ()
-    digest: str | None = None
-
-
-@dataclass
-class Past:
-    entries: list[Batch]
-    state: bytes | None = b"{}"
-    seq: int = 7
+from swell.store.journal import JournalEntry
 
 
 @given(costs_s=st.lists(st.floats(0.0, 10.0), max_size=30))
 def test_it_is_told_every_now_and_then_and_no_batch_is_missing(costs_s: list[float]) -> None:
     """`costs_s`: what the head takes for each batch."""
     now_s, told, ends = 0.0, list[tuple[float, int]](), list[float]()
-    past = Past([Batch(number) for number in range(len(costs_s))])
-    watched = WatchedHistory(
-        past, lambda num: told.append((now_s, num)), lambda: ends.append(now_s), lambda: now_s
-    )
-    assert (watched.state, watched.seq) == (past.state, past.seq)
-    read: Iterator[object] = iter(watched.entries)
+    past = [JournalEntry(number, (), None) for number in range(len(costs_s))]
+    read = telling(past, lambda num: told.append((now_s, num)), lambda: ends.append(now_s), lambda: now_s)
     for number, cost_s in enumerate(costs_s):
-        assert next(read) is past.entries[number] and not ends
+        assert next(read) is past[number] and not ends
         latest_s = told[-1][0] if told else 0.0
         assert now_s - latest_s < TELL_EVERY_S
         now_s += cost_s

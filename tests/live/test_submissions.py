@@ -78,7 +78,7 @@ def test_no_id_is_given_twice_and_no_key_makes_two_jobs(
                 )
     finally:
         has_ended.set()
-        inbox.nudge()
+        inbox.put(Woke(at_s=0.0))
         head.join(PATIENCE_S)
     assert not strangers & {result.id for result in found}
     new = [result.id for result in found if result.is_new]

@@ -26,5 +26,5 @@ def turn(
     return Turn(
         batch=batch,
         news=TurnNews(now_s=now_s, changes=[changes], ended=ended, stories=stories, **(known | news)),
-        took=TurnDurations(journal_s=0.001, decision_s=0.002, turn_s=0.004, computed_s=0.003),
+        took=TurnDurations(journal_s=0.001, decision_s=0.002, turn_s=0.004),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import time
@@ -13,7 +14,6 @@ from swell.api.client import Client, NoPlatform, connect_as_owner
 from swell.api.errors import InvalidOption, PlatformSilent
 from swell.cli.progress import progress_bar
 from swell.executors.local.devices import DeviceError, parse_devices
-from swell.live.disk import space_of
 from swell.model.lengths import span
 from swell.model.view import ClusterView
 from swell.store.errors import StateUnwritable
@@ -157,7 +157,7 @@ def _last_words(folder: StateFolder, begin: int) -> str:
     said = [place for place, line in enumerate(lines) if line.startswith("swell: ")]
     if said:
         return "\n".join(lines[said[-1] :]).removeprefix("swell: ")
-    if not lines and space_of(folder.path).free < NOTICE_BYTES:
+    if not lines and shutil.disk_usage(folder.path).free < NOTICE_BYTES:
         return (
             f"the platform cannot start: the disk of {folder.path} is full; make room there, then `swell up`"
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from typing import TypeVar
 
 from swell.live.clock import HeadClock
 from swell.model.errors import Unavailable
@@ -14,6 +15,8 @@ from swell.model.report_folding import can_fold, fold
 
 #: A request is answered once it is in the journal; that takes milliseconds.
 TAKEN_WITHIN_S = 10.0
+#: A question is answered between two turns of the head, which take milliseconds.
+ANSWERED_WITHIN_S = 10.0
 #: Progress alone wakes the head at most so often: the journal stays small.
 REPORTS_WAIT_S = 1.0
 #: A wait ends so often without an event: the machine may have been asleep, or its clock may have been set.
@@ -28,6 +31,9 @@ FADING = 0.9
 PLANLESS = (JobSubmitted, StepsReported, JobProfiled)
 
 
+Answer = TypeVar("Answer")
+
+
 class Inbox:
     """Events in order of arrival. Progress reports of one gang are folded into one."""
 
@@ -36,7 +42,7 @@ class Inbox:
         self._changed = threading.Condition()
         self._events: list[AnyEvent] = []
         self._is_urgent = False
-        self._is_nudged = False
+        self._questions: list[Callable[[], None]] = []  #: of other threads, to be answered between turns
         self._due_s: float | None = None  #: when those are taken that are not urgent
         self._begun_s: float | None = None  #: when the turn began that is under way
         self._turn_s = 0.0  #: what the longest of the latest turns took
@@ -98,6 +104,37 @@ class Inbox:
                 "and `swell jobs` before you ask again"
             ) from error
 
+    def consult(self, answer: Callable[[], Answer]) -> Answer:
+        """Return what the head's thread answers between two turns.
+
+        Raises Unavailable, if a turn takes too long, and whatever `answer` raises: the head goes on.
+        """
+        asked: Future[Answer] = Future()
+
+        def settle() -> None:
+            try:
+                asked.set_result(answer())
+            except Exception as error:  # noqa: BLE001 - the thread that asked raises it
+                asked.set_exception(error)
+
+        with self._changed:  # nothing has happened: no event is taken early
+            self._questions.append(settle)
+            self._changed.notify()
+        try:
+            return asked.result(ANSWERED_WITHIN_S)
+        except TimeoutError:
+            raise Unavailable(
+                f"the scheduler was busy for {span(ANSWERED_WITHIN_S)} and did not answer; nothing was "
+                "changed: ask again"
+            ) from None
+
+    def answer_all(self) -> None:
+        """Answer what other threads have asked, while the head stands."""
+        with self._changed:
+            questions, self._questions = self._questions, []
+        for answer in questions:
+            answer()
+
     def settle(self, ignored: Iterable[Event]) -> None:
         """The turn is over: answer the requests whose events it took; those `ignored` were stale."""
         with self._changed:
@@ -114,22 +151,15 @@ class Inbox:
         for _, receipt in waiting:
             receipt.set_exception(_closed())
 
-    def nudge(self) -> None:
-        """Let the thread that waits in `take` look round: nothing has happened; no event is taken early."""
-        with self._changed:
-            self._is_nudged = True
-            self._changed.notify()
-
     def take(self, until_s: float | None) -> list[AnyEvent]:
         """All that is there, by `at_s`, as soon as there is anything to do.
 
-        Empty at `until_s`, when nudged, and after LOOK_EVERY_S.
+        Empty at `until_s`, when the head is consulted, and after LOOK_EVERY_S.
         """
         with self._changed:
             self._note_turn()
             while not self._is_urgent:
-                if self._is_nudged:
-                    self._is_nudged = False
+                if self._questions:
                     return []
                 dues_s = [due_s for due_s in (until_s, self._due_s) if due_s is not None]
                 wait_s = min(dues_s) - self._clock.now_s() if dues_s else LOOK_EVERY_S

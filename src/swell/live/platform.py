@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -11,28 +12,20 @@ import msgspec
 from swell import __version__
 from swell.core.kind_choice import named_kinds
 from swell.core.platform_core import PlatformCore
-from swell.live.board import ViewBoard
 from swell.live.calendar_times import shown_loss, shown_node
-from swell.live.clock import HeadClock, SystemClocks
-from swell.live.clock_watch import ClockWatch, followed, suspected
-from swell.live.counters import Counters
-from swell.live.disk import space_of
-from swell.live.folding import JournalFolds
-from swell.live.head_questions import HeadQuestions
-from swell.live.head_thread import HeadParts, HeadThread
-from swell.live.inbox import Inbox
+from swell.live.clock import SystemClocks
+from swell.live.clock_watch import followed, suspected
+from swell.live.head_thread import HeadThread
 from swell.live.job_checks import check_findings, check_job, check_promisable, check_room, has_ended_error
 from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
 from swell.live.measures import Measures, usage_of
 from swell.live.named_kinds import with_named_kinds
 from swell.live.platform_warnings import PlatformWarnings
-from swell.live.ports import Executor, History
+from swell.live.ports import Executor
 from swell.live.predecessors import with_predecessors
 from swell.live.pruning import Pruner
-from swell.live.quota_watch import QuotaWatch
 from swell.live.retention import PrunedJob, PruneRequest
-from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.live.submitter import Submitter
 from swell.live.tenant_devices import TenantDevices, devices_of_tenants
@@ -58,7 +51,7 @@ from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.throughput import JobThroughput
 from swell.model.usage import total_usage
 from swell.model.view import ClusterView, JobView, LostNode, NodeView, SubmitResult
-from swell.store.journal import SqlJournal
+from swell.store.journal import JournalHistory, SqlJournal
 
 #: What is shown of a node that is drained, and of one that is removed.
 DRAINED = "drained, until `swell nodes drain --undo`"
@@ -87,46 +80,22 @@ class Platform(JobLookup):
         webhooks: None: nothing is told to any address.
         read_quotas: see `QuotaWatch`.
         """
-        super().__init__(ViewBoard(), store)
+        head = HeadThread(site, core, store, executor, tell, system_clocks, webhooks, read_quotas)
+        super().__init__(head.board, store)
         #: Warnings of what works beside the platform, by what they are about.
         self.remarks: dict[str, str] = {}
+        #: What is counted from the daemon's start on.
+        self.counters = head.counters
         self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
-        self._clock = HeadClock(system_clocks)
-        self._watch, self.counters = ClockWatch(self._clock), Counters()
-        self._quotas = QuotaWatch(read_quotas)
-        self._inbox = Inbox(self._clock)
-        self._journal = RetryingJournal(store, tell)
-        self._folders = JobFolders(site.jobs_dir)
-        self._submitter = Submitter(self._inbox, self._clock.now_s, store, self._folders)
-        self._questions = HeadQuestions(self._inbox)
+        self._head, self._clock, self._inbox, self._journal = head, head.clock, head.inbox, head.journal
+        self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFolders(site.jobs_dir))
         self._warnings = PlatformWarnings(
-            site, core, store, self._journal, executor, self._quotas, self.remarks
+            site, core, store, self._journal, executor, head.quotas, self.remarks
         )
         self._pruner = Pruner(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
-        self._head = HeadThread(self._head_parts())
-
-    def _head_parts(self) -> HeadParts:
-        return HeadParts(
-            site=self._site,
-            core=self._core,
-            store=self._store,
-            executor=self._executor,
-            clock=self._clock,
-            watch=self._watch,
-            quotas=self._quotas,
-            inbox=self._inbox,
-            board=self._board,
-            folders=self._folders,
-            journal=self._journal,
-            counters=self.counters,
-            webhooks=self._webhooks,
-            folds=JournalFolds(self._core, self._store, self._board),
-            questions=self._questions,
-            pruner=self._pruner,
-        )
 
     # ------------------------------------------------------------ the head
-    def recover(self, history: History) -> None:
+    def recover(self, history: JournalHistory) -> None:
         """See `HeadThread.recover`."""
         self._head.recover(history)
 
@@ -136,7 +105,11 @@ class Platform(JobLookup):
 
     def run(self) -> None:
         """See `HeadThread.run`."""
-        self._head.run()
+        self._pruner.start(self._site.retention)
+        try:
+            self._head.run()
+        finally:
+            self._pruner.stop()
 
     def stop(self) -> None:
         """Suspend every job and end the platform, processes and all; returns before that is done."""
@@ -152,7 +125,7 @@ class Platform(JobLookup):
 
         Raises Unavailable if the head does not come to the end of a turn.
         """
-        return self._questions.ask(self._core.save)
+        return self._inbox.consult(self._core.save)
 
     def throughput(self, job_id: str) -> JobThroughput | None:
         """The curve of a job that has not ended; None if it has no profile, or has ended.
@@ -160,7 +133,7 @@ class Platform(JobLookup):
         Raises UnknownJob; Unavailable if the head does not come to the end of a turn.
         """
         found = self.found(job_id)
-        return None if found.phase.is_end else self._questions.ask(lambda: self._core.throughput(found.id))
+        return None if found.phase.is_end else self._inbox.consult(lambda: self._core.throughput(found.id))
 
     def _ask(self, event: AnyEvent, doubt: str) -> bool:
         """Hand an event to the head; False if it was stale. Raises Unavailable, see `Inbox.ask`."""
@@ -394,7 +367,7 @@ class Platform(JobLookup):
         free = [
             device for node in nodes if not node.leaving for device in node.devices.values() if not device
         ]
-        space = space_of(self._site.jobs_dir)
+        space = shutil.disk_usage(self._site.jobs_dir)
         return ClusterView(
             version=__version__,
             policy=self._site.policy,
@@ -418,7 +391,7 @@ class Platform(JobLookup):
 
     def _clock_note(self) -> str:
         """A step of the machine's clock, while a job is open whose deadline has moved by it or may yet."""
-        if ahead_s := self._watch.ahead_s:
+        if ahead_s := self._head.watch.ahead_s:
             return suspected(ahead_s)
         calendar = self._board.calendar
         stepped_s = calendar.stepped_s

@@ -1,40 +1,26 @@
-"""What a platform needs of its executor, and of the history that it begins with."""
+"""What a platform needs of its executor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Protocol
 
-from swell.live.recovery import Entry
-from swell.live.world import GangExecutor
+from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.running import RunningWork
 
 
-class History(Protocol):
-    """A state, and the batches after it."""
-
-    @property
-    def state(self) -> bytes | None:
-        """The state of the last fold, as JSON; None before the first fold."""
-
-    @property
-    def seq(self) -> int:
-        """Number of the last batch in the folded state; 0 before the first fold."""
-
-    @property
-    def entries(self) -> Iterable[Entry]:
-        """The batches since the last fold, oldest first."""
-
-
-class Executor(GangExecutor, Protocol):
-    """Hands that outlive the daemon."""
+class Executor(Protocol):
+    """What starts and stops processes, which outlive the daemon."""
 
     def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
         """Begin, or adopt what runs, and tell what that is.
 
         Events are delivered with CLOCK_BOOTTIME of this machine as `at_s`.
         """
+
+    def perform(self, command: AnyCommand) -> None:
+        """Begin it and return; what comes of it is an event."""
 
     def acknowledge(self) -> None:
         """All that was delivered and handled so far is in the journal."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
@@ -29,24 +29,15 @@ from swell.model.job import Phase
 from swell.model.node import Node
 from swell.model.running import RunningWork, regained_nodes
 from swell.policies.registry import UnknownPolicy
+from swell.store.journal import JournalEntry
 
+#: Between two notes of how far the head is with its journal.
+TELL_EVERY_S = 0.25
 NO_PLATFORM = "there was no platform for so long that its lease had ended, and its workers with it"
 
 
 class ReplayError(RuntimeError):
     """The journal cannot be followed to its end."""
-
-
-class Entry(Protocol):
-    """One batch of the journal."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def batch(self) -> Sequence[AnyEvent]: ...
-    @property
-    def digest(self) -> str | None:
-        """Digest of the batch's commands; None if it was not stored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +59,9 @@ class Replay:
 
 def replay(
     core: PlatformCore,
-    entries: Iterable[Entry],
+    entries: Iterable[JournalEntry],
     mend: Callable[[int, Sequence[AnyEvent], Exception], list[AnyCommand]] | None = None,
-) -> Iterable[tuple[Entry, list[AnyCommand]]]:
+) -> Iterable[tuple[JournalEntry, list[AnyCommand]]]:
     """Handle every batch again; yields after each, while the core stands where it stood then.
 
     Args:
@@ -95,6 +86,27 @@ def replay(
             except Exception as last:
                 raise ReplayError(_about_poison(entry.seq, last)) from last
         yield entry, commands
+
+
+def telling(
+    entries: Iterable[JournalEntry],
+    tell: Callable[[int], None],
+    end: Callable[[], None],
+    now_s: Callable[[], float] = time.monotonic,
+) -> Iterator[JournalEntry]:
+    """The same entries.
+
+    `tell` hears every now and then how many are handled, as they are read; `end` is called after the last.
+    """
+    due_s = now_s() + TELL_EVERY_S
+    try:
+        for num_handled, entry in enumerate(entries):
+            if now_s() >= due_s:
+                tell(num_handled)
+                due_s = now_s() + TELL_EVERY_S
+            yield entry
+    finally:
+        end()
 
 
 def _about_poison(seq: int, error: Exception) -> str:
@@ -144,7 +156,7 @@ def _no_search_for_garbage() -> Iterator[None]:
             gc.enable()
 
 
-def compare(replayed: Iterable[tuple[Entry, list[AnyCommand]]]) -> Replay:
+def compare(replayed: Iterable[tuple[JournalEntry, list[AnyCommand]]]) -> Replay:
     """Whether the journal leads to the same commands."""
     num_batches = num_commands = num_compared = 0
     first_difference = None

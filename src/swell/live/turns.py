@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 from swell.core.explanations import TurnChanges
 from swell.core.platform_core import PlatformCore
-from swell.core.ports import Journal, World
 from swell.model.calendar import Calendar
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
@@ -51,7 +49,6 @@ class TurnDurations:
     journal_s: float  #: until the batch was on disk
     decision_s: float  #: from then on, until the head had decided
     turn_s: float  #: from the batch to the end of what came of it, both included
-    computed_s: float  #: of a processor, to decide
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,51 +60,21 @@ class Turn:
     took: TurnDurations
 
 
-class TimedTurns:
-    """Stands between the scheduler's loop and its world and journal; implements both ports."""
+@dataclass(slots=True)
+class TurnUnderWay:
+    """A turn that is not over; times by `time.perf_counter`."""
 
-    def __init__(
-        self,
-        world: World,
-        journal: Journal,
-        clock_s: Callable[[], float] = time.perf_counter,
-        computing_s: Callable[[], float] = time.thread_time,
-    ) -> None:
-        self._world, self._journal = world, journal
-        self._clock_s, self._computing_s = clock_s, computing_s
-        self._begun_s = self._written_s = 0.0
-        self._handed_over_s = self._computed_s = 0.0
-        self._decided_s: float | None = None
-        self.batch: Sequence[AnyEvent] = ()  #: of the turn under way
+    batch: Sequence[AnyEvent]
+    begun_s: float = 0.0
+    written_s: float = 0.0
+    decided_s: float = 0.0
+    computed_s: float = 0.0  #: of a processor, to decide
+    commands: list[AnyCommand] = field(default_factory=list)
 
-    def next_events(self) -> Sequence[AnyEvent]:
-        """The world ends the turn that is over in here: see `took`."""
-        self._note_decision()
-        self.batch = self._world.next_events()
-        self._begun_s = self._written_s = self._clock_s()
-        self._decided_s = None
-        return self.batch
-
-    def append(self, batch: Sequence[AnyEvent]) -> None:
-        self._journal.append(batch)
-        self._written_s, self._handed_over_s = self._clock_s(), self._computing_s()
-
-    def perform(self, command: AnyCommand) -> None:
-        self._note_decision()
-        self._world.perform(command)
-
-    def took(self) -> TurnDurations:
-        """Durations of the turn that ends now."""
-        decided_s = self._written_s if self._decided_s is None else self._decided_s
+    def took(self, now_s: float) -> TurnDurations:
+        """How long its parts took, if it ends now."""
         return TurnDurations(
-            journal_s=self._written_s - self._begun_s,
-            decision_s=decided_s - self._written_s,
-            turn_s=self._clock_s() - self._begun_s,
-            computed_s=self._computed_s,
+            journal_s=self.written_s - self.begun_s,
+            decision_s=self.decided_s - self.written_s,
+            turn_s=now_s - self.begun_s,
         )
-
-    def _note_decision(self) -> None:
-        """The head has handled the batch when it performs its first command, or asks for the next batch."""
-        if self._decided_s is None:
-            self._decided_s = self._clock_s()
-            self._computed_s = self._computing_s() - self._handed_over_s
