@@ -82,8 +82,11 @@ def test_a_page_of_all_figures_is_written(tmp_path: Path) -> None:
 
 def test_decisions_are_timed_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hu_experiment, "measured", lambda *_: run_of(1.0, 1.0))
-    paper, decision, turn = rows_of(FIGURE_16.run(CONTEXT))[:3]
-    assert paper["median"] == 240.0 and decision["median"] == 2.0 and turn["number"] == 2
+    findings = FIGURE_16.run(CONTEXT)
+    decision, turn = rows_of(findings)
+    assert decision["median"] == 2.0 and turn["number"] == 2
+    claim = rows_of(findings, 1)[1]
+    assert (claim["figure"], claim["ours"], claim["comes out"]) == (240.0, 2.0, "yes")
 
 
 @pytest.mark.slow

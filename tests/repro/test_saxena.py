@@ -141,15 +141,9 @@ def test_paper_and_ours_stand_side_by_side() -> None:
     assert [row[-1] for row in claims.rows] == ["no", "yes", "yes"]
     assert [why for _, why in found.reasons] == ["Few."] and not found.missed
     [chart] = found.charts
-    for panel, told in zip(chart.panels, ("dropping", "queueing"), strict=True):
-        assert panel.title == f"small, {told}"
-        labels = [line.label for line in LINES if line.label.endswith(told)]
-        assert [series.label for series in panel.series] == ["arrived", *labels]
-        for series in panel.series:
-            counts = [value or 0.0 for value in series.values]
-            assert counts == sorted(counts) and counts[-1] > 0
-    arrived, queueing, _ = (series.values[-1] for series in chart.panels[1].series)
-    assert queueing == arrived
+    [panel] = chart.panels
+    assert panel.title == "small" and chart.x == tuple(line.label for line in LINES)
+    assert all((value or 0.0) > 0.0 for value in panel.series[0].values)
 
 
 @pytest.mark.slow

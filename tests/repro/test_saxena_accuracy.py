@@ -45,13 +45,13 @@ def experiment(final: Callable[[AccuracyRun], float]) -> Study[AccuracyResult]:
         return [partial(result, run) for run in runs]
 
     def result(run: AccuracyRun) -> AccuracyResult:
-        return AccuracyResult([0.5] * (len(run.batches) - 1) + [final(run)], len(run.batches))
+        return AccuracyResult(final(run), len(run.batches))
 
     return accuracy_study(name="fig2", title="t", trainer=train, num_epochs=8, num_seeds=3)
 
 
 def test_a_rule_under_which_the_accuracy_falls_is_told(tmp_path: Path) -> None:
-    """Patterns that change are judged beside the fixed batch, and each rule is one panel."""
+    """Patterns that change are judged beside the fixed batch, and each rule is one line."""
 
     def final(run: AccuracyRun) -> float:
         is_changing = len(set(run.batches)) > 1
@@ -66,7 +66,7 @@ def test_a_rule_under_which_the_accuracy_falls_is_told(tmp_path: Path) -> None:
         is_odd = "learning rate linear" in str(text)
         assert (figure, ours) == pytest.approx((90.1, 88.1 if is_odd else 90.1))
         assert comes_out == ("no" if is_odd else "yes")
-    assert len(found.charts[0].panels) == len(RULES)
+    assert len(found.charts[0].panels[0].series) == 1 + len(RULES)
     names = {file.name for file in write(found, tmp_path)}
     assert {"fig2.json", "fig2.csv", "fig2-claims.csv", "fig2.png"} <= names
 
@@ -89,10 +89,10 @@ def test_a_real_model_learns_under_each_rule() -> None:
     """In processes of its own, which import PyTorch: that takes seconds."""
     runs = [AccuracyRun((BASE, MOST, LEAST), rule, 1) for rule in RULES.values()]
     results = [wait() for wait in train_all([*runs, runs[0]])]
-    assert all(result.accuracy[-1] > 0.6 and len(result.accuracy) == 3 for result in results)
+    assert all(result.accuracy > 0.6 for result in results)
     assert len({result.updates for result in results}) == 1
     assert results[-1] == results[0], "a seed decides all"
-    assert len({result.accuracy[-1] for result in results}) > 1
+    assert len({result.accuracy for result in results}) > 1
 
 
 @pytest.mark.slow

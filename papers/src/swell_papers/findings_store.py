@@ -13,7 +13,7 @@ from swell.model.errors import InvalidInput
 from swell_papers.experiment import Paper
 from swell_papers.findings import Cell, Findings, Heading, Table, table
 from swell_papers.pictures import draw
-from swell_papers.tables import cells, markdown, write_csv
+from swell_papers.tables import markdown, write_csv
 from swell_papers.variants import VARIANTS
 
 #: A page shows tables of so many cells, so many claims one by one, so many notes of each experiment, and so
@@ -50,7 +50,8 @@ def write_page(paper: Paper, all_findings: Sequence[Findings], docs: Path) -> li
     page, images = docs / "results" / f"{paper.name}.md", docs / "images" / paper.name
     for folder in (page.with_suffix(""), images):
         folder.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n\n".join(_page(paper, all_findings)) + "\n", encoding="utf-8")
+    text = "\n\n".join(_page(paper, all_findings))
+    page.write_text(f"{text}{_spellings(text)}\n", encoding="utf-8")
     pictures = [draw(chart, images) for findings in all_findings for chart in findings.charts[:1]]
     raw = [file for findings in all_findings for file in _write_raw(findings, page.with_suffix(""))]
     return [page, *pictures, *raw]
@@ -84,11 +85,6 @@ def _page(paper: Paper, all_findings: Sequence[Findings]) -> Iterator[str]:
     yield "\n".join(_line(paper, findings) for findings in all_findings)
     yield from ("\n".join(f"* {text}" for text in findings.truth[:MAX_TRUTH]) for findings in alone)
     yield "The last column of each CSV says under which conditions its figures were found."
-    named = " ".join(
-        cell for findings in all_findings for one in findings.tables for row in cells(one) for cell in row
-    )
-    if spellings := _spellings(named):
-        yield f"Names of lines: {spellings}."
 
 
 def _is_claims(one: Table) -> bool:
@@ -136,4 +132,4 @@ def _spellings(text: str) -> str:
         if re.search(rf"\b{name}\b", text):
             options = " ".join(f"--set {policy}.{key}={value}" for key, value in parameters.items())
             told.append(f"`{name}` is `--policy {policy} {options}`")
-    return "; ".join(told)
+    return f"\n\nNames of lines: {'; '.join(told)}." if told else ""

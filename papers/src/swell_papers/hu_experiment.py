@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from swell.arrays import FloatArray
 from swell_papers.experiment import Claim, Context, Key, Measure, Picture, Results, Study
-from swell_papers.findings import Cell, Part, chart, table
 from swell_papers.hu_runs import GREEDY, Allocator, AllocatorRun, HuCase, measured
 from swell_papers.page_texts import page_texts
 
@@ -140,37 +138,33 @@ STATISTICS: dict[str, tuple[Callable[[FloatArray], float], float]] = {
     "95th percentile": (partial(np.quantile, q=0.95), 1490.0),
     "most": (np.max, 2480.0),
 }
-EDGES_MS = (0, 1, 2, 3, 4, 6, 8, 10, 15, 20, 30, 50, 100, 1000)
+DECISION, TURN = "decision", "whole turn"
 
 
-def decision_times(name: str, title: str, case: HuCase, allocator: Allocator) -> Study[AllocatorRun]:
+def decision_times(name: str, title: str, case: HuCase, allocator: Allocator) -> Study[FloatArray]:
     """How long decisions take: Figure 16. Times are of this machine, and not reproducible."""
 
-    def tell(context: Context, found: Results[AllocatorRun]) -> Iterator[Part]:
-        (run,) = found.values()
-        rows: list[tuple[Cell, ...]] = [
-            ("paper", "solver", None, *(printed for _, printed in STATISTICS.values()))
-        ]
-        for what, spent_ms in (("decision", run.plan_ms), ("whole turn", run.turn_ms)):
-            told = (float(of(spent_ms)) for of, _ in STATISTICS.values())
-            rows.append((allocator.name, what, len(spent_ms), *told))
-        yield table(
-            name,
-            "CPU milliseconds; a decision is the policy from the snapshot to the sizes, once a period; "
-            "a turn is the scheduler from an event to the commands, most of them between decisions",
-            ("allocator", "what", "number", *STATISTICS),
-            rows,
-        )
-        shares = np.histogram(run.plan_ms, EDGES_MS)[0] / max(len(run.plan_ms), 1)
-        x = ("CPU time of a decision, ms", [f"{low:g}-{high:g}" for low, high in pairwise(EDGES_MS)])
-        yield chart(name, title, "bars", x, "share of decisions", {allocator.name: shares.tolist()})
+    def statistic(of: Callable[[FloatArray], float], found: Results[FloatArray]) -> float:
+        return float(of(found[DECISION,]))
 
     return Study(
         name=name,
         title=title,
-        cases=lambda context: {(allocator.name,): partial(measured, allocator, case, context.seed)},
-        tell=tell,
+        cases=lambda context: {
+            (DECISION,): lambda: measured(allocator, case, context.seed).plan_ms,
+            (TURN,): lambda: measured(allocator, case, context.seed).turn_ms,
+        },
+        keys=("what",),
+        measures=(
+            Measure("number", len, 0),
+            *(Measure(told, of) for told, (of, _) in STATISTICS.items()),
+        ),
+        caption="CPU milliseconds; a decision is the policy from the snapshot to the sizes, once a period; "
+        "a turn is the scheduler from an event to the commands, most of them between decisions",
+        claims=[
+            Claim(text=f"decision, ms: {told}", figure=printed, of=partial(statistic, of), way="<=")
+            for told, (of, printed) in STATISTICS.items()
+        ],
         truth=f"simulated, {case.nodes} nodes; times are of this machine, and not reproducible",
         remarks=REMARKS[name],
-        num_seeds=1,
     )

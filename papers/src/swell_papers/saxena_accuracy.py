@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from swell.model.errors import InvalidInput
-from swell_papers.experiment import Claim, Context, Key, Measure, Results, Study
-from swell_papers.findings import Part, Values, chart, panel
+from swell_papers.experiment import Claim, Context, Key, Measure, Picture, Results, Study
 
 #: Modules that training imports.
 NEEDED = ("torch", "sklearn")
@@ -42,7 +41,7 @@ class AccuracyRun(NamedTuple):
 class AccuracyResult(NamedTuple):
     """What came of it."""
 
-    accuracy: Sequence[float]  #: share of held-out pictures that are read right, after each epoch
+    accuracy: float  #: share of held-out pictures that are read right, after the last epoch
     updates: int
 
 
@@ -92,8 +91,8 @@ def patterns(num_epochs: int, seed: int) -> dict[str, tuple[int, ...]]:
 
 
 def final(result: AccuracyResult) -> float:
-    """Percent, after the last epoch."""
-    return 100.0 * result.accuracy[-1]
+    """Percent."""
+    return 100.0 * result.accuracy
 
 
 def accuracy_study(
@@ -129,21 +128,6 @@ def accuracy_study(
         )
         yield f"random: {_told(patterns(num_epochs, context.seed)['random'])}"
 
-    def tell(context: Context, found: Results[AccuracyResult]) -> Iterator[Part]:
-        def by_epoch(line: Key) -> Values:
-            mean: list[float] = (100.0 * np.mean([run.accuracy for run in found.runs[line]], axis=0)).tolist()
-            return mean
-
-        panels = (
-            panel(
-                f"learning rate: {rule}",
-                {str(line[0]): by_epoch(line) for line in found.runs if line[1] in ("-", rule)},
-            )
-            for rule in RULES
-        )
-        x = ("epoch", range(1, num_epochs + 1))
-        yield chart(name, "held-out accuracy while the batch changes", "lines", x, "%", panels)
-
     return Study(
         name=name,
         title=title,
@@ -153,6 +137,7 @@ def accuracy_study(
             Measure("updates", lambda result: result.updates, 0),
             Measure("accuracy, %", final, 2, has_interval=True),
         ),
+        pictures=(Picture(measures=("accuracy, %",), x="batch", lines="learning rate"),),
         caption=f"held-out accuracy after the last epoch, over {num_seeds} seeds",
         claims=[
             Claim(
@@ -164,7 +149,6 @@ def accuracy_study(
             for rule in RULES
             for pattern in ("rising", "falling", "random")
         ],
-        tell=tell,
         truth=truth,
         remarks=remarks,
         num_seeds=num_seeds,

@@ -7,15 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import NamedTuple
 
-import numpy as np
-
-from swell.arrays import FloatArray
-from swell.model.job import Phase
 from swell.sim.conditions import Conditions
 from swell.sim.metrics import Metrics, metrics_of
 from swell.sim.profiles.saxena import DEVICES_PER_NODE, fitted, saxena
-from swell_papers.experiment import Claim, Context, Key, Measure, Results, Study
-from swell_papers.findings import Panel, Part, chart, panel
+from swell_papers.experiment import Claim, Context, Key, Measure, Picture, Results, Study
 from swell_papers.saxena_workload import MINUTE_S, Pattern, workload
 from swell_papers.variants import simulated_under
 
@@ -23,8 +18,6 @@ from swell_papers.variants import simulated_under
 FREE = "none"
 #: Of the head: jobs take half an hour, and the policy has a period of its own.
 SETTINGS = {"min_hold_s": 0.0, "report_plan_s": 60.0}
-#: Points of a curve of completed jobs.
-NUM_POINTS = 97
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +63,6 @@ class SaxenaRun(NamedTuple):
 
     line: SaxenaLine
     metrics: Metrics
-    submit_s: FloatArray  #: (J,) ascending
-    end_s: FloatArray  #: ascending, of jobs that succeeded
 
 
 Column = Measure[SaxenaRun]
@@ -105,7 +96,7 @@ def run_once(case: SaxenaCase, line: SaxenaLine, seed: int) -> SaxenaRun:
     drops = {} if line.drops is None else {"drops": float(line.drops)}
     parameters = tuple(sorted({**drops, **line.parameters}.items()))
     arrivals = (case.pattern, case.num_devices, case.categories, seed, case.minutes)
-    return SaxenaRun(line, *_simulated(arrivals, line.policy, parameters, line.resize_cost))
+    return SaxenaRun(line, _simulated(arrivals, line.policy, parameters, line.resize_cost))
 
 
 @cache
@@ -114,13 +105,11 @@ def _simulated(
     policy: str,
     parameters: tuple[tuple[str, float | str], ...],
     resize_cost: str,
-) -> tuple[Metrics, FloatArray, FloatArray]:
+) -> Metrics:
     nodes = arrivals[1] // DEVICES_PER_NODE
     conditions = Conditions(nodes=nodes, devices_per_node=DEVICES_PER_NODE, resize_cost=resize_cost)
-    outcome = simulated_under(policy, workload(*arrivals), saxena(), conditions, SETTINGS, dict(parameters))
-    ends_s = [job.end_s for job in outcome.jobs if job.phase is Phase.SUCCEEDED and job.end_s is not None]
-    submit_s = np.sort([job.submit_s for job in outcome.jobs])
-    return metrics_of(outcome), submit_s, np.sort(np.array(ends_s, dtype=np.float64))
+    jobs = workload(*arrivals)
+    return metrics_of(simulated_under(policy, jobs, saxena(), conditions, SETTINGS, dict(parameters)))
 
 
 def saxena_study(
@@ -141,23 +130,6 @@ def saxena_study(
             for seed in context.seeds(case.num_seeds)
         }
 
-    def tell(context: Context, found: Results[SaxenaRun]) -> Iterator[Part]:
-        """Jobs that have arrived and that are completed over time, of the first run of each line."""
-        first = {key: runs[0] for key, runs in found.runs.items()}
-        ends_s = [run.end_s[-1] for run in first.values() if len(run.end_s)]
-        last_min = max([*(case.pattern.minutes for case in cases), *(end_s / MINUTE_S for end_s in ends_s)])
-        minutes = np.linspace(0.0, last_min, NUM_POINTS)
-        panels = [
-            _panel(f"{case.name}, {told}", some, minutes)
-            for case in cases
-            for drops, told in ((True, "dropping"), (False, "queueing"))
-            if (
-                some := [run for (of, _), run in first.items() if of == case.name and run.line.drops is drops]
-            )
-        ]
-        if panels:
-            yield chart(name, title, "steps", ("minutes", minutes.tolist()), "jobs", panels)
-
     def truth(context: Context, found: Results[SaxenaRun]) -> Iterator[str]:
         return _truth(cases, context)
 
@@ -168,21 +140,10 @@ def saxena_study(
         keys=("case", "line"),
         measures=MEASURES,
         caption="means of the runs",
+        pictures=(Picture(measures=(COMPLETED.name,), x="line", panels="case", y_label="jobs completed"),),
         claims=tuple(claims),
-        tell=tell,
         truth=truth,
         remarks=remarks,
-    )
-
-
-def _panel(title: str, runs: Sequence[SaxenaRun], minutes: FloatArray) -> Panel:
-    times_s = {"arrived": runs[0].submit_s} | {run.line.label: run.end_s for run in runs}
-    return panel(
-        title,
-        {
-            label: np.searchsorted(at_s, MINUTE_S * minutes, side="right").astype(float).tolist()
-            for label, at_s in times_s.items()
-        },
     )
 
 
