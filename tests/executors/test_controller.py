@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.executors.fake_hosts import Fleet, Line
+from tests.executors.fake_hosts import Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
-from swell.executors.controller.controller import Controller
-from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trial_openings import MOST_OF_HOST, SLOW_S
 from swell.executors.controller.usage_reports import TELL_EVERY_S
-from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -721,27 +717,3 @@ def test_code_is_dropped_on_all_hosts_when_the_job_has_succeeded(fleet: Fleet) -
     assert [told(fleet, name, h.DropCode) for name in "ab"] == [[drop], [drop]]
     fleet.pass_time(0.1)
     assert all(told(fleet, name, h.DropCode) == [drop] for name in "abc"), "c may have had it earlier"
-
-
-def test_the_code_of_a_job_is_read_beside_the_controller(tmp_path: Path) -> None:
-    """Meanwhile its trial run counts as under way, is asked for once, and may be called off."""
-    reading: list[tuple[Callable[[], None], Callable[[None], None]]] = []
-    controller = Controller(
-        tmp_path, GangSettings(), "boot", 1, lambda: 0.0, in_background=lambda *work: reading.append(work)
-    )
-    line = Line()
-    controller.attach(line, "session")
-    spec = make_spec(entry=str(tmp_path / "train.py"), workdir=str(tmp_path))
-    wanted = ProfileJob(job_id=JOB, spec=spec, sizes=(1,), device_kind="cpu")
-    other = msgspec.structs.replace(wanted, job_id="other")
-    commands: list[ExecutorCommand] = [wanted, wanted, other, StopGang(job_id="other", generation=1)]
-    for number, command in enumerate(commands, 1):
-        controller.perform(number, command)
-    assert len(reading) == 2
-    controller.attach(line, "session")
-    assert line.inventory is not None and line.inventory.profiling == (JOB,)
-    for work, then in reading:
-        work()
-        then(None)
-    failed = [event for event in line.events if isinstance(event, ProfilingFailed)]
-    assert [event.job_id for event in failed] == [JOB], "no host has such a device"

@@ -10,7 +10,6 @@ from typing import TypeVar
 import msgspec
 
 from swell.executors.code_tree import read_tree
-from swell.executors.controller.speed_variables import speed_variables
 from swell.executors.gang.allreduce import CrossingTable, GroupTimes, crossing_s
 from swell.executors.gang.trial_batches import local_batches
 from swell.executors.gang.trial_controller import told
@@ -20,12 +19,8 @@ from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.job_lengths import OF_LENGTHS, JobLength, differences
 from swell.wire.whole_files import write_whole
 
-#: Jobs of which it is remembered which of their variables count.
-MOST_REMEMBERED = 1000
-
 _GroupTable = dict[int, GroupTimes]
 _Kept = TypeVar("_Kept")
-Variables = tuple[tuple[str, str], ...]
 
 log = logging.getLogger("swell.agent")
 
@@ -36,24 +31,9 @@ class ProfileCache:
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._folder = state_dir / "profiles"
-        self._variables: dict[tuple[str, Variables], Variables] = {}  #: by code and all variables
-
-    def read_code(self, spec: JobSpec) -> None:
-        """Read a job's code, which may take seconds, so that what is asked of the job later does not."""
-        self._speed_variables(spec)
-
-    def _speed_variables(self, spec: JobSpec) -> Variables:
-        key = spec.code, spec.env
-        if (known := self._variables.get(key)) is None:
-            if len(self._variables) >= MOST_REMEMBERED:
-                self._variables.clear()
-            self._variables[key] = known = speed_variables(spec, self._state_dir)
-        return known
 
     def profile(self, command: ProfileJob) -> Profile | None:
-        """Stored profile of a job with the same code, arguments, batch and kind of device; else None.
-
-        Of its variables those count that `speed_variables` names.
+        """Stored profile of a job with the same code, arguments, variables, batch and kind of device, if any.
 
         It must tell of each size of the command. One that does not tell what follows an epoch will do for a
         job in which no epoch ends.
@@ -157,7 +137,7 @@ class ProfileCache:
         request = (
             "" if "/" in function else function,
             spec.args,
-            self._speed_variables(spec),
+            spec.env,
             spec.python,
             *((spec.image,) if spec.image else ()),
             spec.global_batch,

@@ -61,7 +61,6 @@ class Trials:
         self._crossing = CrossingTrials(runner)
         self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
         self._crossings: dict[str, CrossingTable] = {}  #: likewise, of several hosts
-        self._reading: dict[str, ProfileJob] = {}  #: by job, whose code is being read
         self._queue: deque[ProfileJob] = deque()
         self._openings = TrialOpenings(runner)
         self._begun: dict[str, RunningTrial] = {}  #: in order of arrival
@@ -73,36 +72,24 @@ class Trials:
     def jobs(self) -> tuple[str, ...]:
         """Whose trial is under way or waits."""
         queued = (command.job_id for command in self._queue)
-        return (*self._begun, *self._openings.jobs, *queued, *self._reading)
+        return (*self._begun, *self._openings.jobs, *queued)
 
     def add(self, command: ProfileJob) -> None:
         """Answered by an event, at once if it was measured before. Twice the same is once."""
         job_id = command.job_id
         is_queued = any(other.job_id == job_id for other in self._queue)
-        if is_queued or job_id in self._reading or job_id in self._begun or self._openings.wants(job_id):
+        if is_queued or job_id in self._begun or self._openings.wants(job_id):
             return
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
             self._fail(command, why, Outcome.FAILED)
-        else:
-            self._reading[job_id] = command
-            self._in_background(
-                partial(self._cache.read_code, command.spec), lambda _: self._enqueue(command)
-            )
-
-    def _enqueue(self, command: ProfileJob) -> None:
-        """Answer or queue the command, whose code has been read."""
-        if self._reading.get(command.job_id) is not command:
-            return  # it was cancelled
-        del self._reading[command.job_id]
-        if not self._is_known(command):
+        elif not self._is_known(command):
             self._queue.append(command)
             self.make_way()
             self.advance()
 
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
-        self._reading.pop(job_id, None)
         self._queue = deque(command for command in self._queue if command.job_id != job_id)
         self._openings.cancel(job_id)
         if (begun := self._begun.get(job_id)) is not None:
