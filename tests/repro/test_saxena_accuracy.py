@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,8 @@ from hypothesis import strategies as st
 
 from swell.model.errors import InvalidInput
 from swell_papers import saxena_accuracy
-from swell_papers.experiment import Context, Study
+from swell_papers.experiment import Context
+from swell_papers.findings import Findings
 from swell_papers.findings_store import write
 from swell_papers.saxena import PAPER
 from swell_papers.saxena_accuracy import (
@@ -21,10 +21,9 @@ from swell_papers.saxena_accuracy import (
     MOST,
     RULES,
     AccuracyResult,
-    AccuracyRun,
     accuracy_study,
     patterns,
-    train_all,
+    trained,
 )
 
 CONTEXT = Context(data=Path())
@@ -40,24 +39,29 @@ def test_batches_stay_within_the_range_and_some_change(num_epochs: int, seed: in
     assert patterns(num_epochs, seed) == found
 
 
-def experiment(final: Callable[[AccuracyRun], float]) -> Study[AccuracyResult]:
-    def train(runs: Sequence[AccuracyRun]) -> list[Callable[[], AccuracyResult]]:
-        return [partial(result, run) for run in runs]
-
-    def result(run: AccuracyRun) -> AccuracyResult:
-        return AccuracyResult(final(run), len(run.batches))
-
-    return accuracy_study(name="fig2", title="t", trainer=train, num_epochs=8, num_seeds=3)
+Final = Callable[[Sequence[int], str, int], float]
 
 
-def test_a_rule_under_which_the_accuracy_falls_is_told(tmp_path: Path) -> None:
+def found_of(final: Final, monkeypatch: pytest.MonkeyPatch, context: Context = CONTEXT) -> Findings:
+    """What is found where runs end with these accuracies."""
+
+    def pretended(batches: Sequence[int], rule: str, seed: int) -> AccuracyResult:
+        return AccuracyResult(final(batches, rule, seed), len(batches))
+
+    monkeypatch.setattr(saxena_accuracy, "trained", pretended)
+    return accuracy_study(name="fig2", title="t", num_epochs=8, num_seeds=3).run(context)
+
+
+def test_a_rule_under_which_the_accuracy_falls_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Patterns that change are judged beside the fixed batch, and each rule is one line."""
 
-    def final(run: AccuracyRun) -> float:
-        is_changing = len(set(run.batches)) > 1
-        return 0.9 + 0.001 * run.seed - (0.02 if run.rule == "linear" and is_changing else 0.0)
+    def final(batches: Sequence[int], rule: str, seed: int) -> float:
+        is_changing = len(set(batches)) > 1
+        return 0.9 + 0.001 * seed - (0.02 if rule == "linear" and is_changing else 0.0)
 
-    found = experiment(final).run(CONTEXT)
+    found = found_of(final, monkeypatch)
     rows, claims = (part.rows for part in found.tables)
     assert len(rows) == 1 + 5 * len(RULES)
     assert rows[0][:2] == (f"fixed, {BASE}", "-") and rows[0][3] == pytest.approx(90.1)
@@ -71,38 +75,35 @@ def test_a_rule_under_which_the_accuracy_falls_is_told(tmp_path: Path) -> None:
     assert {"fig2.json", "fig2.csv", "fig2-claims.csv", "fig2.png"} <= names
 
 
-def test_another_seed_draws_other_batches_and_other_runs() -> None:
-    seen: list[AccuracyRun] = []
+def test_another_seed_draws_other_batches_and_other_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
 
-    def final(run: AccuracyRun) -> float:
-        seen.append(run)
+    def final(batches: Sequence[int], rule: str, seed: int) -> float:
+        seen.append(seed)
         return 0.9
 
-    one = experiment(final).run(CONTEXT)
-    other = experiment(final).run(Context(data=Path(), seed=7))
-    assert {run.seed for run in seen} == {0, 1, 2, 7, 8, 9}
+    one = found_of(final, monkeypatch)
+    other = found_of(final, monkeypatch, Context(data=Path(), seed=7))
+    assert set(seen) == {0, 1, 2, 7, 8, 9}
     assert one.truth[1] != other.truth[1]
 
 
 @pytest.mark.slow
 def test_a_real_model_learns_under_each_rule() -> None:
-    """In processes of its own, which import PyTorch: that takes seconds."""
-    runs = [AccuracyRun((BASE, MOST, LEAST), rule, 1) for rule in RULES.values()]
-    results = [wait() for wait in train_all([*runs, runs[0]])]
+    rules = [*RULES.values(), *list(RULES.values())[:1]]
+    results = [trained((BASE, MOST, LEAST), rule, 1) for rule in rules]
     assert all(result.accuracy > 0.6 for result in results)
     assert len({result.updates for result in results}) == 1
     assert results[-1] == results[0], "a seed decides all"
     assert len({result.accuracy for result in results}) > 1
 
 
-@pytest.mark.slow
 def test_what_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    (wait,) = train_all([AccuracyRun((BASE,), "cubic", 0)])
     with pytest.raises(ValueError, match="there is no rule 'cubic'"):
-        wait()
+        trained((BASE,), "cubic", 0)
     monkeypatch.setattr(saxena_accuracy, "NEEDED", ("torch", "no_such_module"))
     with pytest.raises(InvalidInput, match=r"lacks no_such_module; .*swell\[demo\]"):
-        train_all([AccuracyRun((BASE,), "none", 0)])
+        trained((BASE,), "none", 0)
 
 
 def test_the_figure_is_one_of_the_papers() -> None:

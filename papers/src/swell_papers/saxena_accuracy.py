@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from importlib.util import find_spec
-from multiprocessing import get_context
 from typing import NamedTuple
 
 import numpy as np
@@ -30,46 +27,27 @@ NUM_DRAWN = 6
 BASE_LINE = (f"fixed, {BASE}", "-")
 
 
-class AccuracyRun(NamedTuple):
-    """One training run."""
-
-    batches: tuple[int, ...]  #: samples a step, in each epoch
-    rule: str  #: as `train.scaling` calls it
-    seed: int
-
-
 class AccuracyResult(NamedTuple):
-    """What came of it."""
+    """What came of a training run."""
 
     accuracy: float  #: share of held-out pictures that are read right, after the last epoch
     updates: int
 
 
-#: Begins to train all of these; each of what it gives waits for one of them.
-Trainer = Callable[[Sequence[AccuracyRun]], Sequence[Callable[[], AccuracyResult]]]
+def trained(batches: Sequence[int], rule: str, seed: int) -> AccuracyResult:
+    """Train with so many samples a step in each epoch. Raises InvalidInput: a library is missing.
 
-
-def train_all(runs: Sequence[AccuracyRun]) -> Sequence[Callable[[], AccuracyResult]]:
-    """Train on all cores of this machine, a process for each. Raises InvalidInput: a library is missing."""
+    Args:
+        rule: as `train.scaling` calls it.
+    """
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise InvalidInput(
             f"fig2 trains a model and lacks {' and '.join(missing)}; "
             f"{sys.executable} -m pip install 'swell[demo]'"
         )
-    pool = ProcessPoolExecutor(min(len(os.sched_getaffinity(0)), len(runs)), get_context("spawn"))
-    waiting = [pool.submit(_train, run) for run in runs]
-    pool.shutdown(wait=False)  # once all are done
-    return [one.result for one in waiting]
-
-
-def _train(run: AccuracyRun) -> AccuracyResult:
-    """Train in this process, which alone imports PyTorch."""
-    import torch
-
     from swell_papers.changing_batch import train_once
 
-    torch.set_num_threads(1)
-    return AccuracyResult(*train_once(run.batches, run.rule, run.seed))
+    return AccuracyResult(*train_once(batches, rule, seed))
 
 
 def patterns(num_epochs: int, seed: int) -> dict[str, tuple[int, ...]]:
@@ -100,7 +78,6 @@ def accuracy_study(
     title: str,
     num_epochs: int = 30,
     num_seeds: int = 5,
-    trainer: Trainer = train_all,
     remarks: tuple[str, ...] = (),
 ) -> Study[AccuracyResult]:
     """A study of what a model has learnt under each pattern of batches and each rule of the learning rate.
@@ -113,12 +90,11 @@ def accuracy_study(
         lines = {BASE_LINE: ((BASE,) * num_epochs, RULES["fixed"])}
         for pattern, batches in patterns(num_epochs, context.seed).items():
             lines |= {(pattern, rule): (batches, told) for rule, told in RULES.items()}
-        runs: dict[Key, AccuracyRun] = {
-            (*line, seed): AccuracyRun(batches, rule, seed)
+        return {
+            (*line, seed): lambda batches=batches, rule=rule, seed=seed: trained(batches, rule, seed)  # type: ignore[misc]
             for line, (batches, rule) in lines.items()
             for seed in context.seeds(num_seeds)
         }
-        return dict(zip(runs, trainer(list(runs.values())), strict=True))
 
     def truth(context: Context, found: Results[AccuracyResult]) -> Iterator[str]:
         yield (
