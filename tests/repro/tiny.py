@@ -55,7 +55,7 @@ def write(folder: Path, texts: Mapping[str, str] | None = None) -> Path:
     return folder
 
 
-COMPARED = LogLine(policy="elasticflow", printed=0.5, run=RUN, slot_s=60.0)
+COMPARED = LogLine(policy="elasticflow", printed=0.5, run=RUN)
 
 
 def experiment(
@@ -69,7 +69,7 @@ def experiment(
             LogCase(name=f"1x{devices}", trace=TRACE, profiles=PROFILES, cluster=(1, devices), lines=lines)
             for devices in (4, 8, 16, 32)[:num_cases]
         ],
-        more=(*MAKESPAN, EFFICIENCY, *SPEED_UP),
+        more=(MAKESPAN, EFFICIENCY, *SPEED_UP),
         to_reach={("1x4",): at_least},
         remarks=("Three jobs are few.",),
         why={"fifo": "It knows no deadlines."},

@@ -86,17 +86,15 @@ def _case(
     speed_ups: Mapping[str, float] = {},
     runs: str = "",
     with_runs: Set[str] = ALL_BUT_THEMIS,
-    slot_s: float = 60.0,
-    counts: Mapping[str, tuple[int, int]] = {},
+    num_met: Mapping[str, int] = {},
     profiles: str = A100,
     num_jobs: int | None = None,
 ) -> LogCase:
     """A line for each policy.
 
     Args:
-        runs: beginning of the files of published runs, which there are for `with_runs`; their slots are
-            `slot_s` long, which only ElasticFlow's own count leaves out. Empty: there are none.
-        counts: of a published run whose file is not at hand, by policy.
+        runs: beginning of the files of published runs, which there are for `with_runs`; empty: none.
+        num_met: of a published run whose file is not at hand, by policy.
     """
     lines = tuple(
         LogLine(
@@ -106,8 +104,7 @@ def _case(
             run=f"elasticflow/published-simulator-runs/{runs}-{SCHEDULES[policy]}-job.csv"
             if runs and policy in with_runs
             else None,
-            slot_s=slot_s if policy.startswith("elasticflow") else 0.0,
-            counts=counts.get(policy),
+            num_met=num_met.get(policy),
         )
         for policy in policies
     )
@@ -158,7 +155,7 @@ MIXES = {
 LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
     "6a": (_case("4x8", "195job.csv", (4, 8), (*BASELINES, "pollux", *OURS), SMALL_TESTBED, num_jobs=25),),
     "6b": (
-        _case("16x8", "195job.csv", (16, 8), TESTBED_POLICIES, TESTBED, runs="job195", slot_s=240.0),
+        _case("16x8", "195job.csv", (16, 8), TESTBED_POLICIES, TESTBED, runs="job195"),
         *(_case(f"{nodes}x8", "195job.csv", (nodes, 8), ("edf", "tiresias", *OURS)) for nodes in (8, 4)),
     ),
     "7": (_case("16x8", "195job.csv", (16, 8), (*BASELINES, *OURS)),),
@@ -200,7 +197,7 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             (devices // 8, 8),
             ("edf_largest", *HALVES, *OURS),
             dict(zip(("edf_largest", *HALVES, "elasticflow"), figures, strict=True)),
-            counts={"elasticflow": (924, 789)} if devices == 64 else {},
+            num_met={"elasticflow": 789} if devices == 64 else {},
         )
         for devices, figures in SOURCES.items()
     ),
@@ -212,7 +209,6 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             (*BASELINES, *OURS),
             runs="fig10",
             with_runs=SCHEDULES.keys(),
-            slot_s=240.0,
         ),
     ),
     "11": tuple(
@@ -279,7 +275,7 @@ FIGURES = (
     _figure(
         "7",
         "7: devices that jobs hold, and jobs submitted and admitted, over time",
-        more=(UTILISATION, *MAKESPAN),
+        more=(UTILISATION, MAKESPAN),
         over_time="devices",
     ),
     _figure(
@@ -308,7 +304,7 @@ FIGURES = (
     _figure(
         "10",
         "10: cluster efficiency over time, 100 jobs, deadlines at 1.5 durations",
-        more=(*MAKESPAN, EFFICIENCY),
+        more=(MAKESPAN, EFFICIENCY),
         over_time="efficiency",
     ),
     _figure(

@@ -48,21 +48,19 @@ class LogLine:
         printed: its deadline satisfaction.
         printed_speed_up: of its best-effort jobs over Gandiva's.
         run: per-job outcomes of the published simulator, below the data folder.
-        slot_s: leeway of its own count.
-        counts: (own, strict) number of jobs in time of a published run whose outcomes are not at hand.
+        num_met: jobs in time of a published run whose outcomes are not at hand.
     """
 
     policy: str
     printed: float | None = None
     printed_speed_up: float | None = None
     run: str | None = None
-    slot_s: float = 0.0
-    counts: tuple[int, int] | None = None
+    num_met: int | None = None
 
     @property
     def is_compared(self) -> bool:
         """Whether there is a published run to compare with."""
-        return self.run is not None or self.counts is not None
+        return self.run is not None or self.num_met is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,34 +106,26 @@ class LogRun:
         """A figure of ours with the honest resize cost."""
         return tell(self.ours[CHANGED].metrics) if self.ours else None
 
-    def theirs(self, is_strict: bool) -> float | None:
-        """The published simulator's deadline satisfaction, by its own count or strictly."""
+    def theirs(self) -> float | None:
+        """The published simulator's deadline satisfaction."""
         ids = frozenset(job.id for job in self.workload.jobs if job.deadline_s is not None)
         if self.published is not None and ids:
-            return len(in_time(self.published, ids, 0.0 if is_strict else self.line.slot_s)) / len(ids)
-        return None if self.line.counts is None else self.line.counts[is_strict] / len(ids)
-
-    @property
-    def published_makespan_h(self) -> float | None:
-        if not self.published:
-            return None
-        return (max(job.end_s for job in self.published.values()) - self.workload.epoch_s) / HOUR_S
+            return len(in_time(self.published, ids)) / len(ids)
+        return None if self.line.num_met is None else self.line.num_met / len(ids)
 
 
-#: Deadlines: in print, by the published simulator, by its own count and strictly, and here, by resize cost.
+#: Deadlines: in print, by the published simulator, counted strictly, and here, by resize cost.
 DEADLINES: tuple[Measure[LogRun], ...] = (
     Measure("paper", lambda run: run.line.printed),
-    Measure("own", lambda run: run.theirs(is_strict=False)),
-    Measure("strict", lambda run: run.theirs(is_strict=True)),
+    Measure("strict", LogRun.theirs),
     Measure(EVERYONE, lambda run: run.met(EVERYONE)),
     Measure(CHANGED, lambda run: run.met()),
     Measure("adm", lambda run: run.of_metrics(lambda told: told.admitted), 0),
     Measure("rej", lambda run: run.of_metrics(lambda told: told.rejected), 0),
     Measure("late", lambda run: run.of_metrics(lambda told: told.admitted_late), 0),
 )
-MAKESPAN: tuple[Measure[LogRun], ...] = (
-    Measure("makespan, h", lambda run: run.of_metrics(lambda told: told.makespan_s / HOUR_S), 1),
-    Measure("published makespan, h", lambda run: run.published_makespan_h, 1),
+MAKESPAN: Measure[LogRun] = Measure(
+    "makespan, h", lambda run: run.of_metrics(lambda told: told.makespan_s / HOUR_S), 1
 )
 EFFICIENCY: Measure[LogRun] = Measure(
     "cluster efficiency", lambda run: run.of_metrics(lambda told: told.cluster_efficiency)
@@ -189,7 +179,7 @@ def log_study(
         lacking = [
             run.line.run
             for run in found.values()
-            if run.line.run is not None and run.published is None and run.line.counts is None
+            if run.line.run is not None and run.published is None and run.line.num_met is None
         ]
         if lacking:
             told = ", ".join(lacking)
@@ -378,7 +368,7 @@ def _claims(
         if line.is_compared:
             yield Claim(
                 text=f"{name}, {policy}: deadlines met in the published simulator, strictly",
-                figure=mean(partial(LogRun.theirs, is_strict=True), policy, (name,)),
+                figure=mean(LogRun.theirs, policy, (name,)),
                 of=mean(partial(LogRun.met, cost=EVERYONE), policy, (name,)),
                 within=NEAR_SHARE,
                 why=why.get(policy, ""),

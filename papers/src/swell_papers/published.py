@@ -1,4 +1,4 @@
-"""Per-job outcomes of ElasticFlow's published simulator, counted by its own rule and by the strict one."""
+"""Per-job outcomes of ElasticFlow's published simulator."""
 
 from __future__ import annotations
 
@@ -38,14 +38,6 @@ def read_run(path: Path) -> Run:
         raise InvalidInput(f"{path} is no list of job outcomes: {error}") from error
 
 
-def in_time(run: Run, ids: frozenset[str], leeway_s: float = 0.0) -> frozenset[str]:
-    """Those of `ids` that ended at or before their deadline.
-
-    Args:
-        leeway_s: 0 counts strictly. With the length of its slots it is the simulator's own count of
-            ElasticFlow, which leaves out the rounding up to a slot and the last overhead: 146 of 195 jobs of
-            the testbed's trace (slots of 240 s) and 142 of 195 of Figure 8(a) (60 s), as it printed them.
-    """
-    return frozenset(
-        job_id for job_id in ids & run.keys() if run[job_id].end_s - leeway_s <= run[job_id].deadline_s
-    )
+def in_time(run: Run, ids: frozenset[str]) -> frozenset[str]:
+    """Those of `ids` that ended at or before their deadline."""
+    return frozenset(job_id for job_id in ids & run.keys() if run[job_id].end_s <= run[job_id].deadline_s)
