@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ from swell_papers.bftrainer_runs import (
     run_on,
     simulated,
 )
-from swell_papers.experiment import Context, Experiment
+from swell_papers.experiment import Context, Study
 from swell_papers.findings import Findings
 
 PUBLIC = Path(__file__).parents[2] / "../shared/data"
@@ -84,7 +85,7 @@ def _write(file: Path, heading: list[str], rows: list[list[object]]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("experiment", PAPER.experiments, ids=lambda one: one.name)
 def test_every_figure_and_table_comes_out(
-    experiment: Experiment, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    experiment: Study[Any], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bftrainer_inputs, "NUM_FEW", 6)
     monkeypatch.setattr(bftrainer_pools, "NUM_DAYS", 1)

@@ -351,21 +351,6 @@ def told_claims(
     yield from (Shortfall(name, why) for why in dict.fromkeys(whys))
 
 
-class Experiment(Protocol):
-    """One figure or table of a paper; a `Study` is one."""
-
-    @property
-    def name(self) -> str:
-        """What a user calls it: `8a`."""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Files and folders below the data folder without which it cannot run."""
-
-    def run(self, context: Context) -> Findings:
-        """Simulate or measure. Raises InvalidInput if an input is wrong."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paper:
     """A paper with the figures and tables that can be reproduced."""
@@ -374,21 +359,19 @@ class Paper:
     title: str
     inputs: str  #: in a sentence, where they come from: for a reader who lacks them
     introduction: str  #: of its page, Markdown
-    experiments: tuple[Experiment, ...]
+    experiments: tuple[Study[Any], ...]
 
-    def chosen(self, names: Iterable[str]) -> tuple[Experiment, ...]:
+    def chosen(self, names: Iterable[str]) -> tuple[Study[Any], ...]:
         """Those of these names in the paper's order; all for none. Raises InvalidInput for an unknown one."""
-        wanted = set(names)
-        known = [experiment.name for experiment in self.experiments]
-        unknown = sorted(wanted - set(known))
-        if unknown:
+        wanted, known = set(names), {experiment.name: experiment for experiment in self.experiments}
+        if unknown := sorted(wanted - known.keys()):
             raise InvalidInput(
                 f"{self.name} has no experiment {unknown[0]!r}; choose of {', '.join(known)}, "
                 "or name none for all"
             )
-        return tuple(found for found in self.experiments if not wanted or found.name in wanted)
+        return tuple(found for name, found in known.items() if not wanted or name in wanted)
 
-    def check(self, experiments: Iterable[Experiment], data: Path) -> None:
+    def check(self, experiments: Iterable[Study[Any]], data: Path) -> None:
         """Raises InvalidInput, naming all that is missing below the data folder."""
         self.check_files((name for experiment in experiments for name in experiment.needs), data)
 
