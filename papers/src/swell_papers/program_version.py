@@ -31,11 +31,6 @@ def version_at(folder: Path) -> str:
 
 def _git(folder: Path, *words: str) -> str:
     """What it prints; empty if it fails, or is not there."""
-    git = shutil.which("git")
-    if git is None:
+    if (git := shutil.which("git")) is None:
         return ""
-    try:
-        done = subprocess.run([git, "-C", str(folder), *words], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
+    return subprocess.run([git, "-C", str(folder), *words], capture_output=True, text=True).stdout.strip()
