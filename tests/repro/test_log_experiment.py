@@ -161,9 +161,11 @@ def test_a_picture_has_its_columns_as_places_lines_and_panels(
     picture = Picture(measures=("paper", "changed"), x=x, lines=lines, panels=panels)
     findings = found(tiny.experiment(tiny.COMPARED, FIFO, num_cases=2, pictures=[picture]), data)
     (chart,) = findings.charts
-    assert (len(chart.panels), len(chart.panels[0].series)) == shape
-    assert all(len(series.values) == len(chart.x) == 2 for one in chart.panels for series in one.series)
-    shown = [value for one in chart.panels for series in one.series for value in series.values]
+    first, *_ = chart.panels.values()
+    assert (len(chart.panels), len(first)) == shape
+    told = [values for lines in chart.panels.values() for values in lines.values()]
+    assert all(len(values) == len(chart.x) == 2 for values in told)
+    shown = [value for values in told for value in values]
     assert pytest.approx(2 / 3) in shown
 
 
@@ -181,10 +183,10 @@ def test_devices_and_admissions_by_the_hour(data: Path) -> None:
     """`easy` is done after 3,600 s on one device or sooner on more; `hopeless` is refused."""
     findings = found(tiny.experiment(ELASTICFLOW, FIFO, over_time="devices"), data)
     devices, jobs = findings.charts
-    held = {series.label: series.values for series in devices.panels[0].series}
+    held = devices.panels[""]
     assert held.keys() == {"elasticflow", "fifo"}
     assert all(0.0 <= (value or 0.0) <= 4.0 for values in held.values() for value in values)
-    counts = {series.label: series.values[-1] for series in jobs.panels[0].series}
+    counts = {label: values[-1] for label, values in jobs.panels[""].items()}
     assert counts == {"submitted": 3, "admitted by elasticflow": 2}, "fifo refuses no job"
     (table,) = (table for table in findings.tables if table.name == "1a-jobs-hours")
     assert rows(table)[0] == {"hour": 0, "submitted": 3, "admitted by elasticflow": 2}

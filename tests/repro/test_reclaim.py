@@ -16,6 +16,7 @@ from swell.api.client import Client
 from swell.cli import main
 from swell.model.errors import InvalidInput
 from swell.model.node import Node
+from swell_papers import lent_nodes
 from swell_papers.experiment import Context
 from swell_papers.lent_nodes import LentInterval, LentNodes, namespace_words, owner_of
 from swell_papers.live_run import LiveRun, NodeChange, PlannedJob
@@ -75,7 +76,9 @@ def test_what_was_lost_or_repeated_is_missed(tmp_path: Path) -> None:
     assert "samples lost: 3.000; to reach: <= 0.000" in found.missed
 
 
-def test_a_node_is_killed_with_all_its_processes_when_its_interval_ends(tmp_path: Path) -> None:
+def test_a_node_is_killed_with_all_its_processes_when_its_interval_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The program that is started as a node leaves a child, which does not hear of its end."""
     try:
         words = namespace_words()
@@ -83,8 +86,9 @@ def test_a_node_is_killed_with_all_its_processes_when_its_interval_ends(tmp_path
         pytest.skip(str(error))
     mark = f"100{time.monotonic_ns()}"
     script = f"sleep {mark} & exec sleep {mark}"
-    client = cast(Client, SimpleNamespace(folder=SimpleNamespace(path=tmp_path)))
-    with LentNodes(client, "127.0.0.1:1", "paced:1@64", tmp_path, [*words, "sh", "-c", script]) as lent:
+    monkeypatch.setattr(lent_nodes, "ensure_first_token", lambda folder: ("127.0.0.1:1", "token"))
+    client = cast(Client, SimpleNamespace(folder=tmp_path))
+    with LentNodes(client, "paced:1@64", tmp_path, [*words, "sh", "-c", script]) as lent:
         changes: list[NodeChange] = []
         look = owner_of(lent, (LentInterval("a", 0.0, 0.3), LentInterval("b", 0.4, 9.0)), changes)
         lent.join("a")

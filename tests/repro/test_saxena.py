@@ -141,9 +141,9 @@ def test_paper_and_ours_stand_side_by_side() -> None:
     assert [row[-1] for row in claims.rows] == ["no", "yes", "yes"]
     assert [why for _, why in found.reasons] == ["Few."] and not found.missed
     [chart] = found.charts
-    [panel] = chart.panels
-    assert panel.title == "small" and chart.x == tuple(line.label for line in LINES)
-    assert all((value or 0.0) > 0.0 for value in panel.series[0].values)
+    [(title, lines)] = chart.panels.items()
+    assert title == "small" and chart.x == tuple(line.label for line in LINES)
+    assert all((value or 0.0) > 0.0 for value in next(iter(lines.values())))
 
 
 @pytest.mark.slow

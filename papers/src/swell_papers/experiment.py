@@ -23,7 +23,6 @@ from swell_papers.findings import (
     Table,
     chart,
     findings,
-    panel,
     table,
 )
 from swell_papers.intervals import Interval
@@ -305,22 +304,19 @@ class Study(Generic[T]):
             one = found.interval(measures[words["measure"]], *key) if key in found.runs else None
             return None if one is None else one.mean
 
-        panels = (
-            panel(
-                str(one),
-                {
-                    str(line): [
-                        value(**{picture.x: x, picture.lines: line, picture.panels: one})
-                        for x in places[picture.x]
-                    ]
-                    for line in places[picture.lines]
-                },
-            )
+        panels = {
+            str(one): {
+                str(line): [
+                    value(**{picture.x: x, picture.lines: line, picture.panels: one})
+                    for x in places[picture.x]
+                ]
+                for line in places[picture.lines]
+            }
             for one in places[picture.panels]
-        )
+        }
         x = (picture.x, tuple(map(str, places[picture.x])))
         y_label = picture.y_label or ", ".join(measures)
-        return chart(f"{self.name}{picture.name}", self.title, picture.kind, x, y_label, panels)
+        return chart(f"{self.name}{picture.name}", self.title, picture.kind, x, y_label, panels=panels)
 
 
 def told_claims(

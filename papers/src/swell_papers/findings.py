@@ -24,20 +24,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[Cell, ...], ...]
 
 
-class Series(msgspec.Struct, frozen=True):
-    """One line, or the bars of one colour."""
-
-    label: str
-    values: tuple[float | None, ...]  #: one for each x of the chart
-
-
-class Panel(msgspec.Struct, frozen=True):
-    """One set of axes of a chart."""
-
-    title: str
-    series: tuple[Series, ...]
-
-
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
     """Panels with the same axes. The picture's file has its `name`.
 
@@ -50,12 +36,14 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
     x: tuple[str | float, ...]
     x_label: str
     y_label: str
-    panels: tuple[Panel, ...]
+    panels: dict[str, dict[str, tuple[float | None, ...]]]  #: title -> what a line or bars are of -> values
 
 
 #: Names of columns, with their digits where these are not the usual ones.
 Heading = Iterable[str | tuple[str, int]]
 Values = Sequence[float | None]
+#: Each is one line, or the bars of one colour.
+Lines = Mapping[str, Values]
 
 
 def table(name: str, title: str, heading: Heading, rows: Iterable[Iterable[Cell]]) -> Table:
@@ -64,24 +52,20 @@ def table(name: str, title: str, heading: Heading, rows: Iterable[Iterable[Cell]
     return Table(name=name, title=title, columns=tuple(columns), rows=tuple(map(tuple, rows)))
 
 
-def panel(title: str, lines: Mapping[str, Values]) -> Panel:
-    """Make one set of axes from the values of each series, by its label."""
-    return Panel(title, tuple(Series(label, tuple(values)) for label, values in lines.items()))
-
-
 def chart(
     name: str,
     title: str,
     kind: Literal["bars", "lines", "steps"],
     x: tuple[str, Iterable[str | float]],
     y_label: str,
-    shown: Mapping[str, Values] | Iterable[Panel],
+    lines: Lines | None = None,
+    panels: Mapping[str, Lines] | None = None,
 ) -> Chart:
     """Make a chart.
 
     Args:
         x: its label, and its places.
-        shown: panels, or the series of the only one.
+        lines: of the only panel, where there are no `panels`.
     """
     return Chart(
         name=name,
@@ -90,7 +74,10 @@ def chart(
         x=tuple(x[1]),
         x_label=x[0],
         y_label=y_label,
-        panels=(panel("", shown),) if isinstance(shown, Mapping) else tuple(shown),
+        panels={
+            title: {label: tuple(values) for label, values in some.items()}
+            for title, some in (panels or {"": lines or {}}).items()
+        },
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from swell.api.client import Client
 from swell.executors.local.limits.detection import limiter_offers
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study, Way
-from swell_papers.findings import Part, chart, panel, table
+from swell_papers.findings import Part, chart, table
 from swell_papers.flowcon_measures import REPORT_S, SharedRun
 from swell_papers.live_run import LiveRun, PlannedJob, Player, played
 from swell_papers.page_texts import page_texts
@@ -286,12 +286,14 @@ def _over_time(name: str, title: str, first: Mapping[str, SharedRun]) -> Iterato
         ),
     )
     for at, (what, suffix) in enumerate(OVER_TIME.items()):
-        panels = [
-            panel(label, {job: [span and span[at] for span in some] for job, some in by_job.items()})
+        panels = {
+            label: {job: [span and span[at] for span in some] for job, some in by_job.items()}
             for label, by_job in spans.items()
-        ]
+        }
         told = f"{title}: {what} over time, first repetition"
-        yield chart(f"{name}-{suffix}", told, "steps", ("seconds", edges_s[:-1].tolist()), what, panels)
+        yield chart(
+            f"{name}-{suffix}", told, "steps", ("seconds", edges_s[:-1].tolist()), what, panels=panels
+        )
 
 
 ALPHAS, INTERVALS_S = (1.0, 3.0, 5.0, 10.0, 15.0), (20.0, 30.0, 40.0, 50.0, 60.0)

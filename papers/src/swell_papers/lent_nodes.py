@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from swell.api.client import Client
+from swell.cli.tokens import ensure_first_token
 from swell.model.errors import InvalidInput
 from swell_papers.live_run import LOOK_EVERY_S, NodeChange
 
@@ -47,25 +47,16 @@ def namespace_words() -> list[str]:
     return words
 
 
-def free_address() -> str:
-    """An address of this machine at which nothing listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{taken.getsockname()[1]}"
-
-
 @dataclass(slots=True)
 class LentNodes:
     """Starts nodes and kills them. All are gone when its context ends.
 
     Args:
-        address: at which the platform listens.
         devices: of each node.
         folder: for their states.
     """
 
     client: Client
-    address: str
     devices: str
     folder: Path
     words: Sequence[str] = field(default_factory=namespace_words)
@@ -81,8 +72,8 @@ class LentNodes:
     def join(self, name: str) -> None:
         """Start the node, with an empty folder. Returns before it has joined."""
         state = tempfile.mkdtemp(prefix=name, dir=self.folder)
-        token = self.client.folder.path / "first.join-token"
-        node = (*("--join", self.address, "--token-file", token), *("--name", name), *("--state", state))
+        address, token = ensure_first_token(self.client.folder)
+        node = (*("--join", address, "--token-file", token), *("--name", name), *("--state", state))
         command = (sys.executable, "-P", "-m", "swell.cli.main", "node", *node)
         self._processes[name] = subprocess.Popen(
             [*self.words, *map(str, command), "--devices", self.devices, "--borrowed"],

@@ -18,7 +18,7 @@ from PIL import Image
 
 from swell.arrays import FloatArray
 from swell.sim.picture_style import colour, dashes, mark, plain_text, width
-from swell_papers.findings import Chart, Series
+from swell_papers.findings import Chart, Lines
 
 #: A picture has a palette: a quarter of the bytes.
 NUM_COLOURS = 64
@@ -56,16 +56,16 @@ def figure_of(chart: Chart) -> Figure:
     with plain_text():
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(num_rows, num_columns, squeeze=False, sharey=True).ravel()
-        longest_first = sorted(chart.panels, key=lambda panel: -len(panel.series))
-        labels = list(dict.fromkeys(series.label for panel in longest_first for series in panel.series))
+        longest_first = sorted(chart.panels.values(), key=len, reverse=True)
+        labels = list(dict.fromkeys(label for lines in longest_first for label in lines))
         handles: dict[str, Any] = {}
-        for axes, panel in zip_longest(grid, chart.panels):
-            if panel is None:
+        for axes, title in zip_longest(grid, chart.panels):
+            if title is None:
                 axes.set_axis_off()
                 continue
-            handles |= _draw_series(axes, chart, panel.series, labels)
+            handles |= _draw_lines(axes, chart, chart.panels[title], labels)
             _name_places(axes, chart, size[0] / num_columns)
-            axes.set_title(panel.title, fontsize=WORDS)
+            axes.set_title(title, fontsize=WORDS)
         for axes in grid[::num_columns]:
             axes.set_ylabel(fill(chart.y_label, Y_LABEL_LETTERS), fontsize=WORDS)
         least, most = grid[0].get_ylim()
@@ -76,25 +76,25 @@ def figure_of(chart: Chart) -> Figure:
     return figure
 
 
-def _draw_series(axes: Axes, chart: Chart, series: Sequence[Series], labels: Sequence[str]) -> dict[str, Any]:
+def _draw_lines(axes: Axes, chart: Chart, lines: Lines, labels: Sequence[str]) -> dict[str, Any]:
     """Draw those that have values; their signs for the legend by their labels."""
-    told = [one for one in series if any(value is not None for value in one.values)]
+    told = [label for label in lines if any(value is not None for value in lines[label])]
     shown: dict[str, Any] = {}
     num_bars = len(told) * len(chart.x)
-    for at, one in enumerate(told):
-        values: FloatArray = np.array(one.values, dtype=np.float64)
-        number, right = labels.index(one.label), at - (len(told) - 1) / 2
+    for at, label in enumerate(told):
+        values: FloatArray = np.array(lines[label], dtype=np.float64)
+        number, right = labels.index(label), at - (len(told) - 1) / 2
         style = {"color": colour(number), "ls": dashes(number), "lw": width(number)}
         if chart.kind == "steps":
-            (shown[one.label],) = axes.step(np.array(chart.x, dtype=float), values, where="post", **style)
+            (shown[label],) = axes.step(np.array(chart.x, dtype=float), values, where="post", **style)
         elif chart.kind == "lines":
             places = np.arange(len(values)) + APART * right
-            (shown[one.label],) = axes.plot(places, values, marker=mark(number), ms=5, **style)
+            (shown[label],) = axes.plot(places, values, marker=mark(number), ms=5, **style)
         else:
             wide = BARS_SHARE / len(told)
             places = np.arange(len(values)) + wide * right
-            bars = axes.bar(places, values, 0.96 * wide, color=colour(number), label=one.label)
-            shown[one.label] = bars
+            bars = axes.bar(places, values, 0.96 * wide, color=colour(number), label=label)
+            shown[label] = bars
             if num_bars <= MAX_TOLD:
                 axes.bar_label(
                     bars, ["" if np.isnan(one) else f"{one:.3g}" for one in values], fontsize=SMALL

@@ -13,7 +13,7 @@ import numpy as np
 from swell.api.client import Client
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
 from swell_papers.experiment import Context, Key, Measure, Paper, Study
-from swell_papers.lent_nodes import LentInterval, LentNodes, free_address, owner_of
+from swell_papers.lent_nodes import LentInterval, LentNodes, owner_of
 from swell_papers.live_run import LiveRun, PlannedJob, Player, played
 from swell_papers.page_texts import page_texts
 from swell_papers.simulated_rerun import (
@@ -75,13 +75,13 @@ WORKLOAD = tuple(
 )
 
 
-def play(client: Client, address: str) -> LiveRun:
+def play(client: Client) -> LiveRun:
     """Play the workload on nodes that are lent and killed by the intervals. Raises InvalidInput."""
     names = {one.node for one in INTERVALS}
     first = {one.node for one in INTERVALS if not one.start_s}
     with (
         tempfile.TemporaryDirectory(prefix="swell-lent-") as folder,
-        LentNodes(client, address, DEVICES, Path(folder)) as lent,
+        LentNodes(client, DEVICES, Path(folder)) as lent,
     ):
         for name in names:
             lent.join(name)
@@ -130,9 +130,8 @@ def notice_s(run: LiveRun) -> float:
 
 
 def _played(context: Context) -> Rerun:
-    address = free_address()
-    options = ("--devices", "none", "--listen", address)
-    return compare(played(context, "reclaim-run", partial(play, address=address), POLICY, SETTINGS, *options))
+    options = ("--devices", "none", "--listen", "127.0.0.1:0")
+    return compare(played(context, "reclaim-run", play, POLICY, SETTINGS, *options))
 
 
 def _truth(context: Context, found: Mapping[Key, Rerun]) -> Iterator[str]:
