@@ -10,6 +10,7 @@ from typing import cast
 import msgspec
 import pytest
 
+from swell.api.client import Client
 from swell.model.resize import Resize, Verdict
 from swell.model.view import ClusterView, JobView, NodeView, Story
 from swell_papers.elasticflow import PAPER as ELASTICFLOW
@@ -81,7 +82,7 @@ class FakeRecords:
 
 
 def told(study: Study[None], jobs: Sequence[JobView] | None) -> list[tuple[Cell, ...]]:
-    records = None if jobs is None else FakeRecords(list(jobs))
+    records = None if jobs is None else cast(Client, FakeRecords(list(jobs)))
     (shown,) = study.run(Context(data=Path("none"), records=records)).tables
     return list(shown.rows)
 
@@ -134,6 +135,6 @@ def test_errors_of_estimates_are_over_what_was_measured_by_kind_of_job() -> None
 
 
 def test_the_platform_is_named() -> None:
-    records = FakeRecords([job("a")])
+    records = cast(Client, FakeRecords([job("a")]))
     (source,) = OVERHEADS.run(Context(data=Path("none"), records=records)).truth
     assert source.startswith("records of a platform of 8 devices (cpu) with 1 jobs, policy fifo, swell 1.2;")

@@ -70,7 +70,7 @@ def test_a_rule_under_which_the_accuracy_falls_is_told(
         is_odd = "learning rate linear" in str(text)
         assert (figure, ours) == pytest.approx((90.1, 88.1 if is_odd else 90.1))
         assert comes_out == ("no" if is_odd else "yes")
-    assert len(found.charts[0].panels[0].series) == 1 + len(RULES)
+    assert [len(lines) for lines in found.charts[0].panels.values()] == [1 + len(RULES)]
     names = {file.name for file in write(found, tmp_path)}
     assert {"fig2.json", "fig2.csv", "fig2-claims.csv", "fig2.png"} <= names
 

@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
-
-import msgspec
+from typing import Any, Generic, Literal, TypeVar
 
 from swell.api.client import Client
 from swell.model.errors import InvalidInput
-from swell.model.view import ClusterView, JobView, Story
 from swell_papers.findings import (
     Cell,
     Chart,
@@ -41,34 +38,7 @@ def unwatched(label: str, total: int) -> AbstractContextManager[Callable[[int], 
 Up = Callable[[Sequence[str]], AbstractContextManager[Client]]
 
 
-class Records(Protocol):
-    """What a platform has noted; `api.client.Client` is one."""
-
-    def jobs(self) -> Sequence[JobView]: ...
-    def stories(self, job_id: str) -> Sequence[Story]: ...
-    def cluster(self) -> ClusterView: ...
-
-
 T = TypeVar("T")
-
-
-def keep_record(record: object, folder: Path, name: str) -> Path:
-    """Write what was played as `NAME.json`. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}.json"
-    file.write_bytes(msgspec.json.encode(record))
-    return file
-
-
-def read_record(folder: Path, name: str, kind: type[T], what: str = "it live") -> T:
-    """Read what was played. Raises InvalidInput, with what to run: the file is missing, or of no use."""
-    file = folder / f"{name}.json"
-    try:
-        return msgspec.json.decode(file.read_bytes(), type=kind)
-    except OSError as error:
-        raise InvalidInput(f"{file} cannot be read ({error.strerror}); run {what} first") from error
-    except msgspec.MsgspecError as error:
-        raise InvalidInput(f"{file} is of another version ({error}); run {what} again") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +56,13 @@ class Context:
         shorter: what is played is so many times shorter than its experiment says.
         most_seeds: of experiments that take means over many, at most so many; None: as they say.
         only: inputs or truths whose names begin so; empty: all.
-        image: of containers, in which it is played once more.
+        image: of containers, in which it is played.
     """
 
     data: Path
     seed: int = 0
     policies: frozenset[str] | None = None
-    records: Records | None = None
+    records: Client | None = None
     watch: Watch = unwatched
     platform: Up | None = None
     repetitions: int = 5
@@ -118,15 +88,6 @@ class Context:
                     f"--only names {begin!r}, and no {what} begins so; there are {', '.join(known)}"
                 )
         return [one for name, one in known.items() if not self.only or name.startswith(self.only)]
-
-    def run_all(self, label: str, runs: Iterable[Callable[[], T]]) -> list[T]:
-        """Run them one after the other, which takes a while, and return what came of each."""
-        wanted, found = list(runs), list[T]()
-        with self.watch(label, len(wanted)) as advance:
-            for run in wanted:
-                found.append(run())
-                advance(len(found))
-        return found
 
 
 #: Of a case: words and numbers, with the seed behind them where means are taken over several.
@@ -263,8 +224,11 @@ class Study(Generic[T]):
 
     def run(self, context: Context) -> Findings:
         """Run all cases. Raises InvalidInput if an input is wrong."""
-        cases = self.cases(context)
-        runs = dict(zip(cases, context.run_all(self.name, cases.values()), strict=True))
+        cases, runs = self.cases(context), dict[Key, T]()
+        with context.watch(self.name, len(cases)) as advance:
+            for key, run in cases.items():
+                runs[key] = run()
+                advance(len(runs))
         found = Results(runs, len(self.keys) or max(map(len, runs), default=0))
         parts: list[Part] = [self._table(found)] if self.measures else []
         parts += told_claims(self.name, self.claims, found, is_judged=context.shorter == 1.0)

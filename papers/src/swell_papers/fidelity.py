@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 
 import msgspec
 
 from swell.api.client import Client
 from swell.model.job import JobClass, Phase
-from swell.model.view import JobView
 from swell.policies.registry import POLICIES
 from swell_papers.experiment import Context, Measure, Paper, Study
 from swell_papers.live_run import LiveRun, PlannedJob, Player, played
@@ -92,14 +90,10 @@ def _compared(context: Context, policy: str) -> Rerun:
     return compare(played(context, f"live-{policy}", play, policy, {}, "--devices", DEVICES))
 
 
-def _admitted(views: Iterable[tuple[str, JobView]]) -> frozenset[str]:
-    return frozenset(name for name, view in views if view.phase is not Phase.REJECTED)
-
-
 def _num_odd(one: Rerun) -> int:
     """Jobs that were admitted live and refused in the simulation, or the other way."""
-    live = _admitted((twin.live.part.name, twin.live.view) for twin in one.twins)
-    return len(live ^ _admitted((twin.live.part.name, twin.simulated) for twin in one.twins))
+    pairs = ((twin.live.view.phase, twin.simulated.phase) for twin in one.twins)
+    return sum((live is Phase.REJECTED) != (simulated is Phase.REJECTED) for live, simulated in pairs)
 
 
 MEASURES = (ERROR, ODD, FAILED) = (

@@ -26,7 +26,7 @@ from swell.model.job import JobClass, JobSpec, Phase, Profile
 from swell.model.node import Node
 from swell.model.view import ClusterView, JobView, NodeView, Story
 from swell.settings import spell
-from swell_papers.experiment import Context, keep_record, read_record
+from swell_papers.experiment import Context
 
 SCRIPTS = Path(swell.__file__).parent / "demo"
 LOOK_EVERY_S = 0.1
@@ -263,7 +263,7 @@ def played(
         InvalidInput: it cannot be played here, or there is no such record.
     """
     if context.played is not None:
-        return read_record(context.played, name, LiveRun)
+        return _kept(context.played / f"{name}.json")
     if context.platform is None:
         raise InvalidInput(f"{name} is measured on real processes, and none may be started here")
     words = [*options, "--policy", policy, "--preload", "sklearn.datasets"]
@@ -272,5 +272,16 @@ def played(
     with context.platform(words) as client:
         run = play(client)
     if context.runs is not None:
-        keep_record(run, context.runs, name)
+        context.runs.mkdir(parents=True, exist_ok=True)
+        (context.runs / f"{name}.json").write_bytes(msgspec.json.encode(run))
     return run
+
+
+def _kept(file: Path) -> LiveRun:
+    """Raises InvalidInput, with what to do: the file is missing, or of no use."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=LiveRun)
+    except OSError as error:
+        raise InvalidInput(f"{file} cannot be read ({error.strerror}); run it live first") from error
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"{file} is of another version ({error}); run it live again") from error

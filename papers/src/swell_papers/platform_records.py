@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from swell.api.client import Client
 from swell.model.resize import Resize, Verdict
 from swell.model.view import JobView, Story
-from swell_papers.experiment import Context, Records, Results, Study
+from swell_papers.experiment import Context, Results, Study
 from swell_papers.findings import Cell, Heading, Part, table
 
 #: A trial run that took no longer was none: the script's profile was at hand from an earlier job.
@@ -30,7 +31,7 @@ def of_records(
     name: str,
     title: str,
     caption: str,
-    measured: Callable[[Records], Measured],
+    measured: Callable[[Client], Measured],
     printed: Mapping[str, str],
     remarks: tuple[str, ...] = (),
 ) -> Study[None]:
@@ -61,7 +62,7 @@ def _truth(context: Context, found: Results[None]) -> Iterator[str]:
     )
 
 
-def overheads(records: Records) -> Measured:
+def overheads(records: Client) -> Measured:
     """Return what trial runs took, and resizes from training, in all and for each model."""
     found = defaultdict[str, list[float]](list)
     for job in records.jobs():
@@ -89,7 +90,7 @@ def _trial_runs_s(stories: Iterable[Story]) -> Iterator[float]:
             yield story.at_s - begun_s
 
 
-def start_delays(records: Records) -> Measured:
+def start_delays(records: Client) -> Measured:
     """Return how long decisions took to take place."""
     growths = (one for job in records.jobs() for one in _done(job) if one.after > one.before)
     return {
@@ -100,7 +101,7 @@ def start_delays(records: Records) -> Measured:
     }
 
 
-def estimate_errors(records: Records) -> Measured:
+def estimate_errors(records: Client) -> Measured:
     """Return by how many percent users' estimates were wrong, by kind of job."""
     found: dict[str, list[float]] = {"live": [], "restart": []}
     for job in records.jobs():
