@@ -143,16 +143,14 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for queries, which see one moment. Errors of SQLite are raised as StateError."""
+        """A connection for queries, each of which sees one moment. Errors come out as StateError."""
         self._stay()
         idle = self._idle
         with explained(self.path):
             connection = idle.pop() if idle else _connect(self.path)
             try:
-                connection.execute("BEGIN")
                 yield connection
             finally:
-                connection.rollback()
                 if idle is self._idle:
                     idle.append(connection)
                 else:  # the file is another one by now
