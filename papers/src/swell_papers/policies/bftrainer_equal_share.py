@@ -8,13 +8,13 @@ import numpy as np
 from msgspec import Meta
 
 from swell.arrays import IntArray
-from swell.compiled import part, suited
 from swell.model.options import Domain, Sizes
 from swell.model.plan import Allocation
 from swell.model.snapshot import Snapshot
 from swell.policies.bftrainer import MaxTrainers, first_come
 from swell.policies.policy import Policy
 from swell.policies.unpromised import chosen_without_promises
+from swell_papers.policies.hu_greedy import size_within
 
 SpreadRemainder = Annotated[
     int,
@@ -48,18 +48,13 @@ class BFTrainerEqualShare(Policy):
         options, order = snapshot.options, snapshot.arrival_order
         trainers = order[first_come(snapshot, self.max_trainers)[order] & (options.num[order] > 0)]
         share = snapshot.num_devices // max(len(trainers), 1)
-        workers = np.zeros(snapshot.num_jobs, dtype=np.int64)
-        suited(_divide, len(trainers))(
-            trainers,
-            options.starts,
-            options.workers,
-            options.devices,
-            snapshot.devices_per_worker,
-            share,
-            self.spread_remainder > 0,
-            snapshot.num_devices,
-            workers,
-        )
+        workers, left = np.zeros(snapshot.num_jobs, dtype=np.int64), snapshot.num_devices
+        for row in trainers.tolist():
+            left -= _give(snapshot, workers, row, min(share, left))
+        for row in trainers.tolist():
+            smallest = options.devices[options.starts[row]]
+            one = int(snapshot.devices_per_worker[row] if workers[row] > 0 else smallest)
+            left -= _give(snapshot, workers, row, min(one, left) if self.spread_remainder else left)
         return chosen_without_promises(
             snapshot,
             options.at(workers),
@@ -69,39 +64,8 @@ class BFTrainerEqualShare(Policy):
         )
 
 
-def _divide(
-    rows: IntArray,
-    starts: IntArray,
-    sizes: IntArray,
-    size_devices: IntArray,
-    devices_per_worker: IntArray,
-    share: int,
-    is_spread: bool,
-    left: int,
-    workers: IntArray,
-) -> None:
-    """Write the workers of `rows`: first within a share each, then with the remainder."""
-    for row in rows:
-        left = _give(row, share, starts, sizes, devices_per_worker, left, workers)
-    for row in rows:
-        one = devices_per_worker[row] if workers[row] > 0 else size_devices[starts[row]]
-        left = _give(row, one if is_spread else left, starts, sizes, devices_per_worker, left, workers)
-
-
-@part
-def _give(
-    row: int,
-    num_devices: int,
-    starts: IntArray,
-    sizes: IntArray,
-    devices_per_worker: IntArray,
-    left: int,
-    workers: IntArray,
-) -> int:
-    """Give it the largest size within what it has and so many devices more; returns what is left."""
-    before = workers[row]
-    most = before + min(num_devices, left) // devices_per_worker[row]
-    for at in range(starts[row], starts[row + 1]):
-        if sizes[at] <= most:
-            workers[row] = sizes[at]
-    return left - (workers[row] - before) * devices_per_worker[row]  # type: ignore[no-any-return]
+def _give(snapshot: Snapshot, workers: IntArray, row: int, num_devices: int) -> int:
+    """Give a job its largest size within what it has and so many devices more; returns how many it takes."""
+    before, per_worker = int(workers[row]), int(snapshot.devices_per_worker[row])
+    workers[row] = max(before, size_within(snapshot.options, row, before + num_devices // per_worker))
+    return (int(workers[row]) - before) * per_worker

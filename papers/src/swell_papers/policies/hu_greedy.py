@@ -106,7 +106,7 @@ def _halve_one(snapshot: Snapshot, options: Options, workers: IntArray, longest_
     """Whether there was a job to halve, and one that could start instead."""
     for row in longest_first[workers[longest_first] > 0].tolist():
         tried = workers.copy()
-        tried[row] = _size_within(options, row, int(workers[row]) // 2)
+        tried[row] = size_within(options, row, int(workers[row]) // 2)
         serve_queue(snapshot, options, tried)
         if tried[row] > 0 and (tried > workers).any():
             workers[:] = tried
@@ -114,7 +114,7 @@ def _halve_one(snapshot: Snapshot, options: Options, workers: IntArray, longest_
     return False
 
 
-def _size_within(options: Options, row: int, most: int) -> int:
+def size_within(options: Options, row: int, most: int) -> int:
     """The largest size of a job with no more than so many workers; 0: it has none."""
     sizes = options.workers[options.starts[row] : options.starts[row + 1]]
     fitting = sizes[: np.searchsorted(sizes, most, side="right")]
@@ -125,7 +125,7 @@ def _grow(snapshot: Snapshot, options: Options, workers: IntArray, shortest_firs
     """Idle devices go to the job that has trained shortest, as many as it can use, then to the next."""
     for row in shortest_first.tolist():
         more = max(num_left(snapshot, workers), 0) // int(snapshot.devices_per_worker[row])
-        workers[row] = max(int(workers[row]), _size_within(options, row, int(workers[row]) + more))
+        workers[row] = max(int(workers[row]), size_within(options, row, int(workers[row]) + more))
 
 
 def _take_back(snapshot: Snapshot, workers: IntArray) -> None:
