@@ -25,7 +25,7 @@ COMPLETE = MachineFacts(
     gpu_problem="",
     gpus=GpuFacts(driver="580.159", cuda="13.0", num_pairs=28, num_peers=28, num_linked=28),
     torch=TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
-    namespaces={"user": 0, "net": 0, "pid": 0, "mount": 0},
+    has_trial_layers=True,
     loopback_problem="",
     num_ports=28_232,
     host_name="node7",

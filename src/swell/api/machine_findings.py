@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from collections.abc import Iterator
 
 from swell.executors.local.machine_facts import MachineFacts, ShareFacts
@@ -16,6 +14,10 @@ from swell.model.share_mode import ABOUT_SHARES, ShareMode
 WARN_BYTES, BAD_BYTES = 1 << 30, 64 << 20
 #: Each connection of a worker to its agent, its peers and its store takes a port.
 FEW_PORTS = 1000
+NO_LAYERS_REMEDY = (
+    "let root set `kernel.unprivileged_userns_clone=1` or, with AppArmor, "
+    "`kernel.apparmor_restrict_unprivileged_userns=0` (sysctl); in a container: run it privileged"
+)
 #: A clock that may be off by more than this is told, though a program keeps it.
 WARN_CLOCK_S = 1.0
 
@@ -28,7 +30,7 @@ def machine_findings(facts: MachineFacts) -> list[Finding]:
         *_gpus(facts),
         *_shares(facts.shares),
         *_engines(facts),
-        *_namespaces(facts),
+        _trial_layers(facts),
         *_network(facts),
         _disk(facts),
         _shared_memory(facts),
@@ -121,26 +123,12 @@ def _engines(facts: MachineFacts) -> Iterator[Finding]:
         yield ok("containers", text, offer.remedy)
 
 
-# ------------------------------------------------------------ namespaces
-def _namespaces(facts: MachineFacts) -> Iterator[Finding]:
-    """They are what several machines on one are made of, and rootless Podman."""
-    if offered := [kind for kind, number in facts.namespaces.items() if not number]:
-        yield ok("namespaces", f"{', '.join(offered)}, offered")
-    for kind, number in facts.namespaces.items():
-        if number:
-            text = f"{kind}, not offered: {os.strerror(number)}"
-            yield ok("namespaces", text, _remedy_for_namespace(number))
-
-
-def _remedy_for_namespace(number: int) -> str:
-    if number == errno.ENOSPC:
-        return "let root raise `user.max_user_namespaces` (sysctl)"
-    if number == errno.EINVAL:
-        return "use a kernel that has them"
-    return (
-        "let root set `kernel.unprivileged_userns_clone=1` or, with AppArmor, "
-        "`kernel.apparmor_restrict_unprivileged_userns=0` (sysctl); in a container: run it privileged"
-    )
+# ------------------------------------------------------------ trial runs
+def _trial_layers(facts: MachineFacts) -> Finding:
+    if facts.has_trial_layers:
+        return ok("trial runs", "what a script writes in its trial run stays in layers of its own")
+    text = "a script that writes by absolute paths in its trial run writes there: the kernel gives no layers"
+    return ok("trial runs", text, NO_LAYERS_REMEDY)
 
 
 # ------------------------------------------------------------ network

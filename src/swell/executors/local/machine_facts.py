@@ -53,7 +53,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     torch: TorchBuild | None  #: None: it is not installed
     shares: ShareFacts
     engines: tuple[EngineOffer, ...]  #: of containers
-    namespaces: dict[str, int]  #: kind -> error number; 0: it can be made
+    has_trial_layers: bool  #: what a script writes in its trial run can stay in layers of its own
     loopback_problem: str
     num_ports: int  #: that the kernel gives to connections and to listeners that name none
     host_name: str

@@ -1,10 +1,9 @@
-"""Looks at this machine. That changes nothing there, and sends nothing to another one."""
+"""Looks at this machine. That leaves nothing there, and sends nothing to another one."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
-import json
 import os
 import platform
 import re
@@ -12,10 +11,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 
-import msgspec
 import pynvml
 
 from swell.executors.local.containers.engine import engine_offers
@@ -24,6 +23,7 @@ from swell.executors.local.gpu_probe import look_at_gpus
 from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
 from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
 from swell.model.share_mode import ShareMode
+from swell.wire.private_files import can_be_private, remove_room
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 LOOPBACK = "127.0.0.1"
@@ -70,7 +70,7 @@ def probe_machine(
         torch=probe_torch(),
         shares=_shares(state_dir, mode, pid),
         engines=engine_offers(),
-        namespaces=_namespaces(),
+        has_trial_layers=_has_trial_layers(folder),
         loopback_problem=_loopback_problem(),
         num_ports=_num_ports(),
         host_name=socket.gethostname(),
@@ -155,12 +155,16 @@ def _shares(state_dir: Path, mode: ShareMode, pid: int | None) -> ShareFacts:
     return ShareFacts(mode=mode, used=used, offers=offers)
 
 
-def _namespaces() -> dict[str, int]:
-    program = Path(__file__).with_name("namespace_probe.py")
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", str(program)], capture_output=True, text=True, check=True
-    )
-    return msgspec.convert(json.loads(done.stdout), dict[str, int])
+def _has_trial_layers(folder: Path) -> bool:
+    """Whether the kernel gives a trial run layers in this folder, where an agent would have them."""
+    try:
+        room = tempfile.mkdtemp(prefix=".layers-", dir=folder)
+    except OSError:  # others say what is wrong with it
+        return False
+    try:
+        return can_be_private(room)
+    finally:
+        remove_room(room)
 
 
 class _Timex(ctypes.Structure):
