@@ -52,12 +52,6 @@ class JobQuery(msgspec.Struct, frozen=True, kw_only=True):
         is_late = self.since_s is None or ended_s >= self.since_s
         return is_late and (self.until_s is None or ended_s < self.until_s)
 
-    @property
-    def is_about_outcomes(self) -> bool:
-        """Whether it asks for more than phase, end and place."""
-        asked = (self.until_s, self.tenant, self.job_class, self.is_promised, self.kept)
-        return bool(self.name) or any(one is not None for one in asked)
-
 
 EVERY_JOB = JobQuery()
 #: As `place` has it, in less time.
