@@ -20,9 +20,8 @@ import swell
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.unix_socket import listen
-from swell.cli.curve_text import HEIGHT, WORKERS_HEIGHT, Style, chart
-from swell.cli.job_curves import JobCurves
 from swell.cli.main import run
+from swell.cli.metrics import HEIGHT, WORKERS_HEIGHT, JobCurves, Style, chart
 from swell.model.view import MetricHistory, MetricSeries
 from swell.store.curve import CurvePoint
 from swell.store.folder import Endpoint, StateFolder

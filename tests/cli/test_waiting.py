@@ -15,7 +15,7 @@ from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 from tests.store.views import job_view
 
-from swell.cli.completion import complete_job, complete_phase
+from swell.cli.options import complete_job, complete_phase
 from swell.model.job import Phase
 
 ENDS = {

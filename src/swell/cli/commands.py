@@ -91,9 +91,9 @@ SOURCES: Mapping[str, CommandSource] = {
         "throughput:curve",
         "Show samples a second of a job by number of workers and batch, and the best batch of each number.",
     ),
-    "top": CommandSource("top:top", "Show devices and open jobs, again and again until Ctrl-C."),
+    "top": CommandSource("jobs:top", "Show devices and open jobs, again and again until Ctrl-C."),
     "node": CommandSource(
-        "node:node",
+        "nodes:node",
         "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
     ),
     "nodes": CommandSource("nodes:app", "List nodes and devices, and the jobs that use them."),
@@ -108,7 +108,7 @@ SOURCES: Mapping[str, CommandSource] = {
     ),
     "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),
     "admin": CommandSource(
-        "admin:app", "Users, tenants, join tokens, device hours, copies, and what a platform keeps."
+        "upkeep:app", "Users, tenants, join tokens, device hours, copies, and what a platform keeps."
     ),
     "simulate": CommandSource("simulate:simulate", "Try policies on a log of jobs."),
     "trace": CommandSource("trace:app", "Inspect, convert or generate a log of jobs."),
@@ -125,19 +125,19 @@ ADMIN_SOURCES: Mapping[str, CommandSource] = {
     ),
     "tokens": CommandSource("tokens:app", "Join tokens, by which other machines join a platform."),
     "access": CommandSource(
-        "access:access",
+        "users:access",
         "Show who changed what, and what was refused, on a platform with users besides its owner.",
     ),
     "usage": CommandSource(
-        "usage:usage", "Show how many device hours jobs used: of your own jobs or, to operators, of all."
+        "upkeep:usage", "Show how many device hours jobs used: of your own jobs or, to operators, of all."
     ),
     "backup": CommandSource(
         "doctor:backup",
         "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and "
         "webhook-secret; the platform may be running.",
     ),
-    "replay": CommandSource("replay:replay", "Check that the journal leads to the same commands again."),
-    "prune": CommandSource("prune:prune", "Remove ended jobs with their logs, checkpoints and records."),
+    "replay": CommandSource("upkeep:replay", "Check that the journal leads to the same commands again."),
+    "prune": CommandSource("upkeep:prune", "Remove ended jobs with their logs, checkpoints and records."),
 }
 #: Entry points of typer apps: commands of other packages, by name.
 GROUP = "swell.commands"

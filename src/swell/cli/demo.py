@@ -18,7 +18,7 @@ import swell.demo
 from swell.api.client import Client, connect
 from swell.api.errors import InvalidOption
 from swell.cli.extras import require
-from swell.cli.printable import raw
+from swell.cli.output import raw
 from swell.cli.temporary_platform import brief_platform
 from swell.demo.board import board, changes
 from swell.demo.report import as_json, table, verdict

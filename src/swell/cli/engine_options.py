@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from swell.cli.option_groups import OptionGroup
-from swell.cli.options import show_options
+from swell.cli.options import OptionGroup, show_options
 from swell.executors.engine import Engine, flags_of
 from swell.executors.engines import ENGINES
 from swell.plugins import meaning

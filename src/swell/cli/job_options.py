@@ -9,7 +9,7 @@ from typing import Annotated, Any, get_origin
 import typer
 
 from swell.api.submission import MOMENT, DeclaredField, declared
-from swell.cli.option_groups import OptionGroup
+from swell.cli.options import OptionGroup
 from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
 
 #: Fields that say what runs: their options stand first.

@@ -13,7 +13,7 @@ from swell.api.admission_status import is_change_refused
 from swell.cli import job_options as job
 from swell.cli.options import JobName, JobNames, Json, State, seconds
 from swell.cli.output import note, print_json, warn
-from swell.cli.resolve import find_job
+from swell.cli.selection import find_job
 from swell.cli.submit import REFUSED, tell_verdicts
 from swell.cli.verdict import change_refused, verdict
 from swell.model.counted import told_workers
@@ -39,7 +39,7 @@ Kind = Annotated[
 
 def _meant(client: Client, jobs: list[str], is_meant: Callable[[JobView], bool]) -> list[JobView]:
     """The jobs of these names; of a group only those that are meant."""
-    from swell.cli.groups import find_jobs
+    from swell.cli.selection import find_jobs
 
     return [view for view in find_jobs(client, jobs) if view.group not in jobs or is_meant(view)]
 
@@ -94,7 +94,7 @@ def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
 def cancel(jobs: JobNames, state: State = None) -> None:
     """Cancel jobs. Their checkpoints and logs stay."""
     from swell.api.client import connect
-    from swell.cli.groups import find_jobs
+    from swell.cli.selection import find_jobs
 
     with connect(state) as client:
         for view in find_jobs(client, jobs):
@@ -282,7 +282,7 @@ def wait(
     was met; the first of these that is so. 124: some had not ended after --timeout.
     """
     from swell.api.client import connect
-    from swell.cli.groups import find_jobs
+    from swell.cli.selection import find_jobs
 
     give_up_s = time.monotonic() + (float("inf") if timeout is None else seconds("timeout", timeout))
     with connect(state) as client:

@@ -1,8 +1,11 @@
-"""`swell jobs`, `show` and `explain`."""
+"""`swell jobs`, `show`, `explain` and `top`."""
 
 from __future__ import annotations
 
 import math
+import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,14 +14,14 @@ import typer
 
 from swell.api import words
 from swell.cli.clock import Times, WallTimes, clock
-from swell.cli.completion import complete_phase
-from swell.cli.options import JobName, Json, Run, RunPolicy, State
-from swell.cli.output import console, print_json, print_table, warn
-from swell.cli.resolve import find_job
+from swell.cli.options import JobName, Json, Run, RunPolicy, State, complete_phase
+from swell.cli.output import console, print_json, print_table, raw, warn
 from swell.cli.run import recorded
+from swell.cli.selection import find_job
 from swell.model.lengths import span
 
 if TYPE_CHECKING:
+    from swell.api.client import Client
     from swell.api.words import ResizeRow
     from swell.model.throughput import JobThroughput
     from swell.model.view import ClusterView, JobView, Story
@@ -85,10 +88,10 @@ def list_jobs(
     Ended jobs are only counted, unless an option says which jobs to list. With --json all jobs are listed,
     oldest first.
     """
-    from swell.cli.reading import connect_to_read
     from swell.cli.selection import (
         ENDED,
         asks_for_held,
+        connect_to_read,
         parse_phases,
         parse_since,
         phase_or_folder,
@@ -153,7 +156,7 @@ def _condition(
 
 
 def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
-    from swell.cli.groups import summary, table
+    from swell.cli.selection import summary, table
 
     headings, rows = table(views, now_s)
     print_table(headings, rows, wrapping=None)
@@ -273,8 +276,7 @@ def _look(job: str, run: Path | None, policy: str | None, state: Path | None) ->
     """The job, or the jobs of the group of that name."""
     if (record := recorded(run, policy, state)) is not None:
         return [record.find(job)], record.times
-    from swell.cli.groups import find_jobs
-    from swell.cli.reading import connect_to_read
+    from swell.cli.selection import connect_to_read, find_jobs
 
     with connect_to_read(state) as client:
         return find_jobs(client, [job]), WallTimes(client.cluster().now_s)
@@ -338,8 +340,50 @@ def _hear(
     if (record := recorded(run, policy, state)) is not None:
         view = record.find(job)
         return view, record.stories(view), record.times
-    from swell.cli.reading import connect_to_read
+    from swell.cli.selection import connect_to_read
 
     with connect_to_read(state) as client:
         view = find_job(client, job)
         return view, client.stories(view.id), WallTimes(client.cluster().now_s)
+
+
+#: To the upper left corner of an empty terminal.
+CLEAR = "\033[H\033[2J"
+#: Lines of a terminal that are no rows: the summary, the headings, what is left out, and the cursor's.
+OTHER_LINES = 5
+
+
+def top(
+    every: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.2, help="Seconds between two looks.")
+    ] = 2.0,
+    state: State = None,
+) -> None:
+    """Show devices and open jobs, again and again until Ctrl-C. Once, where the output is no terminal."""
+    from swell.api.client import connect
+
+    is_terminal = sys.stdout.isatty()
+    with connect(state) as client:
+        while True:
+            if is_terminal:
+                raw(sys.stdout).write(CLEAR)
+            _print(client, max(1, shutil.get_terminal_size().lines - OTHER_LINES) if is_terminal else 0)
+            sys.stdout.flush()
+            if not is_terminal:
+                return
+            time.sleep(every)
+
+
+def _print(client: Client, limit: int) -> None:
+    """Summary and table; `limit` is the most jobs that are shown, 0: all."""
+    from swell.cli.selection import WORDS, select, told_phases
+
+    cluster, counts = client.cluster(), client.count_jobs()
+    chosen = select(client, WORDS["open"], None, limit)
+    num_used = cluster.num_devices - cluster.num_free
+    told = told_phases(counts)
+    print(f"{num_used} of {cluster.num_devices} devices in use; jobs: {told or 'none'}\n")
+    if chosen.views:
+        print_jobs(cluster, chosen.views)
+    if chosen.num_left_out:
+        print(f"{chosen.num_left_out:,} more: {chosen.left_out}")

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from swell.api.client import Client, NoPlatform, connect_as_owner
 from swell.api.errors import InvalidOption, PlatformSilent
-from swell.cli.progress import progress_bar
+from swell.cli.output import progress_bar
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.lengths import span
 from swell.model.view import ClusterView

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.options import JobName, Json, State
-from swell.cli.output import print_json_array, warn
-from swell.cli.printable import printable_log, raw
-from swell.cli.resolve import find_job
+from swell.cli.output import print_json_array, printable_log, raw, warn
+from swell.cli.selection import find_job
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -55,7 +54,7 @@ def logs(
     failed job ends with its error.
     """
     from swell.api.client import connect
-    from swell.cli.reading import connect_to_read
+    from swell.cli.selection import connect_to_read
 
     whose = _whose(every, worker, trial)
     with (connect if follow else connect_to_read)(state) as client:

@@ -14,7 +14,7 @@ from swell.api.errors import ApiError, InvalidOption, NoPlatform, PlatformSilent
 from swell.api.token_file import VARIABLE
 from swell.cli import demo_program
 from swell.cli.commands import CommandGroup
-from swell.cli.printable import printable_output
+from swell.cli.output import printable_output
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.store.errors import StateError
 

@@ -1,16 +1,91 @@
-"""Options that many commands share."""
+"""Options that several commands have, and groups of options as parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
 from swell.api.durations import parse_duration
-from swell.cli.completion import complete_job
 from swell.model.errors import InvalidInput
+
+#: Of the newest jobs so many are proposed.
+NUM_PROPOSED = 200
+
+
+def complete_job(incomplete: str) -> list[str]:
+    """Ids of jobs that begin so; none if no platform answers."""
+    from swell.api.client import connect
+    from swell.cli.main import KNOWN
+
+    try:
+        with connect() as client:
+            ids = [view.id for view in client.jobs(limit=NUM_PROPOSED)]
+    except KNOWN:
+        return []
+    return [job_id for job_id in reversed(ids) if job_id.startswith(incomplete)]
+
+
+def complete_phase(incomplete: str) -> Iterator[str]:
+    """Phases that begin as the last one of a list does."""
+    from swell.cli.selection import LISTED_WORDS
+
+    before, comma, begun = incomplete.rpartition(",")
+    return (f"{before}{comma}{word}" for word in LISTED_WORDS if word.startswith(begun.lower()))
+
+
+@dataclass(frozen=True, slots=True)
+class OptionGroup:
+    """Options, and what makes one value of them. A dataclass with options as fields is a group too."""
+
+    options: tuple[Parameter, ...]
+    make: Callable[..., Any]
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as Typer calls it: a parameter of the type of a group is all options of the group."""
+    parameters, groups = signature(command, eval_str=True).parameters.values(), dict[str, OptionGroup]()
+
+    @functools.wraps(command)
+    def called(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group.make(**{option.name: values.pop(option.name) for option in group.options})
+        command(**values)
+
+    called.__dict__["__signature__"] = Signature([*_expanded(parameters, groups)])
+    return called
+
+
+def _expanded(parameters: Iterable[Parameter], groups: dict[str, OptionGroup]) -> Iterator[Parameter]:
+    """The parameters that Typer sees; `groups` learns which are of the command."""
+    for parameter in parameters:
+        group = _group_of(parameter.annotation)
+        if group is None:
+            yield parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        else:
+            groups[parameter.name] = group
+            yield from group.options
+
+
+def _group_of(kind: Any) -> OptionGroup | None:
+    if isinstance(kind, type) and is_dataclass(kind):
+        return OptionGroup(tuple(_options(kind)), kind)
+    if get_origin(kind) is Annotated and isinstance(kind.__metadata__[0], OptionGroup):
+        return kind.__metadata__[0]
+    return None
+
+
+def _options(kind: Any) -> Iterator[Parameter]:
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        default = Parameter.empty if field.default is MISSING else field.default
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
+
 
 State = Annotated[
     Path | None,

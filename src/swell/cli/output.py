@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, notes beside either."""
+"""How commands print: tables, JSON, warnings and bars, with what a terminal would obey spelled out."""
 
 from __future__ import annotations
 
@@ -7,12 +7,125 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, TypeVar, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+#: All control characters but a line's end and a tab.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+#: A return begins a line again: bars of progress do so, and what a job says could write over what we say.
+_CONTROL_IN_LOGS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+#: Bold and its end: headings of our own tables are.
+_BOLD = re.compile(r"(\x1b\[[01]m)")
+
+
+def printable(text: str, control: re.Pattern[str] = _CONTROLS) -> str:
+    r"""ESC is `\x1b`: what follows it would move the cursor, set a title or write the clipboard."""
+    return control.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def printable_log(line: str) -> str:
+    """The same of a line of a log."""
+    return printable(line, _CONTROL_IN_LOGS)
+
+
+class PrintableOutput:
+    """A stream whose texts are made printable, bold headings apart."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text, made printable; returns the length of `text`."""
+        if _CONTROLS.search(text):
+            parts = _BOLD.split(text)  # every second one is bold or its end
+            parts[::2] = map(printable, parts[::2])
+            self.stream.write("".join(parts))
+        else:
+            self.stream.write(text)
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def printable_output() -> Iterator[None]:
+    """Make all output of a command printable, on both streams; `raw` lifts that."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = map(_made_printable, before)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def _made_printable(stream: TextIO) -> TextIO:
+    """A stream that is closed is None."""
+    return cast(TextIO, stream and PrintableOutput(stream))
+
+
+def raw(stream: TextIO) -> TextIO:
+    """The terminal obeys what is written here."""
+    return stream.stream if isinstance(stream, PrintableOutput) else stream
+
+
+Item = TypeVar("Item")
+
+#: A bar is moved after so many items.
+NUM_BETWEEN = 4096
+
+
+@contextmanager
+def progress_bar(label: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
+    """Gives what is to be called with the number that is done. `unit`: of the numbers, which are shown."""
+    if not sys.stderr.isatty():
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, TextColumn
+
+    columns = list(Progress.get_default_columns())
+    if unit:
+        columns.append(TextColumn(f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}"))
+    with Progress(*columns, console=Console(file=raw(sys.stderr)), transient=True) as bar:
+        task = bar.add_task(label, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+@contextmanager
+def reading(file: Path) -> Iterator[Callable[[int], None]]:
+    """Gives what is to be called with the bytes of the file that have been read."""
+    num_bytes = file.stat().st_size if file.is_file() else 0
+    with progress_bar(f"reading {file.name}", num_bytes) as advance:
+        yield advance
+
+
+@contextmanager
+def counted(label: str, items: Iterable[Item], num: int) -> Iterator[Iterable[Item]]:
+    """Gives the same items; the bar grows as one goes through them.
+
+    Args:
+        num: of the items, or about so many.
+    """
+    with progress_bar(label, num) as advance:
+
+        def each() -> Iterator[Item]:
+            for done, item in enumerate(items):
+                if done % NUM_BETWEEN == 0:
+                    advance(done)
+                yield item
+
+        yield each()
+
 
 #: Columns where no terminal says how many it has.
 PIPED_WIDTH = 100

@@ -1,8 +1,8 @@
-"""`swell simulate`."""
+"""`swell simulate`: policies on a log of jobs, and the files and tables of what came of it."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,28 +10,122 @@ import msgspec
 import typer
 
 from swell.cli.command_line import command_line
-from swell.cli.destinations import writing
-from swell.cli.fill_options import Format, LogFillOptions, Strict
-from swell.cli.option_groups import with_groups
-from swell.cli.output import note, print_json, warn
-from swell.cli.pool_options import PoolOptions
-from swell.cli.simulate_conditions import ConditionOptions
-from swell.cli.simulate_files import SimulationFiles
-from swell.cli.simulate_table import print_results
+from swell.cli.destinations import check_files, check_folder, writing
+from swell.cli.options import with_groups
+from swell.cli.output import note, print_json, print_table, warn, write_json
+from swell.cli.simulate_conditions import ConditionOptions, Format, LogFillOptions, PoolOptions, Strict
 from swell.model.errors import InvalidInput
 from swell.settings import DEFAULT_POLICY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from swell.settings import Settings
     from swell.sim.conditions import Conditions
     from swell.sim.outcome import SimOutcome
     from swell.sim.report import PolicyResult, Truth
+    from swell.sim.report_data import SimulatedLog
     from swell.sim.simulate import Scenario
     from swell.sim.traces.entry import Trace
     from swell.sim.traces.rules import FillRules
     from swell.sim.traces.workload import Workload
+
+
+def print_results(results: list[PolicyResult], timing: bool) -> None:
+    """The truth, the figures, and with `timing` what deciding cost."""
+    from swell.sim.result_tables import bound_in_words, conditions, result_tables, timing_table
+
+    title, *filled = conditions(results)
+    print(title)
+    for line in filled:
+        print(f"  {line}")
+    for table in result_tables(results):
+        print()
+        print_table(table.headings, table.rows, wrapping=None)
+    if (bound := bound_in_words(results[0].truth)) is not None:
+        print(f"\n{bound}")
+    if timing:
+        print()
+        print_table(*timing_table(results), wrapping=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationFiles:
+    """Output files, each named for its option; None: not asked for. Methods raise InvalidInput."""
+
+    json: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write the figures as JSON to this file; - prints them."),
+    ] = None
+    jobs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OUT.csv",
+            help="Write one line for each job: outcome, devices, starts, pauses; the offer if refused.",
+        ),
+    ] = None
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REPORT.html",
+            help="Write a report that a browser opens: one file, with figures, charts and all jobs.",
+        ),
+    ] = None
+    stories: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write the reasons of all decisions and what gangs did, for `swell explain --run`.",
+        ),
+    ] = None
+
+    @property
+    def prints_json(self) -> bool:
+        return str(self.json) == "-"
+
+    @property
+    def has_gangs(self) -> bool:
+        """Whether what each job's gangs did is kept until the end."""
+        return self.jobs is not None or self.stories is not None
+
+    @property
+    def has_offers(self) -> bool:
+        """Whether what each refused job was offered is told."""
+        return self.jobs is not None or self.html is not None
+
+    def check_files(self, inputs: Iterable[Path]) -> None:
+        """Before they are read."""
+        json = None if self.prints_json else self.json
+        check_files({"--json": json, "--jobs": self.jobs, "--html": self.html}, inputs)
+
+    def check_folders(self) -> None:
+        """Make those that there are not."""
+        check_folder("--stories", self.stories)
+
+    def write(self, log: SimulatedLog, command: str) -> None:
+        """All but the stories of runs, which each run writes when it ends; `command`: what was typed."""
+        if self.json is not None and not self.prints_json:
+            with writing("--json", self.json):
+                write_json(self.json, log.results)
+        if self.jobs is not None:
+            _write_jobs(self.jobs, log)
+        if self.html is not None:
+            _write_report(self.html, log, command)
+
+
+def _write_jobs(file: Path, log: SimulatedLog) -> None:
+    from swell.sim.report import write_jobs
+
+    with writing("--jobs", file):
+        write_jobs(file, ((policy, outcome.jobs) for policy, outcome in log.runs.items()))
+
+
+def _write_report(file: Path, log: SimulatedLog, command: str) -> None:
+    from swell.sim.html_report import write_report
+
+    with writing("--html", file):
+        write_report(file, log, command)
+    note(f"wrote {file}")
 
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")]
@@ -161,7 +255,7 @@ def _settings(texts: list[str]) -> Settings:
 
 
 def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: SimulationFiles) -> Trace:
-    from swell.cli.progress import reading
+    from swell.cli.output import reading
     from swell.sim.traces.read import read
     from swell.sim.traces.record import plural
 
@@ -215,7 +309,7 @@ def _check_room(log: Trace, num_runs: int, is_logged: bool) -> None:
 
 def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationFiles) -> SimOutcome:
     """Simulate one policy, and write its story."""
-    from swell.cli.progress import progress_bar
+    from swell.cli.output import progress_bar
     from swell.scheduler import new_core
     from swell.sim.event_log import EventLog, with_gangs
     from swell.sim.segments import UNLOGGED, SegmentLog

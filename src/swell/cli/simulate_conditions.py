@@ -1,13 +1,17 @@
-"""The options of `swell simulate` that say what a simulated cluster is like, and its users."""
+"""Options of a simulation: the cluster, its conditions, and what a log of jobs lacks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
+import msgspec
 import typer
 
 from swell.cli.options import seconds
+from swell.cli.output import warn
 from swell.model.errors import InvalidInput
 from swell.model.job import AfterRefusal
 
@@ -17,6 +21,189 @@ if TYPE_CHECKING:
     from swell.sim.epoch_ends import EpochEnds
     from swell.sim.pool import Pool
     from swell.sim.shared_cores import CoreDivision
+    from swell.sim.traces.rules import FillRules
+
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="NAME", help="Format of the trace. Default: detected from its content."),
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse a trace that has malformed lines instead of skipping them.")
+]
+Profiles = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER|NAME",
+        help="Throughput profiles: a folder of tables MODEL.csv, or bftrainer, hu, law, "
+        "law:EXPONENT. Missing fields are filled from them.",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FillOptions:
+    """Rules by which missing values of a trace are filled in."""
+
+    seed: Annotated[int, typer.Option(metavar="N", help="Random seed.")] = 0
+    deadlines: Annotated[
+        str, typer.Option(metavar="WHICH", help="Which deadlines to draw at random: missing, all or none.")
+    ] = "missing"
+    tightness: Annotated[
+        str,
+        typer.Option(
+            metavar="LOW:HIGH",
+            help="Range of a drawn deadline: submission plus this many times the job's duration.",
+        ),
+    ] = "0.5:1.5"
+    best_effort: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="Share of the jobs without a deadline that stay without one (best_effort)."
+        ),
+    ] = 0.0
+    soft: Annotated[float, typer.Option(metavar="SHARE", help="Share of the deadlines that are soft.")] = 0.0
+    draw_losses: Annotated[
+        bool,
+        typer.Option("--draw-losses", help="Draw a loss curve for each job of which the trace has none."),
+    ] = False
+
+    def rules(self) -> FillRules:
+        """Raises InvalidInput for an option that cannot be."""
+        from swell.sim.traces.rules import FillRules
+
+        return FillRules(
+            seed=self.seed,
+            deadlines=_choice("deadlines", self.deadlines),
+            tightness=_range(self.tightness),
+            best_effort_share=self.best_effort,
+            soft_share=self.soft,
+            losses="drawn" if self.draw_losses else "given",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogFillOptions(FillOptions):
+    """Those rules, and one for a log whose jobs name models."""
+
+    unknown: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="Jobs whose model has no profile: refuse the trace, "
+            "draw another model, or drop the job: refuse, draw, "
+            "drop.",
+        ),
+    ] = "refuse"
+
+    def rules(self) -> FillRules:
+        return msgspec.structs.replace(super().rules(), unknown=_choice("unknown", self.unknown))
+
+
+def _choice(field: str, word: str) -> Any:
+    from swell.sim.traces.rules import FillRules
+
+    choices = get_args(get_type_hints(FillRules)[field])
+    if word not in choices:
+        raise InvalidInput(f"--{field} is {word!r}; choose one of {', '.join(choices)}")
+    return word
+
+
+def _range(text: str) -> tuple[float, float]:
+    low, colon, high = text.partition(":")
+    try:
+        return float(low), float(high if colon else low)
+    except ValueError:
+        raise InvalidInput(f"--tightness is {text!r}; write LOW:HIGH, as 0.5:1.5") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolOptions:
+    """Which borrowed nodes there are, and when."""
+
+    pool: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="Borrow nodes while this log says that they are idle: rows of node,start_s,end_s[,devices] "
+            "in any order, end_s -1 for a node that was still idle; may be gzipped (.gz).",
+        ),
+    ] = None
+    pool_nodes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Only these nodes of the pool; one name a line.")
+    ] = None
+    pool_window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FROM:UNTIL",
+            help="Only this part of the pool's log, in its seconds. The first job is submitted at FROM, "
+            "and all nodes leave at UNTIL. Default: from its beginning, without an end.",
+        ),
+    ] = None
+    pool_warning: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Say so long before a node of the pool leaves that it will: its jobs move in time. "
+            "Default: there is no warning.",
+        ),
+    ] = None
+
+    @property
+    def files(self) -> list[Path]:
+        """Files that are read."""
+        return [file for file in (self.pool, self.pool_nodes) if file is not None]
+
+    def read(self) -> Pool | None:
+        """Read the pool; None without `--pool`. Raises InvalidInput."""
+        from swell.sim.pool_file import read_pool
+
+        if self.pool is None:
+            for option, value in (("--pool-nodes", self.pool_nodes), ("--pool-window", self.pool_window)):
+                if value is not None:
+                    raise InvalidInput(
+                        f"{option} chooses a part of a pool; give the log of idle nodes with --pool"
+                    )
+            if self.pool_warning is not None:
+                raise InvalidInput("--pool-warning is about a pool; give the log of idle nodes with --pool")
+            return None
+        pool = read_pool(self.pool)
+        if self.pool_nodes is not None:
+            pool = _of_nodes(pool, self.pool_nodes)
+        if self.pool_window is not None:
+            pool = _within(pool, self.pool_window)
+        if self.pool_warning is not None:
+            pool = replace(pool, warning_s=seconds("pool-warning", self.pool_warning))
+        return pool
+
+
+def _of_nodes(pool: Pool, file: Path) -> Pool:
+    from swell.sim.pool_file import read_names
+
+    names = frozenset(read_names(file))
+    missing = names.difference(one.node for one in pool.intervals)
+    if len(missing) == len(names):
+        raise InvalidInput(f"--pool-nodes: {pool.source} has none of the nodes of {file}")
+    if missing:
+        warn(f"{len(missing)} of the {len(names)} nodes of {file} are never idle in {pool.source}")
+    return pool.of_nodes(names)
+
+
+def _within(pool: Pool, window: str) -> Pool:
+    first, colon, last = window.partition(":")
+    try:
+        from_s, until_s = float(first), float(last)
+    except ValueError:
+        from_s, until_s = math.nan, math.nan
+    if not (colon and 0.0 <= from_s < until_s < math.inf):
+        raise InvalidInput(
+            f"--pool-window is {window!r}; write FROM:UNTIL in seconds of the log, such as 72743:247631"
+        )
+    part = pool.within(from_s, until_s)
+    if not part.intervals:
+        raise InvalidInput(
+            f"--pool-window: {pool.source} has no idle node between {from_s:g} s and {until_s:g} s"
+        )
+    return part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from swell.cli.job_options import JobFields, NoWait, option_name
-from swell.cli.option_groups import with_groups
-from swell.cli.options import HelpAll, Json, State
+from swell.cli.options import HelpAll, Json, State, with_groups
 from swell.cli.output import note, print_json
 from swell.cli.verdict import told_findings, verdict
 

@@ -14,7 +14,7 @@ import typer
 from swell.api.words import told_source
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
-from swell.cli.resolve import find_job
+from swell.cli.selection import find_job
 from swell.model.errors import InvalidInput
 from swell.model.failure import why_failed
 from swell.model.lengths import span

@@ -16,8 +16,7 @@ from swell.api.durations import format_duration, parse_duration
 from swell.api.errors import InvalidOption
 from swell.cli.command_line import words_behind
 from swell.cli.engine_options import about_engines, options_of_engines, show_options_of_engine
-from swell.cli.option_groups import OptionGroup, with_groups
-from swell.cli.options import HelpAll, State
+from swell.cli.options import HelpAll, OptionGroup, State, with_groups
 from swell.executors.engine import Engine, InvalidEngine, OptionValue, words_of
 from swell.executors.engines import ENGINES, engine_type
 from swell.platform_options import PlatformOptions

@@ -1,0 +1,206 @@
+"""`swell admin`, and its commands about what a platform keeps: device hours, the journal, ended jobs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from swell.api.durations import parse_duration
+from swell.api.named_job import choose
+from swell.cli.clock import clock
+from swell.cli.commands import AdminGroup
+from swell.cli.options import Json, State
+from swell.cli.output import print_json, print_table
+from swell.cli.selection import find_job
+from swell.model.device_usage import GroupBy
+from swell.model.errors import InvalidInput
+from swell.model.sizes import format_bytes, parse_bytes
+
+if TYPE_CHECKING:
+    from swell.live.recovery import Replay
+    from swell.live.retention import PrunedJob
+    from swell.model.device_usage import UsageReport
+    from swell.model.view import JobView
+
+app = typer.Typer(
+    name="admin", cls=AdminGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True
+)
+
+
+@app.callback()
+def admin() -> None:
+    """Users, tenants, join tokens, device hours, copies, and what a platform keeps."""
+
+
+def usage(
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="From then on: 7d for seven days ago, or 2030-01-31. Default: 30 days ago."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Until then, likewise. Default: now.")
+    ] = None,
+    by: Annotated[
+        GroupBy,
+        typer.Option(
+            help="What has a line of its own; all: each combination of user, tenant, class and kind."
+        ),
+    ] = GroupBy.USER,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    state: State = None,
+    json: Json = False,
+) -> None:
+    """Show how many device hours jobs used: of your own jobs or, to operators, of all.
+
+    Device hours are devices times the time for which a job's gangs trained on them; start-up and trial runs
+    are not counted.
+    """
+    from swell.api.client import connect
+    from swell.api.usage_accounting import csv_of
+
+    if csv and json:
+        raise InvalidInput("choose one of --json and --csv")
+    now_s = time.time()
+    since_s, until_s = _time("since", since, now_s), _time("until", until, now_s)
+    with connect(state) as client:
+        report = client.usage(by, since_s, until_s)
+    if json:
+        print_json(report)
+    elif csv:
+        sys.stdout.write(csv_of(report))
+    else:
+        _print_report(report)
+
+
+def _time(option: str, text: str | None, now_s: float) -> float | None:
+    from swell.cli.selection import parse_since
+
+    return parse_since(text, option)(now_s)
+
+
+def _print_report(report: UsageReport) -> None:
+    from swell.api.usage_accounting import cells_of, headings_of
+
+    if not report.rows:
+        print("no job had a device in this time")
+        return
+    headings = [*map(str.upper, headings_of(report.by)), "DEVICE HOURS"]
+    rows = [[*cells_of(row, report.by), f"{row.device_hours:,.3f}"] for row in report.rows]
+    total = ["total", *[""] * (len(headings) - 2), f"{report.device_hours:,.3f}"]
+    print_table(headings, [*rows, total], wrapping=None)
+
+
+def replay(state: State = None, json: Json = False) -> None:
+    """Check that the journal leads to the same commands again.
+
+    A fresh scheduler handles the recorded batches, and its commands are compared with the recorded ones.
+    The platform may be running. Exit status 1: there is a difference.
+    """
+    from swell.store.errors import StateError
+    from swell.store.folder import StateFolder
+
+    folder = StateFolder(state)
+    if not folder.journal.exists():
+        raise StateError(f"there is no journal in state folder {folder.path}; choose another with --state")
+    from swell.assemble import replay_journal
+
+    found = replay_journal(folder.path)
+    if json:
+        print_json(found)
+    else:
+        print(_said(found))
+    if not found.is_equal:
+        raise typer.Exit(1)
+
+
+def _said(found: Replay) -> str:
+    if found.num_batches == 0:
+        return "nothing to compare: the journal holds one state and no batches since, as after `swell down`"
+    end = "all equal" if found.is_equal else f"batch {found.first_difference} leads to other commands now"
+    return (
+        f"{found.num_batches} batches since the last fold, {found.num_commands} commands, "
+        f"{found.num_compared} batches compared: {end}"
+    )
+
+
+Parsed = TypeVar("Parsed")
+
+
+def prune(
+    jobs: Annotated[list[str] | None, typer.Argument(metavar="JOB", help="Ids of ended jobs.")] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Jobs that ended longer ago than this, such as 7d or 12h."),
+    ] = None,
+    keep_bytes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Oldest jobs first, until the folders of ended jobs hold at most this much, such as 10G.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the jobs without removing them.")] = False,
+    state: State = None,
+) -> None:
+    """Remove ended jobs with their logs, checkpoints and records."""
+    if not jobs and older_than is None and keep_bytes is None:
+        raise typer.BadParameter("name the jobs to remove: JOB, --older-than or --keep-bytes")
+    if jobs and not (older_than is None and keep_bytes is None):
+        raise typer.BadParameter(
+            "JOB excludes --older-than and --keep-bytes; give either job names or limits"
+        )
+    age_s = _parsed("--older-than", older_than, parse_duration)
+    limit = _parsed("--keep-bytes", keep_bytes, parse_bytes)
+    before_s = None if age_s is None else time.time() - age_s
+    _tell(_prune(state, jobs or [], before_s, limit, dry_run), dry_run)
+
+
+def _parsed(option: str, text: str | None, parse: Callable[[str], Parsed]) -> Parsed | None:
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"{option}: {error}") from error
+
+
+def _prune(
+    state: Path | None, jobs: Sequence[str], before_s: float | None, keep_bytes: int | None, is_dry_run: bool
+) -> list[PrunedJob]:
+    """Prune ended jobs: by the platform, or in its place if none is running."""
+    from swell.api.client import NoPlatform, connect
+    from swell.store.folder import StateFolder
+
+    try:
+        with connect(state) as client:
+            job_ids = [find_job(client, name).id for name in jobs]
+            return client.prune(job_ids, before_s, keep_bytes, is_dry_run)
+    except NoPlatform:
+        folder = StateFolder(state)
+        if not folder.journal.exists() and not folder.jobs.exists():
+            raise
+    from swell.api.webhook_file import load_webhooks
+    from swell.assemble import prune_left_behind
+    from swell.live.retention import PruneRequest
+
+    def find(ended: Sequence[JobView]) -> list[str]:
+        return [choose(ended, name, "no platform is up, and the job has not ended").id for name in jobs]
+
+    request = PruneRequest(ended_before_s=before_s, keep_bytes=keep_bytes, is_dry_run=is_dry_run)
+    return prune_left_behind(folder.path, request, find, load_webhooks(folder.webhooks_file))
+
+
+def _tell(pruned: Sequence[PrunedJob], is_dry_run: bool) -> None:
+    now_s = time.time()
+    if pruned:
+        rows = [(job.job_id, clock(job.ended_s, now_s), format_bytes(job.freed_bytes)) for job in pruned]
+        print_table(("JOB", "ENDED", "SIZE" if is_dry_run else "FREED"), rows, wrapping=0)
+        print()
+    total = format_bytes(sum(job.freed_bytes for job in pruned))
+    number = "1 ended job" if len(pruned) == 1 else f"{len(pruned)} ended jobs"
+    print(f"would remove {number}, {total}" if is_dry_run else f"removed {number}, {total}")
