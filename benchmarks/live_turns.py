@@ -189,7 +189,7 @@ def _time_turns(platform: Platform) -> list[float]:
 def scraped(platform: Platform, every_s: float) -> Iterator[list[float]]:
     """All metrics are read so often, from another thread; how long that took, in seconds. 0: never."""
     scrapes_s: list[float] = []
-    exposition, is_over = Exposition(platform.measures), threading.Event()
+    exposition, is_over = Exposition(platform), threading.Event()
 
     def scrape() -> None:
         while not is_over.wait(every_s):
