@@ -85,8 +85,6 @@ class EmulatedMachine:
                     self._act(run, number, worker.hear(said, self._emulation.now_s()))
             case messages.SignalWorker(run=run, worker=number, signal=signal):
                 self._exit(run, number, -signal)
-            case messages.SetShare(run=run, generation=generation):
-                self._answer(messages.ShareSet(run=run, generation=generation))
             case messages.ReadUsage(run=run):
                 usage = GangUsage(cpu_s=self._emulation.now_s(), memory_bytes=10**9)
                 self._answer(messages.UsageRead(run=run, usage=usage))
