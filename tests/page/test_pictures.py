@@ -203,5 +203,5 @@ def _job(page: Page, drawn: Drawn, address: str) -> None:
 def _refused(page: Page, drawn: Drawn, address: str) -> None:
     page.goto(address)
     expect(page.locator("#log")).to_contain_text("epoch 0")
-    drawn.take("page-refused", ".job-head", "section[aria-labelledby=log-title]")
+    drawn.take("page-refused", ".job-head", "section[aria-labelledby=story-title]")
     assert serious_faults(page) == []
