@@ -16,13 +16,13 @@ import h11
 import msgspec
 
 from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
-from swell.api.silence import silent
 from swell.api.token_file import read_token_file
 from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.api.verbs import ANSWER_WITHIN_S, Health, Verb
 from swell.executors.local.processes.stopped import is_stopped
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
+from swell.model.lengths import span
 from swell.store.folder import Endpoint, StateFolder
 
 #: Whether it answers at all is known sooner.
@@ -57,7 +57,7 @@ def open_transport(folder: StateFolder, file: Path | None) -> Transport:
     if endpoint is None or not endpoint.is_alive:
         raise _no_platform(folder)
     if is_stopped(endpoint.pid):
-        raise PlatformSilent(silent(_platform_of(folder), endpoint.pid, 0.0))
+        raise PlatformSilent(_silent(_platform_of(folder), endpoint.pid, 0.0))
     token = folder.read_token() if file is None else read_token_file(file)
     transport = Transport(folder, endpoint, token, file)
     try:
@@ -148,7 +148,7 @@ class Transport:
         try:
             answer = self._http.request(method, target, headers or {}, content, within_s)
         except TimeoutError as error:
-            text = silent(_platform_of(self.folder), self.endpoint.pid, within_s)
+            text = _silent(_platform_of(self.folder), self.endpoint.pid, within_s)
             raise PlatformSilent(text) from error
         except NoPlatform:
             raise
@@ -305,6 +305,19 @@ def _error_text(answer: HttpAnswer) -> str:
         return str(msgspec.json.decode(answer.content)["error"])
     except (ValueError, KeyError, TypeError):
         return f"the platform answered {answer.status} without saying why; see daemon.log"
+
+
+def _silent(who: str, pid: int, limit_s: float) -> str:
+    """Message that a process has not answered within `limit_s`, or that it is stopped and cannot."""
+    if is_stopped(pid):
+        return (
+            f"{who} (pid {pid}) was stopped by a signal and does not answer: `kill -CONT {pid}` lets it "
+            "go on, `swell down --force` ends it"
+        )
+    return (
+        f"{who} (pid {pid}) has not answered for {span(limit_s)}: it is busy or hangs; try again, or end it "
+        "with `swell down --force`"
+    )
 
 
 def _platform_of(folder: StateFolder) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import Any
 
 from swell.api import words
 from swell.api.page.job_files import read_checkpoints
 from swell.api.page.job_rows import JobRow
 from swell.api.page.platform_rows import changes_only
-from swell.api.page.state_option import state_option
 from swell.api.resubmission import is_undone
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
+from swell.store.folder import StateFolder
 from swell.web.templating import render
 
 #: Ids of elements, and names of the templates of what is in them.
@@ -39,7 +40,7 @@ def part_values(control: Platform, view: JobView, row: JobRow, may_change: bool)
         "row": row,
         "may_change": may_change,
         "quoted_id": shlex.quote(view.id),
-        "state_option": state_option(job_dir.parent.parent),
+        "state_option": _state_option(job_dir.parent.parent),
         "job_dir": str(job_dir),
         "promise": words.promise_words(view, control.cluster().policy, row.standing),
         "promise_moments": _promise_moments(view),
@@ -58,6 +59,11 @@ def part_values(control: Platform, view: JobView, row: JobRow, may_change: bool)
 def rendered_parts(values: dict[str, Any]) -> dict[str, str]:
     """HTML of these parts by the id of the element."""
     return {name: render(f"job/{name}.html", values) for name in PARTS}
+
+
+def _state_option(folder: Path) -> str:
+    """`--state` and this folder, after a space; nothing for the one that commands take by themselves."""
+    return "" if folder == StateFolder().path else f" --state {shlex.quote(str(folder))}"
 
 
 def _promise_moments(view: JobView) -> dict[str, float]:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -16,12 +17,15 @@ from swell.api.page.changes import PageChanges
 from swell.api.page.compare_page import ComparePage
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
-from swell.api.page.now_page import now_page
+from swell.api.page.job_rows import BLANK
+from swell.api.page.platform_rows import BLANK_TENANT
 from swell.api.page.refusal import USED, refusal_page
 from swell.api.page.sessions import SESSION_S, Session, Sessions
+from swell.api.words import SIGNS
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.web.static_files import static_file
+from swell.web.templating import render
 
 
 class Page:
@@ -79,7 +83,17 @@ class Page:
         return opened
 
     def _now(self, request: Request) -> Response:
-        return HTMLResponse(now_page(self.changes.shown(), base_values(request)))
+        """All that is to be seen, and the data from which the script goes on."""
+        shown = self.changes.shown()
+        values = {
+            "shown": shown,
+            "jobs": shown.jobs[:FIRST_ROWS],
+            "stories": list(reversed(shown.stories)),
+            "blank": BLANK,
+            "blank_tenant": BLANK_TENANT,
+            "state": {"signs": SIGNS, **msgspec.to_builtins(shown)},
+        }
+        return HTMLResponse(render("now.html", {**base_values(request), **values}))
 
     def _more_jobs(self, request: Request) -> Response:
         first = request.query_params.get("from", "0")
@@ -89,6 +103,8 @@ class Page:
 
 
 MAX_DIGITS = 9
+#: Rows of the table at first; a button shows more.
+FIRST_ROWS = 200
 
 #: Pages name the version of a file in its address. Modules import each other without one.
 FOR_EVER = "max-age=31536000, immutable"
