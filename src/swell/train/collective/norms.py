@@ -38,11 +38,13 @@ class BatchNormStatistics:
         """A step begins."""
         if not self._at_begin:
             self._at_begin = [[torch.empty_like(tensor) for tensor in kind] for kind in self._kinds]
-        self._copy(self._at_begin, self._kinds)
+        if self._kinds:
+            self._copy(self._at_begin, self._kinds)
 
     def rewind(self) -> None:
         """Back to where the step began."""
-        self._copy(self._kinds, self._at_begin)
+        if self._kinds:
+            self._copy(self._kinds, self._at_begin)
 
     def moved(self) -> list[bool]:
         """Which of `tensors` the pass that is over has updated.

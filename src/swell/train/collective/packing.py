@@ -113,6 +113,8 @@ class Packing:
     @property
     def is_stale(self) -> bool:
         """Whether parameters are trained by now, on any worker, that were not when this was made."""
+        if not self._untrained:  # asked twice a step
+            return False
         return any(parameter.requires_grad or was_trained(parameter) for parameter in self._untrained)
 
     def new(self) -> FlatBuffer:
@@ -268,7 +270,7 @@ class Packing:
         return part.factor * squared_norm(self.parameters)
 
     def _count(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor, norm: torch.Tensor | None) -> None:
-        had_gradient = (parameter.grad is not None for parameter in self.parameters)
+        had_gradient = [parameter.grad is not None for parameter in self.parameters]
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
         flat.counts.copy_(torch.tensor([part.word, *counts], dtype=self.dtype))
         flat.said.zero_()

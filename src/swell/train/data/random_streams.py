@@ -60,7 +60,7 @@ STREAMS = (
 
 def seed_streams(device: torch.device, seed: int, purpose: Purpose, *place: int) -> None:
     """Set all streams of this process, a GPU's as well if `device` is one."""
-    number = mix(seed, purpose.value, *place)
+    number = mix(seed, purpose, *place)
     for stream in STREAMS:
         stream.seed(number)
     if device.type == "cuda":

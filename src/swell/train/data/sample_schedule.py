@@ -323,11 +323,12 @@ class SampleSchedule:
     def _reach(self, step: int) -> tuple[int, int, int]:
         """Return the epoch of a step at the current batch, the epoch's samples before it, and its own."""
         epoch, start, ahead = self.place.epoch, self.place.start, step - self.place.step
-        num_steps = num_steps_in(self._end_of(epoch) - start, self.batch)
+        end = self._end_of(epoch)
+        num_steps = num_steps_in(end - start, self.batch)
         if ahead >= num_steps:
             whole, ahead = divmod(ahead - num_steps, num_steps_in(self.samples_per_epoch, self.batch))
             epoch, start = epoch + 1 + whole, 0
-        end = self._end_of(epoch)
+            end = self._end_of(epoch)
         if ahead:
             start += place_after(end - start, self.batch, self.drops_last, ahead)
         return epoch, start, step_size(end - start, self.batch, self.drops_last)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 from swell.train.link.code_paths import submitted
 from swell.wire import messages
@@ -20,6 +19,19 @@ from swell.wire.messages import Awaited
 PLACE_AFTER_S = 1.0
 #: More than the longest time between two beats that can be set: the whole process had been stopped.
 LONGEST_GAP_S = 120.0
+
+
+class AwaitedNow:
+    """What the main thread waits for within a `with`. Each step has one, and a generator would cost more."""
+
+    def __init__(self, heartbeat: Heartbeat, awaited: Awaited) -> None:
+        self._heartbeat, self._awaited = heartbeat, awaited
+
+    def __enter__(self) -> None:
+        self._awaited = self._heartbeat.turn_to(self._awaited)
+
+    def __exit__(self, *_: object) -> None:
+        self._heartbeat.turn_to(self._awaited)
 
 
 class Heartbeat:
@@ -35,15 +47,15 @@ class Heartbeat:
         self._steps = 0
         self._doing: tuple[Awaited, float] = ("", clock())
 
-    @contextmanager
-    def waiting(self, awaited: Awaited) -> Iterator[None]:
-        """Nothing of the script runs here."""
+    def waiting(self, awaited: Awaited) -> AwaitedNow:
+        """Nothing of the script runs within it."""
+        return AwaitedNow(self, awaited)
+
+    def turn_to(self, awaited: Awaited) -> Awaited:
+        """Note that this is waited for from now on, or nothing. Returns what was before."""
         before, _ = self._doing
         self._doing = (awaited, self._now_s())
-        try:
-            yield
-        finally:
-            self._doing = (before, self._now_s())
+        return before
 
     @property
     def steps(self) -> int:
