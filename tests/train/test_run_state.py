@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +176,30 @@ def test_values_of_variables_come_back(value: Any) -> None:
     assert packed is not None
     again = unpack(None, decode(*encode(packed)))
     assert mark(again) == mark(value) or again == value.item()
+
+
+class Interrupted(str):
+    """While it is looked at, another thread has its turn."""
+
+    __slots__ = ("turn",)
+    turn: Callable[[], object]
+
+    def __repr__(self) -> str:
+        self.turn()
+        return super().__repr__()
+
+
+@pytest.mark.parametrize("kind", [dict.fromkeys, set, deque, list])
+def test_a_thread_of_the_script_may_add_to_a_container_that_is_looked_at(
+    kind: Callable[[list[str]], Any],
+) -> None:
+    item = Interrupted("a")
+    container = kind([item, "b"])
+    add = {"dict": "setdefault", "set": "add"}.get(type(container).__name__, "append")
+    item.turn = lambda: getattr(container, add)(f"c{len(container)}") if len(container) < 9 else None
+    before = mark(container)
+    assert len(container) > 2 and len(before[1]) == 2
+    assert mark(container) != before
 
 
 @pytest.mark.parametrize("tensor", [torch.eye(3).to_sparse(), torch.eye(3, device="meta")])

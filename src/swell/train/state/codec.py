@@ -66,7 +66,8 @@ def _skeleton(value: Tree, path: str, tensors: list[torch.Tensor]) -> Any:
         tag = _DICT_TAGS.get(type(value), "dict")
         return {
             tag: [
-                [_key(key, path), _skeleton(item, f"{path}[{key!r}]", tensors)] for key, item in value.items()
+                [_key(key, path), _skeleton(item, f"{path}[{key!r}]", tensors)]
+                for key, item in [*value.items()]  # a thread of the script may add some meanwhile
             ]
         }
     if isinstance(value, list | tuple):

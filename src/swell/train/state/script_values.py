@@ -1,4 +1,7 @@
-"""Values that are plainly state, as they are saved, compared and put back."""
+"""Values that are plainly state, as they are saved, compared and put back.
+
+A thread of the script may change a container meanwhile: each is copied at once before it is gone through.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def _num_items(value: Any, most: int) -> int:
     if isinstance(value, dict):
         items: Iterable[Any] = [*value, *value.values()] if len(value) <= most else ()
     elif isinstance(value, _CONTAINERS) and type(value).__module__ in ("builtins", "collections"):
-        items = value
+        items = [*value] if len(value) <= most else ()
     else:
         return most + 1
     num = 1
@@ -137,7 +140,7 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, _CONTAINERS):
-        for item in value:
+        for item in [*value]:
             yield from tensors_in(item)
     elif isinstance(value, dict):
         yield from tensors_in(list(value.values()))
@@ -195,7 +198,7 @@ def copied(value: Any) -> Any:
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
         twin = value.copy()  # an OrderedDict stays one
-        twin.update({key: copied(item) for key, item in value.items()})
+        twin.update([(key, copied(item)) for key, item in twin.items()])
         return twin
     return value
 
@@ -223,9 +226,9 @@ def mark(value: Any) -> Any:
         made = text_of(form_of(value)) if isinstance(value, nn.Module) else ""
         return ("object", kind_of(value), made, mark(_state_of(value)))
     if isinstance(value, dict):
-        return ("dict", tuple((repr(key), mark(item)) for key, item in value.items()))
+        return ("dict", tuple([(repr(key), mark(item)) for key, item in [*value.items()]]))
     if isinstance(value, set):
-        return ("set", tuple(sorted(map(repr, value))))
+        return ("set", tuple(sorted(map(repr, [*value]))))
     if isinstance(value, _CONTAINERS):
-        return (type(value).__name__, tuple(map(mark, value)))
+        return (type(value).__name__, tuple(map(mark, [*value])))
     return repr(value) if isinstance(value, SCALARS) else None
