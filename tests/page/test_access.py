@@ -146,12 +146,17 @@ def test_a_wrong_token_is_not_mended_by_a_cookie(served: Served) -> None:
 
 def test_a_browser_is_told_to_keep_to_our_own_files(served: Served) -> None:
     with served.opened() as client:
-        for path in ("/", "/static/now.js", "/v1/jobs", "/nowhere"):
+        for path in ("/", "/static/now.js"):
             headers = client.get(path).headers
             assert headers["content-security-policy"] == POLICY
             assert "'unsafe" not in POLICY
             assert headers["x-content-type-options"] == "nosniff"
             assert headers["referrer-policy"] == "no-referrer"
+        for path in ("/v1/jobs", "/nowhere"):
+            headers = client.get(path).headers
+            assert headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cross-origin-resource-policy"] == "same-origin"
         assert client.get("/").headers["cache-control"] == "no-store"
 
 

@@ -83,12 +83,18 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-HEADERS = {
-    "content-security-policy": POLICY,
+#: Of answers in JSON: a browser that opens one loads nothing, and no other site shows or reads it.
+OF_DATA = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
+    "cross-origin-resource-policy": "same-origin",
+}
+#: Of all others. Clients of the API need not be told these.
+OF_PAGES = {
+    **OF_DATA,
+    "content-security-policy": POLICY,
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
 }
 
 log = logging.getLogger("swell.access")
@@ -450,7 +456,8 @@ class HeadersMiddleware:
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                is_data = headers.get("content-type") == "application/json"
+                for name, value in (OF_DATA if is_data else OF_PAGES).items():
                     headers[name] = value
                 headers.setdefault("cache-control", "no-store")
             await send(message)
