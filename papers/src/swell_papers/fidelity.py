@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 import msgspec
@@ -9,18 +10,18 @@ import msgspec
 from swell.api.client import Client
 from swell.model.job import JobClass, Phase
 from swell.policies.registry import POLICIES
-from swell_papers.experiment import Context, Measure, Paper, Study
+from swell_papers.experiment import Context, Measure, Results
 from swell_papers.live_run import LiveRun, PlannedJob, Player, played
-from swell_papers.page_texts import page_texts
 from swell_papers.simulated_rerun import (
+    ERROR,
+    FAILED,
     Rerun,
     conditions,
-    limits,
     measured_cost,
     measured_jobs,
     measured_timings,
     rerun,
-    twin_table,
+    rerun_paper,
 )
 
 #: Devices that train for real and take their time; few, so that a machine with two cores carries them.
@@ -96,32 +97,17 @@ def _num_odd(one: Rerun) -> int:
     return sum((live is Phase.REJECTED) != (simulated is Phase.REJECTED) for live, simulated in pairs)
 
 
-MEASURES = (ERROR, ODD, FAILED) = (
-    Measure[Rerun]("mean error of completion times, %", lambda one: 100.0 * one.mean_error, 1),
-    Measure[Rerun]("admitted in one of the two only", _num_odd, 0),
-    Measure[Rerun]("failed", lambda one: len(one.failed), 0),
-)
-PAPER = Paper(
-    name="fidelity",
-    title="Live runs and their simulation",
-    inputs="",
-    introduction=page_texts("fidelity").introduction,
-    experiments=(
-        Study(
-            name="fidelity",
-            title="Live and simulated: completion times and admissions of the same jobs",
-            truth=lambda context, found: (
-                "simulated speed: each job's own trial run, nothing of its later training",
-                *(f"{policy}: {conditions(one.run)}" for (policy,), one in found.items()),
-            ),
-            cases=lambda context: {
-                (policy,): partial(_compared, context, policy)
-                for policy in sorted(context.policies or COMPARED)
-            },
-            keys=("policy",),
-            measures=MEASURES,
-            claims=limits((ERROR, 3.0), (ODD, 0.0), (FAILED, 0.0)),
-            tell=lambda context, found: [twin_table("fidelity-jobs", found)],
-        ),
-    ),
+def _truth(context: Context, found: Results[Rerun]) -> Iterator[str]:
+    yield "simulated speed: each job's own trial run, nothing of its later training"
+    yield from (f"{policy}: {conditions(one.run)}" for (policy,), one in found.items())
+
+
+PAPER = rerun_paper(
+    "fidelity",
+    "Live and simulated: completion times and admissions of the same jobs",
+    _truth,
+    lambda context: {
+        (policy,): partial(_compared, context, policy) for policy in sorted(context.policies or COMPARED)
+    },
+    {ERROR: 3.0, Measure[Rerun]("admitted in one of the two only", _num_odd, 0): 0.0, FAILED: 0.0},
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,19 +12,19 @@ import numpy as np
 
 from swell.api.client import Client
 from swell.sim.occurrence import NodeFails, NodeReturns, Occurrence
-from swell_papers.experiment import Context, Key, Measure, Paper, Study
+from swell_papers.experiment import Context, Measure, Results
 from swell_papers.lent_nodes import LentInterval, LentNodes, owner_of
 from swell_papers.live_run import LiveRun, PlannedJob, Player, played
-from swell_papers.page_texts import page_texts
 from swell_papers.simulated_rerun import (
+    ERROR,
+    FAILED,
     Rerun,
     conditions,
-    limits,
     measured_cost,
     measured_jobs,
     measured_timings,
     rerun,
-    twin_table,
+    rerun_paper,
 )
 
 #: A step of 64 samples takes one of these a second.
@@ -134,11 +134,12 @@ def _played(context: Context) -> Rerun:
     return compare(played(context, "reclaim-run", play, POLICY, SETTINGS, *options))
 
 
-def _truth(context: Context, found: Mapping[Key, Rerun]) -> Iterator[str]:
+def _truth(context: Context, found: Results[Rerun]) -> Iterator[str]:
     for one in found.values():
         settings = ", ".join(f"{name}={value:g}" for name, value in one.run.settings.items())
         yield f"{conditions(one.run)}; {one.run.policy}; {settings}"
-        yield f"a node is given up {notice_s(one.run):.1f} s after it was killed, on average"
+        num_killed = sum(change.what == "killed" for change in one.run.changes)
+        yield f"{num_killed} nodes killed; one is given up {notice_s(one.run):.1f} s later on average"
 
 
 def _counted(metric: str) -> Callable[[Rerun], float]:
@@ -146,28 +147,15 @@ def _counted(metric: str) -> Callable[[Rerun], float]:
     return lambda one: sum(job.view.metrics.get(metric, 0.0) for job in one.run.jobs)
 
 
-MEASURES = (KILLED, ERROR, LOST, REPEATED, FAILED) = (
-    Measure[Rerun]("nodes killed", lambda one: sum(change.what == "killed" for change in one.run.changes), 0),
-    Measure[Rerun]("mean error of completion times, %", lambda one: 100.0 * one.mean_error, 2),
-    Measure[Rerun]("samples lost", _counted("samples_lost"), 0),
-    Measure[Rerun]("samples repeated", _counted("samples_repeated"), 0),
-    Measure[Rerun]("jobs failed", lambda one: len(one.failed), 0),
-)
-PAPER = Paper(
-    name="reclaim",
-    title="Nodes that are reclaimed",
-    inputs="",
-    introduction=page_texts("reclaim").introduction,
-    experiments=(
-        Study(
-            name="reclaim",
-            title="Real jobs on nodes that are killed without notice, and the same intervals simulated",
-            truth=_truth,
-            cases=lambda context: {(POLICY,): partial(_played, context)},
-            keys=("policy",),
-            measures=MEASURES,
-            claims=limits((ERROR, 5.0), (LOST, 0.0), (REPEATED, 0.0), (FAILED, 0.0)),
-            tell=lambda context, found: [twin_table("reclaim-jobs", found)],
-        ),
-    ),
+PAPER = rerun_paper(
+    "reclaim",
+    "Real jobs on nodes that are killed without notice, and the same intervals simulated",
+    _truth,
+    lambda context: {(POLICY,): partial(_played, context)},
+    {
+        ERROR: 5.0,
+        Measure[Rerun]("samples lost", _counted("samples_lost"), 0): 0.0,
+        Measure[Rerun]("samples repeated", _counted("samples_repeated"), 0): 0.0,
+        FAILED: 0.0,
+    },
 )

@@ -28,9 +28,10 @@ from swell.sim.recorder import TurnRecorder
 from swell.sim.resumed import ResumedWorld
 from swell.sim.shared_cores import BY_WEIGHT, CoreDivision
 from swell.throughput.belief import FittedBelief
-from swell_papers.experiment import Claim, Key, Measure, Results
+from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Results, Study
 from swell_papers.findings import Cell, Table, table
 from swell_papers.live_run import LiveJob, LiveRun
+from swell_papers.page_texts import page_texts
 
 #: A gang says so often how far it is, as in the live world.
 REPORT_S = 1.0
@@ -216,12 +217,37 @@ def conditions(run: LiveRun) -> str:
     )
 
 
-def limits(*wanted: tuple[Measure[Rerun], float]) -> list[Claim[Rerun]]:
-    """Return claims that a measure of every run is at most so much."""
-    return [
-        Claim(text=measure.name, figure=limit, of=partial(_most, measure), way="<=", is_target=True)
-        for measure, limit in wanted
-    ]
+ERROR = Measure[Rerun]("mean error of completion times, %", lambda one: 100.0 * one.mean_error, 1)
+FAILED = Measure[Rerun]("failed", lambda one: len(one.failed), 0)
+
+
+def rerun_paper(
+    name: str,
+    title: str,
+    truth: Callable[[Context, Results[Rerun]], Iterable[str]],
+    cases: Callable[[Context], Mapping[Key, Callable[[], Rerun]]],
+    wanted: Mapping[Measure[Rerun], float],
+) -> Paper:
+    """Return the evaluation of live runs, by policy, and their simulation.
+
+    Args:
+        wanted: what each measure of every run is at most to be.
+    """
+    study = Study(
+        name=name,
+        title=title,
+        truth=truth,
+        cases=cases,
+        keys=("policy",),
+        measures=list(wanted),
+        claims=[
+            Claim(text=measure.name, figure=limit, of=partial(_most, measure), way="<=", is_target=True)
+            for measure, limit in wanted.items()
+        ],
+        tell=lambda context, found: [twin_table(f"{name}-jobs", found)],
+    )
+    introduction = page_texts(name).introduction
+    return Paper(name=name, title=title, inputs="", introduction=introduction, experiments=(study,))
 
 
 def _most(measure: Measure[Rerun], found: Results[Rerun]) -> float:
