@@ -1,7 +1,7 @@
 """Copies of a platform's state, and the files that they carry beside the journal.
 
-They carry what people have written or chosen. Webhooks that wait to be sent are not among it: put back later,
-they would be sent a second time.
+They carry what people have written or chosen. Webhooks that wait to be sent are in the journal: put back
+later, they are sent again, under the ids that they had.
 """
 
 from __future__ import annotations
