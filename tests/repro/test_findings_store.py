@@ -61,7 +61,7 @@ def test_a_csv_has_all_digits_and_the_truth(files: list[Path]) -> None:
     (table,) = (file for file in files if file.name == "1a.csv")
     row = next(csv.DictReader(table.read_text().splitlines()))
     assert float(row["changed"]) == 2 / 3
-    assert row["truth"].startswith("resize cost changed, and everyone")
+    assert row["truth"].startswith("resize cost changed;")
 
 
 def test_the_page_has_a_line_of_each_experiment_with_all_its_files(page_files: list[Path]) -> None:
@@ -77,9 +77,11 @@ def test_the_page_has_a_line_of_each_experiment_with_all_its_files(page_files: l
 
 
 def test_a_page_begins_with_its_claims_and_gives_each_reason_once(paper: Paper, tmp_path: Path) -> None:
-    fifo = LogLine(policy="fifo", run=tiny.RUN)
-    data = Context(data=tiny.write(tmp_path))
-    found = [tiny.experiment(tiny.COMPARED, fifo, name=name).run(data) for name in ("1a", "1b")]
+    data, fifo = Context(data=tiny.write(tmp_path)), LogLine(policy="fifo")
+    studies = [tiny.experiment(tiny.COMPARED, fifo, name=name, ratios={"fifo": 2.0}) for name in ("1a", "1b")]
+    why = "It knows no deadlines."
+    studies = [replace(one, claims=[replace(claim, why=why) for claim in one.claims]) for one in studies]
+    found = [study.run(data) for study in studies]
     text = findings_store.write_page(paper, found, tmp_path / "docs")[0].read_text()
     told = ("| 1a | elasticflow on 1x4", "Read this.", "## Where it falls short", "**Figure 1(a)")
     places = [text.index(words) for words in told]
@@ -98,7 +100,7 @@ def test_of_many_claims_a_page_tells_how_many_come_out(
 ) -> None:
     monkeypatch.setattr(findings_store, "MAX_CLAIMS", 3)
     text = findings_store.write_page(paper, found, tmp_path)[0].read_text()
-    assert "| Figure 1(a): three jobs | 5 | 3 | 0 |" in text
+    assert "| Figure 1(a): three jobs | 3 | 3 | 0 |" in text
 
 
 def test_findings_of_another_version_are_named(paper: Paper, tmp_path: Path) -> None:

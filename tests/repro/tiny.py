@@ -14,7 +14,6 @@ from swell_papers.promise_inputs import PromiseInput
 
 TRACE = "tiny/traces/three.csv"
 PROFILES = "tiny/tables"
-RUN = "tiny/runs/three-ef.csv"
 
 #: The clock begins at 1000. One is easy, one cannot be in time, one is, if it need not wait.
 JOBS = """\
@@ -24,12 +23,6 @@ hopeless,1600,3600,net,1700,64,4,1200
 late,1700,3600,net,12000,64,4,1200
 """
 RATES = "global_batch_size,1,2,4\n64,1.0,1.8,3.0\n"
-#: Ends as the published simulator notes them: `late` ends 30 s after its deadline.
-OUTCOMES = """\
-time,job_id,num_gpu,submit_time,start_time,end_time,ddl,executed_time,JCT,pending_time,preempt,promote,best_effort_job
-2300,easy,4,1000,1000,2300,9000,1300,1300,0,0,0,0
-12030,late,4,1700,1700,12030,12000,600,600,0,0,0,0
-"""
 
 
 def _trace(data: Path, seed: int) -> Trace:
@@ -48,14 +41,14 @@ INPUT = PromiseInput(
 
 def write(folder: Path, texts: Mapping[str, str] | None = None) -> Path:
     """Everything that the experiments below need."""
-    for name, text in (texts or {TRACE: JOBS, f"{PROFILES}/net.csv": RATES, RUN: OUTCOMES}).items():
+    for name, text in (texts or {TRACE: JOBS, f"{PROFILES}/net.csv": RATES}).items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     return folder
 
 
-COMPARED = LogLine(policy="elasticflow", printed=0.5, run=RUN)
+COMPARED = LogLine(policy="elasticflow", printed=0.5)
 
 
 def experiment(
@@ -72,6 +65,5 @@ def experiment(
         more=(MAKESPAN, EFFICIENCY, *SPEED_UP),
         to_reach={("1x4",): at_least},
         remarks=("Three jobs are few.",),
-        why={"fifo": "It knows no deadlines."},
         **more,
     )

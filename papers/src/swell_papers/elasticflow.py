@@ -6,14 +6,13 @@ artifact plots.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from swell_papers.experiment import Paper, Picture, Study
 from swell_papers.log_experiment import (
     CHANGED,
     EFFICIENCY,
-    EVERYONE,
     MAKESPAN,
     SPEED_UP,
     UTILISATION,
@@ -25,8 +24,6 @@ from swell_papers.log_experiment import (
 from swell_papers.page_texts import page_texts
 from swell_papers.platform_records import of_records, overheads
 
-#: Its remarks are why we differ from the published simulator's own runs: read off its records and its rules,
-#: then tried, by following one rule of it after the other in our simulator, resize cost everyone.
 TEXTS = page_texts("elasticflow")
 A100, T4 = "elasticflow/throughputs_A100", "elasticflow/throughputs_T4"
 POLLUX = "pollux/profiles"
@@ -37,22 +34,9 @@ OURS = ("elasticflow", "elasticflow_paper")
 HALVES = ("edf_admission_largest", "edf_elastic")
 #: Policies that the paper does not compare with in Figure 8(b), and that are hard to beat.
 BESIDE = ("equal_share", "edf_elastic", "edf_admission")
-#: Our policy -> the name of its schedule in files of published runs.
-SCHEDULES = {
-    "edf_largest": "edf",
-    "gandiva": "gandiva",
-    "tiresias": "dlas-gpu",
-    "themis": "themis",
-    "edf_admission_largest": "edf-accessctrl",
-    "edf_elastic": "ef",
-    "elasticflow": "ef-accessctrl",
-    "edf_elastic_unaware": "ef",
-    "elasticflow_paper": "ef-accessctrl",
-}
-ALL_BUT_THEMIS = frozenset(SCHEDULES) - {"themis"}
 #: A panel a case with its policies, and the paper's and ours over the cases.
 BY_POLICY = Picture(
-    measures=("paper", "strict", EVERYONE, CHANGED),
+    measures=("paper", CHANGED),
     x="policy",
     panels="case",
     y_label="deadline satisfaction",
@@ -84,28 +68,12 @@ def _case(
     printed: Mapping[str, float] = {},
     *,
     speed_ups: Mapping[str, float] = {},
-    runs: str = "",
-    with_runs: Set[str] = ALL_BUT_THEMIS,
-    num_met: Mapping[str, int] = {},
     profiles: str = A100,
     num_jobs: int | None = None,
 ) -> LogCase:
-    """A line for each policy.
-
-    Args:
-        runs: beginning of the files of published runs, which there are for `with_runs`; empty: none.
-        num_met: of a published run whose file is not at hand, by policy.
-    """
+    """A line for each policy."""
     lines = tuple(
-        LogLine(
-            policy=policy,
-            printed=printed.get(policy),
-            printed_speed_up=speed_ups.get(policy),
-            run=f"elasticflow/published-simulator-runs/{runs}-{SCHEDULES[policy]}-job.csv"
-            if runs and policy in with_runs
-            else None,
-            num_met=num_met.get(policy),
-        )
+        LogLine(policy=policy, printed=printed.get(policy), printed_speed_up=speed_ups.get(policy))
         for policy in policies
     )
     trace = f"elasticflow/traces/{trace}"
@@ -129,8 +97,6 @@ PRODUCTION = {
     "10": ("cluster10.csv", 32, (0.769, 0.354, 0.473, 0.431, 0.454, 0.981)),
     "Philly": ("philly_103959.csv", 32, (0.01, 0.15, 0.32, 0.33, 0.324, 0.87)),
 }
-#: Of which of them there are published runs, but one, and how their files begin.
-PUBLISHED = {"10": "cluster10", "Philly": "philly"}
 #: Devices -> figures for EDF, EDF + admission control, EDF + elastic scaling, ElasticFlow.
 SOURCES = {
     64: (0.026, 0.203, 0.452, 0.926),
@@ -155,7 +121,7 @@ MIXES = {
 LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
     "6a": (_case("4x8", "195job.csv", (4, 8), (*BASELINES, "pollux", *OURS), SMALL_TESTBED, num_jobs=25),),
     "6b": (
-        _case("16x8", "195job.csv", (16, 8), TESTBED_POLICIES, TESTBED, runs="job195"),
+        _case("16x8", "195job.csv", (16, 8), TESTBED_POLICIES, TESTBED),
         *(_case(f"{nodes}x8", "195job.csv", (nodes, 8), ("edf", "tiresias", *OURS)) for nodes in (8, 4)),
     ),
     "7": (_case("16x8", "195job.csv", (16, 8), (*BASELINES, *OURS)),),
@@ -166,7 +132,6 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             (16, 4),
             POLLUX_POLICIES,
             POLLUX_PAPER,
-            runs="fig8a",
             profiles=T4,
         ),
         _case(
@@ -185,8 +150,6 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             (nodes, 8),
             (*BASELINES, *BESIDE, *OURS),
             _printed(*figures),
-            runs=PUBLISHED.get(name, ""),
-            with_runs=ALL_BUT_THEMIS - ({"edf_elastic"} if name == "Philly" else set()),
         )
         for name, (file, nodes, figures) in PRODUCTION.items()
     ),
@@ -197,20 +160,10 @@ LOG_CASES: Mapping[str, tuple[LogCase, ...]] = {
             (devices // 8, 8),
             ("edf_largest", *HALVES, *OURS),
             dict(zip(("edf_largest", *HALVES, "elasticflow"), figures, strict=True)),
-            num_met={"elasticflow": 789} if devices == 64 else {},
         )
         for devices, figures in SOURCES.items()
     ),
-    "10": (
-        _case(
-            "16x8",
-            "100jobs_1500lam.csv",
-            (16, 8),
-            (*BASELINES, *OURS),
-            runs="fig10",
-            with_runs=SCHEDULES.keys(),
-        ),
-    ),
+    "10": (_case("16x8", "100jobs_1500lam.csv", (16, 8), (*BASELINES, *OURS)),),
     "11": tuple(
         _case(
             f"{percent} %",
@@ -251,7 +204,6 @@ def _figure(name: str, title: str, **more: Any) -> Study[LogRun]:
         name=name,
         title=f"Figure {title}",
         cases=LOG_CASES[name],
-        why=TEXTS.reasons,
         remarks=TEXTS.remarks.get(name, ()),
         **more,
     )

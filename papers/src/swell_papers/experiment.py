@@ -47,7 +47,7 @@ class Context:
 
     Args:
         data: folder of public inputs, one subfolder a paper.
-        policies: those that are run; None for all. Of the others there is only what was published.
+        policies: those that are run; None for all. Of the others there is only what was printed.
         records: of a platform that runs, for what is measured on real processes.
         platform: starts one of its own, for what is played there.
         repetitions: of what is played on real processes.

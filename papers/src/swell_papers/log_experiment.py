@@ -1,10 +1,10 @@
-"""Policies on logs, beside what was printed and published of them."""
+"""Policies on logs, beside what was printed of them."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
@@ -27,14 +27,11 @@ from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 from swell_papers.experiment import Claim, Context, Key, Measure, Picture, Results, Study
 from swell_papers.findings import Part, Values, chart, table
-from swell_papers.published import Run, in_time, read_run
 from swell_papers.variants import simulated_under
 
 HOUR_S = 3600.0
-#: Resize costs: the honest one, and how the published simulator charges the same amounts.
-CHANGED, EVERYONE = "changed", "everyone"
-#: A deadline satisfaction that is further from the published simulator's own wants an explanation.
-NEAR_SHARE = 0.05
+#: Resize costs: those of ElasticFlow's simulator, paid by jobs that change.
+CHANGED = "changed"
 #: A printed ratio comes out within this share.
 NEAR_RATIO = 0.1
 OURS = "elasticflow"
@@ -42,25 +39,16 @@ OURS = "elasticflow"
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine:
-    """A policy in a case, and what was published of it.
+    """A policy in a case, and what was printed of it.
 
     Args:
         printed: its deadline satisfaction.
         printed_speed_up: of its best-effort jobs over Gandiva's.
-        run: per-job outcomes of the published simulator, below the data folder.
-        num_met: jobs in time of a published run whose outcomes are not at hand.
     """
 
     policy: str
     printed: float | None = None
     printed_speed_up: float | None = None
-    run: str | None = None
-    num_met: int | None = None
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether there is a published run to compare with."""
-        return self.run is not None or self.num_met is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,38 +76,28 @@ class Simulated(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRun:
-    """One line of one case: ours by resize cost, and the published simulator's."""
+    """One line of one case: what was printed of it, and ours."""
 
     line: LogLine
     workload: Workload
-    ours: Mapping[str, Simulated] = field(default_factory=dict)
-    published: Run | None = None  #: None also where its file is missing
+    ours: Simulated | None = None  #: None: the policy was not run
     speed_up: float | None = None  #: completion of best-effort jobs under Gandiva over ours
 
-    def met(self, cost: str = CHANGED) -> float | None:
-        return self.ours[cost].metrics.deadline_satisfaction if cost in self.ours else None
+    def met(self) -> float | None:
+        return self.of_metrics(lambda told: told.deadline_satisfaction)
 
     def event_interval_min(self) -> float | None:
-        return self.ours[CHANGED].event_interval_s / 60.0 if self.ours else None
+        return self.ours.event_interval_s / 60.0 if self.ours else None
 
     def of_metrics(self, tell: Callable[[Metrics], float | None]) -> float | None:
-        """A figure of ours with the honest resize cost."""
-        return tell(self.ours[CHANGED].metrics) if self.ours else None
-
-    def theirs(self) -> float | None:
-        """The published simulator's deadline satisfaction."""
-        ids = frozenset(job.id for job in self.workload.jobs if job.deadline_s is not None)
-        if self.published is not None and ids:
-            return len(in_time(self.published, ids)) / len(ids)
-        return None if self.line.num_met is None else self.line.num_met / len(ids)
+        """A figure of ours."""
+        return tell(self.ours.metrics) if self.ours else None
 
 
-#: Deadlines: in print, by the published simulator, counted strictly, and here, by resize cost.
+#: Deadlines, in print and here.
 DEADLINES: tuple[Measure[LogRun], ...] = (
     Measure("paper", lambda run: run.line.printed),
-    Measure("strict", LogRun.theirs),
-    Measure(EVERYONE, lambda run: run.met(EVERYONE)),
-    Measure(CHANGED, lambda run: run.met()),
+    Measure(CHANGED, LogRun.met),
     Measure("adm", lambda run: run.of_metrics(lambda told: told.admitted), 0),
     Measure("rej", lambda run: run.of_metrics(lambda told: told.rejected), 0),
     Measure("late", lambda run: run.of_metrics(lambda told: told.admitted_late), 0),
@@ -148,13 +126,12 @@ def log_study(
     ratios: Mapping[str, float] | None = None,
     baselines: Sequence[str] = (),
     interval_min: float | None = None,
-    why: Mapping[str, str] | None = None,
     remarks: tuple[str, ...] = (),
     case_label: str = "case",
     pictures: Sequence[Picture] = (),
     over_time: Literal["", "efficiency", "devices"] = "",
 ) -> Study[LogRun]:
-    """Policies on logs. Where something was published to compare with, one runs with both resize costs.
+    """Policies on logs.
 
     Args:
         more: measures besides `DEADLINES`.
@@ -162,7 +139,6 @@ def log_study(
         ratios: policy -> how many times as many deadlines ElasticFlow meets, in print.
         baselines: of the paper; ours is to meet as many deadlines as the best of them.
         interval_min: printed mean time between scheduling events.
-        why: policy -> why it differs from the published simulator.
         over_time: what is drawn by the hour.
     """
 
@@ -176,22 +152,12 @@ def log_study(
     def tell(context: Context, found: Results[LogRun]) -> Iterator[Part]:
         if over_time:
             yield from _over_time(name, title, over_time, found)
-        lacking = [
-            run.line.run
-            for run in found.values()
-            if run.line.run is not None and run.published is None and run.line.num_met is None
-        ]
-        if lacking:
-            told = ", ".join(lacking)
-            yield f"Not compared with the published simulator, for these files were missing: {told}."
 
     def truth(context: Context, found: Results[LogRun]) -> Iterator[str]:
         settings = ", ".join(f"{setting}={value:g}" for setting, value in SETTINGS.items())
-        is_compared = any(line.is_compared for case in cases for line in case.lines)
-        costs = f", and {EVERYONE} where the published simulator is compared with" if is_compared else ""
         yield (
-            f"resize cost {CHANGED}{costs}; noise 0, no node fails, profiles are the truth; seed "
-            f"{context.seed}; settings {settings}"
+            f"resize cost {CHANGED}; noise 0, no node fails, profiles are the truth; seed {context.seed}; "
+            f"settings {settings}"
         )
         for case in cases:
             yield _told(case, found[case.name, case.lines[0].policy].workload, context.data)
@@ -204,7 +170,7 @@ def log_study(
         measures=(*DEADLINES, *more),
         caption="deadline satisfaction, and jobs that were admitted, refused, and late though admitted",
         pictures=pictures,
-        claims=tuple(_claims(cases, to_reach or {}, ratios or {}, baselines, interval_min, why or {})),
+        claims=tuple(_claims(cases, to_reach or {}, ratios or {}, baselines, interval_min)),
         tell=tell,
         truth=truth,
         remarks=remarks,
@@ -228,17 +194,13 @@ def _told(case: LogCase, workload: Workload, data: Path) -> str:
 
 def _run(case: LogCase, line: LogLine, context: Context) -> LogRun:
     inputs = (case.trace, case.num_jobs, case.profiles, context.data.resolve(), context.seed)
-    costs = (CHANGED, EVERYONE)[: 1 + line.is_compared] if context.is_run(line.policy) else ()
-    ours = {cost: _simulated(line.policy, cost, case.cluster, inputs) for cost in costs}
+    ours = _simulated(line.policy, case.cluster, inputs) if context.is_run(line.policy) else None
     speed_up = None
-    if ours and (own_s := ours[CHANGED].best_effort_s):
-        gandiva_s = _simulated("gandiva", CHANGED, case.cluster, inputs).best_effort_s
+    if ours and (own_s := ours.best_effort_s):
+        gandiva_s = _simulated("gandiva", case.cluster, inputs).best_effort_s
         speed_up = gandiva_s / own_s if gandiva_s else None
-    published = None
-    if line.run is not None and (context.data / line.run).exists():
-        published = read_run(context.data / line.run)
     _, workload = _inputs(*inputs)
-    return LogRun(line=line, workload=workload, ours=ours, published=published, speed_up=speed_up)
+    return LogRun(line=line, workload=workload, ours=ours, speed_up=speed_up)
 
 
 @cache
@@ -253,12 +215,12 @@ def _inputs(
 
 @cache
 def _simulated(
-    policy: str, cost: str, cluster: tuple[int, int], inputs: tuple[str, int | None, str, Path, int]
+    policy: str, cluster: tuple[int, int], inputs: tuple[str, int | None, str, Path, int]
 ) -> Simulated:
     """One run, without faults and noise."""
     profiles, workload = _inputs(*inputs)
     nodes, devices = cluster
-    conditions = Conditions(nodes=nodes, devices_per_node=devices, resize_cost=cost, seed=inputs[-1])
+    conditions = Conditions(nodes=nodes, devices_per_node=devices, resize_cost=CHANGED, seed=inputs[-1])
     outcome = simulated_under(policy, workload, profiles, conditions)
     metrics, jobs = metrics_of(outcome), list(outcome.jobs)
     times_s = [job.jct_s for job in jobs if job.job_class is JobClass.BEST_EFFORT and job.jct_s is not None]
@@ -302,7 +264,7 @@ def _over_time(
     name: str, title: str, what: Literal["efficiency", "devices"], found: Results[LogRun]
 ) -> Iterator[Part]:
     """Tell cluster efficiency by the hour; or the devices that jobs hold, and jobs submitted and admitted."""
-    runs = {str(policy): run.ours[CHANGED] for (_, policy), run in found.items() if run.ours}
+    runs = {str(policy): run.ours for (_, policy), run in found.items() if run.ours}
     label = "cluster efficiency" if what == "efficiency" else "devices that jobs hold"
     yield from _by_hour(name, title, label, {policy: run.by_hour[what] for policy, run in runs.items()})
     refusing = {policy: run.by_hour for policy, run in runs.items() if run.metrics.rejected}
@@ -329,7 +291,6 @@ def _claims(
     ratios: Mapping[str, float],
     baselines: Sequence[str],
     interval_min: float | None,
-    why: Mapping[str, str],
 ) -> Iterator[Claim[LogRun]]:
     names = tuple(case.name for case in cases)
 
@@ -364,15 +325,6 @@ def _claims(
     if interval_min is not None:
         text, between = "minutes between scheduling events, mean over cases", mean(LogRun.event_interval_min)
         yield Claim(text=text, figure=interval_min, of=between)
-    for (name, policy), line in lines.items():
-        if line.is_compared:
-            yield Claim(
-                text=f"{name}, {policy}: deadlines met in the published simulator, strictly",
-                figure=mean(LogRun.theirs, policy, (name,)),
-                of=mean(partial(LogRun.met, cost=EVERYONE), policy, (name,)),
-                within=NEAR_SHARE,
-                why=why.get(policy, ""),
-            )
 
 
 def _times_as_many(policy: str, cases: Sequence[str], found: Results[LogRun]) -> float:

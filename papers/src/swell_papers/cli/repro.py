@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 EVALUATIONS: Mapping[str, tuple[str, str]] = {
     "elasticflow": (
         "figures data policy seed state",
-        "Figures 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12, beside the paper and its published simulator.",
+        "Figures 6a, 6b, 7, 8a, 8b, 9, 10, 11 and 12, beside the paper.",
     ),
     "saxena": (
         "figures policy seed",
@@ -90,7 +90,7 @@ def repro(
     paper: Annotated[str | None, typer.Argument(metavar="PAPER", help="Default: they are listed.")] = None,
     figures: Annotated[list[str] | None, typer.Argument(metavar="FIGURE", help="Default: all.")] = None,
     data: Annotated[Path, _folder("Public inputs, one folder a paper. An error names missing ones.")] = DATA,
-    policy: Annotated[str | None, _names("Run only these; others show published figures only.")] = None,
+    policy: Annotated[str | None, _names("Run only these; others show printed figures only.")] = None,
     only: Annotated[str | None, _names("Only inputs, or truths, whose names begin so.")] = None,
     seed: Annotated[int, _number("Random seed.", 0)] = 0,
     seeds: Annotated[int | None, _number("At most so many seeds of each part. Default: all.", 1)] = None,
