@@ -20,7 +20,7 @@ from swell_papers.hu_experiment import (
     decision_times,
 )
 from swell_papers.hu_runs import Allocator, HuCase
-from swell_papers.hu_workload import Assumed, Disturbed
+from swell_papers.hu_workload import Disturbed
 from swell_papers.page_texts import page_texts
 from swell_papers.platform_records import estimate_errors, of_records, start_delays
 
@@ -28,15 +28,6 @@ from swell_papers.platform_records import estimate_errors, of_records, start_del
 NODES = (70, 90, 110, 130, 150, 170, 190)
 HU, HU_AWARE = Allocator(policy="hu"), Allocator(policy="hu_aware")
 HU_OVERDUE = Allocator(policy="hu", parameters=(("overdue_share", 0.05),))
-#: Of the variants, besides.
-OTHERS = (
-    Allocator(policy="hu", parameters=(("period_s", 60),)),
-    Allocator(policy="hu_end"),
-    Allocator(policy="hu", parameters=(("may_wait", 1),)),
-    HU_AWARE,
-    Allocator(policy="hu_greedy", parameters=(("most_halved", 100),)),
-    *(Allocator(policy=name) for name in ("fifo", "equal_share", "srtf")),
-)
 ANY = HuCase(nodes=0)
 DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1))
 ALL_DISTURBED = HuCase(nodes=0, disturbed=Disturbed(eta_share=0.1, buggy_share=0.15, cancelled_share=0.1))
@@ -128,27 +119,6 @@ PAPER = Paper(
             "error of estimates, % of the measured time, by kind of job",
             estimate_errors,
             printed={"live": "uniform, up to 10", "restart": "uniform, up to 10"},
-        ),
-        allocator_study(
-            name="variants",
-            title="Other allocators on the same jobs, and a resize that takes 60 s from training",
-            cases=(("110", HuCase(nodes=110)), ("110, 60 s a resize", HuCase(nodes=110, resize_cost="60"))),
-            allocators=(HU, *OTHERS),
-            measures=(TOTAL_MIN, MORE, TOTAL, QUEUE),
-            num_seeds=2,
-        ),
-        allocator_study(
-            name="assumed",
-            title="What the generated jobs assume: nodes on which the times were measured, and their spread",
-            cases=tuple(
-                (f"{measured} nodes, spread {spread:g}: {nodes}", HuCase(nodes=nodes, assumed=assumed))
-                for measured, spread in ((1, 1.2), (2, 0.8), (2, 1.2), (2, 1.6), (4, 1.2))
-                for nodes in (110, 150)
-                for assumed in (Assumed(nodes=measured, spread=spread),)
-            ),
-            allocators=(HU,),
-            num_seeds=2,
-            x_label="jobs, and nodes",
         ),
     ),
 )

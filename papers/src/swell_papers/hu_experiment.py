@@ -70,8 +70,6 @@ def allocator_study(
     allocators: Sequence[Allocator],
     measures: Sequence[Column] = (TOTAL_MIN, MORE, AHEAD, QUEUE),
     printed: Sequence[Printed] = (),
-    num_seeds: int = NUM_SEEDS,
-    x_label: str = "nodes",
 ) -> Study[BesideGreedy]:
     """Allocators beside the greedy one, over nodes and seeds; the second of the measures is drawn.
 
@@ -85,7 +83,7 @@ def allocator_study(
             (label, allocator.name, seed): partial(beside_greedy, allocator, case, seed)
             for label, case in cases
             for allocator in chosen
-            for seed in context.seeds(num_seeds)
+            for seed in context.seeds(NUM_SEEDS)
         }
 
     def best(one: Printed, allocator: str, found: Results[BesideGreedy]) -> float:
@@ -103,11 +101,11 @@ def allocator_study(
         name=name,
         title=title,
         cases=runs,
-        keys=(x_label, "allocator"),
+        keys=("nodes", "allocator"),
         measures=(*measures, RESIZES),
-        caption=f"means of {num_seeds} seeds; +-: half of the 95 % interval; changes and jobs are over "
+        caption=f"means of {NUM_SEEDS} seeds; +-: half of the 95 % interval; changes and jobs are over "
         f"`{GREEDY}` with the same seed",
-        pictures=(Picture(measures=(measures[1].name,), x=x_label, lines="allocator"),),
+        pictures=(Picture(measures=(measures[1].name,), x="nodes", lines="allocator"),),
         claims=[
             Claim(
                 text=f"{one.text}, {allocator.name}",
@@ -120,7 +118,7 @@ def allocator_study(
         ],
         truth=truth,
         remarks=REMARKS[name],
-        num_seeds=num_seeds,
+        num_seeds=NUM_SEEDS,
     )
 
 

@@ -24,7 +24,7 @@ from swell.sim.conditions import SETTINGS, Conditions, set_up
 from swell.sim.profiles.law import hu
 from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
-from swell_papers.hu_workload import MINUTE_S, Assumed, Disturbed, workload
+from swell_papers.hu_workload import MINUTE_S, Disturbed, workload
 from swell_papers.variants import variant_policy
 
 #: The policy that the paper compares with.
@@ -51,7 +51,6 @@ class HuCase(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int
     is_all: bool = False  #: all 1,252 jobs, not only those of 5 minutes or more
     disturbed: Disturbed = Disturbed()
-    assumed: Assumed = Assumed()
     resize_cost: str = "none"
 
 
@@ -99,7 +98,7 @@ class Timed:
 @cache
 def measured(allocator: Allocator, case: HuCase, seed: int) -> AllocatorRun:
     """Nodes are devices here: a worker of a job is a node of eight GPUs there."""
-    jobs = workload(seed, is_all=case.is_all, disturbed=case.disturbed, assumed=case.assumed)
+    jobs = workload(seed, is_all=case.is_all, disturbed=case.disturbed)
     conditions = Conditions(nodes=case.nodes, devices_per_node=1, resize_cost=case.resize_cost, seed=seed)
     timed = Timed(variant_policy(allocator.policy, dict(allocator.parameters)))
     planner = Planner(cast(Decides, timed), BestFitPlacer())

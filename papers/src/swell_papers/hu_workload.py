@@ -24,15 +24,9 @@ MEAN_SHORT_MIN = (NUM_JOBS * MEAN_MIN - NUM_LONG * MEAN_LONG_MIN) / (NUM_JOBS - 
 NUM_MOVES = 5
 #: Section 4.3: sizes are up to 16 nodes.
 MOST_NODES = 16
-
-
-class Assumed(msgspec.Struct, frozen=True, kw_only=True):
-    """What the paper does not say."""
-
-    #: Standard deviation of the logarithm of what a long job trains beyond 5 minutes.
-    spread: float = 1.2
-    #: Nodes on which the times were measured.
-    nodes: int = 2
+#: Assumed, as the paper does not say it: the standard deviation of the logarithm of what a long job trains
+#: beyond 5 minutes, and the nodes on which the times were measured.
+SPREAD, MEASURED_ON = 1.2, 2
 
 
 class Disturbed(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,25 +37,19 @@ class Disturbed(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_share: float = 0.0  #: of jobs that their users give up at any time
 
 
-def workload(
-    seed: int,
-    *,
-    is_all: bool = False,
-    disturbed: Disturbed | None = None,
-    assumed: Assumed | None = None,
-) -> Workload:
+def workload(seed: int, *, is_all: bool = False, disturbed: Disturbed | None = None) -> Workload:
     """The same seed gives the same jobs, disturbed or not.
 
     Args:
         is_all: all 1,252 jobs, of unequal lengths ("heterogeneous-ETA", section 5.3); otherwise the 447.
     """
-    disturbed, assumed = disturbed or Disturbed(), assumed or Assumed()
-    submit_s, train_s = _drawn(seed, assumed)
+    disturbed = disturbed or Disturbed()
+    submit_s, train_s = _drawn(seed)
     jobs = tuple(
         TraceJob(
             id=f"job-{at:04d}",
             submit_s=float(submit_s[at]),
-            num_devices=assumed.nodes,
+            num_devices=MEASURED_ON,
             duration_s=float(train_s[at]),
             global_batch=MOST_NODES,
         )
@@ -85,7 +73,7 @@ def _stating(job: WorkloadJob, factor: float) -> WorkloadJob:
     return job if stated == job.num_steps else msgspec.structs.replace(job, stated_steps=stated)
 
 
-def _drawn(seed: int, assumed: Assumed) -> tuple[FloatArray, FloatArray]:
+def _drawn(seed: int) -> tuple[FloatArray, FloatArray]:
     """(N,) submissions and training times.
 
     Arrivals are uniform over the span, the first and the last at its ends. Means are exact.
@@ -93,7 +81,7 @@ def _drawn(seed: int, assumed: Assumed) -> tuple[FloatArray, FloatArray]:
     generator = np.random.default_rng([seed, 0])
     submit_s = np.sort(generator.uniform(0.0, SPAN_S, NUM_JOBS))
     submit_s[0], submit_s[-1] = 0.0, SPAN_S
-    beyond = np.exp(assumed.spread * generator.standard_normal(NUM_LONG))
+    beyond = np.exp(SPREAD * generator.standard_normal(NUM_LONG))
     long_min = LEAST_LONG_MIN + beyond * (MEAN_LONG_MIN - LEAST_LONG_MIN) / beyond.mean()
     short_min = _short_min(generator, NUM_JOBS - NUM_LONG)
     train_s = generator.permutation(np.concatenate([long_min, short_min])) * MINUTE_S

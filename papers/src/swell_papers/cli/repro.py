@@ -33,7 +33,7 @@ EVALUATIONS: Mapping[str, tuple[str, str]] = {
     "hu": (
         "figures policy seed state",
         "Figures fig9 to fig16 of Hu et al. on generated jobs, beside the greedy allocator; delays and "
-        "estimates of a platform (--state); variants, other policies; assumed, what the paper leaves open.",
+        "estimates of a platform (--state).",
     ),
     "bftrainer": (
         "figures data seed shorter",
