@@ -61,7 +61,7 @@ def test_what_is_missed_ends_with_status_1(data: Path, capsys: pytest.CaptureFix
         (("elasticflow", "12", "--state", "nowhere"), "nowhere"),
         (
             ("default", "fifth"),
-            "default has no experiment 'fifth'; choose of pollux, mixed, saxena, borrowed, hu",
+            "default has no experiment 'fifth'; choose of pollux, mixed, saxena, hu",
         ),
         (("default", "mixed"), "data lacks pollux/profiles, pollux/workloads/workload-3.csv"),
         (("flowcon", "alpha"), "flowcon has no experiment 'alpha'; choose of fixed, cpu, fig3"),

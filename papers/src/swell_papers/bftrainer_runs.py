@@ -57,7 +57,6 @@ class SimulatedImages:
 
     images: float
     num_ended: int
-    num_turns: int
     kept_device_s: float  #: on nodes that had been reclaimed
     waste: WastedTime
     jobs: Sequence[JobOutcome] = ()  #: by submission, with what their gangs did
@@ -99,7 +98,6 @@ def simulated(
     return SimulatedImages(
         images=BATCH * (sum(one.num_steps for one in ended) + sum(view.steps for view in core.views())),
         num_ended=len(ended),
-        num_turns=outcome.num_events,
         kept_device_s=outcome.kept_device_s,
         waste=outcome.waste,
         jobs=jobs,

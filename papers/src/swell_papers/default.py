@@ -6,21 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from swell.sim.conditions import Conditions
 from swell.sim.metrics import Metrics, metrics_of
-from swell.sim.pool import HOUR_S
-from swell.sim.profiles.load import load
-from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.fill import fill
-from swell.sim.traces.generate import Demand, generate
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload
 from swell_papers import mixed_queue
-from swell_papers.bftrainer_inputs import ALL_INPUTS, DIVERSE, FIRST, FROM_S, SPAN_S, nodes_of, read_trainers
-from swell_papers.bftrainer_runs import FORWARD_S, OPTIMISER, SimulatedImages, simulated
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.hu_runs import Allocator, AllocatorRun, HuCase, measured
 from swell_papers.mixed_queue import (
@@ -36,7 +30,6 @@ from swell_papers.mixed_queue import (
     run_queue,
 )
 from swell_papers.page_texts import page_texts
-from swell_papers.promise_inputs import rate_per_s
 from swell_papers.saxena_experiment import JCT, SaxenaCase, SaxenaLine, SaxenaRun, run_once
 from swell_papers.saxena_workload import MINUTE_S, Pattern
 from swell_papers.variants import simulated_under
@@ -44,32 +37,29 @@ from swell_papers.variants import simulated_under
 #: With its default objective `unified` may be so much behind a paper's policy on the measure of that paper.
 LEEWAY_SHARE = 0.03
 NUM_SEEDS = 5
-BY_THROUGHPUT, BY_SAMPLES, BY_QUEUEING = (
-    f"{UNIFIED}, gains_by={gain}" for gain in ("throughput", "samples", "queueing")
-)
+BY_THROUGHPUT, BY_QUEUEING = (f"{UNIFIED}, gains_by={gain}" for gain in ("throughput", "queueing"))
 
 T = TypeVar("T")
 #: A figure of the line of a policy.
 OfLine = Callable[[Results[T], str], float]
 
 
-def beside_paper(
-    text: str, of: OfLine[T], paper: str, is_most: bool = False, named: str = ""
-) -> Iterator[Claim[T]]:
+def beside_paper(text: str, of: OfLine[T], paper: str, named: str = "") -> Iterator[Claim[T]]:
     """`unified` is near a paper's policy on its measure, and at it where that paper's objective is named.
+
+    Less of the measure is better.
 
     Args:
         named: label of `unified` with the objective of the paper; empty: the paper has none of its own.
     """
-    factor = 1.0 - LEEWAY_SHARE if is_most else 1.0 + LEEWAY_SHARE
-    ways = [(UNIFIED, factor, f"{paper} {factor - 1.0:+.0%}")]
+    ways = [(UNIFIED, 1.0 + LEEWAY_SHARE, f"{paper} {LEEWAY_SHARE:+.0%}")]
     ways += [(named, 1.0, f"{named.removeprefix(f'{UNIFIED}, ')}, {paper}")] if named else []
     for ours, times, told in ways:
         yield Claim(
             text=f"{text}; {told}",
             figure=lambda found, times=times: times * of(found, paper),  # type: ignore[misc]
             of=lambda found, ours=ours: of(found, ours),  # type: ignore[misc]
-            way=">=" if is_most else "<=",
+            way="<=",
             is_target=True,
         )
 
@@ -86,12 +76,10 @@ def comparison(
     lines: Sequence[str],
     run: Callable[[Context, CaseT, str, int], T],
     measures: Sequence[Measure[T]],
-    judged: Mapping[str, bool],
+    judged: Sequence[str],
     paper: str,
-    named: str = "",
-    about: str = "",
-    num_seeds: int = 0,
-    needs: tuple[str, ...] = (),
+    named: str,
+    about: str,
 ) -> Study[T]:
     """Policies on the inputs of one paper.
 
@@ -99,7 +87,7 @@ def comparison(
         keys: what the words of the cases are.
         lines: labels of policies.
         run: takes the context, the case, a label, and the seed.
-        judged: names of measures that are claimed of, and whether more of each is better.
+        judged: names of measures that are claimed of; less of each is better.
         paper: label of the paper's own policy; `named` that of ours with the paper's objective.
         about: of a case's words: how its claims begin.
     """
@@ -109,7 +97,7 @@ def comparison(
             (*words, line, seed): partial(run, context, case, line, seed)
             for words, case in cases.items()
             for line in lines
-            for seed in context.seeds(max(num_seeds, 1))
+            for seed in context.seeds(NUM_SEEDS)
         }
 
     def of(measure: Measure[T], words: Key, found: Results[T], line: str) -> float:
@@ -122,7 +110,7 @@ def comparison(
         cases=runs,
         keys=(*keys, "policy"),
         measures=measures,
-        caption="means over seeds" if num_seeds else title,
+        caption="means over seeds",
         claims=[
             claim
             for words in cases
@@ -132,12 +120,10 @@ def comparison(
                 f"{about.format(*words)}{measure.name}",
                 partial(of, measure, words),
                 paper,
-                judged[measure.name],
                 named,
             )
         ],
-        needs=needs,
-        num_seeds=num_seeds,
+        num_seeds=NUM_SEEDS,
     )
 
 
@@ -312,59 +298,10 @@ SAXENA_QUEUE = comparison(
         Measure("makespan, min", lambda run: run.metrics.makespan_s / MINUTE_S, 1),
         Measure("resizes", lambda run: run.metrics.resizes, 0),
     ),
-    judged={"mean completion, min": False, "makespan, min": False},
+    judged=("mean completion, min", "makespan, min"),
     paper="saxena",
     named=BY_THROUGHPUT,
     about="Saxena et al., load {0}: ",
-    num_seeds=NUM_SEEDS,
-)
-
-# BFTrainer
-
-#: Seconds between checkpoints, None where the platform chooses, and how a measure tells it.
-INTERVALS_S: Mapping[str, float | None] = {
-    "a checkpoint each second": 1.0,
-    "one each 30 min": 1_800.0,
-    "chosen intervals": None,
-}
-#: That a checkpoint takes where intervals are chosen. With fixed ones it takes no time.
-SAVE_S = 2.0
-
-
-def _images(context: Context, case: tuple[int, float | None], label: str, seed: int) -> SimulatedImages:
-    num, each_s = case
-    trainers = read_trainers(context.data, DIVERSE)[:num]
-    policy, _, named = label.partition(", ")
-    parameters: dict[str, float | str] = {"gains_by": "samples"} if named else {}
-    if policy == OPTIMISER:
-        parameters = {"t_fwd_s": FORWARD_S, "max_trainers": float(num)}
-    save_s = SAVE_S if each_s is None else 0.0
-    pool = nodes_of(context.data, seed, FIRST)
-    return simulated(pool, trainers, policy, parameters, each_s, save_s)
-
-
-BORROWED = comparison(
-    name="borrowed",
-    title="BFTrainer: trainers on idle nodes",
-    truth=f"{SPAN_S / HOUR_S:.0f} h of Summit's idle nodes from {FROM_S:,.0f} s of the log on, its first 150 "
-    "nodes; the first trainers of the list of diverse ones; changes cost what the list says; a checkpoint "
-    f"takes {SAVE_S:g} s where intervals are chosen, else no time; bftrainer takes all trainers at one time, "
-    f"t_fwd_s={FORWARD_S:g}",
-    keys=("trainers", "checkpoints"),
-    cases={(num, told): (num, each_s) for num in (10, 60) for told, each_s in INTERVALS_S.items()},
-    lines=(OPTIMISER, DEFAULT, UNIFIED, BY_SAMPLES),
-    run=_images,
-    measures=(
-        Measure("images, billion", lambda run: run.images / 1e9),
-        Measure("done", lambda run: run.num_ended, 0),
-        Measure("lost, device-hours", lambda run: run.waste.unsaved_device_s / HOUR_S),
-        Measure("turns", lambda run: run.num_turns, 0),
-    ),
-    judged={"images, billion": True},
-    paper=OPTIMISER,
-    named=BY_SAMPLES,
-    about="BFTrainer, {0} trainers, {1}: ",
-    needs=ALL_INPUTS,
 )
 
 # Hu et al.
@@ -394,85 +331,16 @@ HU_JOBS = comparison(
         Measure("mean total time, min", lambda run: run.total_min, 2, has_interval=True),
         Measure("resizes", lambda run: run.num_resizes, 0),
     ),
-    judged={"mean queueing, min": False, "mean total time, min": False},
+    judged=("mean queueing, min", "mean total time, min"),
     paper="hu",
     named=BY_QUEUEING,
     about=f"Hu et al., {HU_NODES} nodes: ",
-    num_seeds=NUM_SEEDS,
-)
-
-# FlowCon: learning jobs that share too few cores
-
-NUM_JOBS = 40
-#: Of each node.
-NUM_SLOTS = 10
-CORE_PROFILES = "law:0.8"
-#: Jobs ask for one worker, and for this time with a core alone.
-DEMAND = Demand(device_weights={1: 1.0}, median_s=180.0, spread=1.0)
-REPORT_S = 2.0
-
-
-class SharedCluster(NamedTuple):
-    """Nodes whose slots share fewer cores, and how much is asked for."""
-
-    num_nodes: int
-    cores: float  #: of each
-    load: float  #: CPU seconds that arrive in a second, over all cores
-
-
-def _learn(context: Context, cluster: SharedCluster, policy: str, seed: int) -> Metrics:
-    num_cores = int(cluster.num_nodes * cluster.cores)
-    trace = generate(Poisson(rate_per_s(DEMAND, cluster.load, num_cores)), NUM_JOBS, DEMAND, seed)
-    profiles = load(CORE_PROFILES)
-    workload = fill(trace, profiles, FillRules(seed=seed, deadlines="none", losses="drawn"))
-    conditions = Conditions(
-        nodes=cluster.num_nodes,
-        devices_per_node=NUM_SLOTS,
-        cores=cluster.cores,
-        report_s=REPORT_S,
-        seed=seed,
-    )
-    settings = {"min_hold_s": 5.0, "report_plan_s": 60.0}
-    return metrics_of(simulated_under(policy, workload, profiles, conditions, settings))
-
-
-def _learnt_s(metrics: Metrics) -> float | None:
-    """Mean time from submission to 95 % of the drop of the loss."""
-    return metrics.time_to_95_s if isinstance(metrics.time_to_95_s, float) else None
-
-
-SHARED_CORES = comparison(
-    name="cores",
-    title="FlowCon: learning jobs on shared cores",
-    truth=f"{NUM_JOBS} generated jobs without deadlines on nodes of {NUM_SLOTS} slots; durations drawn "
-    f"around {DEMAND.median_s:g} s, loss curves drawn; profiles {CORE_PROFILES}; a report each {REPORT_S:g} "
-    "s; noise 0; settings min_hold_s=5, report_plan_s=60",
-    keys=("cluster",),
-    cases={
-        ("one core, load 1.5",): SharedCluster(1, 1.0, 1.5),
-        ("one core, load 0.5",): SharedCluster(1, 1.0, 0.5),
-        ("two nodes of two cores, load 1.5",): SharedCluster(2, 2.0, 1.5),
-        ("two nodes of two cores, load 0.5",): SharedCluster(2, 2.0, 0.5),
-    },
-    lines=("flowcon_fit", "flowcon", DEFAULT, "srtf", UNIFIED),
-    run=_learn,
-    measures=(
-        Measure("time to 95 % of the drop, s", _learnt_s, 1, has_interval=True),
-        Measure("mean completion, s", lambda run: run.avg_jct_s, 1, has_interval=True),
-        Measure("resizes", lambda run: run.resizes, 1),
-    ),
-    judged={"time to 95 % of the drop, s": False, "mean completion, s": False},
-    paper="flowcon_fit",
-    about="FlowCon, {0}: ",
-    num_seeds=NUM_SEEDS,
 )
 
 PAPER = Paper(
     name="default",
     title="One policy for one queue",
-    inputs="they are Pollux's workloads and profiles, as pollux/workloads/workload-N.csv and "
-    "pollux/profiles, and BFTrainer's inputs, as bftrainer/summit-idle-intervals-8d.csv.gz, "
-    "imagenet-throughput.csv and *-jobs-*.csv",
+    inputs="they are Pollux's workloads and profiles, as pollux/workloads/workload-N.csv and pollux/profiles",
     introduction=page_texts("default").introduction,
-    experiments=(POLLUX, MIXED, SAXENA_QUEUE, BORROWED, HU_JOBS, SHARED_CORES),
+    experiments=(POLLUX, MIXED, SAXENA_QUEUE, HU_JOBS),
 )

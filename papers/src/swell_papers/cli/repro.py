@@ -48,7 +48,7 @@ EVALUATIONS: Mapping[str, tuple[str, str]] = {
     "default": (
         "figures data seed seeds",
         "The policy unified beside each paper's on its measure, and on a mixed queue: pollux, mixed, "
-        "saxena, borrowed, hu and cores.",
+        "saxena and hu.",
     ),
     "promises": (
         "data only policy seed",
