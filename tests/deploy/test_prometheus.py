@@ -55,7 +55,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="module")
 def metrics(stage: Stage) -> Iterator[ApiServer]:
     """The platform's port for Prometheus."""
-    api = ApiServer(create_metrics_app(stage.platform.measures, stage.folder), bind())
+    api = ApiServer(create_metrics_app(stage.platform, stage.folder), bind())
     api.start()
     yield api
     api.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from swell.live.command_digest import digest
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
+from swell.store.journal import JournalEntry
 
 COMMANDS: st.SearchStrategy[list[AnyCommand]] = st.lists(
     st.one_of(
@@ -58,17 +58,14 @@ def test_a_field_that_a_later_version_knows_changes_nothing_while_it_has_its_def
     assert digest([now]) != digest([other])
 
 
-@dataclass
-class Noted:
-    seq: int
-    digest: str | None
-    batch: tuple[()] = ()
-
-
 def test_a_batch_without_a_note_is_not_compared_and_the_first_difference_is_told() -> None:
     first: list[AnyCommand] = [WakeAt(at_s=1.0)]
     second: list[AnyCommand] = [WakeAt(at_s=2.0)]
-    entries = [(Noted(1, digest(first)), first), (Noted(2, None), second), (Noted(3, digest(second)), second)]
+    entries = [
+        (JournalEntry(1, (), digest(first)), first),
+        (JournalEntry(2, (), None), second),
+        (JournalEntry(3, (), digest(second)), second),
+    ]
     found = recovery.compare(entries)
     assert found.is_equal and (found.num_batches, found.num_compared) == (3, 2)
-    assert recovery.compare([(Noted(5, digest(first)), second)]).first_difference == 5
+    assert recovery.compare([(JournalEntry(5, (), digest(first)), second)]).first_difference == 5

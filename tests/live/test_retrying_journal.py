@@ -24,7 +24,7 @@ from .test_platform import PATIENCE_S, until
 BATCH = [Woke(at_s=1.0)]
 
 
-class FullJournal:
+class FullJournal(SqlJournal):
     """Refuses so many times."""
 
     def __init__(self, num_refusals: int) -> None:

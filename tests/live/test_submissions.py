@@ -32,7 +32,7 @@ def keyed(key: str, content: str = "same") -> Origin:
     return Origin(key=key, fingerprint=content)
 
 
-class Known:
+class Known(SqlJournal):
     """A journal's submissions, without a file."""
 
     def __init__(self) -> None:

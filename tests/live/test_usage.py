@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.store.memory_journal import MemoryJournal
 from tests.store.views import job_view
 
+from swell.live.board import ViewBoard
 from swell.live.usage import used_between
 from swell.model.view import JobView
 
@@ -17,10 +18,10 @@ HOURS_S = 100 * 3600.0
 
 
 @dataclass
-class Board:
+class Board(ViewBoard):
     views: list[JobView] = field(default_factory=list)
 
-    def jobs(self, is_wanted: Callable[[JobView], bool]) -> list[JobView]:
+    def jobs(self, is_wanted: Callable[[JobView], bool] = bool, limit: int = 0) -> list[JobView]:
         return [view for view in self.views if is_wanted(view)]
 
 

@@ -25,13 +25,12 @@ from swell_papers.default import (
     PAPER,
     POLLUX,
     SAXENA_LINES,
-    UNIFIED,
     beside_paper,
 )
 from swell_papers.experiment import Context, Results
 from swell_papers.findings import Findings
 from swell_papers.hu_runs import Allocator, AllocatorRun, HuCase
-from swell_papers.mixed_queue import LOADS, QueueCounts, counted
+from swell_papers.mixed_queue import LOADS, UNIFIED, QueueCounts, counted
 from swell_papers.saxena_experiment import SaxenaCase, run_once
 from swell_papers.saxena_workload import Pattern
 

@@ -35,7 +35,7 @@ def rows(table: Table) -> list[dict[str, Cell]]:
     ]
 
 
-def claims(findings: Findings) -> dict[str, tuple[Cell, ...]]:
+def claims(findings: Findings) -> dict[str, tuple[Any, ...]]:
     """What is wanted, what there is, and whether it comes out, by the claim."""
     (table,) = (one for one in findings.tables if one.name == "1a-claims")
     return {str(text): (figure, ours, comes_out) for text, figure, ours, _, comes_out in table.rows}

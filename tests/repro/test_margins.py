@@ -8,7 +8,7 @@ import pytest
 from tests.repro import tiny
 
 from swell.cli import main
-from swell_papers.experiment import Context, Results
+from swell_papers.experiment import Context, Key, Results
 from swell_papers.margins import FIXED_MARGINS, LEARNT, LOGS, TRUTHS, MarginOutcome, cases, claims_of
 
 
@@ -43,7 +43,7 @@ def test_what_breaks_too_many_promises_or_meets_fewer_deadlines_comes_out(
     """A fixed margin under which too many promises are broken is no rival."""
     truth = next(truth for truth in TRUTHS if truth.most_share)
     bad = outcome(met=100, broken=9)
-    others = {(truth.name, f"{margin}"): bad for margin in FIXED_MARGINS}
+    others: dict[Key, MarginOutcome] = {(truth.name, f"{margin}"): bad for margin in FIXED_MARGINS}
     found = Results({(truth.name, LEARNT): learnt, **others, (truth.name, "0.1"): fixed}, 2)
     judged = [claim.judged(found) for claim in claims_of(truth)]
     assert [one is not None and one[-1] for one in judged] == come_out

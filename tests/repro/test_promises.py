@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.repro import tiny
@@ -14,7 +15,7 @@ from swell.sim.traces.arrivals import Poisson
 from swell.sim.traces.entry import Trace, TraceJob
 from swell.sim.traces.generate import Demand, generate
 from swell_papers import promises
-from swell_papers.experiment import Context, Results
+from swell_papers.experiment import Context, Key, Results
 from swell_papers.promise_inputs import INPUTS, first_from, rate_per_s
 from swell_papers.promises import (
     COMPARED,
@@ -75,9 +76,9 @@ def test_a_run_that_takes_too_long_is_cut_off(data: Path, monkeypatch: pytest.Mo
     assert cut == PromiseOutcome(met=None, cpu_s=0.0)
 
 
-def _judged(**met: float | None) -> dict[str, tuple[float, float, bool] | None]:
+def _judged(**met: float | None) -> dict[str, Any]:
     """Claims on `tiny` by the end of their text, where policies met these shares; `soft` is ours."""
-    found = {
+    found: dict[Key, PromiseOutcome] = {
         (OURS + SOFT if policy == "soft" else policy, "tiny"): PromiseOutcome(
             met=share, admitted=5, admitted_late=policy == OURS, cpu_s=1.0
         )

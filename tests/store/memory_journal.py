@@ -14,20 +14,22 @@ from swell.model.job import Phase
 from swell.model.job_query import JobQuery, newest
 from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView, Story
+from swell.store.archive import Archive
 from swell.store.curve import CurvePoint, absorb
 from swell.store.curves import MetricKey, taken_off
-from swell.store.journal import Delivery, JournalEntry, JournalHistory
+from swell.store.journal import Delivery, JournalEntry, JournalHistory, SqlJournal
 
 
-class MemoryJournal:
+class MemoryJournal(SqlJournal):
     bytes_on_disk = 0
+    last_seq = 0
+    notices: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.last_seq = 0
         self._state: bytes | None = None
         self._folded = 0
         self._entries: dict[int, JournalEntry] = {}
-        self.notices: tuple[str, ...] = ()
         self._submitted: dict[str, JobSubmitted] = {}
         self._jobs: dict[str, JobView] = {}
         self._stories: list[tuple[str, Story]] = []
@@ -35,21 +37,21 @@ class MemoryJournal:
         self._told_of: dict[str, str] = {}  #: id -> job
         self._pruned_s: dict[str, float] = {}
         self._pruned_time: list[HeldTime] = []
-        self._curves: dict[MetricKey, list[CurvePoint]] = {}
+        self._points: dict[MetricKey, list[CurvePoint]] = {}
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self.last_seq += 1
         batch, told = taken_off(batch)
         for one in told:
             for key, point in one.points():
-                absorb(self._curves.setdefault(key, []), point)
+                absorb(self._points.setdefault(key, []), point)
         self._submitted |= {event.job_id: event for event in batch if isinstance(event, JobSubmitted)}
         self._entries[self.last_seq] = JournalEntry(self.last_seq, batch, None)
 
     def curves(self, job_id: str, names: Collection[str] = ()) -> dict[str, list[CurvePoint]]:
         return {
             name: points
-            for (job, name), points in sorted(self._curves.items())
+            for (job, name), points in sorted(self._points.items())
             if job == job_id and (not names or name in names)
         }
 
@@ -66,7 +68,7 @@ class MemoryJournal:
         for job_id in job_ids:
             if (view := self._jobs.pop(job_id, None)) is not None:
                 self._pruned_time.append(msgspec.structs.replace(HeldTime.of(view), id="", name=""))
-            self._curves = {key: points for key, points in self._curves.items() if key[0] != job_id}
+            self._points = {key: points for key, points in self._points.items() if key[0] != job_id}
             self._submitted.pop(job_id, None)
             self._pruned_s[job_id] = at_s
         self._stories = [entry for entry in self._stories if entry[0] not in job_ids]
@@ -137,7 +139,7 @@ class MemoryJournal:
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryArchive:
+class MemoryArchive(Archive):
     jobs: Mapping[str, JobView]
     pruned_time: Sequence[HeldTime] = ()
 

@@ -214,7 +214,7 @@ def test_what_was_told_of_an_open_job_is_not_told_again_after_a_restart() -> Non
     found, view = finder(hook("http://all")), job_view(deadline_s=100.0)
     assert found.look(0.0, view, 101.0) == ["at_risk"]
     again = finder(hook("http://all"))
-    again.journal = again.webhooks._journal = found.journal  # type: ignore[assignment]
+    again.journal = again.webhooks._journal = found.journal
     assert again.look(0.0, view, 101.0) == []
 
 
