@@ -10,7 +10,7 @@ import numpy as np
 
 from swell.arrays import BoolArray, FloatArray
 from swell.sim.pool import HOUR_S
-from swell_papers.bftrainer_inputs import ALL_INPUTS, DIVERSE, FIRST, MODELS, SPAN_S
+from swell_papers.bftrainer_inputs import ALL_INPUTS, DIVERSE, FIRST, MODELS
 from swell_papers.bftrainer_pools import FIGURE_1, FIGURE_6
 from swell_papers.bftrainer_runs import HEURISTIC, OPTIMISER, PoolRun, Setting, measured
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study, Way
@@ -352,7 +352,7 @@ FIGURE_16 = study(
     claims=[over(("10x", OPTIMISER), ("1x", OPTIMISER), U, ">=", 0.9)],
 )
 
-# Not in the paper: an open replayer of the log, and intervals between checkpoints
+# Not in the paper: an open replayer of the log
 
 DONE = RunMeasure("trainers done", lambda run: run.simulated.num_ended, 0)
 KEPT = RunMeasure("node-seconds kept after a reclaim", lambda run: run.simulated.kept_device_s, 0)
@@ -376,41 +376,6 @@ REPLAYER = study(
     ],
 )
 
-CHOSEN = "chosen"
-INTERVALS_S: dict[str, float | None] = {"30": 30.0, "300": 300.0, "1800": 1_800.0, CHOSEN: None}
-STAYS: dict[str, str | float] = {
-    FIRST: FIRST,
-    **{f"drawn, {stay_s} s": float(stay_s) for stay_s in (300, 3_600, 36_000)},
-}
-LOST = RunMeasure("lost, device-hours", lambda run: run.simulated.waste.unsaved_device_s / HOUR_S)
-SAVING = RunMeasure("saving, device-hours", lambda run: run.simulated.waste.saving_device_s / HOUR_S)
-WASTED = RunMeasure("both, device-hours", lambda run: run.simulated.wasted_device_s / HOUR_S)
-
-
-def excess(found: Found) -> float:
-    """Waste of the chosen interval / of the best fixed one, where it is worst."""
-    by_pool: dict[Key, dict[object, float]] = {}
-    for (*pool, interval), run in found.items():
-        by_pool.setdefault(tuple(pool), {})[interval] = run.simulated.wasted_device_s
-    return max(told.pop(CHOSEN) / min(told.values()) for told in by_pool.values())
-
-
-INTERVALS = study(
-    "checkpoints",
-    f"Intervals between checkpoints, over {SPAN_S / HOUR_S:.0f} hours",
-    ("nodes", "a save takes, s", "interval, s"),
-    {
-        (pool, f"{save_s:g}", label): ALL_MODELS._replace(
-            nodes=nodes, save_s=save_s, checkpoint_s=each_s, span_s=SPAN_S
-        )
-        for pool, nodes in STAYS.items()
-        for save_s in (0.1, 2.0, 20.0)
-        for label, each_s in INTERVALS_S.items()
-    },
-    measures=[LOST, SAVING, WASTED, IMAGES],
-    claims=[claim("waste, chosen / best fixed interval, at worst", "<=", 1.1, excess, is_target=True)],
-)
-
 PAPER = Paper(
     name="bftrainer",
     title="BFTrainer",
@@ -418,7 +383,7 @@ PAPER = Paper(
     "bftrainer/summit-idle-intervals-8d.csv.gz, imagenet-throughput.csv and *-jobs-*.csv",
     introduction=TEXTS.introduction,
     experiments=(
-        *(FIGURE_1, FIGURE_6, REPLAYER, INTERVALS, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10),
+        *(FIGURE_1, FIGURE_6, REPLAYER, FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_10),
         *(FIGURE_11, FIGURE_12, FIGURE_13, FIGURE_14, run_times(3, SAMPLES), run_times(4, EFFICIENCY)),
         *(FIGURE_15, FIGURE_16),
     ),

@@ -12,7 +12,7 @@ import numpy as np
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.errors import InvalidInput
-from swell.sim.pool import HOUR_S, IdleInterval, Pool
+from swell.sim.pool import IdleInterval, Pool
 from swell.sim.pool_file import read_names, read_pool
 
 FOLDER = "bftrainer"
@@ -22,12 +22,10 @@ HPO, DIVERSE = f"{FOLDER}/hps-shufflenet-jobs-1000J.csv", f"{FOLDER}/ImageNet-im
 ALL_INPUTS = (POOL, SOME_NODES, THROUGHPUT, HPO, DIVERSE)
 #: The first trainer is submitted then, in seconds of the log, and the log ends.
 FROM_S, UNTIL_S = 72_743.0, 691_186.0
-#: Drawn nodes are played for so long, and are away for so long on average.
-SPAN_S, DRAWN_AWAY_S = 12.0 * HOUR_S, 1_800.0
 #: Nodes on which one BFTrainer works: drawn ones of the log (section 4.3), or those of an open replayer.
 DRAWN, FIRST = "1,024 drawn nodes", "150 nodes"
-#: So many of the log are drawn; and nodes of a drawn pool, as many as there are on average of `FIRST`.
-NUM_DRAWN, NUM_FEW = 1_024, 40
+#: So many of the log are drawn.
+NUM_DRAWN = 1_024
 
 #: Names of the models as the paper writes them, in the order of its Table 2: by throughput.
 MODELS = {
@@ -82,17 +80,15 @@ def read_log(data: Path) -> Pool:
     return read_pool(data / POOL)
 
 
-def nodes_of(data: Path, seed: int, nodes: str | float, span_s: float = SPAN_S) -> Pool:
+def nodes_of(data: Path, seed: int, nodes: str | int, span_s: float) -> Pool:
     """The nodes of this name, for so long from the first trainer's coming on.
 
     Args:
-        nodes: or so many (int) that stay, or how long drawn ones stay on average (float).
+        nodes: or so many (int) that stay.
     """
     if isinstance(nodes, int):
         stay = (IdleInterval(f"n{number}", 0.0, span_s) for number in range(nodes))
         return Pool(tuple(stay), "nodes that stay")
-    if isinstance(nodes, float):
-        return drawn_pool(nodes, seed, NUM_FEW, span_s=span_s).within(0.0, span_s)
     pool = read_log(data)
     if nodes == FIRST:
         pool = pool.of_nodes(read_names(data / SOME_NODES))
@@ -101,18 +97,6 @@ def nodes_of(data: Path, seed: int, nodes: str | float, span_s: float = SPAN_S) 
         random = np.random.default_rng(seed)
         pool = pool.of_nodes(random.choice(names, min(NUM_DRAWN, len(names)), replace=False).tolist())
     return pool.within(FROM_S, FROM_S + span_s)
-
-
-def drawn_pool(stay_s: float, seed: int, nodes: int, devices: int = 1, span_s: float = SPAN_S) -> Pool:
-    """Nodes of so many devices that stay and are away for exponentially distributed times."""
-    random, intervals = np.random.default_rng(seed), list[IdleInterval]()
-    for number in range(nodes):
-        at_s = float(random.exponential(DRAWN_AWAY_S))
-        while at_s < span_s:
-            end_s = at_s + float(random.exponential(stay_s))
-            intervals.append(IdleInterval(f"d{number}", at_s, end_s, devices))
-            at_s = end_s + float(random.exponential(DRAWN_AWAY_S))
-    return Pool(tuple(intervals), f"drawn with seed {seed}")
 
 
 def read_trainers(data: Path, name: str, model: str = "", cost_factor: float = 1.0) -> list[Trainer]:

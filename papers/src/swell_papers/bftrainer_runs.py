@@ -17,8 +17,6 @@ import numpy as np
 from swell.arrays import FloatArray
 from swell.model.job import EndCondition, JobSpec, Phase
 from swell.sim.change_cost import Constant, Cost, GangChange, PaidByChanges
-from swell.sim.checkpoint_cycle import WastedTime
-from swell.sim.conditions import REPORT_S
 from swell.sim.gangs import GangTimings
 from swell.sim.job import SimJob
 from swell.sim.outcome import JobOutcome
@@ -53,17 +51,12 @@ class UpAndDown(PaidByChanges):
 
 @dataclass(frozen=True)
 class SimulatedImages:
-    """What came of it, and what the platform measured of itself."""
+    """What came of it."""
 
     images: float
     num_ended: int
     kept_device_s: float  #: on nodes that had been reclaimed
-    waste: WastedTime
-    jobs: Sequence[JobOutcome] = ()  #: by submission, with what their gangs did
-
-    @property
-    def wasted_device_s(self) -> float:
-        return self.waste.unsaved_device_s + self.waste.saving_device_s
+    jobs: Sequence[JobOutcome]  #: by submission, with what their gangs did
 
 
 def simulated(
@@ -71,25 +64,15 @@ def simulated(
     trainers: Iterable[Trainer],
     policy: str,
     parameters: Mapping[str, float | str],
-    checkpoint_interval_s: float | None,
-    save_s: float = 0.0,
+    checkpoint_interval_s: float,
 ) -> SimulatedImages:
-    """Run until the last node has left. A gang that is lost whole goes back to its checkpoint.
-
-    Args:
-        checkpoint_interval_s: None: the platform chooses it for each gang.
-        save_s: that training stands still for a checkpoint.
-    """
+    """Run until the last node has left. A gang that is lost whole goes back to its checkpoint."""
     core = variant_core(policy, {}, parameters)
     scenario = Scenario(
         nodes=(),
         jobs=[_job(trainer) for trainer in trainers if trainer.submit_s < pool.last_s],
         cost=Constant(0.0),
-        timings=GangTimings(
-            checkpoint_interval_s=checkpoint_interval_s,
-            save_s=save_s,
-            report_s=REPORT_S if save_s else math.inf,
-        ),
+        timings=GangTimings(checkpoint_interval_s=checkpoint_interval_s, report_s=math.inf),
         pool=replace(pool, kind=KIND),
     )
     outcome = simulate(core, scenario, with_offers=False, log=SegmentLog())
@@ -99,7 +82,6 @@ def simulated(
         images=BATCH * (sum(one.num_steps for one in ended) + sum(view.steps for view in core.views())),
         num_ended=len(ended),
         kept_device_s=outcome.kept_device_s,
-        waste=outcome.waste,
         jobs=jobs,
     )
 
@@ -140,10 +122,9 @@ class Setting(NamedTuple):
     trainers: str = HPO
     model: str = ""  #: of all trainers; empty: each its own
     cost_factor: float = 1.0
-    nodes: str | int | float = DRAWN  #: or a number that stay, or the mean time that drawn ones stay
+    nodes: str | int = DRAWN  #: or a number that stay
     span_s: float = UNTIL_S - FROM_S
-    checkpoint_s: float | None = 1.0  #: between two, so that nothing is lost; None: the platform chooses
-    save_s: float = 0.0  #: that a checkpoint takes
+    checkpoint_s: float = 1.0  #: between two, so that nothing is lost
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -287,7 +268,7 @@ def run_on(
 ) -> PoolRun:
     """Run a setting on these nodes, with these trainers."""
     coming, how = as_late_as_can_be(trainers, pool, setting.max_trainers), setting.parameters
-    done = simulated(pool, coming, setting.policy, how, setting.checkpoint_s, setting.save_s)
+    done = simulated(pool, coming, setting.policy, how, setting.checkpoint_s)
     ends_s = sorted(one.end_s for one in done.jobs if one.jct_s is not None and one.end_s is not None)
     too_few = max(0, len(trainers) - setting.max_trainers)
     return PoolRun(

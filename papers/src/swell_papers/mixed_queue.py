@@ -12,7 +12,7 @@ import numpy as np
 from swell.model.job import AfterRefusal, JobClass, Phase
 from swell.sim.conditions import Conditions
 from swell.sim.outcome import JobOutcome
-from swell.sim.pool import HOUR_S
+from swell.sim.pool import HOUR_S, IdleInterval, Pool
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
 from swell.sim.traces.entry import Trace, TraceJob
@@ -20,7 +20,6 @@ from swell.sim.traces.fill import fill
 from swell.sim.traces.read import read
 from swell.sim.traces.rules import FillRules
 from swell.sim.traces.workload import Workload, WorkloadJob
-from swell_papers.bftrainer_inputs import DRAWN_AWAY_S, drawn_pool
 from swell_papers.variants import simulated_under
 
 #: The policy that is judged, and the default before it.
@@ -31,14 +30,14 @@ JUDGED = (3, 4, 5, 7, 8)
 NUM_JOBS = 80
 #: Owned nodes and devices of each.
 OWNED = (4, 2)
-#: Borrowed nodes, devices of each, and how long they stay on average.
-BORROWED_NODES, BORROWED_DEVICES, STAY_S = 12, 2, 3_600.0
+#: Borrowed nodes, devices of each, and how long they stay and are away on average.
+BORROWED_NODES, BORROWED_DEVICES, STAY_S, AWAY_S = 12, 2, 3_600.0, 1_800.0
 #: Nodes are lent for so long; jobs that are left then end on owned ones.
 LENT_S = 72.0 * HOUR_S
 #: Of jobs those without a deadline, of deadlines the soft ones, and of jobs those with an open batch.
 BEST_EFFORT_SHARE, SOFT_SHARE, OPEN_SHARE = 0.5, 0.4, 0.5
 #: Owned devices, and those that are lent on average.
-MEAN_DEVICES = OWNED[0] * OWNED[1] + BORROWED_NODES * BORROWED_DEVICES * STAY_S / (STAY_S + DRAWN_AWAY_S)
+MEAN_DEVICES = OWNED[0] * OWNED[1] + BORROWED_NODES * BORROWED_DEVICES * STAY_S / (STAY_S + AWAY_S)
 #: Device-seconds that jobs ask for over those of these devices, while jobs arrive.
 LOADS = (1.0, 2.0, 5.0)
 #: Behind the name of a policy: strict jobs that it refuses are tried without a promise.
@@ -70,10 +69,22 @@ def run_queue(data: Path, label: str, load: float, seed: int) -> QueueCounts:
     refused = AfterRefusal.END if policy == label else AfterRefusal.SOFT
     workload = mixed_workload(data, load, seed)
     nodes, devices = OWNED
-    pool = drawn_pool(STAY_S, seed, BORROWED_NODES, BORROWED_DEVICES, LENT_S)
+    pool = borrowed_nodes(seed)
     conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool, refused=refused)
     outcome = simulated_under(policy, workload, pollux_profiles(data), conditions)
     return counted(list(workload.jobs), list(outcome.jobs))
+
+
+def borrowed_nodes(seed: int) -> Pool:
+    """Nodes that stay and are away for exponentially distributed times."""
+    random, intervals = np.random.default_rng(seed), list[IdleInterval]()
+    for number in range(BORROWED_NODES):
+        at_s = float(random.exponential(AWAY_S))
+        while at_s < LENT_S:
+            end_s = at_s + float(random.exponential(STAY_S))
+            intervals.append(IdleInterval(f"d{number}", at_s, end_s, BORROWED_DEVICES))
+            at_s = end_s + float(random.exponential(AWAY_S))
+    return Pool(tuple(intervals), f"drawn with seed {seed}")
 
 
 def counted(asked: list[WorkloadJob], jobs: list[JobOutcome]) -> QueueCounts:

@@ -38,7 +38,7 @@ EVALUATIONS: Mapping[str, tuple[str, str]] = {
     "bftrainer": (
         "figures data seed shorter",
         "Figures fig1, fig6 to fig16, table3 and table4, on nodes that a supercomputer leaves idle; "
-        "replayer and checkpoints.",
+        "replayer.",
     ),
     "flowcon": (
         "figures seed repetitions live shorter image",
