@@ -83,8 +83,8 @@ def _case(
 #: As the artifact plots it; the text prints ElasticFlow's over each of the others'.
 SMALL_TESTBED = _printed(0.08, 0.24, 0.32, 0.28, 0.40, 0.64) | {"pollux": 0.32}
 TESTBED = _printed(0.087, 0.210, 0.456, 0.390, 0.410, 0.667)
-TESTBED_POLICIES = (*BASELINES, "edf", "edf_admission", *HALVES, *OURS, "edf_elastic_unaware")
-POLLUX_POLICIES = (*BASELINES, "pollux", "edf", "edf_admission", *HALVES, *OURS, "edf_elastic_unaware")
+TESTBED_POLICIES = (*BASELINES, "edf", "edf_admission", *HALVES, *OURS)
+POLLUX_POLICIES = (*BASELINES, "pollux", "edf", "edf_admission", *HALVES, *OURS)
 POLLUX_PAPER = _printed(0.118, 0.09, 0.287, 0.312, 0.262, 0.728) | {"pollux": 0.523}
 #: Trace -> (file, nodes of 8 devices, printed figures).
 PRODUCTION = {

@@ -22,7 +22,6 @@ VARIANTS: Mapping[str, tuple[str, Parameters]] = {
     "bftrainer_corrected": ("bftrainer", {"corrected": 1}),
     "edf_admission_largest": ("edf_admission", {"largest": 1}),
     "edf_elastic": ("edf", {"elastic": 1}),
-    "edf_elastic_unaware": ("edf", {"elastic": 1, "expects_costs": 0}),
     "edf_largest": ("edf", {"largest": 1}),
     "hu_aware": ("hu", {"counts_changes": 1}),
     "hu_end": ("hu", {"horizon_end": 1}),

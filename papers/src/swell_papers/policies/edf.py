@@ -40,9 +40,6 @@ Elastic = Annotated[
         "help most.",
     ),
 ]
-ExpectsCosts = Annotated[
-    int, Meta(ge=0, le=1, description="0: plans expect no costs of starts and resizes, and no wrong rates.")
-]
 
 
 class Edf(Policy):
@@ -61,38 +58,22 @@ class Edf(Policy):
         slower than a smaller one; this follows the paper, and `largest` the simulator. The figures that the
         paper prints are those of the simulator: 17 of 195 jobs in time in Figure 6(b), 23 of 195 in Figure
         8(a). `elastic` plans in continuous time and expects the costs of changes, as `elasticflow` does; the
-        published simulator charges costs that its plans do not know (`expects_costs` 0).
+        published simulator charges costs that its plans do not know.
     """
 
     name = "edf"
 
     largest: Largest = 0
     elastic: Elastic = 0
-    expects_costs: ExpectsCosts = 1
 
     def decide(self, snapshot: Snapshot) -> Allocation:
-        expected = snapshot if self.expects_costs else without_costs(snapshot)
-        levels = levels_of(expected, self.largest)
-        return _elastic(expected, levels) if self.elastic else _at_most(expected, levels)
+        levels = levels_of(snapshot, self.largest)
+        return _elastic(snapshot, levels) if self.elastic else _at_most(snapshot, levels)
 
 
 def levels_of(snapshot: Snapshot, largest: int) -> Levels:
     """Sizes up to the peak of each curve (ElasticFlow, section 6.1), or all of them."""
     return all_levels(snapshot) if largest else useful_levels(snapshot)
-
-
-def without_costs(snapshot: Snapshot) -> Snapshot:
-    """The same, but nothing is expected to cost time and no rate has proved too high."""
-    nothing_s, nothing_each_s = np.zeros(snapshot.num_jobs), np.zeros(len(snapshot.options.workers))
-    return replace(
-        snapshot,
-        start_cost_s=nothing_s,
-        growth_cost_s=nothing_s,
-        shrink_cost_s=nothing_s,
-        option_start_s=nothing_each_s,
-        option_resize_s=nothing_each_s,
-        option_margin_share=nothing_each_s,
-    )
 
 
 def _at_most(snapshot: Snapshot, levels: Levels) -> Allocation:
