@@ -16,7 +16,6 @@ from swell_papers.findings import (
     Findings,
     Missed,
     Part,
-    Shortfall,
     Table,
     chart,
     findings,
@@ -144,7 +143,6 @@ class Claim(Generic[T]):
         way: how ours is to be: at least the figure, at most, or near it.
         within: share of the figure within which ours is near.
         is_target: a study whose figure is not reached has missed it; of others the table of claims tells so.
-        why: it does not come out, for the page.
     """
 
     text: str
@@ -153,7 +151,6 @@ class Claim(Generic[T]):
     way: Way = "~"
     within: float = 0.25
     is_target: bool = False
-    why: str = ""
 
     def judged(self, found: Results[T]) -> tuple[float, float, bool] | None:
         """The figure, ours, and whether it comes out; None where the cases were not run."""
@@ -286,7 +283,7 @@ class Study(Generic[T]):
 def told_claims(
     name: str, claims: Iterable[Claim[T]], found: Results[T], is_judged: bool = True
 ) -> Iterator[Part]:
-    """A table of the claims whose cases were run; of those that do not come out what was missed, and why.
+    """A table of the claims whose cases were run, and the targets that were missed.
 
     Args:
         is_judged: whether targets can be missed; those of a shortened run are not.
@@ -307,8 +304,6 @@ def told_claims(
         if is_judged and claim.is_target and not comes_out:
             way = claim.way if claim.way != "~" else ""
             yield Missed(f"{claim.text}: {ours:,.3f}; to reach: {way} {figure:,.3f}")
-    whys = (one.why for one, *_, comes_out in judged if one.why and not one.is_target and not comes_out)
-    yield from (Shortfall(name, why) for why in dict.fromkeys(whys))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -85,13 +85,6 @@ class Missed(str):
     """A sentence on what was to be reached and was not."""
 
 
-class Shortfall(NamedTuple):
-    """Why a figure differs from the printed one."""
-
-    what: str
-    why: str
-
-
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """The findings of one experiment. The same input, options and version find the same."""
 
@@ -102,11 +95,10 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     charts: tuple[Chart, ...]
     notes: tuple[str, ...]  #: what stands out, and why
     missed: tuple[str, ...] = ()  #: what was to be reached and was not
-    reasons: tuple[Shortfall, ...] = ()
 
 
 #: What an experiment tells, one after the other. Text is a note.
-Part = Table | Chart | Shortfall | str
+Part = Table | Chart | str
 
 
 def findings(name: str, title: str, truth: Iterable[str], parts: Iterable[Part]) -> Findings:
@@ -120,5 +112,4 @@ def findings(name: str, title: str, truth: Iterable[str], parts: Iterable[Part])
         charts=tuple(part for part in told if isinstance(part, Chart)),
         notes=tuple(part for part in told if isinstance(part, str) and not isinstance(part, Missed)),
         missed=tuple(str(part) for part in told if isinstance(part, Missed)),
-        reasons=tuple(part for part in told if isinstance(part, Shortfall)),
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -78,7 +77,7 @@ def _page(paper: Paper, all_findings: Sequence[Findings]) -> Iterator[str]:
             yield markdown(one)
     yield from (_picture(paper, findings) for findings in [one for one in all_findings if one.charts][:1])
     yield paper.introduction.strip()
-    if missed := [*(text for findings in all_findings for text in findings.missed), *_reasons(all_findings)]:
+    if missed := [text for findings in all_findings for text in findings.missed]:
         yield "## Where it falls short"
         yield "\n".join(f"* {text}" for text in missed)
     yield "## Figures and conditions"
@@ -101,14 +100,6 @@ def _all_claims(claims: Sequence[tuple[Findings, Table]]) -> tuple[Heading, list
         for findings, one in claims
     ]
     return ("experiment", "claims", "come out", "targets missed"), counts
-
-
-def _reasons(all_findings: Iterable[Findings]) -> Iterator[str]:
-    """Each reason once, behind all that it is of."""
-    whats = defaultdict[str, dict[str, None]](dict)
-    for what, why in (reason for findings in all_findings for reason in findings.reasons):
-        whats[why][what] = None
-    yield from (f"{', '.join(some)}: {why}" for why, some in whats.items())
 
 
 def _picture(paper: Paper, findings: Findings) -> str:

@@ -13,11 +13,6 @@ class PageTexts(NamedTuple):
     introduction: str
     remarks: Mapping[str, tuple[str, ...]]  #: paragraphs by the heading above them
 
-    @property
-    def reasons(self) -> Mapping[str, str]:
-        """The first paragraph under each heading."""
-        return {name: paragraphs[0] for name, paragraphs in self.remarks.items()}
-
 
 def page_texts(paper: str) -> PageTexts:
     """Read the texts of a paper's page."""

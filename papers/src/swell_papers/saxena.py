@@ -23,7 +23,6 @@ from swell_papers.saxena_experiment import (
 )
 from swell_papers.saxena_workload import HALF_AN_HOUR, Pattern
 
-#: Its reasons are why a claim does not come out.
 TEXTS = page_texts("saxena")
 ELASTIC, RANDOM, MAX, MIN, AWARE = "elastic", "Random-BS", "Max-BS", "Min-BS", "resize-aware"
 POLICIES = {
@@ -131,14 +130,12 @@ def _of(
     )
 
 
-def _over_random(
-    cases: Sequence[SaxenaCase], *gains: float, why: str = "random batch"
-) -> Iterator[Claim[SaxenaRun]]:
+def _over_random(cases: Sequence[SaxenaCase], *gains: float) -> Iterator[Claim[SaxenaRun]]:
     """One claim for each case, with the printed gain."""
     for case, gain in zip(cases, gains, strict=True):
         text = f"{case.name}: jobs completed, elastic over Random-BS"
         of = _of(case, COMPLETED, ELASTIC, RANDOM)
-        yield Claim(text=text, figure=gain, of=of, why=TEXTS.reasons[why])
+        yield Claim(text=text, figure=gain, of=of)
 
 
 def _gains(
@@ -147,38 +144,30 @@ def _gains(
     """What the elastic method gains over Random-BS, where jobs drop and where they queue."""
     ours, random, our_queue, random_queue = FOUR
     for case in cases:
-        for text, figure, of, why in (
+        for text, figure, of in (
             (
                 "jobs completed where jobs are dropped, elastic over Random-BS",
                 completed,
                 _of(case, COMPLETED, ours, random),
-                "random batch",
             ),
-            (
-                "share of jobs dropped, Random-BS over elastic",
-                drops,
-                _of(case, DROP, random, ours),
-                "elastic",
-            ),
+            ("share of jobs dropped, Random-BS over elastic", drops, _of(case, DROP, random, ours)),
             (
                 "completion time where jobs queue, Random-BS over elastic",
                 waiting,
                 _of(case, JCT, random_queue, our_queue),
-                "queue",
             ),
         ):
-            yield Claim(text=f"{case.name}: {text}", figure=figure, of=of, why=TEXTS.reasons[why])
+            yield Claim(text=f"{case.name}: {text}", figure=figure, of=of)
 
 
 def _cells(cases: Sequence[SaxenaCase]) -> Iterator[Claim[SaxenaRun]]:
     """A claim for each printed figure."""
     for case in cases:
         for line in case.lines:
-            why = TEXTS.reasons["elastic" if line.policy == "saxena" else "kept" if line.drops else "queue"]
             for measure in (SJS, DROP, JCT):
                 if (figure := line.paper.get(measure.name)) is not None:
                     text = f"{case.name}, {line.label}: {measure.name}"
-                    yield Claim(text=text, figure=figure, of=_of(case, measure, line.label), why=why)
+                    yield Claim(text=text, figure=figure, of=_of(case, measure, line.label))
 
 
 #: Where jobs are dropped, and where they queue, what is to be reached on 400 devices.
@@ -198,22 +187,12 @@ TARGETS: tuple[Claim[SaxenaRun], ...] = tuple(
         (FOUR[2], JCT, 24.0),
     )
 )
-#: Claims of Figure 8 on category 1: text, the printed figure, ours, why it does not come out.
+#: Claims of Figure 8 on category 1: text, the printed figure, ours.
 LARGEST_AND_SMALLEST = (
-    (
-        "high rate: jobs completed, elastic over Max-BS",
-        10.0,
-        _of(MAX_CASES[0], COMPLETED, ELASTIC, MAX),
-        "max",
-    ),
-    (
-        "high rate: jobs completed, elastic over Min-BS",
-        1.0,
-        _of(MIN_CASES[0], COMPLETED, ELASTIC, MIN),
-        "min",
-    ),
-    ("low rate: completion in minutes, elastic", 23.04, _of(MIN_CASES[1], JCT, ELASTIC), "min"),
-    ("low rate: completion in minutes, Min-BS", 27.39, _of(MIN_CASES[1], JCT, MIN), "min"),
+    ("high rate: jobs completed, elastic over Max-BS", 10.0, _of(MAX_CASES[0], COMPLETED, ELASTIC, MAX)),
+    ("high rate: jobs completed, elastic over Min-BS", 1.0, _of(MIN_CASES[0], COMPLETED, ELASTIC, MIN)),
+    ("low rate: completion in minutes, elastic", 23.04, _of(MIN_CASES[1], JCT, ELASTIC)),
+    ("low rate: completion in minutes, Min-BS", 27.39, _of(MIN_CASES[1], JCT, MIN)),
 )
 STUDIES = (
     accuracy_study(
@@ -224,12 +203,14 @@ STUDIES = (
         title="Figure 5: effect of job categories, 40 devices, high arrival rate",
         cases=CATEGORY_CASES,
         claims=_over_random(CATEGORY_CASES, 1.82, 1.644, 1.90, 1.0),
+        remarks=TEXTS.remarks["fig5"],
     ),
     saxena_study(
         name="rates",
         title="Figure 5 at the arrival rate that section IV-A prints, 40 devices",
         cases=RATE_CASES,
-        claims=_over_random(RATE_CASES, 1.82, 1.644, 1.90, 1.0, why="printed rate"),
+        claims=_over_random(RATE_CASES, 1.82, 1.644, 1.90, 1.0),
+        remarks=TEXTS.remarks["rates"],
     ),
     saxena_study(
         name="fig6",
@@ -252,14 +233,15 @@ STUDIES = (
         title="Figure 7: dropping and queueing, all categories, 40 devices, 720 minutes",
         cases=CASES_40,
         claims=_gains(CASES_40, 1.5, 39.57 / 10.09, 320.32 / 27.75),
+        remarks=TEXTS.remarks["fig7"],
     ),
     saxena_study(
         name="fig8",
         title="Figure 8: the largest and the smallest batch, 40 devices",
         cases=(*MAX_CASES, *MIN_CASES),
         claims=(
-            Claim(text=f"category 1, {text}", figure=figure, of=of, why=TEXTS.reasons[f"{why} batch"])
-            for text, figure, of, why in LARGEST_AND_SMALLEST
+            Claim(text=f"category 1, {text}", figure=figure, of=of)
+            for text, figure, of in LARGEST_AND_SMALLEST
         ),
         remarks=TEXTS.remarks["fig8"],
     ),
