@@ -22,7 +22,6 @@ from swell_papers.mixed_queue import (
     JUDGED,
     LOADS,
     PROFILES,
-    REFUSED_SOFT,
     UNIFIED,
     WORKLOADS,
     QueueCounts,
@@ -192,8 +191,6 @@ POLLUX = Study(
 # The mixed queue
 
 MIXED_POLICIES = (UNIFIED, DEFAULT, "saxena", "pollux", "bftrainer", "edf_admission")
-#: Beside them, and no rivals: those that promise, where refused jobs go on without a promise.
-MIXED_LABELS = (*MIXED_POLICIES, f"{UNIFIED}{REFUSED_SOFT}", f"{DEFAULT}{REFUSED_SOFT}")
 NUM_MIXED_SEEDS = 20
 #: Each measure, and whether more of it is better.
 MIXED_MEASURES: Mapping[Measure[QueueCounts], bool] = {
@@ -236,7 +233,7 @@ MIXED = Study(
     cases=lambda context: {
         (load, policy, seed): partial(run_queue, context.data, policy, load, seed)
         for load in LOADS
-        for policy in MIXED_LABELS
+        for policy in MIXED_POLICIES
         for seed in context.seeds(NUM_MIXED_SEEDS)
     },
     keys=("load", "policy"),

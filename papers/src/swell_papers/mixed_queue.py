@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from swell.model.job import AfterRefusal, JobClass, Phase
+from swell.model.job import JobClass
 from swell.sim.conditions import Conditions
 from swell.sim.outcome import JobOutcome
 from swell.sim.pool import HOUR_S, IdleInterval, Pool
@@ -40,8 +40,6 @@ BEST_EFFORT_SHARE, SOFT_SHARE, OPEN_SHARE = 0.5, 0.4, 0.5
 MEAN_DEVICES = OWNED[0] * OWNED[1] + BORROWED_NODES * BORROWED_DEVICES * STAY_S / (STAY_S + AWAY_S)
 #: Device-seconds that jobs ask for over those of these devices, while jobs arrive.
 LOADS = (1.0, 2.0, 5.0)
-#: Behind the name of a policy: strict jobs that it refuses are tried without a promise.
-REFUSED_SOFT = " --refused soft"
 TRUTH = (
     f"{NUM_JOBS} jobs drawn from Pollux's workloads {', '.join(map(str, JUDGED))}; its measurements are the "
     f"truth; {OWNED[0]}x{OWNED[1]} owned devices; {BORROWED_NODES} borrowed nodes of {BORROWED_DEVICES} that "
@@ -60,17 +58,14 @@ class QueueCounts(NamedTuple):
     soft_in_time: float
     best_effort_min: float  #: mean time from submission to end
     kept_device_h: float  #: work, as asked for, of jobs with a deadline that ended by it
-    unfinished: float  #: best-effort jobs that did not end with success
 
 
-def run_queue(data: Path, label: str, load: float, seed: int) -> QueueCounts:
-    """Run one policy on the queue of this seed; with REFUSED_SOFT behind its name refused jobs go on."""
-    policy = label.removesuffix(REFUSED_SOFT)
-    refused = AfterRefusal.END if policy == label else AfterRefusal.SOFT
+def run_queue(data: Path, policy: str, load: float, seed: int) -> QueueCounts:
+    """Run one policy on the queue of this seed."""
     workload = mixed_workload(data, load, seed)
     nodes, devices = OWNED
     pool = borrowed_nodes(seed)
-    conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool, refused=refused)
+    conditions = Conditions(nodes=nodes, devices_per_node=devices, seed=seed, pool=pool)
     outcome = simulated_under(policy, workload, pollux_profiles(data), conditions)
     return counted(list(workload.jobs), list(outcome.jobs))
 
@@ -102,7 +97,6 @@ def counted(asked: list[WorkloadJob], jobs: list[JobOutcome]) -> QueueCounts:
         soft_in_time=sum(bool(job.is_kept) for job in jobs if job.job_class is JobClass.SOFT),
         best_effort_min=float(np.mean(done_s)) / 60.0 if done_s else float("nan"),
         kept_device_h=sum(kept_s) / HOUR_S,
-        unfinished=sum(job.phase is not Phase.SUCCEEDED for job in rest),
     )
 
 
