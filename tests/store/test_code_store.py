@@ -350,3 +350,20 @@ def test_a_snapshot_that_is_listed_and_gone_keeps_none_of_the_others(
     unused = store.take(str(project), None)
     store.collect(time.time() + GRACE_S + 1)
     assert tree_path(state, used).exists() and not tree_path(state, unused).exists()
+
+
+def test_a_state_folder_that_is_removed_while_snapshots_are_looked_through_is_no_error(
+    state: Path, store: CodeStore, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.take(str(project), None)
+    remove_old, removed = store._remove_old, list[Path]()
+
+    def remove_with_the_folder(path: Path, now_s: float) -> bool:
+        if path.suffix != ".json" and not removed:
+            removed.append(path)
+            shutil.rmtree(state)
+        return remove_old(path, now_s)
+
+    monkeypatch.setattr(store, "_remove_old", remove_with_the_folder)
+    store.collect(time.time() + GRACE_S + 1)
+    assert len(removed) == 1

@@ -94,6 +94,11 @@ class CodeStore:
 
     def collect(self, now_s: float) -> None:
         """Remove snapshots that no job uses, and contents that no snapshot has."""
+        with contextlib.suppress(FileNotFoundError):  # the state folder is removed meanwhile
+            self._collect(now_s)
+
+    def _collect(self, now_s: float) -> None:
+        """Raises FileNotFoundError: a folder is gone that is looked through."""
         used: set[Path] = set()
         for path in (self._state_dir / "code" / "trees").glob("*.json"):
             with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
@@ -111,9 +116,9 @@ class CodeStore:
             try:
                 if path.stat().st_mtime >= now_s - GRACE_S or path.stat().st_nlink > 1:
                     return False
+                path.unlink()
             except FileNotFoundError:  # a draft, which has its name by now
                 return True
-            path.unlink()
             return True
 
     # ------------------------------------------------------------ contents
