@@ -113,6 +113,24 @@ def test_suspend_that_cannot_save_is_off(start_agent: Callable[..., FakeAgent], 
         assert agent.exit_status(worker) == 0
 
 
+def test_a_save_that_failed_behind_training_is_told_with_the_step_that_it_was_of(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    """Who hears of many of them tells them apart from other failures, though training has gone on since."""
+    blocked = tmp_path / "file"
+    blocked.write_text("no folder")
+    agent = start_agent(
+        total_steps=60, pace_per_s=PACE_PER_S, checkpoint_dir=str(blocked), checkpoint_interval_s=0.01
+    )
+    agent.start_ready([0], CURVE, str(tmp_path / "result.json"), "10")
+    agent.join([0], source=None)
+    assert agent.wait(0, messages.Finished).steps == 60
+    failed = [said for _, said in agent.all_said(messages.SaveFailed)]
+    assert failed
+    for said in failed:
+        assert said.message.startswith(f"no checkpoint at step {said.steps} in {blocked}: ")
+
+
 def test_newer_order_ends_the_wait_for_a_member_that_never_comes(
     agent: FakeAgent, plain: Path, tmp_path: Path
 ) -> None:

@@ -461,7 +461,7 @@ class Linked:
         try:
             path = (self._checkpoints.save_once if once else self._checkpoints.save)(state)
         except SaveError as error:
-            self._tell_failed(state.steps, str(error))
+            self._tell_failed(error.steps, str(error))
             return None
         if path is None:
             return state.steps  # another worker has said so
@@ -478,7 +478,7 @@ class Linked:
         try:
             path = save()
         except SaveError as error:
-            self._tell_failed(self._task.state.steps, str(error))
+            self._tell_failed(error.steps, str(error))  # training has gone on since
             return
         if path is not None:
             self._tell_saved(path)

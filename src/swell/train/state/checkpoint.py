@@ -60,7 +60,11 @@ DRAFT_AGE_S = 3600.0
 
 
 class SaveError(OSError):
-    """No checkpoint was written; the folder is as it was."""
+    """No checkpoint was written of the state after so many steps; the folder is as it was."""
+
+    def __init__(self, steps: int, folder: Path, reason: object) -> None:
+        super().__init__(f"no checkpoint at step {steps} in {folder}: {reason}")
+        self.steps = steps
 
 
 class NoCheckpointError(FileNotFoundError):
@@ -213,7 +217,7 @@ class Checkpoints:
 
     def save_error(self, steps: int, error: Exception) -> SaveError:
         """The error that tells why there is no checkpoint of this step."""
-        return SaveError(f"no checkpoint at step {steps} in {self.folder}: {_reason(error)}")
+        return SaveError(steps, self.folder, _reason(error))
 
     def rest(self, pause_s: float) -> None:
         """A save has ended, well or not: the next one is due after the interval.
@@ -243,7 +247,7 @@ class Checkpoints:
         except SaveError:
             raise
         except OSError as error:
-            raise SaveError(f"no checkpoint at step {state.steps} in {self.folder}: {error}") from error
+            raise SaveError(state.steps, self.folder, error) from error
 
     def load_newest(self, state: TrainState) -> bool:
         """Take over the newest sound checkpoint; False if there is none. Damaged ones are moved away.
