@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from swell.live.clock import HeadClock
 from swell.model.errors import Unavailable
@@ -42,7 +42,7 @@ class Inbox:
         self._changed = threading.Condition()
         self._events: list[AnyEvent] = []
         self._is_urgent = False
-        self._questions: list[Callable[[], None]] = []  #: of other threads, to be answered between turns
+        self._questions: list[tuple[Callable[[], None], Future[Any]]] = []  #: to be answered between turns
         self._due_s: float | None = None  #: when those are taken that are not urgent
         self._begun_s: float | None = None  #: when the turn began that is under way
         self._turn_s = 0.0  #: what the longest of the latest turns took
@@ -107,7 +107,8 @@ class Inbox:
     def consult(self, answer: Callable[[], Answer]) -> Answer:
         """Return what the head's thread answers between two turns.
 
-        Raises Unavailable, if a turn takes too long, and whatever `answer` raises: the head goes on.
+        Raises Unavailable, if a turn takes too long or the head has ended, and whatever `answer` raises: the
+        head goes on.
         """
         asked: Future[Answer] = Future()
 
@@ -118,7 +119,9 @@ class Inbox:
                 asked.set_exception(error)
 
         with self._changed:  # nothing has happened: no event is taken early
-            self._questions.append(settle)
+            if self._is_closed:
+                raise _closed()
+            self._questions.append((settle, asked))
             self._changed.notify()
         try:
             return asked.result(ANSWERED_WITHIN_S)
@@ -132,8 +135,8 @@ class Inbox:
         """Answer what other threads have asked, while the head stands."""
         with self._changed:
             questions, self._questions = self._questions, []
-        for answer in questions:
-            answer()
+        for settle, _ in questions:
+            settle()
 
     def settle(self, ignored: Iterable[Event]) -> None:
         """The turn is over: answer the requests whose events it took; those `ignored` were stale."""
@@ -144,10 +147,11 @@ class Inbox:
             receipt.set_result(id(event) not in stale)
 
     def close(self) -> None:
-        """The head takes no more: every request that waits, and every later one, is told so."""
+        """The head takes no more: all that wait for it, and all who come later, are told so."""
         with self._changed:
             self._is_closed = True
-            waiting, self._taken, self._requests = [*self._taken, *self._requests], [], []
+            waiting = [*self._taken, *self._requests, *self._questions]
+            self._taken, self._requests, self._questions = [], [], []
         for _, receipt in waiting:
             receipt.set_exception(_closed())
 
