@@ -15,11 +15,10 @@ from swell_papers.pictures import draw
 from swell_papers.tables import markdown, write_csv
 from swell_papers.variants import VARIANTS
 
-#: A page shows tables of so many cells, so many claims one by one, so many notes of each experiment, and so
-#: many lines of conditions. All are in files beside it.
+#: A page shows tables of so many cells, so many claims one by one, and so many lines of conditions. All are
+#: in files beside it.
 MAX_CELLS = 200
 MAX_CLAIMS = 40
-MAX_NOTES = 3
 MAX_TRUTH = 8
 
 
@@ -57,12 +56,8 @@ def write_page(paper: Paper, all_findings: Sequence[Findings], docs: Path) -> li
 
 
 def _write_raw(findings: Findings, folder: Path) -> list[Path]:
-    """Write tables as CSV, and notes as text where a page has the first ones only. Raises OSError."""
-    files = [write_csv(table, findings.truth, folder) for table in findings.tables]
-    if len(findings.notes) > MAX_NOTES:
-        files.append(folder / f"{findings.name}.txt")
-        files[-1].write_text("\n".join(findings.notes) + "\n", encoding="utf-8")
-    return files
+    """Write tables as CSV. Raises OSError."""
+    return [write_csv(table, findings.truth, folder) for table in findings.tables]
 
 
 def _page(paper: Paper, all_findings: Sequence[Findings]) -> Iterator[str]:
@@ -108,12 +103,11 @@ def _picture(paper: Paper, findings: Findings) -> str:
 
 
 def _line(paper: Paper, findings: Findings) -> str:
-    """An experiment's title, its files, and its first notes."""
+    """An experiment's title, its files, and its notes."""
     files = [f"{one.name}.csv" for one in findings.tables]
-    files += [f"{findings.name}.txt"] if len(findings.notes) > MAX_NOTES else []
     links = [f"[picture](../images/{paper.name}/{one.name}.png)" for one in findings.charts[:1]]
     links += [f"[{file}]({paper.name}/{file})" for file in files]
-    return " ".join([f"* **{findings.title}** ({', '.join(links)}).", *findings.notes[:MAX_NOTES]])
+    return " ".join([f"* **{findings.title}** ({', '.join(links)}).", *findings.notes])
 
 
 def _spellings(text: str) -> str:
