@@ -397,3 +397,17 @@ def permuted(view: Snapshot, order: Sequence[int]) -> Snapshot:
         option_margin_share=view.option_margin_share[kept],
         **arrays,
     )
+
+
+def without_costs(snapshot: Snapshot) -> Snapshot:
+    """The same, but nothing is expected to cost time and no rate has proved too high."""
+    nothing_s, nothing_each_s = np.zeros(snapshot.num_jobs), np.zeros(len(snapshot.options.workers))
+    return replace(
+        snapshot,
+        start_cost_s=nothing_s,
+        growth_cost_s=nothing_s,
+        shrink_cost_s=nothing_s,
+        option_start_s=nothing_each_s,
+        option_resize_s=nothing_each_s,
+        option_margin_share=nothing_each_s,
+    )

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from tests.policies.asked import Asked
-from tests.policies.snapshots import Job, best_effort, snapshot, snapshots
+from tests.policies.snapshots import Job, best_effort, snapshot, snapshots, without_costs
 from tests.solvers.horizons import SIZES, speed
 
 from swell.model.snapshot import Snapshot
 from swell.policies.hu import Hu
-from swell_papers.policies.edf import without_costs
 from swell_papers.policies.hu_greedy import HuGreedy
 
 #: Steps of a second on one worker: sizes are 1 to 16 (Figure 6).

@@ -9,6 +9,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 import pytest
+from tests.policies.snapshots import without_costs
 
 from swell.compiled import from_rows
 from swell.core.core import Core
@@ -27,7 +28,6 @@ from swell.sim.profiles.law import hu
 from swell.sim.simulate import simulate
 from swell.throughput.belief import FittedBelief
 from swell_papers.hu_workload import Disturbed, workload
-from swell_papers.policies.edf import without_costs
 from swell_papers.policies.hu_greedy import HuGreedy
 
 #: The first jobs of the log.
