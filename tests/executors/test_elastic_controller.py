@@ -587,6 +587,18 @@ def test_a_broken_gang_forms_once_more_to_be_saved() -> None:
     assert isinstance(last(made), GangSuspended)
 
 
+def test_a_save_behind_training_that_fails_meanwhile_does_not_take_a_suspend_back() -> None:
+    made = running(2)
+    made.command(SuspendGang(job_id=JOB, generation=1))
+    failed = m.SaveFailed(steps=5, message="no checkpoint at step 5: the disk is full", is_behind=True)
+    made._apply(made.gang.said(0, failed, made.now_s))
+    made.settle()
+    assert not [event for event in made.events if isinstance(event, SuspendFailed)]
+    suspended = last(made)
+    assert isinstance(suspended, GangSuspended)
+    assert suspended.steps == made.checkpoint > 0
+
+
 def test_a_periodic_checkpoint_that_fails_is_a_warning() -> None:
     made = running(1)
     failed = m.SaveFailed(steps=5, message="No space left on device")

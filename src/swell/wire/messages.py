@@ -207,6 +207,7 @@ class SaveFailed(Message, frozen=True, kw_only=True):
 
     steps: int
     message: str
+    is_behind: bool = False  #: of a save behind training, for which no suspend waits
 
 
 class CheckpointDamaged(Message, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged) -> None
 
 def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
     gang = live.gang
-    if gang.suspension.is_out and not gang.is_ending:
+    if gang.suspension.is_out and not gang.is_ending and not message.is_behind:
         gang.suspension.clear()
         gang.replies.asked = None  # the same command again is no repetition, but another try
         transition.undo(live, message.message)

@@ -157,7 +157,7 @@ class Linked:
         )
         self._checkpoints.tell_damaged = self._tell_damaged
         task.state.tell_with(lambda found: self._link.send(messages.ScriptFound(findings=[found])))
-        self._background_save = BackgroundSave(self._checkpoints, self._tell_failed)
+        self._background_save = BackgroundSave(self._checkpoints, self._tell_failed_behind)
         self._place_to_save: StreamPlace | None = None  # of the state that is being saved
         allow_siblings()
         warm_up(task, welcome.num_workers)
@@ -461,7 +461,7 @@ class Linked:
         try:
             path = (self._checkpoints.save_once if once else self._checkpoints.save)(state)
         except SaveError as error:
-            self._tell_failed(error.steps, str(error))
+            self._link.send(messages.SaveFailed(steps=error.steps, message=str(error)))
             return None
         if path is None:
             return state.steps  # another worker has said so
@@ -478,7 +478,7 @@ class Linked:
         try:
             path = save()
         except SaveError as error:
-            self._tell_failed(error.steps, str(error))  # training has gone on since
+            self._tell_failed_behind(error.steps, str(error))  # training has gone on since
             return
         if path is not None:
             self._tell_saved(path)
@@ -493,8 +493,8 @@ class Linked:
         if self._whereabouts is not None and self._place_to_save is not None:
             self._whereabouts.note(self._place_to_save, is_saved=True)
 
-    def _tell_failed(self, steps: int, message: str) -> None:
-        self._link.send(messages.SaveFailed(steps=steps, message=message))
+    def _tell_failed_behind(self, steps: int, message: str) -> None:
+        self._link.send(messages.SaveFailed(steps=steps, message=message, is_behind=True))
 
     def _tell_damaged(self, message: str, sound_steps: int) -> None:
         self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))
