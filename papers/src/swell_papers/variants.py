@@ -51,16 +51,11 @@ def variant_policy(name: str, parameters: Parameters = {}) -> Policy:  # noqa: B
     return new_policy(*variant(name, parameters))
 
 
-def variant_settings(name: str, settings: Parameters, parameters: Parameters = {}) -> Parameters:  # noqa: B006
-    """These settings, with the parameters of the line among them."""
-    policy, own = variant(name, parameters)
-    return {**settings, **{f"{policy}.{parameter}": value for parameter, value in own.items()}}
-
-
 def variant_core(name: str, settings: Parameters, parameters: Parameters = {}) -> PlatformCore:  # noqa: B006
     """A fresh head under the policy of a line."""
-    policy, _ = variant(name)
-    return new_core(policy, make_settings(variant_settings(name, settings, parameters)))
+    policy, own = variant(name, parameters)
+    told = {f"{policy}.{parameter}": value for parameter, value in own.items()}
+    return new_core(policy, make_settings({**settings, **told}))
 
 
 def simulated_under(
