@@ -37,15 +37,12 @@ def test_figure_4_half_of_the_job_that_has_trained_longest_goes_to_the_queue() -
     assert asked.at(PERIOD_S, [five, six, eight]) == [2, 4, 2]
 
 
-def test_one_job_a_period_is_halved_or_as_many_as_it_is_told() -> None:
+def test_one_job_a_period_is_halved() -> None:
     jobs = [job("a", 1000.0), *(job(f"b{row}", 1000.0, submitted=10.0 + row) for row in range(3))]
     once = Asked(HuGreedy(), 8)
     once.at(0.0, jobs[:1])
     assert once.at(PERIOD_S, jobs) == [4, 4, 0, 0]
     assert once.at(2 * PERIOD_S, jobs) == [2, 4, 2, 0]
-    often = Asked(HuGreedy(most_halved=10), 8)
-    often.at(0.0, jobs[:1])
-    assert often.at(PERIOD_S, jobs) == [1, 4, 2, 1]
 
 
 def test_scenario_4_nothing_changes() -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
 import numpy as np
-from msgspec import Meta
 
 from swell.arrays import FloatArray, IntArray
 from swell.model.options import Options
@@ -36,8 +34,8 @@ class HuGreedy(Policy):
         Cloud", 2021, section 3; 5.1 for the times between decisions.
     Deviates: the paper does not define the training time of a job: here it is the time since it first had
         workers. It does not say whether the third scenario is repeated for the next job of the queue, as it
-        says of the first two: here `most_halved` jobs are halved in a period, and 1 is as printed. If half
-        of the longest job's workers are too few for the front of the queue, the next longest is tried.
+        says of the first two: here one job is halved in a period. If half of the longest job's workers are
+        too few for the front of the queue, the next longest is tried.
     """
 
     name = "hu_greedy"
@@ -46,9 +44,6 @@ class HuGreedy(Policy):
     period_s: Period = 300.0
     least_workers: LeastWorkers = 1
     most_workers: MostWorkers = 16
-    most_halved: Annotated[
-        int, Meta(ge=0, description="Most jobs that give half of their workers to the queue in a period.")
-    ] = 1
 
     def decide(self, snapshot: Snapshot) -> Allocation:
         options = offered(snapshot, self.least_workers, self.most_workers)
@@ -63,7 +58,10 @@ class HuGreedy(Policy):
             if (workers[options.num > 0] > 0).all():
                 _grow(snapshot, options, workers, longest_first[::-1])  # scenario 2
             elif num_left(snapshot, workers) == num_left_before:
-                self._halve(snapshot, options, workers, longest_first)  # scenario 3; 4 changes nothing
+                # Asked again at the same instant, it has halved already.
+                begins_s = snapshot.now_s - snapshot.now_s % self.period_s
+                if not (snapshot.changed_s >= begins_s).any():
+                    _halve(snapshot, options, workers, longest_first)  # scenario 3; 4 changes nothing
         answer = chosen_without_promises(
             snapshot,
             snapshot.options.at(workers),
@@ -72,16 +70,6 @@ class HuGreedy(Policy):
             "earlier jobs hold the devices",
         )
         return replace(answer, memory=self._memory(snapshot, workers, began_s))
-
-    def _halve(
-        self, snapshot: Snapshot, options: Options, workers: IntArray, longest_first: IntArray
-    ) -> None:
-        """Half of the workers of the job that has trained longest go to the front of the queue."""
-        # Asked again at the same instant, it has halved already.
-        begins_s = snapshot.now_s - snapshot.now_s % self.period_s
-        num_halved = int((snapshot.changed_s >= begins_s).sum())
-        while num_halved < self.most_halved and _halve_one(snapshot, options, workers, longest_first):
-            num_halved += 1
 
     def _memory(self, snapshot: Snapshot, workers: IntArray, began_s: FloatArray) -> Memory:
         memory = dict(memory_of(snapshot, workers))
@@ -102,16 +90,15 @@ def _began_s(snapshot: Snapshot, workers: IntArray) -> FloatArray:
     )
 
 
-def _halve_one(snapshot: Snapshot, options: Options, workers: IntArray, longest_first: IntArray) -> bool:
-    """Whether there was a job to halve, and one that could start instead."""
+def _halve(snapshot: Snapshot, options: Options, workers: IntArray, longest_first: IntArray) -> None:
+    """Half of the workers of the job that has trained longest go to the front of the queue."""
     for row in longest_first[workers[longest_first] > 0].tolist():
         tried = workers.copy()
         tried[row] = size_within(options, row, int(workers[row]) // 2)
         serve_queue(snapshot, options, tried)
         if tried[row] > 0 and (tried > workers).any():
             workers[:] = tried
-            return True
-    return False
+            return
 
 
 def size_within(options: Options, row: int, most: int) -> int:
