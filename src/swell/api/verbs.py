@@ -367,7 +367,7 @@ class Verbs:
     def prometheus(self) -> bytes:
         """Metrics of the platform and of its daemon, for Prometheus."""
 
-    @verb("GET", "/v1/changes", Role.VIEW, failures=(404,), answer=dict[str, Any])
+    @verb("GET", "/v1/changes", Role.VIEW, failures=(404, 422), answer=dict[str, Any])
     def _changes(self, since: ChangesSince = "", job: OfJob | None = None, wait_s: WaitS = 0.0) -> bytes:
         """What has changed in what the live page shows: an `id`, and `changes`, or all of it as `state`."""
 
