@@ -126,9 +126,9 @@ def test_a_save_that_failed_behind_training_is_told_with_the_step_that_it_was_of
     agent.join([0], source=None)
     assert agent.wait(0, messages.Finished).steps == 60
     failed = [said for _, said in agent.all_said(messages.SaveFailed)]
-    assert failed
+    assert any(said.is_behind for said in failed)
     for said in failed:
-        assert said.is_behind, "no suspend waits for it"
+        assert said.is_behind or said.steps == 60, "the end alone waits for its save"
         assert said.message.startswith(f"no checkpoint at step {said.steps} in {blocked}: ")
 
 

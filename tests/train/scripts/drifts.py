@@ -36,7 +36,8 @@ has_second = is_second or mistake == "mended"
 trained = model[0].parameters() if has_second else model.parameters()
 optimizer = torch.optim.SGD(trained, lr=0.05, momentum=0.9)
 second = torch.optim.Adam(model[2].parameters(), lr=0.01)
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 5, 0.9)
+# Of the number of its steps alone: one that comes later differs, however many steps later
+scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda steps: 0.9 ** (steps // 5))
 plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.7, patience=2)
 second_plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(second, factor=0.7, patience=2)
 loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
