@@ -82,7 +82,9 @@ def test_hyperparameters_that_differ_change_no_parameter(
 def test_a_scheduler_that_elastic_steps_and_the_script_as_well_is_told_and_refused(
     agent: FakeAgent, tmp_path: Path
 ) -> None:
-    begin(agent, tmp_path / "hashes", "known")
+    (tmp_path / "hashes").mkdir()
+    agent.start_ready([0, 1], DRIFTS, str(tmp_path / "hashes"), "heal", "known")
+    agent.join([0, 1], source=None)
     assert agent.wait(0, messages.Drifted).message.startswith(RATE)
     assert "the script calls scheduler.step()" in agent.wait(0, messages.Failed).message
 
