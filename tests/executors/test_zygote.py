@@ -183,7 +183,9 @@ def test_texts_have_the_same_hashes_in_all_workers(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("w") as lock:
         child = asyncio.run(BesideAgent(sys.executable, (), log, lock.fileno()).start("z"))
     try:
-        assert psutil.Process(child.pid).environ()["PYTHONHASHSEED"] == "0"
+        while not (environ := psutil.Process(child.pid).environ()):
+            time.sleep(0.001)  # the kernel shows it a moment after the program has begun
+        assert environ["PYTHONHASHSEED"] == "0"
     finally:
         child.channel.close()
         os.kill(child.pid, signal.SIGKILL)
