@@ -138,7 +138,7 @@ class AuthenticationMiddleware:
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """None to a user who is removed meanwhile: one that goes on for long, as events, ends then."""
+        """Answer, unless the user is removed meanwhile: one who waits for changes is refused then."""
         caller: Caller | None = scope.get(CALLER)
         if caller is None or caller == OWNER:
             await self._app(scope, receive, send)

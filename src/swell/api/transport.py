@@ -327,7 +327,7 @@ def _platform_of(folder: StateFolder) -> str:
 def _no_platform(folder: StateFolder) -> NoPlatform:
     """Error for a platform that does not answer: its last notice, or how far its recovery has got."""
     if (recovery := folder.read_recovery()) is not None:
-        who = f"the platform of state folder {folder.path} (pid {recovery.daemon.pid})"
+        who = f"{_platform_of(folder)} (pid {recovery.daemon.pid})"
         return NoPlatform(f"{who} does not answer yet: {recovery}; try again in a while")
     text = f"no platform is running for state folder {folder.path}"
     if (notice := folder.read_notice()) is not None:

@@ -159,7 +159,7 @@ class Archive:
                     connection.execute(f"DELETE FROM {rows} job_id = ?", (job_id,))
 
     def device_time(self, since_s: float, until_s: float) -> list[HeldTime]:
-        """See `TimeStore`."""
+        """Device time of ended jobs that were there in this time, pruned ones too."""
         ended = """SELECT view FROM jobs
             WHERE ended_s > ? AND (submitted_s < ? OR submitted_s IS NULL) AND view IS NOT NULL"""
         with self._database.reading() as connection:

@@ -199,7 +199,7 @@ class SqlJournal:
 
     @property
     def archive(self) -> Archive:
-        """Jobs that have ended and that the folded state no longer holds."""
+        """Jobs that have ended, from the end of the turn in which they did."""
         return self._archive
 
     def archived_jobs(self) -> list[JobView]:

@@ -16,7 +16,7 @@ OBSERVER = "SWELL_OBSERVER"  #: as AGENT, for a script that knows nothing of Swe
 ADDRESS = "SWELL_ADDRESS"  #: at which workers on other hosts reach those of this one
 RACK = "SWELL_RACK"  #: in which the machine stands
 DEVICES = "SWELL_DEVICES"  #: ids of the devices that this worker sees, with commas between them
-MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`process_mark`)
+MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`processes.mark`)
 #: 1: each worker of a script that a library drives takes a whole batch, as the job's owner has accepted.
 WHOLE_BATCHES = "SWELL_WHOLE_BATCHES"
 #: A file in which the workers of such a script agree when to stop. Where it is missing they ask the agent.

@@ -1,8 +1,8 @@
 """Between the door for hosts and the controller: a worker is started once Ray has leased its devices.
 
-The controller sees hosts whose number of devices changes (`told_nodes`). It asks for a worker as ever; the
-order waits until each device of the worker is leased (`held_orders`), and a device that no worker needs any
-more is given back at once.
+The controller sees hosts whose number of devices changes (`reported_nodes`). It asks for a worker as ever;
+the order waits until each device of the worker is leased (`held_orders`), and a device that no worker needs
+any more is given back at once.
 """
 
 from __future__ import annotations

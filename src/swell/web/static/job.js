@@ -14,7 +14,7 @@ const KEPT = { kept: true, missed: true, "ended-late": true };
 // Fields of the row that no part tells of, and those after which there may be more metrics.
 const NUMBERS = new Set(["steps", "loss", "spark", "done", "expected_s"]);
 const METERED = new Set(["steps", "loss", "phase"]);
-// Of some of what a part tells nobody hears: how long a size is held, what is on disk, CPU time.
+// Changes of some parts come without news of the job: how long a size is held, what is on disk, CPU time.
 const RENEW_EVERY_MS = 15_000;
 const state = JSON.parse(document.getElementById("state").textContent);
 const job = state.row;

@@ -1,7 +1,7 @@
 """Log files of workers, and of the processes that start them.
 
 A job's folder holds `worker-N.log` for each worker of its gangs, `trial-N.log` for those of its trial run
-that printed something (`log_pieces` tells how they are rotated), and `leaders`: a line `WORKER OFFSET` for
+that printed something (`pieces` tells how they are rotated), and `leaders`: a line `WORKER OFFSET` for
 each worker that came to be rank 0, with the position in its log from which on it speaks for the job.
 `swell logs` follows the leaders.
 """
