@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import fork_script
 
-import swell.demo
+from swell_papers.live_run import SCRIPTS
 
 #: script -> (arguments, metric, how good it must be after so little)
 SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
@@ -49,7 +49,8 @@ LIMIT_S = 100.0
 @pytest.mark.parametrize("script", SHORT)
 def test_runs_alone_and_begins_to_learn(script: str, tmp_path: Path) -> None:
     arguments, metric, is_good = SHORT[script]
-    path, log = Path(swell.demo.__file__).parent / script, tmp_path / "log"
+    path = next(file for folder in SCRIPTS if (file := folder / script).is_file())
+    log = tmp_path / "log"
     environ = {"OMP_NUM_THREADS": "1"}
     if script == OWN_PROGRAM:
         with log.open("wb") as file:

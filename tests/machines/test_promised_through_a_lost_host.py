@@ -16,9 +16,9 @@ import pytest
 from tests.machines.namespaces import Network, why_not
 from tests.machines.site import Site, swell
 
-import swell as package
+import swell_papers
 
-VISITS = str(Path(package.__file__).parent / "demo" / "visits.py")
+VISITS = str(Path(swell_papers.__file__).parent / "scripts" / "visits.py")
 WITHIN_S = 150.0
 #: Short leases, so that jobs of tens of seconds can pay for the time until a loss is heard of.
 OPTIONS = ["lease_s=5", "lease_margin_s=2", "checkpoint_interval_s=2", "unified.survive_nodes=1"]

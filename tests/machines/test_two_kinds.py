@@ -13,9 +13,9 @@ import pytest
 from tests.machines.namespaces import Network, why_not
 from tests.machines.site import Site, start, swell
 
-import swell as package
+import swell_papers
 
-VISITS = str(Path(package.__file__).parent / "demo" / "visits.py")
+VISITS = str(Path(swell_papers.__file__).parent / "scripts" / "visits.py")
 WITHIN_S = 150.0
 STEPS = 40
 

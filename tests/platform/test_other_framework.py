@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from tests.platform.program import Program, job_id
 
-import swell.demo
+import swell_papers
 from swell.model.view import JobView
 
-SCRIPT = Path(swell.demo.__file__).parent / "perceptron.py"
+SCRIPT = Path(swell_papers.__file__).parent / "scripts" / "perceptron.py"
 #: More steps than any machine makes while a test looks; a job that is to end has `FEW`.
 MANY, FEW = 10_000_000, 4_000
 

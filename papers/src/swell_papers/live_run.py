@@ -28,7 +28,8 @@ from swell.model.view import ClusterView, JobView, NodeView, Story
 from swell.settings import spell
 from swell_papers.experiment import Context
 
-SCRIPTS = Path(swell.__file__).parent / "demo"
+#: Folders of training scripts: this package's, and the demo's.
+SCRIPTS = (Path(__file__).parent / "scripts", Path(swell.__file__).parent / "demo")
 LOOK_EVERY_S = 0.1
 
 
@@ -37,7 +38,7 @@ class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     at_s: float  #: submitted so long after the first
     name: str
-    script: str  #: of the demo's
+    script: str  #: file name in one of `SCRIPTS`
     steps: int
     workers: str = "1:"
     global_batch: int = 64
@@ -45,12 +46,18 @@ class PlannedJob(msgspec.Struct, frozen=True, kw_only=True):
     deadline_after_s: float | None = None  #: after its submission
     further: dict[str, Any] = {}  #: other fields, or other values of these; None: without the field
 
+    @property
+    def path(self) -> Path:
+        """The file of its script."""
+        return next(file for folder in SCRIPTS if (file := folder / self.script).is_file())
+
     def fields(self, now_s: float) -> dict[str, Any]:
         """Return the fields of the job, as `Client.submit` takes them."""
+        script = self.path
         given = {
             "name": self.name,
-            "script": str(SCRIPTS / self.script),
-            "workdir": str(SCRIPTS),
+            "script": str(script),
+            "workdir": str(script.parent),
             "args": ["--batch", str(self.global_batch)],
             "global_batch": self.global_batch,
             "steps": self.steps,

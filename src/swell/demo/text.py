@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from pydoc_data.topics import topics
 
 import torch
@@ -11,15 +10,6 @@ from torch.utils.data import TensorDataset
 
 SYMBOLS = "\n" + "".join(map(chr, range(32, 127)))  #: newline and printable ASCII; others read as a space
 HELD_OUT_CHARACTERS = 8_192
-
-
-class WordTag(IntEnum):
-    """Where a letter stands in its word."""
-
-    SINGLE = 0
-    BEGIN = 1
-    MIDDLE = 2
-    END = 3
 
 
 def encode(text: str) -> Tensor:
@@ -35,8 +25,9 @@ def sequences(num_sequences: int, length: int) -> tuple[TensorDataset, Tensor, T
     (H, length) each, from a part of the text that training does not see.
     """
     what = f"{num_sequences} sequences of {length} symbols"
-    text = _first(_whole_text(), num_sequences * length + 1, what)
-    held_out, trained = _parts(encode(text))
+    text = first_characters(whole_text(), num_sequences * length + 1, what)
+    symbols = encode(text)
+    held_out, trained = symbols[: HELD_OUT_CHARACTERS + 1], symbols[HELD_OUT_CHARACTERS:]
     train_inputs, train_answers = trained[:-1].view(-1, length), trained[1:].view(-1, length)
     num_held_out = HELD_OUT_CHARACTERS // length
     inputs = held_out[: num_held_out * length].view(-1, length)
@@ -44,32 +35,12 @@ def sequences(num_sequences: int, length: int) -> tuple[TensorDataset, Tensor, T
     return TensorDataset(train_inputs, train_answers), inputs, answers
 
 
-def tagged_sequences(num_sequences: int, length: int) -> tuple[TensorDataset, Tensor, Tensor]:
-    """Sequences of the text's letters without the space between words, each with a tag for each letter.
-
-    Returns: as `sequences`, with `WordTag`s as answers.
-    """
-    words = _whole_text().split()
-    text = _first("".join(words), num_sequences * length, f"{num_sequences} sequences of {length} letters")
-    tags = torch.tensor([tag for word in words for tag in tags_of(word)][: len(text)], dtype=torch.int64)
-    (held_letters, trained_letters), (held_tags, trained_tags) = _parts(encode(text)), _parts(tags)
-    num_held_out = HELD_OUT_CHARACTERS // length * length
-    training = TensorDataset(trained_letters.view(-1, length), trained_tags.view(-1, length))
-    return training, held_letters[:num_held_out].view(-1, length), held_tags[:num_held_out].view(-1, length)
-
-
-def tags_of(word: str) -> list[int]:
-    """Return a `WordTag` for each letter of a word that has some."""
-    if len(word) == 1:
-        return [int(WordTag.SINGLE)]
-    return [int(WordTag.BEGIN), *[int(WordTag.MIDDLE)] * (len(word) - 2), int(WordTag.END)]
-
-
-def _whole_text() -> str:
+def whole_text() -> str:
+    """The whole language reference."""
     return "".join(topics[name] for name in sorted(topics))
 
 
-def _first(text: str, num_trained: int, what: str) -> str:
+def first_characters(text: str, num_trained: int, what: str) -> str:
     """Return what is held out of a text, and so many characters more. Raises ValueError if it is shorter."""
     num_wanted = HELD_OUT_CHARACTERS + num_trained
     if len(text) < num_wanted:
@@ -78,11 +49,6 @@ def _first(text: str, num_trained: int, what: str) -> str:
             "ask for fewer sequences"
         )
     return text[:num_wanted]
-
-
-def _parts(symbols: Tensor) -> tuple[Tensor, Tensor]:
-    """What is held out, with one symbol more, and the rest."""
-    return symbols[: HELD_OUT_CHARACTERS + 1], symbols[HELD_OUT_CHARACTERS:]
 
 
 def next_letter_loss(model: nn.Module, letters: Tensor, answers: Tensor) -> Tensor:

@@ -9,16 +9,49 @@ Written for one device. What makes it elastic are the lines with `train` and `ru
 from __future__ import annotations
 
 import argparse
+from enum import IntEnum
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.demo.text import SYMBOLS, WordTag, tagged_sequences
+from swell.demo.text import HELD_OUT_CHARACTERS, SYMBOLS, encode, first_characters, whole_text
+
+
+class WordTag(IntEnum):
+    """Where a letter stands in its word."""
+
+    SINGLE = 0
+    BEGIN = 1
+    MIDDLE = 2
+    END = 3
+
 
 LENGTH = 24
 NUM_TAGS = len(WordTag)
+
+
+def tagged_sequences(num_sequences: int, length: int) -> tuple[TensorDataset, Tensor, Tensor]:
+    """Sequences of the text's letters without the space between words, each with a tag for each letter.
+
+    Returns: `num_sequences` of `length` letters to train on, then letters and tags that are held out,
+    (H, length) each, from a part of the text that training does not see.
+    """
+    words, what = whole_text().split(), f"{num_sequences} sequences of {length} letters"
+    text = first_characters("".join(words), num_sequences * length, what)
+    tags = torch.tensor([tag for word in words for tag in tags_of(word)][: len(text)], dtype=torch.int64)
+    num_held_out = HELD_OUT_CHARACTERS // length * length
+    held_out = [part[:num_held_out].view(-1, length) for part in (encode(text), tags)]
+    trained = [part[HELD_OUT_CHARACTERS:].view(-1, length) for part in (encode(text), tags)]
+    return TensorDataset(*trained), held_out[0], held_out[1]
+
+
+def tags_of(word: str) -> list[int]:
+    """Return a `WordTag` for each letter of a word that has some."""
+    if len(word) == 1:
+        return [int(WordTag.SINGLE)]
+    return [int(WordTag.BEGIN), *[int(WordTag.MIDDLE)] * (len(word) - 2), int(WordTag.END)]
 
 
 class WordTagger(nn.Module):

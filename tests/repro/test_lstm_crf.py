@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from swell.demo.lstm_crf import NUM_TAGS, WordTagger
-from swell.demo.text import SYMBOLS, WordTag, tagged_sequences, tags_of
+from swell.demo.text import SYMBOLS
+from swell_papers.scripts.lstm_crf import NUM_TAGS, WordTag, WordTagger, tagged_sequences, tags_of
 
 LENGTH = 4
 CHAINS = torch.tensor(list(itertools.product(range(NUM_TAGS), repeat=LENGTH)))

@@ -1,0 +1,1 @@
+"""Training scripts of evaluations on real processes, beside those of `swell demo`."""
