@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 import httpx
 import pytest
 from tests.api.fake_control import FakeControl
-from tests.live.test_platform import until
 from tests.store.views import job_view
 
 from swell.api.access_log import AccessLog
@@ -75,17 +73,3 @@ def test_a_session_ends_with_its_user_and_the_owners_goes_on(site: PageSite) -> 
         site.users.add("ana", Role.OPERATE)
         assert browser.get("/v1/jobs").status_code == 401
         assert owner.get("/v1/jobs").status_code == 200
-
-
-def test_a_user_who_waits_for_changes_hears_none_once_removed(site: PageSite) -> None:
-    token, ended = site.users.add("ana", Role.VIEW), list[str]()
-    with site.browser(token) as browser:
-        last_id = browser.get("/v1/changes").json()["id"]
-        asked = {"since": last_id, "wait_s": 30.0}
-        waiting = Thread(target=lambda: ended.append(browser.get("/v1/changes", params=asked).text))
-        waiting.start()
-        until(lambda: site.page.changes._thread is not None)
-        site.users.remove("ana")
-        site.control.put(job_view(id="hidden-1"))
-        waiting.join(PATIENCE_S)
-        assert len(ended) == 1 and "hidden-1" not in ended[0]

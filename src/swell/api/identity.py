@@ -109,10 +109,6 @@ class RequestRefused(Exception):
         self.status, self.text = status, text
 
 
-class _UserRemoved(Exception):
-    """Its user was removed while a request was being answered."""
-
-
 class AuthenticationMiddleware:
     """Refuses a request before anything else has read it, and says in its scope who sends it."""
 
@@ -135,31 +131,7 @@ class AuthenticationMiddleware:
         except RequestRefused as refused:
             await _refusal(scope, refused)(scope, receive, send)
         else:
-            await self._answer(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, unless the user is removed meanwhile: one who waits for changes is refused then."""
-        caller: Caller | None = scope.get(CALLER)
-        if caller is None or caller == OWNER:
             await self._app(scope, receive, send)
-            return
-
-        has_begun = False
-
-        async def sending(message: Message) -> None:
-            nonlocal has_begun
-            if not self._is_current(caller):
-                raise _UserRemoved
-            has_begun = True
-            await send(message)
-
-        try:
-            await self._app(scope, receive, sending)
-        except _UserRemoved:
-            if has_begun:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-            else:
-                await _refusal(scope, _wrong_token())(scope, receive, send)
 
     def _admit(self, scope: Scope) -> None:
         """Raises RequestRefused."""
