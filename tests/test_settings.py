@@ -55,7 +55,7 @@ def test_every_setting_arrives_where_it_counts(field: Any) -> None:
         | asdict(changed.gang_settings.worker_settings)
     )
     parts |= {"lease_s": changed.leases.lease_s, "lease_margin_s": changed.leases.margin_s}
-    parts |= {name: getattr(changed, name) for name in ("user_requests_per_s", "estimate_quantile")}
+    parts |= {name: getattr(changed, name) for name in ("estimate_quantile",)}
     parts |= asdict(changed.gang_settings.logs) | asdict(changed.retention) | asdict(changed.code)
     own = {name: getattr(changed.gang_settings, name) for name in ("trial_s", "pre_run_s")}
     assert (parts | own)[field.name] == value

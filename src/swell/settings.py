@@ -212,12 +212,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         int, Meta(ge=1, le=10**7, description="Largest number of files in the copy of a job's code.")
     ] = _CODE.code_num_files
 
-    # ---- users besides the owner: count from the next `swell up` on
-    user_requests_per_s: Annotated[
-        float,
-        Meta(ge=0.1, le=1e6, description="Requests that each user besides the owner may send in a second."),
-    ] = 100.0
-
     # ---- policies: count from the next `swell up` on
     parameters: Mapping[
         str, float | str

@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.access_log import AccessLog
 from swell.api.caller import Role
 from swell.api.client import connect, connect_as_owner
-from swell.api.errors import AccessDenied, ApiError, InvalidOption, NoPlatform
-from swell.api.identity import Access
+from swell.api.errors import AccessDenied, InvalidOption, NoPlatform
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer
@@ -40,11 +38,10 @@ class SharedSite:
         self.state.create()
         self.shared.mkdir(mode=0o750)
         self.users = UserList(self.state.path)
-        self.access = access = Access(self.users, AccessLog(self.state.path), 100.0, lambda: 0.0)
         listener = opened.enter_context(shared_socket(str(self.shared)))
         self.control = FakeControl(root / "logs")
         self.page = Page(self.control, port=lambda: 1)
-        app = create_app(self.control, self.state.ensure_token(), page=self.page, access=access)
+        app = create_app(self.control, self.state.ensure_token(), page=self.page, users=self.users)
         server = ApiServer(
             app, listen(self.state.socket), listener, shared_addresses=[listener.getsockname()]
         )
@@ -107,15 +104,6 @@ def test_the_owner_needs_no_token_file(site: SharedSite, monkeypatch: pytest.Mon
     monkeypatch.setenv("SWELL_TOKEN_FILE", str(site.token_file))  # of another platform, or there is none
     with connect_as_owner(site.state.path) as client:
         assert client.cluster().policy == "elasticflow"
-
-
-def test_a_user_over_their_rate_is_told_so(site: SharedSite) -> None:
-    file = site.add(Role.VIEW)
-    caller = site.users.find(file.read_text().strip())
-    while site.access.why_too_often(caller) is None:
-        pass
-    with pytest.raises(ApiError, match="more requests than each user may"):
-        connect(site.shared, file)
 
 
 def test_nothing_but_socket_and_endpoint_is_in_the_folder_and_neither_afterwards(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api.access_log import AccessLog
 from swell.api.caller import Role
-from swell.api.identity import Access
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.user_list import UserList
@@ -49,8 +47,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)
     site, listener = Site(folder), bind()
-    access = Access(site.users, AccessLog(folder), requests_per_s=1e6)
-    server = ApiServer(create_app(site.control, TOKEN, access=access), listener)
+    server = ApiServer(create_app(site.control, TOKEN, users=site.users), listener)
     site.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     site.put("a", 1.0, user="ada", tenant="nlp", job_class=JobClass.STRICT, kind="a100")
     site.put("b", 2.0, user="bob", tenant="nlp", job_class=JobClass.SOFT, kind="cpu")

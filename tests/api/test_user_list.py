@@ -24,7 +24,7 @@ def users_in(folder: Path, now_s: float = NOW_S) -> UserList:
 
 def test_a_token_is_its_users_until_the_user_is_removed(tmp_path: Path) -> None:
     writer, reader = users_in(tmp_path), users_in(tmp_path)
-    assert reader.is_empty
+    assert not reader.users()
     token = writer.add("ana", Role.SUBMIT, "vision")
     caller = Caller("ana", Role.SUBMIT, "vision", NOW_S)
     assert reader.find(token) == caller
@@ -96,7 +96,7 @@ def test_a_tenant_is_for_those_who_submit(tmp_path: Path) -> None:
     for role in (Role.VIEW, Role.OPERATE):
         with pytest.raises(UserListError, match="leave out --tenant"):
             users.add("ana", role, "vision")
-    assert users.is_empty
+    assert not users.users()
 
 
 def test_a_name_is_given_once(tmp_path: Path) -> None:

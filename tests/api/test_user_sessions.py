@@ -11,9 +11,7 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api.access_log import AccessLog
 from swell.api.caller import Role
-from swell.api.identity import Access
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
@@ -31,8 +29,7 @@ class PageSite:
         self.control.put(job_view(id="own-1", tenant="vision"))
         self.users = UserList(root)
         self.page = Page(self.control, port=lambda: self.server.port)
-        access = Access(self.users, AccessLog(root), 1000.0)
-        self.server = ApiServer(create_app(self.control, TOKEN, page=self.page, access=access), bind())
+        self.server = ApiServer(create_app(self.control, TOKEN, page=self.page, users=self.users), bind())
         self.server.start()
 
     @contextmanager

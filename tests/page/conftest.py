@@ -11,9 +11,7 @@ import httpx
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.access_log import AccessLog
 from swell.api.caller import OWNER, Caller, Role
-from swell.api.identity import Access
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
@@ -60,8 +58,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
     page = Page(control, port=lambda: port)
     (tmp_path / "users").mkdir(mode=0o700)
     users = UserList(tmp_path / "users")
-    access = Access(users, AccessLog(tmp_path / "users"), requests_per_s=1e6)
-    server = ApiServer(create_app(control, TOKEN, page=page, access=access), listener)
+    server = ApiServer(create_app(control, TOKEN, page=page, users=users), listener)
     server.start()
     yield Served(control, page, port, users)
     page.stop()

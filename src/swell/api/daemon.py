@@ -18,7 +18,6 @@ import msgspec
 from swell import compiled
 from swell.api.automatic_copies import AutomaticCopies
 from swell.api.errors import ApiError, InvalidOption
-from swell.api.identity import Access
 from swell.api.intake import Intake
 from swell.api.metrics_app import create_metrics_app
 from swell.api.page.door import PageDoor
@@ -83,8 +82,7 @@ def serve(
     ):
         intake, door = Intake(folder, settings.code), PageDoor(folder)
         page = Page(platform, Sessions(door.secret), door.port)
-        access = Access.of(folder, settings)
-        app = create_app(platform, folder.ensure_token(), intake, page, access)
+        app = create_app(platform, folder.ensure_token(), intake, page, UserList(folder.path))
         names = [one.getsockname() for one in shared]
         server = ApiServer(app, *listeners, *shared, shared_addresses=names)
         server.start()

@@ -31,12 +31,10 @@ FAILURES = {
     409: "The key was used for another request, or the phase of the job, or what runs on the node, does not "
     "allow it; or the tenant has as many open jobs as it may.",
     422: "A field or a parameter breaks a rule.",
-    429: "Too many requests of this user, or submissions of this tenant; `Retry-After` says how many "
-    "seconds to wait.",
     503: "The scheduler is busy, the journal cannot be written, or a file system does not answer; "
     "`Retry-After` says after how many seconds to try again.",
 }
-COMMON_FAILURES = (400, 401, 403, 413, 429, 500)
+COMMON_FAILURES = (400, 401, 403, 413, 500)
 
 #: How `swell.model.coding` writes a float.
 NUMBER = {"anyOf": [{"type": "number"}, {"enum": ["nan", "inf", "-inf"]}]}

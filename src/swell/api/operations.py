@@ -14,7 +14,7 @@ from swell import __version__
 from swell.api import fields, openapi
 from swell.api.caller import OWNER, Caller, caller_of
 from swell.api.fields import InvalidField, bounded
-from swell.api.identity import Access, of_other_tenant
+from swell.api.identity import of_other_tenant
 from swell.api.intake import Intake
 from swell.api.job_throughput import throughput_of
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets
@@ -24,6 +24,7 @@ from swell.api.prometheus import Exposition
 from swell.api.resubmission import Resubmission, continued, retried
 from swell.api.submission import Number, Submission, origin_of, request_key
 from swell.api.usage_accounting import usage_report
+from swell.api.user_list import UserList
 from swell.api.verbs import VERBS, Health, JobRef, PageLink, Stopping
 from swell.live.platform import Platform
 from swell.live.retention import PrunedJob, PruneRequest
@@ -37,8 +38,8 @@ from swell.model.view import JobView, SubmitResult
 class Operations:
     """Each method is that of a verb, and runs in a thread; `scope` is that of the request."""
 
-    def __init__(self, platform: Platform, intake: Intake | None, page: Page, access: Access | None) -> None:
-        self._platform, self._page, self._access = platform, page, access
+    def __init__(self, platform: Platform, intake: Intake | None, page: Page, users: UserList | None) -> None:
+        self._platform, self._page, self._users = platform, page, users
         self._intake = intake
         self._exposition = Exposition(platform)
 
@@ -80,7 +81,7 @@ class Operations:
         if caller != OWNER:
             key = key_of_user(caller.name, origin.key)
             origin = msgspec.structs.replace(origin, user=caller.name, key=key)
-        most_open = None if self._access is None else self._access.users.limits_of(spec.tenant).open_jobs
+        most_open = None if self._users is None else self._users.limits_of(spec.tenant).open_jobs
         result = self._platform.submit(spec, origin, most_open)
         if self._intake is not None and result.is_new:
             self._intake.bind(result.id, spec)

@@ -15,25 +15,22 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from swell.api.access_log import AccessLog
 from swell.api.answers import answer, failure
 from swell.api.fields import parsed, wrong_type
 from swell.api.identity import (
     MAX_BODY_BYTES,
-    Access,
     AccessLogMiddleware,
     AuthenticationMiddleware,
     HeadersMiddleware,
-    RateMiddleware,
     guard,
-    too_often,
 )
 from swell.api.intake import Intake
 from swell.api.openapi import document
 from swell.api.operations import Operations
 from swell.api.page.docs_page import docs_page
 from swell.api.page.page import Page, base_values
-from swell.api.rates import RateExceeded
-from swell.api.user_list import UserListError
+from swell.api.user_list import UserList, UserListError
 from swell.api.verbs import VERBS, Verb
 from swell.live.platform import Platform
 from swell.model.errors import (
@@ -76,32 +73,29 @@ def create_app(
     token: str,
     intake: Intake | None = None,
     page: Page | None = None,
-    access: Access | None = None,
+    users: UserList | None = None,
 ) -> Starlette:
     """The application; every request needs the token, that of a user, or a session of the page.
 
     Args:
         intake: prepares submissions; None: they are jobs as they are.
         page: None: one whose sessions end with the application, and without a port of its own.
-        access: users besides the owner; None: there are none.
+        users: besides the owner; None: there are none.
     """
     page = Page(platform) if page is None else page
-    app = Starlette(routes=_routes(platform, intake, page, access))
+    app = Starlette(routes=_routes(platform, intake, page, users))
     app.router.redirect_slashes = False
-    users = None if access is None else access.users
-    if access is not None:
-        app.add_middleware(RateMiddleware, access=access)
     app.add_middleware(AuthenticationMiddleware, token=token, sessions=page.sessions, users=users)
-    if access is not None:
-        app.add_middleware(AccessLogMiddleware, access=access)
+    if users is not None:
+        app.add_middleware(AccessLogMiddleware, users=users, entries=AccessLog(users.folder))
     app.add_middleware(HeadersMiddleware)  # the last one is the outermost
-    for kind in (*STATUSES, RateExceeded, HTTPException, Exception):
+    for kind in (*STATUSES, HTTPException, Exception):
         app.add_exception_handler(kind, _failed)
     return app
 
 
-def _routes(platform: Platform, intake: Intake | None, page: Page, access: Access | None) -> list[BaseRoute]:
-    operations, threads = Operations(platform, intake, page, access), _SubmissionThreads(SUBMISSION_THREADS)
+def _routes(platform: Platform, intake: Intake | None, page: Page, users: UserList | None) -> list[BaseRoute]:
+    operations, threads = Operations(platform, intake, page, users), _SubmissionThreads(SUBMISSION_THREADS)
 
     def docs(request: Request) -> Response:
         return HTMLResponse(docs_page(document(VERBS), base_values(request)))
@@ -218,8 +212,6 @@ async def _body(request: Request) -> bytes:
 
 
 async def _failed(_request: Request, error: Exception) -> Response:
-    if isinstance(error, RateExceeded):
-        return too_often(error)
     if isinstance(error, HTTPException):
         return failure(error.status_code, error.detail)
     for kind, status in STATUSES.items():

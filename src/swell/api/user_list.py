@@ -77,7 +77,7 @@ class UserList:
     """Thread-safe; several processes may change the file."""
 
     def __init__(self, folder: Path, now_s: Callable[[], float] = time.time) -> None:
-        state = StateFolder(folder)
+        self.folder, state = folder, StateFolder(folder)
         self._path, self._lock = state.users, state.users_lock
         self._now_s = now_s
         self._read: tuple[bytes, UserListContent] = (b"", UserListContent())
@@ -109,11 +109,6 @@ class UserList:
     def is_there(self) -> bool:
         """Whether the operator has ever made a list; a single look at its folder."""
         return os.path.exists(self._path)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether only the owner uses the platform. Raises UserListError."""
-        return not self.users()
 
     # ------------------------------------------------------------ for the operator
     def users(self) -> Mapping[str, KnownUser]:
