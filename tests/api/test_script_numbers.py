@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from swell.api.fields import InvalidField
-from swell.api.script_numbers import ScriptNumbers, numbers_of
+from swell.api.script_source import ScriptNumbers, numbers_of
 from swell.api.submission import parse
 from swell.model.job import EndCondition, JobSpec
 

@@ -20,7 +20,7 @@ from msgspec import Meta
 from swell.api import fields
 from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
-from swell.api.script_numbers import numbers_of
+from swell.api.script_source import numbers_of
 from swell.api.times import is_relative, with_offset
 from swell.model.coding import encode
 from swell.model.job import (
