@@ -10,7 +10,7 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api.resubmission import Resubmission, continued, retried
+from swell.api.resubmission import Resubmission, submitted_again
 from swell.api.submission import Submission
 from swell.model.event import JobSubmitted
 from swell.model.job import JobSpec, Phase
@@ -83,9 +83,9 @@ def test_each_field_is_tried() -> None:
     assert GIVEN.keys() == {*Submission.__struct_encode_fields__}
 
 
-@pytest.mark.parametrize("again", [retried, continued])
+@pytest.mark.parametrize("is_continued", [False, True])
 @pytest.mark.parametrize("field", Submission.__struct_encode_fields__)
-def test_a_job_that_is_submitted_again_has_the_field(field: str, again: Any, tmp_path: Path) -> None:
+def test_a_job_that_is_submitted_again_has_the_field(field: str, is_continued: bool, tmp_path: Path) -> None:
     """All but the jobs that it came after: to submit it again is to say that it may start."""
     control, spec = FakeControl(tmp_path), spec_of(field)
     control.now_s = lambda: NOW_S  # type: ignore[method-assign]
@@ -94,5 +94,11 @@ def test_a_job_that_is_submitted_again_has_the_field(field: str, again: Any, tmp
     control.submission = lambda job_id: JobSubmitted(  # type: ignore[method-assign]
         job_id=job_id, at_s=NOW_S, spec=spec
     )
-    new, _ = again(control, "a-1", Resubmission(), "")
+    new, _ = submitted_again(
+        control,
+        "a-1",
+        Resubmission(),
+        "",
+        is_continued=is_continued,
+    )
     assert new == msgspec.structs.replace(spec, after=())

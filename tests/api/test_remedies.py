@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.store.views import job_view
 
-from swell.api.resubmission import Resubmission, continued, retried
+from swell.api.resubmission import Resubmission, submitted_again
 from swell.live.job_checks import has_ended_error
 from swell.model.errors import WrongPhase
 from swell.model.job import Elasticity, Phase
@@ -26,9 +26,9 @@ class Known:
 
 def advice(view: JobView, **wish: Any) -> str:
     known: Any = Known(view)
-    for submit_again in (retried, continued):
+    for is_continued in (False, True):
         with pytest.raises(WrongPhase) as error:
-            submit_again(known, view.id, Resubmission(**wish), "")
+            submitted_again(known, view.id, Resubmission(**wish), "", is_continued=is_continued)
     return str(error.value)
 
 

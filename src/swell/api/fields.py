@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import re
@@ -19,7 +20,7 @@ import msgspec
 from swell.api.durations import parse_duration
 from swell.api.times import EXAMPLES, parse_time
 from swell.model.errors import InvalidJob
-from swell.model.job import LOSS, Elasticity, JobClass, MetricTarget
+from swell.model.job import LOSS, JobClass, MetricTarget
 from swell.model.kind import ANY, RULE, is_kind
 from swell.model.lengths import span
 from swell.model.sizes import parse_bytes
@@ -27,35 +28,61 @@ from swell.model.webhook import Webhook, WebhookEvent, fault_of
 from swell.spelling import did_you_mean
 from swell.wire import environ
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
-TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII)
-TAG = re.compile(r"[^\s,\x00-\x1f\x7f\ud800-\udfff]{1,100}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_OF_NAMES = "use at most 63 letters, digits, dots, dashes and underscores, a letter or digit first"
+#: The form that texts of a field have, and what an error says of any other text.
+FORMS = {
+    "name": (_NAME, f"is not a valid job name; {_OF_NAMES}"),
+    "group": (_NAME, f"is not a valid name of a group; {_OF_NAMES}"),
+    "tenant": (
+        re.compile(r"[A-Za-z0-9][A-Za-z0-9._@/-]{0,62}", re.ASCII),
+        "is not a valid tenant name; use at most 63 letters, digits and . _ @ / -, a letter or digit first, "
+        "or leave it out",
+    ),
+    "image": (
+        re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", re.ASCII),
+        "is not the name of an image; write `python:3.11-slim`",
+    ),
+    "metric": (
+        re.compile(r"[A-Za-z_][\w./-]{0,62}", re.ASCII),
+        "is not a valid name of a metric; use at most 63 letters, digits and _ . / -, a letter or _ first, "
+        "such as accuracy",
+    ),
+    "tags": (
+        re.compile(r"[^\s,\x00-\x1f\x7f\ud800-\udfff]{1,100}"),
+        "is not a valid tag; use at most 100 characters, none of them a blank or a comma",
+    ),
+    "accept_differences": (
+        re.compile(r"[a-z0-9]+(-[a-z0-9]+)*"),
+        "is no name of a finding; write it as `swell check` prints it",
+    ),
+}
 MOST_TAGS = 20
 MOST_PREDECESSORS = 100
-IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}", re.ASCII)
+MOST_KINDS = 20
 #: A module, or a function of it; what ends as a file of Python's is a path.
 ENTRY = re.compile(r"(?!.*\.py$)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
+BATCHES = re.compile(r"(?P<least>\d{1,10}):(?P<most>\d{1,10})", re.ASCII)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<value>\S+)\s*", re.ASCII)
-METRIC = re.compile(r"[A-Za-z_][\w./-]{0,62}", re.ASCII)
 
 #: Seconds a deadline may lie ahead: further than this it is a slip of the pen.
 HORIZON_S = 100 * 365 * 86400.0
-
+#: Samples that a step may have.
+MAX_BATCH = 2**31 - 1
 #: Devices that a worker may ask for: no cluster has more.
 MAX_DEVICES_PER_WORKER = 1 << 20
-
 #: A larger file is data, not a script.
 MAX_SCRIPT_BYTES = 16 << 20
-
-FINDING_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-#: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
-#: has the most.
 #: Between two checkpoints.
 LEAST_INTERVAL_S, MOST_INTERVAL_S = 1.0, 86_400.0
+#: Limits of the memory that a job may be given: an interpreter alone needs more than the least, and no node
+#: has the most.
 MIN_MEMORY_BYTES = 16 << 20
 MAX_MEMORY_BYTES = 1 << 50
+#: The highest speed that can be stated, in samples a second.
+MOST_RATE_PER_S = 1e12
 
 
 class InvalidField(InvalidJob):
@@ -68,10 +95,6 @@ class InvalidField(InvalidJob):
 
 Count = TypeVar("Count", int, float)
 Fields = TypeVar("Fields", bound=msgspec.Struct)
-
-
-#: The highest speed that can be stated, in samples a second.
-MOST_RATE_PER_S = 1e12
 
 
 def bounded(field: str, value: Count, least: float, most: float) -> Count:
@@ -153,31 +176,23 @@ def entry(script: str | None, function: str | None) -> str:
 def _script(script: str) -> str:
     path = _absolute("script", script)
     try:
-        _check_script(path, path.stat())  # a device may act as soon as it is opened
-        # Should a pipe have taken its place meanwhile: to open it must not wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            _check_script(path, os.fstat(descriptor))
-        finally:
-            os.close(descriptor)
+        status = path.stat()
     except OSError as error:
-        raise InvalidField(
-            "script", f"{path} cannot be read ({error.strerror}); give the path of a Python script"
-        ) from error
-    return str(path)
-
-
-def _check_script(path: Path, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise InvalidField(
-            "script", f"{path} is {_file_kind(status.st_mode)}, not a file; give the path of a Python script"
-        )
+        raise InvalidField("script", f"{path} cannot be read ({error.strerror}); {_PATH}") from error
+    if not stat.S_ISREG(status.st_mode):  # to open a device or a pipe may act, or wait
+        raise InvalidField("script", f"{path} is {_file_kind(status.st_mode)}, not a file; {_PATH}")
+    if not os.access(path, os.R_OK):
+        raise InvalidField("script", f"{path} cannot be read ({os.strerror(errno.EACCES)}); {_PATH}")
     if status.st_size > MAX_SCRIPT_BYTES:
         raise InvalidField(
             "script",
             f"{path} has {status.st_size:,} bytes, more than {MAX_SCRIPT_BYTES:,}; keep data in "
-            "separate files, and give the path of a Python script",
+            f"separate files, and {_PATH}",
         )
+    return str(path)
+
+
+_PATH = "give the path of a Python script"
 
 
 def _file_kind(mode: int) -> str:
@@ -210,8 +225,9 @@ def anchored(field: str, value: str, base_dir: Path) -> str:
         raise InvalidField(field, f"{shown(value)} names a user that does not exist; correct it") from error
 
 
-def _formed(field: str, text: str | None, form: re.Pattern[str], rule: str) -> str:
-    """The text, empty for none. Raises InvalidField with the rule if it has not the form."""
+def formed(field: str, text: str | None) -> str:
+    """The text, empty for none. Raises InvalidField with the rule if it has not the form of its field."""
+    form, rule = FORMS[field]
     if text is not None and not form.fullmatch(text):
         raise InvalidField(field, f"{shown(text)} {rule}")
     return text or ""
@@ -226,39 +242,26 @@ def _plain(field: str, text: str) -> str:
 
 def job_name(name: str | None, entry: str) -> str:
     """The name as given, or one made of the script's or function's."""
-    if name is None:
-        own = re.split("[.:]", entry)[-1] if ENTRY.fullmatch(entry) else Path(entry).stem
-        return re.sub(r"[^A-Za-z0-9._-]+", "-", own, flags=re.ASCII).strip("._-")[:63] or "job"
-    rule = (
-        "is not a valid job name; use at most 63 letters, digits, dots, dashes and underscores, a letter or "
-        "digit first"
-    )
-    return _formed("name", name, NAME, rule)
+    if name is not None:
+        return formed("name", name)
+    own = re.split("[.:]", entry)[-1] if ENTRY.fullmatch(entry) else Path(entry).stem
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", own, flags=re.ASCII).strip("._-")[:63] or "job"
 
 
-def tenant(name: str | None) -> str:
-    """The name as given; empty for none."""
-    rule = (
-        "is not a valid tenant name; use at most 63 letters, digits and . _ @ / -, a letter or digit first, "
-        "or leave it out"
-    )
-    return _formed("tenant", name, TENANT, rule)
+def _words(value: str | tuple[str, ...]) -> list[str]:
+    """The words of a list; a text has commas between them."""
+    return [word.strip() for word in value.split(",")] if isinstance(value, str) else [*value]
 
 
-def group(name: str | None) -> str:
-    """The name as given; empty for none."""
-    rule = (
-        "is not a valid name of a group; use at most 63 letters, digits, dots, dashes and underscores, a "
-        "letter or digit first"
-    )
-    return "" if name is None else _formed("group", name, NAME, rule)
+def _at_most(field: str, words: Sequence[str], most: int) -> None:
+    if len(words) > most:
+        raise InvalidField(field, f"{len(words)} are named, more than {most}; leave some out")
 
 
 def predecessors(jobs: str | tuple[str, ...]) -> tuple[str, ...]:
     """Ids or names of jobs; the platform knows which jobs they mean."""
-    words = [word.strip() for word in (jobs.split(",") if isinstance(jobs, str) else jobs)]
-    if len(words) > MOST_PREDECESSORS:
-        raise InvalidField("after", f"names {len(words)} jobs, more than {MOST_PREDECESSORS}; leave some out")
+    words = _words(jobs)
+    _at_most("after", words, MOST_PREDECESSORS)
     if "" in words:
         raise InvalidField("after", "an empty text is no job; give its id or name")
     return tuple(_plain("after", word) for word in words)
@@ -266,42 +269,22 @@ def predecessors(jobs: str | tuple[str, ...]) -> tuple[str, ...]:
 
 def tags(words: tuple[str, ...]) -> tuple[str, ...]:
     """The words as given, each once."""
-    for word in words:
-        if not TAG.fullmatch(word):
-            rule = "is not a valid tag; use at most 100 characters, none of them a blank or a comma"
-            raise InvalidField("tags", f"{shown(word)} {rule}")
-    if len(words) > MOST_TAGS:
-        raise InvalidField("tags", f"{len(words)} are given, more than {MOST_TAGS}; leave some out")
-    return tuple(dict.fromkeys(words))
+    _at_most("tags", words, MOST_TAGS)
+    return tuple(dict.fromkeys(formed("tags", word) for word in words))
 
 
-MOST_KINDS = 20
-
-
-def kinds(names: str | tuple[str, ...] | None) -> tuple[str, ...]:
-    """The names as given, each once; a text has commas between them. None for none."""
-    if names is None:
-        return ()
-    found = tuple(dict.fromkeys(kind(word) for word in _kind_words(names)))
-    if not found:
+def kinds(names: str | tuple[str, ...] | None) -> dict[str, Any]:
+    """Fields of a `JobSpec`: one kind is that of the job, of several it gets one when it starts."""
+    found = () if names is None else tuple(dict.fromkeys(map(_kind, _words(names))))
+    if names is not None and not found:
         raise InvalidField("kind", "an empty list names no kind; name one, or leave it out")
-    if len(found) > MOST_KINDS:
-        raise InvalidField("kind", f"{len(found)} kinds are named, more than {MOST_KINDS}; leave some out")
+    _at_most("kind", found, MOST_KINDS)
     if ANY in found and len(found) > 1:
         raise InvalidField("kind", f"`{ANY}` has every kind; name it alone, or the others without it")
-    return found
+    return {"kind": found[0], "kinds": ()} if len(found) == 1 else {"kind": "", "kinds": found}
 
 
-def _kind_words(names: str | tuple[str, ...] | None) -> Sequence[str]:
-    if isinstance(names, str):
-        return [word.strip() for word in names.split(",")] if "," in names else [names]
-    return names or ()
-
-
-def kind(name: str | None) -> str:
-    """The name as given; empty for none."""
-    if name is None:
-        return ""
+def _kind(name: str) -> str:
     if not is_kind(name):
         raise InvalidField(
             "kind",
@@ -310,15 +293,10 @@ def kind(name: str | None) -> str:
     return name
 
 
-def checkpoint_interval(value: str | int | float | None, elasticity: Elasticity) -> float | None:
+def checkpoint_interval(value: str | int | float | None) -> float | None:
     """Seconds; None: the platform chooses."""
     if value is None:
         return None
-    if elasticity is Elasticity.RESTART:
-        raise InvalidField(
-            "checkpoint_interval",
-            "the script of a restart job writes its own checkpoints; remove it, or use elasticity live",
-        )
     interval_s = duration("checkpoint_interval", value)
     if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
         raise InvalidField(
@@ -329,7 +307,7 @@ def checkpoint_interval(value: str | int | float | None, elasticity: Elasticity)
 
 def webhook(url: str | None, on: str | tuple[str, ...]) -> Webhook | None:
     """Where and of what the owner is told; None without an address."""
-    words = [word.strip() for word in on.split(",")] if isinstance(on, str) else list(on)
+    words = _words(on)
     if unknown := [word for word in words if word not in list(WebhookEvent)]:
         raise InvalidField("on", f"{shown(unknown[0])} is not told; choose from {', '.join(WebhookEvent)}")
     if url is None:
@@ -402,7 +380,7 @@ def interpreter(python: str | None) -> str:
 
 def image(image: str | None, python: str | None) -> str:
     """Name of an image of containers; empty for none."""
-    name = _formed("image", image, IMAGE, "is not the name of an image; write `python:3.11-slim`")
+    name = formed("image", image)
     if name and python is not None:
         raise InvalidField("python", "the interpreter of a container is the python3 of its image; remove it")
     return name
@@ -411,17 +389,6 @@ def image(image: str | None, python: str | None) -> str:
 def needs(paths: tuple[str, ...]) -> tuple[str, ...]:
     """Absolute paths. They may be missing here: it is the hosts of the workers that must have them."""
     return tuple(str(_absolute("needs", path)) for path in paths)
-
-
-def finding_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of findings, as `swell check` prints them."""
-    for name in names:
-        if not FINDING_NAME.fullmatch(name):
-            raise InvalidField(
-                "accept_differences",
-                f"{shown(name)} is no name of a finding; write it as `swell check` prints it",
-            )
-    return names
 
 
 def worker_range(workers: str | int | None) -> tuple[int, int | None]:
@@ -447,6 +414,71 @@ def worker_range(workers: str | int | None) -> tuple[int, int | None]:
     return least, most
 
 
+def batches_of(
+    own: int | None,
+    given_range: str | int | None,
+    per_worker: int | None,
+    min_workers: int,
+    max_workers: int | None,
+) -> dict[str, Any]:
+    """Fields of a `JobSpec` with the batches of a live job: one for good, a range, or one that follows the
+    workers. Raises InvalidField.
+
+    Args:
+        own: the batch that the learning rate was chosen for, and in which steps are counted.
+    """
+    if given_range is not None:
+        if per_worker is not None:
+            raise InvalidField(
+                "batch_per_worker",
+                "excludes batch: a batch has a range or follows the workers; remove one of them",
+            )
+        least, most = _batch_range(given_range, min_workers)
+        if own is not None and not least <= own <= most:
+            raise InvalidField(
+                "global_batch",
+                f"{shown(own)} is not within batch {least}:{most}; widen the range, or choose one within it",
+            )
+        return {"global_batch": least if own is None else own, "min_batch": least, "max_batch": most}
+    if per_worker is not None:
+        bounded("batch_per_worker", per_worker, 1, MAX_BATCH // max(min_workers, max_workers or 1))
+        own = per_worker * min_workers if own is None else own
+    if own is None:
+        raise InvalidField(
+            "global_batch",
+            "missing; every live job needs it, or batch, or batch_per_worker, or a script that states it as "
+            "a number: DataLoader(data, batch_size=64)",
+        )
+    bounded("global_batch", own, 1, MAX_BATCH)
+    if per_worker is None and own < min_workers:
+        raise InvalidField(
+            "global_batch",
+            f"{own} samples cannot be shared by {min_workers} workers; "
+            "raise global_batch or lower MIN in workers",
+        )
+    return {"global_batch": own, "batch_per_worker": per_worker}
+
+
+def _batch_range(given: str | int, min_workers: int) -> tuple[int, int]:
+    match = BATCHES.fullmatch(str(given))
+    least, most = map(int, match.group("least", "most")) if match else (0, 0)
+    if not match:
+        fault = f"{shown(given)} is not of the form MIN:MAX; write 32:512, or global_batch for a batch that "
+        fault += "never changes"
+    elif least < 1:
+        fault = f"MIN is {least} in {given}; a step has at least 1 sample"
+    elif least > most:
+        fault = f"MIN {least} is above MAX {most}; write {most}:{least}"
+    elif least == most:
+        fault = f"{given} leaves no choice; remove it, and write global_batch {least} instead"
+    elif least < min_workers:
+        fault = f"MIN {least} cannot be shared by {min_workers} workers; raise MIN to {min_workers} or more, "
+        fault += "or lower MIN in workers"
+    else:
+        return least, bounded("batch", most, 1, MAX_BATCH)
+    raise InvalidField("batch", fault)
+
+
 def target(until: str | None) -> MetricTarget | None:
     """Parse `until`, such as `accuracy>=0.97`. Raises InvalidField."""
     if until is None:
@@ -463,11 +495,7 @@ def target(until: str | None) -> MetricTarget | None:
 
 def metric(name: str | None) -> str:
     """The name of a job's evaluation function as given, or `loss`."""
-    rule = (
-        "is not a valid name of a metric; use at most 63 letters, digits and _ . / -, a letter or _ first, "
-        "such as accuracy"
-    )
-    return _formed("metric", name, METRIC, rule) or LOSS
+    return formed("metric", name) or LOSS
 
 
 def metric_rises(goes: str | None, name: str | None, until: MetricTarget | None) -> bool:

@@ -13,7 +13,7 @@ from starlette.types import Scope
 from swell import __version__
 from swell.api import fields, openapi
 from swell.api.caller import OWNER, Caller, caller_of
-from swell.api.fields import InvalidField, bounded
+from swell.api.fields import InvalidField
 from swell.api.identity import of_other_tenant
 from swell.api.intake import Intake
 from swell.api.job_throughput import throughput_of
@@ -21,8 +21,8 @@ from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_
 from swell.api.page.page import Page
 from swell.api.pages import parse_query
 from swell.api.prometheus import Exposition
-from swell.api.resubmission import Resubmission, continued, retried
-from swell.api.submission import Number, Submission, origin_of, request_key
+from swell.api.resubmission import Resubmission, submitted_again
+from swell.api.submission import Number, Submission, origin_of, request_key, within_bounds
 from swell.api.usage_accounting import usage_report
 from swell.api.user_list import UserList
 from swell.api.verbs import VERBS, Health, JobRef, PageLink, Stopping
@@ -30,7 +30,7 @@ from swell.live.platform import Platform
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import InvalidJob
-from swell.model.job import MOST_PRIORITY, MOST_WEIGHT, JobClass, JobSpec, Origin, key_of_user
+from swell.model.job import JobClass, JobSpec, Origin, key_of_user
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, SubmitResult
 
@@ -69,11 +69,15 @@ class Operations:
         return self._bound(spec, origin, caller)
 
     def retry(self, job_id: str, scope: Scope, key: str | None = None, **wish: Any) -> SubmitResult:
-        again = retried(self._platform, job_id, Resubmission(**wish), request_key(key))
-        return self._bound(*again, caller_of(scope))
+        return self._again(job_id, scope, key, Resubmission(**wish), is_continued=False)
 
     def continue_job(self, job_id: str, scope: Scope, key: str | None = None, **wish: Any) -> SubmitResult:
-        again = continued(self._platform, job_id, Resubmission(**wish), request_key(key))
+        return self._again(job_id, scope, key, Resubmission(**wish), is_continued=True)
+
+    def _again(
+        self, job_id: str, scope: Scope, key: str | None, wish: Resubmission, *, is_continued: bool
+    ) -> SubmitResult:
+        again = submitted_again(self._platform, job_id, wish, request_key(key), is_continued=is_continued)
         return self._bound(*again, caller_of(scope))
 
     def _bound(self, spec: JobSpec, origin: Origin, caller: Caller) -> SubmitResult:
@@ -102,9 +106,9 @@ class Operations:
         if priority is None and weight is None:
             raise InvalidField("priority", "neither a priority nor a weight is given; give one of them")
         if priority is not None:
-            bounded("priority", priority, -MOST_PRIORITY, MOST_PRIORITY)
+            within_bounds("priority", priority)
         if weight is not None:
-            bounded("weight", weight, 1 / MOST_WEIGHT, MOST_WEIGHT)
+            within_bounds("weight", weight)
         return self._platform.change_priority(job_id, priority, weight)
 
     def promise(self, job_id: str, deadline: str | Number, accept_until: str | Number | None) -> JobView:

@@ -34,65 +34,59 @@ class Resubmission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     kind: str | None = None  #: of the devices that it runs on
 
 
-def retried(platform: Platform, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
-    """The same request again. Raises UnknownJob, WrongPhase, InvalidField."""
-    submission = _undone(platform, job_id, "retry", wish)
-    spec, within_s = _renewed(submission, wish, platform.now_s())
-    origin = _origin("retry", submission, wish, key, within_s)
-    return spec, msgspec.structs.replace(origin, retries=submission.job_id)
+def submitted_again(
+    platform: Platform, job_id: str, wish: Resubmission, key: str, *, is_continued: bool
+) -> tuple[JobSpec, Origin]:
+    """The same request again. Raises UnknownJob, WrongPhase, InvalidField.
 
-
-def continued(platform: Platform, job_id: str, wish: Resubmission, key: str) -> tuple[JobSpec, Origin]:
-    """The same request again, to go on from where the job ended. Raises as `retried` does."""
-    submission = _undone(platform, job_id, "continue", wish)
-    spec, within_s = _renewed(submission, wish, platform.now_s())
-    origin = _origin("continue", submission, wish, key, within_s)
-    return spec, msgspec.structs.replace(origin, continues=submission.job_id)
-
-
-def _undone(platform: Platform, job_id: str, verb: str, wish: Resubmission) -> JobSubmitted:
+    Args:
+        is_continued: it goes on from where the job ended; else it begins at step 0.
+    """
+    verb = "continue" if is_continued else "retry"
     view = platform.job(job_id)
-    phase = view.phase
     if not is_undone(view):
-        state, remedy = f"is {phase}", f"wait for its end (`swell wait {job_id}`)"
-        if wish.deadline is not None and view.elasticity is Elasticity.LIVE:
-            remedy = f"`swell promise {job_id} --deadline {wish.deadline}` asks for that deadline"
-        elif phase is not Phase.STOPPING:  # which may be its cancellation
-            remedy += f", or `swell cancel {job_id}` first"
-        if phase is Phase.SUCCEEDED:
-            state, remedy = "has succeeded", "submit it with `swell submit` to run it again"
-        raise WrongPhase(
-            f"job {job_id!r} {state}: {verb} is for jobs that failed or ended early, or were cancelled, "
-            f"refused or ended early; {remedy}"
-        )
-    return _with_changes(platform.submission(job_id), view)
+        raise _wrong_phase(view, verb, wish)
+    submission = platform.submission(job_id)
+    spec, within_s = _renewed(_with_changes(submission.spec, view), submission, wish, platform.now_s())
+    content = encode([verb, submission.job_id, wish])
+    origin = Origin(key=key, fingerprint=fingerprint(content) if key else "", deadline_in_s=within_s)
+    field = "continues" if is_continued else "retries"
+    return spec, msgspec.structs.replace(origin, **{field: submission.job_id})
 
 
-def _with_changes(submission: JobSubmitted, view: JobView) -> JobSubmitted:
+def _wrong_phase(view: JobView, verb: str, wish: Resubmission) -> WrongPhase:
+    state, remedy = f"is {view.phase}", f"wait for its end (`swell wait {view.id}`)"
+    if wish.deadline is not None and view.elasticity is Elasticity.LIVE:
+        remedy = f"`swell promise {view.id} --deadline {wish.deadline}` asks for that deadline"
+    elif view.phase is not Phase.STOPPING:  # which may be its cancellation
+        remedy += f", or `swell cancel {view.id}` first"
+    if view.phase is Phase.SUCCEEDED:
+        state, remedy = "has succeeded", "submit it with `swell submit` to run it again"
+    return WrongPhase(
+        f"job {view.id!r} {state}: {verb} is for jobs that failed or ended early, or were cancelled or "
+        f"refused; {remedy}"
+    )
+
+
+def _with_changes(spec: JobSpec, view: JobView) -> JobSpec:
     """The request with what its owner has changed since: priority, weight, and findings that are accepted."""
     accepted = (found.name for found in view.findings if found.holds and found.name not in view.held_by)
-    names = tuple(dict.fromkeys((*submission.spec.accept_differences, *accepted)))
-    spec = msgspec.structs.replace(
-        submission.spec, accept_differences=names, priority=view.priority, weight=view.weight
-    )
-    return msgspec.structs.replace(submission, spec=spec)
+    names = tuple(dict.fromkeys((*spec.accept_differences, *accepted)))
+    return msgspec.structs.replace(spec, accept_differences=names, priority=view.priority, weight=view.weight)
 
 
-def _renewed(submission: JobSubmitted, wish: Resubmission, now_s: float) -> tuple[JobSpec, float | None]:
+def _renewed(
+    spec: JobSpec, submission: JobSubmitted, wish: Resubmission, now_s: float
+) -> tuple[JobSpec, float | None]:
     """The request with what is wished, and a deadline that lies ahead; and how far, if that is to count again
     the next time.
     """
-    spec, within_s = submission.spec, submission.origin.deadline_in_s
     spec = msgspec.structs.replace(spec, after=())  # to submit it again is to say that it may start
     if wish.kind is not None:
-        kinds = fields.kinds(wish.kind)
-        spec = msgspec.structs.replace(
-            spec,
-            kind=kinds[0] if len(kinds) == 1 else "",
-            kinds=kinds if len(kinds) > 1 else (),
-        )
+        spec = msgspec.structs.replace(spec, **fields.kinds(wish.kind))
     elif spec.kinds:
         spec = msgspec.structs.replace(spec, kind="")  # it is chosen again
+    within_s = submission.origin.deadline_in_s
     if wish.deadline is not None:
         deadline_s = fields.deadline(wish.deadline, now_s)
         fields.job_class(spec.job_class, deadline_s)
@@ -115,10 +109,3 @@ def _moved(spec: JobSpec, deadline_s: float | None) -> JobSpec:
     if until_s is not None and spec.deadline_s is not None and deadline_s is not None:
         until_s += deadline_s - spec.deadline_s
     return msgspec.structs.replace(spec, deadline_s=deadline_s, accept_until_s=until_s)
-
-
-def _origin(
-    verb: str, submission: JobSubmitted, wish: Resubmission, key: str, within_s: float | None
-) -> Origin:
-    content = encode([verb, submission.job_id, wish])
-    return Origin(key=key, fingerprint=fingerprint(content) if key else "", deadline_in_s=within_s)

@@ -91,8 +91,9 @@ def _numbers_in(text: bytes) -> ScriptNumbers:
     if len(calls) != 1:
         return ScriptNumbers()
     loader = _meant(_argument(calls[0], "loader", 2), nodes)
-    has_batch = isinstance(loader, ast.Call) and _called(loader) == "DataLoader"
-    batch = _argument(loader, "batch_size", 1) if has_batch else None
+    batch = None
+    if isinstance(loader, ast.Call) and _called(loader) == "DataLoader":
+        batch = _argument(loader, "batch_size", 1)
     ends = [_argument(calls[0], name) for name in ("epochs", "steps")]
     return ScriptNumbers(*(_number(_meant(expression, nodes)) for expression in (batch, *ends)))
 

@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Meta
 
 from swell.api import fields
-from swell.api.batch_fields import batches_of
 from swell.api.fields import InvalidField, shown
 from swell.api.script_source import numbers_of
 from swell.api.times import is_relative, with_offset
@@ -46,6 +45,19 @@ MOMENT = "2030-01-31T18:00:00"
 STATED_END = ", or have the script state it as a number: elastic(model, optimizer, loader, epochs=3)"
 #: Steps, epochs or samples that a job may have.
 MOST_COUNTED = 10**12
+_BATCH = "the script of a restart job divides its batches itself; remove it, or use elasticity live"
+_END = "a restart job ends when its script does; remove it, or use elasticity live"
+#: Fields that a restart job does not have, and why.
+NOT_OF_RESTART = {
+    **dict.fromkeys(("batch", "batch_per_worker"), _BATCH),
+    **dict.fromkeys(("steps", "epochs", "samples", "until"), _END),
+    "hold_after_trial": "a restart job has no trial run; remove it, and hold the job with `swell hold`",
+    "stop_on_nan": "a restart job updates its model itself; remove it, and stop in the script",
+    "speed": "Swell does not see the samples of a restart job; remove it, or use live",
+    "on_drift": "Swell does not compare the workers of a restart job; remove it, or use elasticity live",
+    "checkpoint_interval": "the script of a restart job writes its own checkpoints; remove it, or use "
+    "elasticity live",
+}
 
 
 def _option(metavar: str, help_text: str, more: str = "", bounds: tuple[float, float] | None = None) -> Meta:
@@ -474,30 +486,22 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if (whole := self._with_script_numbers()) != self:
             return whole.to_spec(now_s)
         min_workers, max_workers = fields.worker_range(self.workers)
-        batches = batches_of(
-            self.elasticity is Elasticity.LIVE,
-            self.global_batch,
-            self.batch,
-            self.batch_per_worker,
-            min_workers,
-            max_workers,
-        )
+        is_restart = self.elasticity is Elasticity.RESTART
+        if is_restart:
+            self._check_restart()
+        for name, field in declared().items():
+            if field.bounds and getattr(self, name) is not None:
+                within_bounds(name, getattr(self, name))
         entry = fields.entry(self.script, self.entry)
         deadline_s = fields.deadline(self.deadline, now_s)
         job_class = fields.job_class(self.job_class, deadline_s)
         if self.or_soft:
             fields.check_strict("or_soft", job_class)
-        if self.elasticity is Elasticity.RESTART:
-            self._check_restart()
-        kinds = fields.kinds(self.kind)
         return JobSpec(
             name=fields.job_name(self.name, entry),
             entry=entry,
             workdir=fields.folder("workdir", self.workdir),
-            global_batch=batches.own,
-            min_batch=batches.least,
-            max_batch=batches.most,
-            batch_per_worker=batches.per_worker,
+            **self._batches(min_workers, max_workers),
             args=fields.arguments(self.args),
             end=self._end(),
             job_class=job_class,
@@ -509,8 +513,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             devices_per_worker=fields.power_of_two("devices_per_worker", self.devices_per_worker),
             elasticity=self.elasticity,
             estimate_s=self._estimate_s(deadline_s),
-            seed=self._bounded("seed"),
-            tenant=fields.tenant(self.tenant),
+            seed=self.seed,
+            tenant=fields.formed("tenant", self.tenant),
             stop_on_nan=self.stop_on_nan,
             hold_after_trial=self.hold_after_trial,
             **self._stated(),
@@ -521,18 +525,19 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             metric=fields.metric(self.metric),
             metric_rises=fields.metric_rises(self.metric_goes, self.metric, fields.target(self.until)),
             memory_bytes=fields.memory(self.memory),
-            kind=kinds[0] if len(kinds) == 1 else "",
-            kinds=kinds if len(kinds) > 1 else (),
-            checkpoint_interval_s=fields.checkpoint_interval(self.checkpoint_interval, self.elasticity),
-            grows_when_distributed=self.elasticity is Elasticity.RESTART,
+            **fields.kinds(self.kind),
+            checkpoint_interval_s=fields.checkpoint_interval(self.checkpoint_interval),
+            grows_when_distributed=is_restart,
             on_drift=self.on_drift,
-            accept_differences=fields.finding_names(self.accept_differences),
+            accept_differences=tuple(
+                fields.formed("accept_differences", name) for name in self.accept_differences
+            ),
             webhook=fields.webhook(self.webhook, self.on),
             after=fields.predecessors(self.after),
-            group=fields.group(self.group),
+            group=fields.formed("group", self.group),
             tags=fields.tags(self.tags),
-            priority=self._bounded("priority"),
-            weight=float(self._bounded("weight")),
+            priority=self.priority,
+            weight=float(self.weight),
         )
 
     def _with_script_numbers(self) -> Self:
@@ -546,22 +551,24 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         end = {} if has_end else {"epochs": stated.epochs, "steps": stated.steps}
         return msgspec.structs.replace(self, **batch, **end)
 
+    def _batches(self, min_workers: int, max_workers: int | None) -> dict[str, Any]:
+        if self.elasticity is Elasticity.RESTART:  # its script divides its batches itself
+            own = 1 if self.global_batch is None else self.global_batch
+            return {"global_batch": fields.bounded("global_batch", own, 1, fields.MAX_BATCH)}
+        return fields.batches_of(
+            self.global_batch, self.batch, self.batch_per_worker, min_workers, max_workers
+        )
+
     def _end(self) -> EndCondition:
-        given = [name for name in ("steps", "epochs", "samples") if getattr(self, name) is not None]
         if self.elasticity is Elasticity.RESTART:
-            if given or self.until is not None:
-                raise InvalidField(
-                    given[0] if given else "until",
-                    "a restart job ends when its script does; remove it, or use elasticity live",
-                )
             return EndCondition()
+        given = [name for name in ("steps", "epochs", "samples") if getattr(self, name) is not None]
         if len(given) != 1:
             raise InvalidField(
                 given[1] if given else "steps",
                 f"{' and '.join(given) or 'no end condition'} given; "
                 f"give exactly one of steps, epochs and samples{'' if given else STATED_END}",
             )
-        self._bounded(given[0])
         return EndCondition(
             steps=self.steps,
             epochs=None if self.epochs is None else float(self.epochs),
@@ -569,51 +576,30 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             target=fields.target(self.until),
         )
 
-    def _bounded(self, name: str) -> Any:
-        """The value of a number that is within the bounds that its field declares."""
-        limits = declared()[name].meta.extra_json_schema or {}
-        return fields.bounded(name, getattr(self, name), limits["minimum"], limits["maximum"])
-
     def _stated(self) -> dict[str, Any]:
         """What its owner states of its speed and of what changes take."""
-        if self.speed is not None and (self.batch is not None or self.batch_per_worker is not None):
+        stated = (self.speed, self.resize_up_s, self.resize_down_s)
+        if self.speed is not None and (self.batch, self.batch_per_worker) != (None, None):
             raise InvalidField(
                 "speed", "a speed is that of one batch; remove it, or `batch`/`batch_per_worker`"
             )
-        if self.keep_estimates and (self.speed, self.resize_up_s, self.resize_down_s) == (None,) * 3:
+        if self.keep_estimates and stated == (None, None, None):
             raise InvalidField(
                 "keep_estimates", "nothing is stated; give speed, resize_up_s or resize_down_s, or remove it"
             )
-        pauses = {
-            name: float(self._bounded(name))
-            for name in ("resize_up_s", "resize_down_s")
-            if getattr(self, name) is not None
-        }
+        up_s, down_s = (None if pause_s is None else float(pause_s) for pause_s in stated[1:])
         return {
             "speed": fields.speed(self.speed),
+            "resize_up_s": up_s,
+            "resize_down_s": down_s,
             "keeps_estimates": self.keep_estimates,
-        } | pauses
+        }
 
     def _check_restart(self) -> None:
         """Raises InvalidField for what only a script that uses `swell.train` can have."""
-        if self.hold_after_trial:
-            raise fields.InvalidField(
-                "hold_after_trial",
-                "a restart job has no trial run; remove it, and hold the job with `swell hold`",
-            )
-        if self.stop_on_nan:
-            raise InvalidField(
-                "stop_on_nan", "a restart job updates its model itself; remove it, and stop in the script"
-            )
-        if self.speed is not None:
-            raise InvalidField(
-                "speed", "Swell does not see the samples of a restart job; remove it, or use live"
-            )
-        if self.on_drift is not None:
-            raise InvalidField(
-                "on_drift",
-                "Swell does not compare the workers of a restart job; remove it, or use elasticity live",
-            )
+        for name, why in NOT_OF_RESTART.items():
+            if getattr(self, name) != declared()[name].default:
+                raise InvalidField(name, why)
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
         if self.estimate is None:
@@ -634,6 +620,11 @@ def parse(value: Any) -> Submission:
         InvalidField: a key is unknown or missing, or a value has the wrong type.
     """
     return fields.parsed(value, Submission, "a job")
+
+
+def within_bounds(name: str, value: Number) -> Number:
+    """The value of a number, if it is within the bounds of its field. Raises InvalidField."""
+    return fields.bounded(name, value, *declared()[name].bounds)
 
 
 def request_key(key: str | None) -> str:
@@ -672,6 +663,11 @@ class DeclaredField:
     kinds: tuple[Any, ...]  #: types that its value may have; None is left out
     meta: Meta
     default: Any
+
+    @property
+    def bounds(self) -> tuple[Number, ...]:
+        """The least and the most that a number may be; empty: nothing is declared."""
+        return tuple((self.meta.extra_json_schema or {}).values())
 
 
 @cache

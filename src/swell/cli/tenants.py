@@ -128,14 +128,14 @@ def limit(
 
     Jobs that it has go on. A quota of devices holds within seconds; promised deadlines come first.
     """
-    from swell.api.fields import tenant as checked_tenant
+    from swell.api.fields import formed
     from swell.api.quotas import parse_devices, parse_share
     from swell.api.user_list import TenantLimits, UserList
     from swell.model.quota_words import told_share
 
     if (open_jobs, devices, share) == (None, None, None):
         raise typer.BadParameter("give --open-jobs, --devices or --share")
-    folder, name = own_folder(state), checked_tenant(tenant)
+    folder, name = own_folder(state), formed("tenant", tenant)
     users = UserList(folder.path)
     before = users.limits_of(name)
     limits = TenantLimits(

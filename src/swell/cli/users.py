@@ -83,13 +83,13 @@ def add(
     state: State = None,
 ) -> None:
     """Add a user and print their token, once: it is kept nowhere."""
-    from swell.api.fields import tenant as checked_tenant
+    from swell.api.fields import formed
     from swell.api.user_list import UserList
     from swell.wire.whole_files import write_whole
 
     if out is not None and out.exists():
         raise InvalidOption(f"--out {out}: there is such a file; a token is written to a new one")
-    known_role, its_tenant = _role(role), checked_tenant(tenant)
+    known_role, its_tenant = _role(role), formed("tenant", tenant)
     folder = own_folder(state)
     folder.create()
     users = UserList(folder.path)
