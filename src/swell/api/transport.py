@@ -154,7 +154,7 @@ class Transport:
             raise
         except OSError as error:
             raise _no_platform(self.folder) from error
-        if answer.is_success:
+        if 200 <= answer.status < 300:
             return answer.content
         raise FAILURES.get(answer.status, ApiError)(_error_text(answer))
 
@@ -175,10 +175,6 @@ class HttpAnswer(NamedTuple):
     status: int
     content: bytes
 
-    @property
-    def is_success(self) -> bool:
-        return 200 <= self.status < 300
-
 
 class UnixHttp:
     """Connections to one socket; each is used by one call at a time, and kept for the next ones.
@@ -193,22 +189,26 @@ class UnixHttp:
         """
         self._address, self._check = address, check
         self._headers = {"Host": "localhost", **headers}
-        self._idle: list[_Connection] = []
+        self._idle: list[socket.socket] = []
 
     def request(
         self, method: str, target: str, headers: Headers, content: bytes | None, within_s: float
     ) -> HttpAnswer:
         """Raises TimeoutError: it has not gone on for that time; OSError: there was no whole answer."""
-        connection = self._usable(within_s)
+        lines = list((self._headers | dict(headers)).items())
+        if content is not None:
+            lines.append(("Content-Length", str(len(content))))
+        connection, http = self._usable(within_s), h11.Connection(h11.CLIENT)
         try:
-            answer = connection.ask(method, target, {**self._headers, **headers}, content)
+            _send(connection, http, h11.Request(method=method, target=target, headers=lines), content or b"")
+            answer = _received(connection, http)
         except h11.ProtocolError as error:
             connection.close()
             raise ConnectionError(str(error)) from error
         except BaseException:
             connection.close()
             raise
-        if connection.is_reusable():
+        if http.our_state is h11.DONE and http.their_state is h11.DONE:
             self._idle.append(connection)
         else:
             connection.close()
@@ -218,18 +218,15 @@ class UnixHttp:
         while self._idle:
             self._idle.pop().close()
 
-    def _usable(self, within_s: float) -> _Connection:
+    def _usable(self, within_s: float) -> socket.socket:
         """One that the server has not closed meanwhile, or a new one."""
         with suppress(IndexError):
             while True:
                 connection = self._idle.pop()
-                if not connection.has_news():
-                    connection.socket.settimeout(within_s)
+                connection.settimeout(within_s)
+                if not _has_news(connection):
                     return connection
                 connection.close()
-        return self._connected(within_s)
-
-    def _connected(self, within_s: float) -> _Connection:
         made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             made.settimeout(within_s)
@@ -238,59 +235,35 @@ class UnixHttp:
         except BaseException:
             made.close()
             raise
-        return _Connection(made)
+        return made
 
 
-class _Connection:
-    """One connection of a client."""
+def _has_news(connection: socket.socket) -> bool:
+    """Between two calls that can only be its end."""
+    looker = select.poll()
+    looker.register(connection, select.POLLIN)
+    return bool(looker.poll(0))
 
-    def __init__(self, connected: socket.socket) -> None:
-        self.socket = connected
-        self._http = h11.Connection(h11.CLIENT)
 
-    def ask(self, method: str, target: str, headers: Headers, content: bytes | None) -> HttpAnswer:
-        """Raises OSError, h11.ProtocolError."""
-        lines = list(headers.items())
-        if content is not None:
-            lines.append(("Content-Length", str(len(content))))
-        request = h11.Request(method=method, target=target, headers=lines)
-        parts = [self._http.send(one) for one in (request, h11.Data(data=content or b""), h11.EndOfMessage())]
-        # A server that refuses a request before it is whole says why in its answer.
-        with suppress(BrokenPipeError, ConnectionResetError):
-            self.socket.sendall(b"".join(filter(None, parts)))
-        return self._answer()
+def _send(connection: socket.socket, http: h11.Connection, request: h11.Request, content: bytes) -> None:
+    parts = [http.send(one) for one in (request, h11.Data(data=content), h11.EndOfMessage())]
+    # A server that refuses a request before it is whole says why in its answer.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        connection.sendall(b"".join(filter(None, parts)))
 
-    def _answer(self) -> HttpAnswer:
-        status, parts = 0, list[bytes]()
-        while not isinstance(event := self._next(), h11.EndOfMessage):
-            if isinstance(event, h11.Response):
-                status = event.status_code
-            elif isinstance(event, h11.Data):
-                parts.append(bytes(event.data))
-            elif not isinstance(event, h11.InformationalResponse):
-                raise ConnectionError("the connection was closed")
-        return HttpAnswer(status, b"".join(parts))
 
-    def _next(self) -> object:
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            self._http.receive_data(self.socket.recv(CHUNK_BYTES))
-        return event
-
-    def has_news(self) -> bool:
-        """Between two calls that can only be its end."""
-        looker = select.poll()
-        looker.register(self.socket, select.POLLIN)
-        return bool(looker.poll(0))
-
-    def is_reusable(self) -> bool:
-        """Whether another request may follow; the connection is ready for it then."""
-        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-            return False
-        self._http.start_next_cycle()
-        return True
-
-    def close(self) -> None:
-        self.socket.close()
+def _received(connection: socket.socket, http: h11.Connection) -> HttpAnswer:
+    status, parts = 0, list[bytes]()
+    while not isinstance(event := http.next_event(), h11.EndOfMessage):
+        if event is h11.NEED_DATA:
+            http.receive_data(connection.recv(CHUNK_BYTES))
+        elif isinstance(event, h11.Response):
+            status = event.status_code
+        elif isinstance(event, h11.Data):
+            parts.append(bytes(event.data))
+        elif not isinstance(event, h11.InformationalResponse):
+            raise ConnectionError("the connection was closed")
+    return HttpAnswer(status, b"".join(parts))
 
 
 def _query_value(value: Any) -> str | list[str]:
