@@ -19,7 +19,7 @@ NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 #: Options of the program, before its commands.
-OF_PROGRAM = ("--version", "--token-file", "--install-completion", "--show-completion")
+OF_PROGRAM = ("--version", "--install-completion", "--show-completion")
 SPAN = re.compile(r"`([^`]+)`")
 INDENTED = re.compile(r"^ {4,}(.+)$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")

@@ -20,8 +20,8 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 import swell
-from swell.api import transport
-from swell.api.client import Client, LogOwner, NoPlatform, PlatformSilent, has_verdict
+from swell.api import client as client_module
+from swell.api.client import Client, LogOwner, NoPlatform, PlatformSilent, Transport, has_verdict
 from swell.api.server import create_app
 from swell.api.serving import ApiServer
 from swell.api.unix_socket import listen
@@ -62,14 +62,14 @@ def test_times_are_of_the_zone_of_who_asks(
 ) -> None:
     """Each is sent with its offset: the platform may live in another zone."""
     sent: list[dict[str, str]] = []
-    call = transport.Transport.call
+    call = Transport.call
 
-    def recorded(self: transport.Transport, *words: Any, content: bytes | None = None, **more: Any) -> bytes:
+    def recorded(self: Transport, *words: Any, content: bytes | None = None, **more: Any) -> bytes:
         if content is not None:
             sent.append(msgspec.json.decode(content))
         return call(self, *words, content=content, **more)
 
-    monkeypatch.setattr(transport.Transport, "call", recorded)
+    monkeypatch.setattr(Transport, "call", recorded)
     monkeypatch.setenv("TZ", "JST-9")
     time.tzset()
     text, moment = "2080-01-01T21:10:00", "2080-01-01T21:10:00+09:00"
@@ -281,7 +281,7 @@ def test_a_state_folder_may_have_a_long_path(tmp_path: Path, control: FakeContro
 def test_a_platform_that_does_not_answer_is_not_called_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transport, "HEALTH_WITHIN_S", 0.1)
+    monkeypatch.setattr(client_module, "HEALTH_WITHIN_S", 0.1)
     folder = StateFolder(tmp_path)
     folder.ensure_token()
     with listen(folder.socket):

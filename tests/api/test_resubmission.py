@@ -13,8 +13,16 @@ from tests.api.stage import Stage, on_stage
 from tests.live.test_platform import until
 
 from swell.api import client as client_module
-from swell.api.client import ApiError, Client, InvalidJob, NoPlatform, Unavailable
-from swell.api.transport import Headers, HttpAnswer, Transport
+from swell.api.client import (
+    ApiError,
+    Client,
+    Headers,
+    HttpAnswer,
+    InvalidJob,
+    NoPlatform,
+    Transport,
+    Unavailable,
+)
 from swell.model.event import Outcome
 from swell.model.job import AfterRefusal, Phase
 
@@ -67,7 +75,7 @@ def test_a_key_answers_the_same_request_with_the_same_job(
 
 def _breaking(stage: Stage, times: int, monkeypatch: pytest.MonkeyPatch) -> Client:
     """Of a line that breaks after the request has arrived, so many times."""
-    line = Transport(stage.folder, stage.client.endpoint, stage.folder.read_token())
+    line = Transport(stage.folder, stage.client.endpoint)
     whole, breaks = line._http.request, iter(range(times))
 
     def request(

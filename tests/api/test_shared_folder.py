@@ -50,12 +50,9 @@ class SharedSite:
         endpoint = Endpoint.of_this_process()
         self.state.write_endpoint(endpoint)
         announce(str(self.shared), endpoint)
-        self.token_file = root / "ana.token"
 
-    def add(self, role: Role, tenant: str = "") -> Path:
-        self.token_file.touch(0o600)
-        self.token_file.write_text(self.users.add("ana", role, tenant) + "\n")
-        return self.token_file
+    def add(self, role: Role, tenant: str = "") -> str:
+        return self.users.add("ana", role, tenant)
 
 
 @pytest.fixture
@@ -65,7 +62,8 @@ def site(tmp_path: Path) -> Iterator[SharedSite]:
 
 
 def test_a_user_uses_the_platform_through_the_shared_folder(site: SharedSite) -> None:
-    with connect(site.shared, site.add(Role.VIEW)) as client:
+    token = site.add(Role.VIEW)
+    with connect(site.shared, token) as client:
         assert client.cluster().policy == "elasticflow"
         with pytest.raises(AccessDenied, match="role view"):
             client.stop()
@@ -73,7 +71,7 @@ def test_a_user_uses_the_platform_through_the_shared_folder(site: SharedSite) ->
         with pytest.raises(AccessDenied, match="token"):
             client.jobs()
     with pytest.raises(AccessDenied, match="token"):
-        connect(site.shared, site.token_file)
+        connect(site.shared, token)
 
 
 def test_a_key_is_its_users_own(site: SharedSite, tmp_path: Path) -> None:
@@ -92,16 +90,16 @@ def test_a_key_is_its_users_own(site: SharedSite, tmp_path: Path) -> None:
     assert keys == [key_of_user("ana", "mine"), "mine"] and keys[0] != keys[1]
 
 
-def test_the_environment_names_the_token_file(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SWELL_TOKEN_FILE", str(site.add(Role.VIEW)))
+def test_the_environment_has_the_token(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWELL_TOKEN", site.add(Role.VIEW))
     with connect(site.shared) as client, pytest.raises(AccessDenied):
         client.stop()
     with connect(site.state.path) as client, pytest.raises(AccessDenied):
         client.stop()
 
 
-def test_the_owner_needs_no_token_file(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SWELL_TOKEN_FILE", str(site.token_file))  # of another platform, or there is none
+def test_the_owner_needs_no_token(site: SharedSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWELL_TOKEN", "of-another-platform")
     with connect_as_owner(site.state.path) as client:
         assert client.cluster().policy == "elasticflow"
 
@@ -114,20 +112,10 @@ def test_nothing_but_socket_and_endpoint_is_in_the_folder_and_neither_afterwards
     assert list(site.shared.iterdir()) == []
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
-def test_a_token_file_that_others_can_read_is_refused(site: SharedSite, mode: int) -> None:
-    file = site.add(Role.VIEW)
-    file.chmod(mode)
-    with pytest.raises(StateError, match="chmod 600"):
-        connect(site.shared, file)
-
-
-@pytest.mark.parametrize("text", ["", "\n", "two words", "é", "\x00"])
-def test_a_token_file_without_a_token_is_refused(site: SharedSite, text: str) -> None:
-    site.token_file.touch(0o600)
-    site.token_file.write_text(text)
-    with pytest.raises(StateError, match="holds no token"):
-        connect(site.shared, site.token_file)
+@pytest.mark.parametrize("text", ["two\nlines", "é", "\x00"])
+def test_what_is_no_token_is_refused(site: SharedSite, text: str) -> None:
+    with pytest.raises(AccessDenied, match="correct SWELL_TOKEN"):
+        connect(site.shared, text)
 
 
 def test_a_folder_that_others_can_write_is_refused_by_both_sides(site: SharedSite) -> None:
@@ -149,11 +137,11 @@ def test_a_folder_that_cannot_be_shared_is_named(tmp_path: Path, name: str) -> N
 
 
 def test_a_process_of_another_user_there_gets_no_token(site: SharedSite) -> None:
-    file = site.add(Role.VIEW)
+    token = site.add(Role.VIEW)
     endpoint = Endpoint(pid=os.getppid(), started_ticks=0)
     announce(str(site.shared), endpoint)
     with pytest.raises(NoPlatform):
-        connect(site.shared, file)
+        connect(site.shared, token)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swell.api.transport import HttpAnswer, UnixHttp
+from swell.api.client import HttpAnswer, UnixHttp
 
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 CHUNKED = b"HTTP/1.1 404 Not Found\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n3\r\nne!\r\n0\r\n\r\n"

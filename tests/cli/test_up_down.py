@@ -96,16 +96,14 @@ def wait_for_lock(state: Path) -> None:
     lock.release()
 
 
-def test_up_and_down_connect_as_the_owner_whatever_token_file_is_named(
+def test_up_and_down_connect_as_the_owner_whatever_token_is_set(
     up: Run, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "of-another-platform"
-    file.touch(0o600)
-    file.write_text("swu_" + "x" * 40)
-    done = up(*PACED, SWELL_TOKEN_FILE=str(file))
+    token = "swu_" + "x" * 40  # of another platform
+    done = up(*PACED, SWELL_TOKEN=token)
     assert (done.returncode, done.stderr) == (0, "")
     pid = pid_of(state)
-    monkeypatch.setenv("SWELL_TOKEN_FILE", str(file))
+    monkeypatch.setenv("SWELL_TOKEN", token)
     assert main.run(["down", "--state", str(state)]) == 0
     assert f"stopped the platform (pid {pid})" in capsys.readouterr().out
     assert not is_running(pid)
@@ -623,23 +621,24 @@ def test_down_does_not_wait_for_ever(folder: StateFolder, monkeypatch: pytest.Mo
 def test_a_shared_folder_is_remembered_and_serves_a_user_with_a_token(
     up: Run, state: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shared, token = tmp_path / "shared", tmp_path / "ana.token"
+    shared = tmp_path / "shared"
     shared.mkdir(mode=0o750)
     refused = up(*PACED, "--share", tmp_path / "absent")
     assert refused.returncode == 2
     assert "install -d" in refused.stderr
-    words = ["admin", "users", "add", "ana", "--role", "view", "--out", str(token)]
+    words = ["admin", "users", "add", "ana", "--role", "view"]
     assert main.run([*words, "--state", str(state)]) == 0  # before there is a platform
+    token = capsys.readouterr().out.strip()
     assert up(*PACED, "--share", shared).returncode == 0
     end(state)
     assert list(shared.iterdir()) == []
     assert f"--share {shared}" in up().stdout
     capsys.readouterr()
-    monkeypatch.setenv("SWELL_TOKEN_FILE", str(token))
+    monkeypatch.setenv("SWELL_TOKEN", token)
     assert main.run(["jobs", "--state", str(shared)]) == 0
     assert main.run(["admin", "prune", "--older-than", "1d", "--state", str(shared)]) == 1
     assert "needs role operate" in capsys.readouterr().err
-    monkeypatch.delenv("SWELL_TOKEN_FILE")
+    monkeypatch.delenv("SWELL_TOKEN")
     end(state)
     assert "--share" not in up("--share", "").stdout
     end(state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import stat
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ def test_a_user_is_added_listed_and_removed(here: Run, folder: StateFolder) -> N
     assert added.returncode == 0, added.stderr
     token = added.stdout.strip()
     assert token.startswith("swu_")
-    assert "SWELL_TOKEN_FILE" in added.stderr
+    assert "SWELL_TOKEN" in added.stderr
     assert token[4:] not in (folder.path / "users.json").read_text()
     listed = here("admin", "users").stdout
     assert "ana" in listed and "submit" in listed and "vision" in listed and token not in listed
@@ -40,19 +39,6 @@ def test_a_user_is_added_listed_and_removed(here: Run, folder: StateFolder) -> N
     assert did == [("owner", "users add", "ana"), ("owner", "users remove", "ana")]
 
 
-def test_a_token_is_written_to_a_file_of_the_owner(here: Run, tmp_path: Path) -> None:
-    file = tmp_path / "ana.token"
-    added = here("admin", "users", "add", "ana", "--role", "view", "--out", file)
-    assert (added.returncode, added.stdout) == (0, "")
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    again = here("admin", "users", "add", "bob", "--role", "view", "--out", file)
-    assert again.returncode == 2
-    assert "there is such a file" in again.stderr
-    lost = here("admin", "users", "add", "bob", "--role", "view", "--out", tmp_path / "absent" / "bob")
-    assert "was not added" in lost.stderr
-    assert [one["name"] for one in json.loads(here("admin", "users", "--json").stdout)] == ["ana"]
-
-
 @pytest.mark.parametrize(
     ("words", "remedy"),
     [
@@ -65,13 +51,9 @@ def test_a_token_is_written_to_a_file_of_the_owner(here: Run, tmp_path: Path) ->
         (["admin", "tenants", "limit", "vision", "--open-jobs", "-1"], "--open-jobs"),
         (["admin", "tenants", "limit", "a b", "--open-jobs", "1"], "valid tenant name"),
         (["admin", "access", "--since", "x"], "--since"),
-        (["--token-file", "/absent", "jobs"], "SWELL_TOKEN_FILE"),
     ],
 )
-def test_what_is_wrong_is_said(
-    here: Run, monkeypatch: pytest.MonkeyPatch, words: list[str], remedy: str
-) -> None:
-    monkeypatch.setenv("SWELL_TOKEN_FILE", "")  # set by --token-file, and undone after the test
+def test_what_is_wrong_is_said(here: Run, words: list[str], remedy: str) -> None:
     done = here(*words)
     assert done.returncode in (1, 2)
     assert remedy in done.stderr

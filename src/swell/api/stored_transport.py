@@ -11,12 +11,10 @@ from typing import Any
 import msgspec
 
 from swell import __version__
-from swell.api.client import Client
+from swell.api.client import TOKEN, Client, Transport
 from swell.api.errors import NoPlatform
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
 from swell.api.pages import parse_query
-from swell.api.token_file import named_token_file
-from swell.api.transport import Transport
 from swell.api.verbs import Verb
 from swell.assemble import open_lookup
 from swell.model.view import ClusterView, JobView
@@ -34,8 +32,7 @@ def read_stored(state: str | os.PathLike[str] | None, why: NoPlatform) -> Client
         StateError: the journal cannot be read.
     """
     folder = StateFolder(state)
-    is_user = named_token_file(None) is not None
-    if is_user or not folder.journal.exists() or folder.read_recovery() is not None:
+    if os.environ.get(TOKEN) or not folder.journal.exists() or folder.read_recovery() is not None:
         raise why
     return Client(StoredTransport(folder, why))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated, cast
@@ -11,7 +10,6 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform, PlatformSilent
-from swell.api.token_file import VARIABLE
 from swell.cli import demo_program
 from swell.cli.commands import CommandGroup
 from swell.cli.output import printable_output
@@ -57,19 +55,8 @@ def begin(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
-    token_file: Annotated[
-        str | None,
-        typer.Option(
-            "--token-file",
-            metavar="FILE",
-            help="Use the platform of another owner as the user whose token is in this file; before the "
-            "command. Default: $SWELL_TOKEN_FILE, else you are the owner.",
-        ),
-    ] = None,
 ) -> None:
     """Elastic training for PyTorch: deadlines that are promises, resizes inside live processes."""
-    if token_file is not None:
-        os.environ[VARIABLE] = token_file
     if context.invoked_subcommand is None:
         print(context.get_help())
 

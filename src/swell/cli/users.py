@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api.caller import Role
-from swell.api.errors import InvalidOption
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 
@@ -72,45 +71,19 @@ def add(
     tenant: Annotated[
         str | None, typer.Option(metavar="TENANT", help="With role submit: whose jobs.")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write the token to a new file that only you can read, instead of printing it.",
-        ),
-    ] = None,
     state: State = None,
 ) -> None:
     """Add a user and print their token, once: it is kept nowhere."""
     from swell.api.fields import formed
     from swell.api.user_list import UserList
-    from swell.wire.whole_files import write_whole
 
-    if out is not None and out.exists():
-        raise InvalidOption(f"--out {out}: there is such a file; a token is written to a new one")
     known_role, its_tenant = _role(role), formed("tenant", tenant)
     folder = own_folder(state)
     folder.create()
-    users = UserList(folder.path)
-    token = users.add(name, known_role, its_tenant)
+    token = UserList(folder.path).add(name, known_role, its_tenant)
     note_access(folder, "users add", name)
-    if out is None:
-        print(token)
-    else:
-        try:
-            write_whole(out, f"{token}\n".encode())
-        except OSError as error:
-            users.remove(name)
-            raise InvalidOption(
-                f"--out {out} cannot be written ({error.strerror}), so user {name!r} was not added: choose "
-                "another file"
-            ) from error
-    print(
-        f"{name} puts the token into a file that only they can read, and names it with SWELL_TOKEN_FILE or "
-        "--token-file",
-        file=sys.stderr,
-    )
+    print(token)
+    print(f"{name} sets the environment variable SWELL_TOKEN to this token", file=sys.stderr)
 
 
 @app.command()

@@ -18,9 +18,8 @@ from pathlib import Path
 from tests.machines.namespaces import HOME, STATE, Machine, Network
 from tests.platform.program import eventually
 
-from swell.api.client import Client
+from swell.api.client import Client, Transport
 from swell.api.errors import ApiError, NoPlatform
-from swell.api.transport import Transport
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.processes.mark import read_mark
@@ -101,7 +100,7 @@ class Head:
         if endpoint is None or not self.is_up:
             raise NoPlatform("no daemon runs")
         pid = _number_here(self.machine, endpoint.pid)
-        with Client(Transport(folder, Endpoint(pid=pid), folder.read_token())) as client:
+        with Client(Transport(folder, Endpoint(pid=pid))) as client:
             yield client
 
     def ensure_up(self) -> None:
