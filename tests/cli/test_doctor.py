@@ -12,7 +12,6 @@ from tests.store.contract import BATCHES
 from tests.store.views import job_view
 
 from swell.cli import main
-from swell.executors.remote.join_token import JoinToken, write_token
 from swell.model.job import Phase
 from swell.scheduler import new_core
 from swell.store.folder import StateFolder
@@ -46,54 +45,9 @@ def test_doctor_says_what_is_bad_and_ends_with_1(
     assert '"level": "bad"' in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--join", "10.9.0.1"), "--join and --token-file go together: `swell admin tokens add NAME`"),
-        (("--token-file", "t"), "--token-file goes with --join HEAD[:PORT]"),
-        (("--kind", "h100"), "--kind goes with --join HEAD[:PORT]"),
-        (("--name", "n1"), "--name goes with --join HEAD[:PORT]"),
-        (("--join", "a:b:c", "--token-file", "t"), "'a:b:c' is no address"),
-        (("--join", "127.0.0.1", "--token-file", "t", "--kind", " "), "devices cannot be of kind ' '"),
-        (("--join", "10.9.0.1", "--token-file", "t", "--name", "a b"), "a host cannot be called 'a b'"),
-        (("--join", "10.9.0.1", "--token-file", "t", "--name", "-x"), "--name: expected one argument"),
-        (
-            ("--join", "127.0.0.1", "--token-file", "t", "--name", "n1", "--advertise", "here"),
-            "workers cannot be reached at 'here'",
-        ),
-    ],
-)
-def test_doctor_says_what_options_do_not_go_together(
-    words: tuple[str, ...], message: str, down: StateFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main.run(["doctor", *words]) == 2
-    assert message in capsys.readouterr().err
-
-
-def test_doctor_says_why_this_machine_could_not_join(
-    down: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["doctor", "--join", "127.0.0.1:9", "--name", "n1", "--devices", "tpu", "--token-file"]
-    assert main.run([*words, str(tmp_path / "none")]) == 1
-    out = capsys.readouterr().out
-    assert "BAD   devices: devices 'tpu' are not known" in out
-    assert f"BAD   token: join token file {tmp_path / 'none'} cannot be read" in out
-    token = tmp_path / "token"
-    write_token(token, JoinToken("t", bytes(32), bytes(32)))
-    assert main.run([*words, str(token), "--state", str(down.path)]) == 1
-    out = capsys.readouterr().out
-    assert f"BAD   folder: {down.path} is the state folder of a platform" in out
-    assert "BAD   joining: the head at 127.0.0.1:9 cannot be reached" in out
-    assert not (tmp_path / "state-node").exists()
-
-
-def test_doctor_calls_the_devices_that_would_join_as_jobs_would(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("SWELL_STATE", str(tmp_path / "none"))
-    words = ["doctor", "--join", "127.0.0.1:9", "--token-file", str(tmp_path / "none"), "--name", "n1"]
-    main.run([*words, "--devices", "paced:2@100", "--kind", "h100"])
-    assert "OK    devices: 2 of kind h100\n" in capsys.readouterr().out
+def test_doctor_says_what_devices_are_about(down: StateFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["doctor", "--devices", "cpu:2"]) == 2
+    assert "--devices goes with --measure" in capsys.readouterr().err
 
 
 def test_doctor_says_that_no_host_runs_where_one_has_run(

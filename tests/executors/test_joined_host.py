@@ -8,7 +8,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,7 +30,6 @@ from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.logs.files import job_folder, log_path
 from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node import withdrawal
-from swell.executors.node.introduction import ask_to_join
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
@@ -44,7 +42,7 @@ from swell.executors.remote.join_token import write_token
 from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
-from swell.executors.remote.opening import JoinJudged, torch_version
+from swell.executors.remote.opening import torch_version
 from swell.executors.remote.token_list import TokenList
 from swell.model.job import JobSpec
 from swell.model.node import Node
@@ -181,11 +179,6 @@ class JoinedWorld:
                 await asyncio.sleep(0.01)
 
         self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
-
-    def ask(self, options: NodeOptions) -> JoinJudged:
-        """Whether a host with these options could join."""
-        _, judged = self._loop.run_until_complete(ask_to_join(options))
-        return judged
 
     def allow_no_ports(self) -> None:
         def refuse(*_: object, **named: object) -> None:
@@ -366,17 +359,3 @@ def test_a_host_whose_workers_stay_leaves_in_time(world: JoinedWorld) -> None:
     world.process.leave_within(3.0, "its owner comes back")
     world.wait_until(world.running.done)
     assert time.monotonic() - begun_s > 1.5 and not is_alive(pid)
-
-
-# ---------------------------------------------------------------- whether another could join
-def test_whether_it_could_join_is_asked_without_joining(world: JoinedWorld) -> None:
-    world.wait(h.DevicesOffered)
-    own = world.ask(world.options)
-    assert own.is_joined and own.way_problem == "" and own.seen_at == LOOPBACK
-    other = replace(world.options, name="n2", state_dir=world.state_dir / "none")
-    assert not world.ask(other).is_joined
-    assert world.door.token_of("n2") == "" and not other.state_dir.exists()
-    with pytest.raises(CannotJoin, match="node 'n1' is another machine; no two nodes have one name"):
-        world.ask(replace(other, name=NAME))
-    assert world.ask(replace(other, advertise="192.0.2.77")).way_problem is None, "it is not its own"
-    assert world.controller.lost == [] and not world.running.done()

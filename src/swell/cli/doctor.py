@@ -31,32 +31,11 @@ def doctor(
             "devices of this machine, and compare them with what a platform expects. Takes a minute.",
         ),
     ] = False,
-    join: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HEAD[:PORT]",
-            help="Say whether this machine could join the platform there. Changes nothing there either.",
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --join, as for `swell node`.")
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --join, as for `swell node`.")
-    ] = None,
     devices: Annotated[
         str | None,
         typer.Option(
-            metavar="DEVICES",
-            help="With --join, as for `swell node`; with --measure, what is measured, such as cuda:2. "
-            "Default: auto.",
+            metavar="DEVICES", help="With --measure: what is measured, such as cuda:2. Default: auto."
         ),
-    ] = None,
-    kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="With --join, as for `swell node`.")
-    ] = None,
-    advertise: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="With --join, as for `swell node`.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -64,29 +43,15 @@ def doctor(
     groups, containers, namespaces, network, disk, clock). Changes nothing.
 
     With --measure it measures the devices of this machine instead. On a machine that has joined a platform it
-    checks the state folder of `swell node`, and the way to the head. Exit status 1: a check failed. The
-    platform may be running.
+    checks the state folder of `swell node`, and its lease. Exit status 1: a check failed. The platform may be
+    running.
     """
-    others = {
-        "--token-file": token_file,
-        "--name": name,
-        "--devices": devices,
-        "--kind": kind,
-        "--advertise": advertise,
-    }
-    given = {option: str(value) for option, value in others.items() if value is not None}
-    if measure and (join is not None or given.keys() - {"--devices"}):
-        raise InvalidOption("--measure is about this machine alone: leave --join and what goes with it out")
     if measure:
         from swell.cli.measure import measure_devices
 
         measure_devices(state, devices or "auto", json)
-    elif join is not None:
-        _tell(_could_join(state, join, given), json)
-    elif given:
-        raise InvalidOption(
-            f"{next(iter(given))} goes with --join HEAD[:PORT]: say where this machine is to join"
-        )
+    elif devices is not None:
+        raise InvalidOption("--devices goes with --measure: say which devices are to be measured")
     else:
         _tell(_examined(state), json)
 
@@ -107,43 +72,18 @@ def _tell(findings: list[Finding], json: bool) -> None:
 
 def _examined(state: Path | None) -> list[Finding]:
     """Findings about the platform and the host whose state folders are here, and about this machine once."""
-    from swell.api.doctor import examine, look_at_machine
-    from swell.api.joining_findings import host_machine_findings, joining_findings, running_host
+    from swell.api.doctor import about_folder, examine, look_at_machine
+    from swell.api.host_findings import host_findings
     from swell.api.machine_findings import machine_findings
     from swell.executors.node.state import known_machine
     from swell.store.folder import StateFolder
 
     path, of_host = StateFolder(state).path, host_folder(state)
     is_host = bool(known_machine(of_host))
-    found, options = running_host(of_host) if is_host else ([], None)
-    if not is_host or (path.is_dir() and path != of_host):
-        found = [*examine(path), *machine_findings(look_at_machine(path)), *found]
-    elif options is None:
-        found = [*found, *machine_findings(look_at_machine(of_host))]
-    else:
-        found = [*found, *host_machine_findings(options)]
-    return found if options is None else [*found, *joining_findings(options)]
-
-
-def _could_join(state: Path | None, join: str, given: dict[str, str]) -> list[Finding]:
-    """Raises InvalidOption."""
-    from swell.api.joining_findings import host_machine_findings, joining_findings
-    from swell.executors.local.devices import DeviceError
-    from swell.executors.node.options import InvalidHostName, InvalidHostOptions, read_options
-    from swell.executors.remote.host_address import InvalidAddress
-
-    if "--token-file" not in given:
-        raise InvalidOption(
-            "--join and --token-file go together: `swell admin tokens add NAME` on the head writes one"
-        )
-    words = ["--state", str(host_folder(state)), "--join", join]
-    for option, value in given.items():
-        words += [option, value]
-    try:
-        options = read_options(words)
-    except (DeviceError, InvalidAddress, InvalidHostName, InvalidHostOptions) as error:
-        raise InvalidOption(str(error)) from error
-    return [*host_machine_findings(options), *joining_findings(options)]
+    found = [about_folder(of_host), *host_findings(of_host)] if is_host else []
+    if is_host and (path == of_host or not path.is_dir()):
+        return found
+    return [*examine(path), *(found or machine_findings(look_at_machine(path)))]
 
 
 def backup(

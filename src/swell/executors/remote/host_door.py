@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,7 +36,7 @@ from swell.executors.remote.join_token import NAME
 from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import Join, JoinJudged, JoinRefused, python_version
+from swell.executors.remote.opening import Join, JoinRefused, python_version
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -163,7 +162,7 @@ class HostDoor:
                 "--name, or wait until that one is given up"
             )
             return JoinRefused(why=why, is_final=has_line)
-        if known is not None and has_line and known.session != join.session and not join.is_question:
+        if known is not None and has_line and known.session != join.session:
             why = (
                 f"node {join.host!r} has a line from another process with the same state folder; a folder is "
                 "of one machine: end that one, or give a copied machine a new folder with --state"
@@ -172,10 +171,7 @@ class HostDoor:
         return None
 
     def joined(self, line: MachineLine, join: Join) -> None:
-        """Go on with the host upon this line; `why_not` has let it in. One that only asks is answered."""
-        if join.is_question:
-            self._judge(line, join)
-            return
+        """Go on with the host upon this line; `why_not` has let it in."""
         join = msgspec.structs.replace(join, secret="")
         host = self._hosts.get(join.host)
         if host is not None and host.machine != join.machine:
@@ -187,29 +183,6 @@ class HostDoor:
         log.info("host %s has a line from %s", host.name, line.peer)
         host.conversation.attach(line)
         self._look_at(host, join)
-
-    def _judge(self, line: MachineLine, join: Join) -> None:
-        """Once the way to it was tried."""
-        line.heard, line.closed = lambda link, text: line.close(), None
-
-        def tell(way_problem: str | None) -> None:
-            known = self._hosts.get(join.host)
-            line.send(
-                JoinJudged(
-                    python=python_version(),
-                    torch=self._torch,
-                    clock_s=time.time(),
-                    seen_at=line.peer_address,
-                    way_problem=way_problem,
-                    is_joined=known is not None and known.conversation.has_line,
-                )
-            )
-            line.close()
-
-        if join.probe_port:
-            self._probe(join.advertise, join.probe_port, tell)
-        else:
-            tell(None)
 
     def _look_at(self, host: JoinedHost, join: Join) -> None:
         """What is odd about it stands in `swell nodes`; the way to it is tried meanwhile."""

@@ -16,7 +16,6 @@ from swell.executors.remote.opening import (
     JOIN_PROTOCOL,
     Join,
     JoinAccepted,
-    JoinJudged,
     JoinRefused,
     Opening,
 )
@@ -83,33 +82,6 @@ async def join(
     if isinstance(answer, JoinRefused):
         raise CannotJoin(f"{head} refuses: {answer.why}", is_final=answer.is_final)
     return line
-
-
-async def ask(host: str, port: int, token: JoinToken, question: Join) -> tuple[JoinAccepted, JoinJudged]:
-    """Whether it could join, and what the head has. `question`: see `is_question`.
-
-    Raises:
-        CannotJoin: it could not.
-    """
-    said: asyncio.Future[JoinAccepted] = asyncio.get_running_loop().create_future()
-    judged: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    def take(line: MachineLine, accepted: JoinAccepted) -> None:
-        said.set_result(accepted)
-        line.heard = lambda link, text: None if judged.done() else judged.set_result(text)
-        line.closed = lambda link: None if judged.done() else judged.set_result(b"")
-
-    line = await join(host, port, token, question, take)
-    try:
-        async with asyncio.timeout(JOIN_S):
-            return said.result(), msgspec.json.decode(await judged, type=JoinJudged)
-    except (TimeoutError, *NO_MESSAGE) as error:
-        raise CannotJoin(
-            f"the head at {host}:{port} does not say whether a host could join; one of this version does: "
-            "install the same version of Swell on both"
-        ) from error
-    finally:
-        line.close()
 
 
 class _AnsweredLine(MachineLine):

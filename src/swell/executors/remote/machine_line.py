@@ -81,18 +81,8 @@ class MachineLine(LineLink):
     @property
     def peer(self) -> str:
         """The address and the port of the other side, for people."""
-        peer = self._peer
-        return f"{peer[0]}:{peer[1]}" if peer else "an unknown address"
-
-    @property
-    def peer_address(self) -> str:
-        """Address of the other side; empty: not known."""
-        return str(self._peer[0]) if self._peer else ""
-
-    @property
-    def _peer(self) -> tuple[object, ...]:
         peer = None if self._transport is None else self._transport.get_extra_info("peername")
-        return peer if isinstance(peer, tuple) else ()
+        return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "an unknown address"
 
     def _abort(self) -> None:
         limit = self.received.max_line_bytes

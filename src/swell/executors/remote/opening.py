@@ -32,7 +32,6 @@ class Join(OpeningMessage, frozen=True, kw_only=True):
     clock_s: float = 0.0  #: seconds since 1970, by the host's clock
     advertise: str = ""  #: where workers of other hosts are to reach its own
     probe_port: int = 0  #: of that address, which takes connections and closes them; 0: none
-    is_question: bool = False  #: whether it could join; it does not
 
 
 class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
@@ -41,17 +40,6 @@ class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
     protocol: int
     version: str
     settings: PlatformSettings | None = None  #: None: the controller knows none; as by default
-
-
-class JoinJudged(OpeningMessage, frozen=True, kw_only=True):
-    """Behind `JoinAccepted` to a host that only asks: it would be let in. The line is closed then."""
-
-    python: str  #: version
-    torch: str  #: version; empty: the head has none
-    clock_s: float  #: seconds since 1970, by the head's clock
-    seen_at: str  #: address of the host; empty: not known
-    way_problem: str | None  #: why the head cannot reach `advertise`; empty: it can; None: not tried
-    is_joined: bool  #: this machine has a line by this name
 
 
 class JoinRefused(OpeningMessage, frozen=True, kw_only=True):

@@ -1,0 +1,95 @@
+"""What is said of the host process of a state folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from swell.api.host_findings import host_findings
+from swell.executors.local.processes.strays import HOST_MODULE
+from swell.executors.node.running_host import options_of
+from swell.model.finding import Level
+from swell.wire.lease_end import LEASE_FILE, ShownEnd
+from swell.wire.unslewed_clocks import HostClock
+
+
+@contextmanager
+def process_with(words: list[str]) -> Iterator[int]:
+    """The pid of one that has these words behind its program, and waits."""
+    wait = "import sys; print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", wait, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process.pid
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [
+        ((), ""),
+        (("--fleet", "blue"), "unrecognized arguments: --fleet blue"),
+        (("--cores", "half"), "argument --cores: invalid float value: 'half'"),
+        (("--cpu-shares", "some"), "--cpu-shares some: choose from weight, quota, off"),
+        (("--kind", " "), "devices cannot be of kind ' '"),
+        (("--name", "a b"), "a host cannot be called 'a b'"),
+    ],
+)
+def test_a_host_whose_options_this_version_does_not_know_is_told(
+    more: tuple[str, ...], problem: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        HOST_MODULE,
+        "--state",
+        str(tmp_path),
+        "--join",
+        "127.0.0.1",
+        "--token-file",
+        "t",
+        "--name",
+        "n1",
+    ]
+    with process_with([*words, *more]) as pid:
+        host, *others = host_findings(tmp_path)
+    assert (host.level is Level.OK) == (others[0].about == "lease") == (not problem)
+    assert capfd.readouterr().err == ""
+    if problem:
+        assert f"runs (pid {pid}), and its options cannot be read: {problem}" in host.text
+        assert host.level is Level.WARN and "the `swell doctor` of its version" in host.remedy
+
+
+def test_a_process_that_is_no_host_has_no_options(tmp_path: Path) -> None:
+    words = ["swell.executors.local.agent.process", str(tmp_path)]
+    with process_with(words) as pid, pytest.raises(ValueError, match="has not started it"):
+        options_of(pid)
+
+
+def test_a_host_that_the_head_has_not_let_in_is_bad(tmp_path: Path) -> None:
+    words = [
+        HOST_MODULE,
+        "--state",
+        str(tmp_path),
+        "--join",
+        "127.0.0.1",
+        "--token-file",
+        "t",
+        "--name",
+        "n1",
+    ]
+    lease = ShownEnd(tmp_path / LEASE_FILE)
+    with process_with(words):
+        assert host_findings(tmp_path)[1].level is Level.BAD
+        lease.show(HostClock().now_s() + 600.0)
+        assert host_findings(tmp_path)[1].level is Level.OK
