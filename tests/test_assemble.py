@@ -21,7 +21,7 @@ from swell.assemble import (
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError
 from swell.live import recovery
-from swell.live.command_digest import digest
+from swell.live.recovery import digest
 from swell.live.retention import PruneRequest
 from swell.live.webhooks.message import WebhookMessage
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure

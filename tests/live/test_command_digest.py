@@ -1,18 +1,14 @@
-"""Digests of commands tell whether a replay decides as was decided, and not which fields a version has."""
+"""Digests of commands tell whether a replay decides as was decided."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.fakes import spec
 
 from swell.live import recovery
-from swell.live.command_digest import digest
-from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
-from swell.model.job import JobSpec
+from swell.live.recovery import digest
+from swell.model.command import AnyCommand, LaunchGang, StopGang, WakeAt
 from swell.model.target import Configuration, Target
 from swell.store.journal import JournalEntry
 
@@ -40,22 +36,6 @@ COMMANDS: st.SearchStrategy[list[AnyCommand]] = st.lists(
 @given(one=COMMANDS, other=COMMANDS)
 def test_digests_are_equal_where_commands_are(one: list[AnyCommand], other: list[AnyCommand]) -> None:
     assert (digest(one) == digest(other)) == (one == other)
-
-
-def grown(old: JobSpec) -> Any:
-    """The specification as a later version has it."""
-    later: Any = msgspec.defstruct(
-        "JobSpec", [("new_field", int, 7)], bases=(JobSpec,), kw_only=True, frozen=True
-    )
-    return later(**msgspec.structs.asdict(old))
-
-
-def test_a_field_that_a_later_version_knows_changes_nothing_while_it_has_its_default() -> None:
-    now = ProfileJob(job_id="a", spec=spec(10), sizes=(1, 2), device_kind="cpu")
-    later = msgspec.structs.replace(now, spec=grown(now.spec))
-    assert digest([now]) == digest([later])
-    other = msgspec.structs.replace(later, spec=msgspec.structs.replace(later.spec, new_field=8))
-    assert digest([now]) != digest([other])
 
 
 def test_a_batch_without_a_note_is_not_compared_and_the_first_difference_is_told() -> None:

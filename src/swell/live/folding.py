@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
-from swell.live.command_digest import digest
+from swell.live.recovery import digest
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.turns import TurnNews
 from swell.live.webhooks.message import WebhookMessage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,6 @@ import msgspec
 
 from swell.core.core import BelievedGang
 from swell.core.platform_core import PlatformCore
-from swell.live.command_digest import digest
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand
 from swell.model.event import (
@@ -154,6 +154,11 @@ def _no_search_for_garbage() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def digest(commands: Sequence[AnyCommand]) -> str:
+    """What the journal keeps of a batch's commands: a replay that leads to the same has the same digest."""
+    return hashlib.sha256(msgspec.json.encode(commands)).hexdigest()[:16]
 
 
 def compare(replayed: Iterable[tuple[JournalEntry, list[AnyCommand]]]) -> Replay:
