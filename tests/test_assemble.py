@@ -23,7 +23,7 @@ from swell.executors.local.devices import DeviceError
 from swell.live import recovery
 from swell.live.recovery import digest
 from swell.live.retention import PruneRequest
-from swell.live.webhooks.message import WebhookMessage
+from swell.live.webhooks import WebhookMessage
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,

@@ -28,8 +28,7 @@ from swell.live.recovery import Replay, ReplayError, compare, load, replay, tell
 from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.site import Site
 from swell.live.turns import TurnNews
-from swell.live.webhooks.signature import key_of
-from swell.live.webhooks.webhooks import Webhooks
+from swell.live.webhooks import Webhooks, key_of
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView
 from swell.model.webhook import Webhook
@@ -249,11 +248,8 @@ def _last_settings(folder: StateFolder) -> Settings:
 
 def _finish_left_behind(folder: StateFolder, journal: SqlJournal, everywhere: Sequence[Webhook]) -> None:
     webhooks = _webhooks(folder, journal, everywhere)
-    try:
-        with _told_as_damage():
-            _finished(journal, journal.history(), _last_settings(folder), webhooks)
-    finally:
-        webhooks.stop()
+    with _told_as_damage():
+        _finished(journal, journal.history(), _last_settings(folder), webhooks)
 
 
 def prune_left_behind(

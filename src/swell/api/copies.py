@@ -15,7 +15,7 @@ from swell.api.user_list import decode_users
 from swell.api.webhook_file import decode_webhooks
 from swell.executors.remote.certificate import CERTIFICATE_FILE
 from swell.executors.remote.token_list import TOKENS_FILE, parse_tokens
-from swell.live.webhooks.signature import check_secret
+from swell.live.webhooks import check_secret
 from swell.platform_options import PlatformOptions
 from swell.store import backup
 from swell.store.backup import BackedUp, Restored

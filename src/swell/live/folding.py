@@ -11,8 +11,7 @@ from swell.live.board import ViewBoard
 from swell.live.recovery import digest
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.turns import TurnNews
-from swell.live.webhooks.message import WebhookMessage
-from swell.live.webhooks.webhooks import Webhooks
+from swell.live.webhooks import WebhookMessage, Webhooks
 from swell.model.command import AnyCommand
 from swell.model.errors import Unwritable
 from swell.store.journal import SqlJournal
@@ -33,15 +32,14 @@ def finish(
     seq: int,
     commands: Sequence[AnyCommand],
     news: TurnNews,
-    webhooks: Webhooks | None,
+    webhooks: Webhooks,
 ) -> list[WebhookMessage]:
     """Keep what came of a batch, unless that was done before; the messages that are to be sent then."""
     messages: list[WebhookMessage] = []
-    if webhooks is not None:
-        try:
-            messages = webhooks.of_ends(news)
-        except Exception:  # a defect: without this it would come again with each start
-            log.exception("webhooks are not told of the jobs that ended with batch %d", seq)
+    try:
+        messages = webhooks.of_ends(news)
+    except Exception:  # a defect: without this it would come again with each start
+        log.exception("webhooks are not told of the jobs that ended with batch %d", seq)
     deliveries = [message.delivery for message in messages]
     new = journal.finish(seq, digest(commands), news.ended, news.stories, deliveries)
     return [message for message in messages if message.id in new]

@@ -25,7 +25,7 @@ from swell.live.recovery import differences, explained_jobs, load, replay
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.live.turns import Turn, TurnNews, TurnUnderWay
-from swell.live.webhooks.webhooks import Webhooks
+from swell.live.webhooks import Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.event import (
     AnyEvent,
@@ -69,7 +69,7 @@ class HeadThread:
         read_quotas: Callable[[], Quotas],
     ) -> None:
         self._site, self._core, self._store, self._executor = site, core, store, executor
-        self._webhooks = webhooks
+        self.webhooks = webhooks or Webhooks(store)
         self.clock = HeadClock(system_clocks)
         self.watch, self.quotas = ClockWatch(self.clock), QuotaWatch(read_quotas)
         self.inbox, self.board, self.counters = Inbox(self.clock), ViewBoard(), Counters()
@@ -89,12 +89,11 @@ class HeadThread:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
         load(self._core, history.state)
         began_s = time.thread_time()
-        if self._webhooks is not None:
-            self._webhooks.begin(self.board.open_jobs, self.clock.now_s, lambda: self.board.calendar)
+        self.webhooks.begin(self.board.open_jobs, self.clock.now_s, lambda: self.board.calendar)
         self.board.post(self._core, TurnNews.of(self._core))
         for entry, commands in replay(self._core, history.entries, self._guard.mend):
             news = TurnNews.of(self._core)
-            finish(self.journal, entry.seq, commands, news, self._webhooks)
+            finish(self.journal, entry.seq, commands, news, self.webhooks)
             self.board.post(self._core, news)
         self._folds.begin(history.seq, time.thread_time() - began_s)
         self.clock.go_on(self._core.calendar, self._core.now_s)
@@ -127,14 +126,12 @@ class HeadThread:
 
     def run(self) -> None:
         """Until the platform has been asked to stop and every job has left its devices."""
-        if self._webhooks is not None:
-            self._webhooks.start()
+        self.webhooks.start()
         try:
             run(self, self, self)
         finally:
             self.inbox.close()
-            if self._webhooks is not None:
-                self._webhooks.stop()
+            self.webhooks.stop()
         self._folds.fold()
 
     def _opened(self) -> Opened:
@@ -194,7 +191,7 @@ class HeadThread:
         """Keep and show what came of the turn, and let go of what is now safe in the journal."""
         self._is_open = True
         news = TurnNews.of(self._core)
-        new = finish(self.journal, self._store.last_seq, turn.commands, news, self._webhooks)
+        new = finish(self.journal, self._store.last_seq, turn.commands, news, self.webhooks)
         self.board.post(self._core, news)
         self._followers.note(news.changed, news.ended)
         if self._demand.note(news.changed, news.ended):
@@ -203,8 +200,8 @@ class HeadThread:
         self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self.clock.now_s() + DRAIN_S
-        if self._webhooks is not None:
-            self._webhooks.send(new)
+        for message in new:
+            self.webhooks.add(message)
         self.counters.hear(Turn(batch=turn.batch, news=news, took=turn.took(time.perf_counter())))
         log_lost_trials(turn.batch)
         self._folds.end_turn(turn.computed_s)

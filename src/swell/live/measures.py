@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from swell.live.tenant_devices import TenantDevices
-from swell.live.webhooks.sender import WebhookCounts
+from swell.live.webhooks import WebhookCounts
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
 from swell.model.usage import NO_USAGE, GangUsage

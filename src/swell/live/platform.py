@@ -29,8 +29,7 @@ from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.site import Site
 from swell.live.submitter import Submitter
 from swell.live.tenant_devices import TenantDevices, devices_of_tenants
-from swell.live.webhooks.sender import WebhookCounts
-from swell.live.webhooks.webhooks import Webhooks
+from swell.live.webhooks import Webhooks
 from swell.model.deadline_state import deadline_state
 from swell.model.errors import InvalidInput, NodeInUse, UnknownNode
 from swell.model.event import (
@@ -86,7 +85,7 @@ class Platform(JobLookup):
         self.remarks: dict[str, str] = {}
         #: What is counted from the daemon's start on.
         self.counters = head.counters
-        self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
+        self._site, self._core, self._executor = site, core, executor
         self._head, self._clock, self._inbox, self._journal = head, head.clock, head.inbox, head.journal
         self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFolders(site.jobs_dir))
         self._warnings = PlatformWarnings(
@@ -420,7 +419,7 @@ class Platform(JobLookup):
             ),
             num_workers=sum(view.workers for view in views),
             num_batches=self._store.last_seq,
-            webhooks=WebhookCounts() if self._webhooks is None else self._webhooks.counts,
+            webhooks=self._head.webhooks.counts,
             tenants=devices_of_tenants(self._core.quotas, self._nodes(), views),
             used=total_usage(usage_of(view) for view in views),
         )

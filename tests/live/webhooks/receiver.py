@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.live.http_server import Reply, serving
 
-from swell.live.webhooks.signature import PREFIX
+from swell.live.webhooks import PREFIX
 
 
 @dataclass

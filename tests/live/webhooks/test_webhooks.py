@@ -27,20 +27,23 @@ from tests.store.memory_journal import MemoryJournal
 from tests.store.views import job_view
 
 from swell.assemble import webhook_of
+from swell.live import webhooks
 from swell.live.platform import Platform
 from swell.live.site import Site
-from swell.live.webhooks import sender as sender_module
-from swell.live.webhooks.message import WebhookMessage, message_id
-from swell.live.webhooks.sender import (
+from swell.live.webhooks import (
     FIRST_WAIT_S,
     KEPT_S,
     LONGEST_WAIT_S,
     MOST_OF_ADDRESS,
+    PREFIX,
     Sender,
+    WebhookMessage,
+    Webhooks,
+    key_of,
+    message_id,
+    signature,
     wait_s,
 )
-from swell.live.webhooks.signature import PREFIX, key_of, signature
-from swell.live.webhooks.webhooks import Webhooks
 from swell.model.calendar import Calendar
 from swell.model.errors import Unwritable
 from swell.model.event import Outcome
@@ -269,7 +272,7 @@ def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Sender
             waits_s.append(seconds)
         await asyncio.sleep(0.001)
 
-    sender = Sender(journal, key_of(SECRET), lambda: 7.0, lambda: None, sleep=sleep)
+    sender = Sender(journal, key_of(SECRET), sleep=sleep)
     sender.start()
     try:
         yield sender
@@ -415,7 +418,7 @@ def test_a_job_whose_address_cannot_be_read_hides_no_other(tmp_path: Path, recei
 def test_an_address_hears_of_a_deadline_that_passes_while_nothing_else_happens(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender_module, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(webhooks, "LOOK_EVERY_S", 0.01)
     with platform_with(tmp_path, Hands(), hook(receiver.url, WebhookEvent.MISSED)) as platform:
         soon_s = platform.now_s() + 0.3
         platform.submit(spec("late", job_class=JobClass.SOFT, deadline_s=soon_s))
@@ -472,7 +475,7 @@ def deliveries(platform: Platform, job_id: str) -> list[str]:
 def test_a_job_s_story_tells_of_deliveries_that_failed_and_of_no_other(
     tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sender_module, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(webhooks, "FIRST_WAIT_S", 0.001)
     hands = Hands()
     with platform_with(tmp_path, hands) as platform:
         names = ("late", "unwanted", "at-once")

@@ -1,1 +1,0 @@
-"""Webhooks: what is news of a job, and how it is delivered."""
