@@ -21,8 +21,8 @@ from swell.assemble import (
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError
 from swell.live import recovery
+from swell.live.pruning import PruneRequest
 from swell.live.recovery import digest
-from swell.live.retention import PruneRequest
 from swell.live.webhooks import WebhookMessage
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure
 from swell.model.event import (

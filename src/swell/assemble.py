@@ -23,9 +23,8 @@ from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
 from swell.live.platform import Platform
 from swell.live.poison import PoisonGuard
-from swell.live.pruning import prune
+from swell.live.pruning import PrunedJob, PruneRequest, prune
 from swell.live.recovery import Replay, ReplayError, compare, load, replay, telling
-from swell.live.retention import PrunedJob, PruneRequest
 from swell.live.site import Site
 from swell.live.turns import TurnNews
 from swell.live.webhooks import Webhooks, key_of

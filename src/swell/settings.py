@@ -14,7 +14,7 @@ from swell.core.core_settings import CoreSettings
 from swell.executors.gang.gang_settings import GangSettings, LogLimits, WorkerSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes
-from swell.live.retention import Retention
+from swell.live.pruning import Retention
 from swell.plugins import type_hints
 from swell.spelling import did_you_mean
 from swell.store.code_files import CodeLimits

@@ -14,9 +14,7 @@ from tests.core.fakes import core_of, node, strict
 from tests.examples import fewer_if_quick
 
 from swell.core.core import Core
-from swell.live.calendar_times import shown_job
-from swell.live.clock import HeadClock
-from swell.live.clock_watch import LASTS_S, TOLERANCE_S, ClockWatch
+from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, shown_job
 from swell.live.inbox import LOOK_EVERY_S
 from swell.model.calendar import Calendar
 from swell.model.event import AnyEvent, CancelRequested, JobSubmitted, NodeJoined, Opened
@@ -44,15 +42,13 @@ class ClockedWorld(RuleBasedStateMachine):
     def _up(self) -> None:
         self.clock = HeadClock(self.machine.clocks())
         self.clock.go_on(self.core.calendar, self.core.now_s)
-        self.watch = ClockWatch(self.clock)
-        self.watch.begin(self.core.calendar.offset_s)
         self.steady_s = 0.0
         self._hear(
             Opened(
                 at_s=self.clock.now_s(),
                 boot_id=self.clock.boot_id,
                 boot_offset_s=self.clock.boot_offset_s,
-                calendar_offset_s=self.watch.offset_s,
+                calendar_offset_s=self.clock.calendar_offset_s,
             )
         )
 
@@ -61,7 +57,7 @@ class ClockedWorld(RuleBasedStateMachine):
         self.core.handle([event])
 
     def _look(self) -> None:
-        if (stepped := self.watch.look()) is not None:
+        if (stepped := self.clock.look()) is not None:
             self._hear(stepped)
 
     # ------------------------------------------------------------ what happens

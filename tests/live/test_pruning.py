@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.live.platform import Platform
-from swell.live.pruning import prune
-from swell.live.retention import DAY_S, PrunedJob, PruneRequest, Retention, choose
+from swell.live.pruning import DAY_S, PrunedJob, PruneRequest, Retention, choose, prune
 from swell.live.site import Site
 from swell.model.errors import UnknownJob, Unwritable
 from swell.model.event import Outcome

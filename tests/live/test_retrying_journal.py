@@ -10,7 +10,7 @@ import pytest
 
 from swell.live import retrying_journal
 from swell.live.platform import Platform
-from swell.live.retention import Retention
+from swell.live.pruning import Retention
 from swell.live.retrying_journal import RetryingJournal
 from swell.live.site import Site
 from swell.model.errors import Unavailable, Unwritable

@@ -25,7 +25,7 @@ from swell.api.page.job_rows import HISTORY_S, SPARK_LENGTH, job_row, thinned
 from swell.api.page.platform_rows import changes_only, tenant_rows
 from swell.api.words import SIGNS
 from swell.live.board import BoardChanges
-from swell.live.retention import PruneRequest
+from swell.live.pruning import PruneRequest
 from swell.live.tenant_devices import TenantDevices
 from swell.model.coding import encode
 from swell.model.errors import UnknownJob

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.store.views import job_view
 
 from swell.api.caller import OWNER, Caller, Role
-from swell.live.retention import PruneRequest
+from swell.live.pruning import PruneRequest
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint

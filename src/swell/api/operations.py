@@ -27,7 +27,7 @@ from swell.api.usage_accounting import usage_report
 from swell.api.user_list import UserList
 from swell.api.verbs import VERBS, Health, JobRef, PageLink, Stopping
 from swell.live.platform import Platform
-from swell.live.retention import PrunedJob, PruneRequest
+from swell.live.pruning import PrunedJob, PruneRequest
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import InvalidJob
 from swell.model.job import JobClass, JobSpec, Origin, key_of_user

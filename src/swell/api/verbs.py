@@ -22,7 +22,7 @@ from swell.api.caller import Role
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.pages import MAX_JOBS
 from swell.api.submission import Number, Submission, declared
-from swell.live.retention import PrunedJob
+from swell.live.pruning import PrunedJob
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.job import Phase
 from swell.model.throughput import JobThroughput

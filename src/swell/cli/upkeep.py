@@ -22,8 +22,8 @@ from swell.model.errors import InvalidInput
 from swell.model.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
+    from swell.live.pruning import PrunedJob
     from swell.live.recovery import Replay
-    from swell.live.retention import PrunedJob
     from swell.model.device_usage import UsageReport
     from swell.model.view import JobView
 
@@ -186,7 +186,7 @@ def _prune(
             raise
     from swell.api.webhook_file import load_webhooks
     from swell.assemble import prune_left_behind
-    from swell.live.retention import PruneRequest
+    from swell.live.pruning import PruneRequest
 
     def find(ended: Sequence[JobView]) -> list[str]:
         return [choose(ended, name, "no platform is up, and the job has not ended").id for name in jobs]

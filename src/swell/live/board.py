@@ -1,4 +1,7 @@
-"""What everybody may read while the head works: replaced as a whole after each turn. In head time."""
+"""What everybody may read while the head works: replaced as a whole after each turn.
+
+Jobs and their stories are in head time, nodes in calendar time.
+"""
 
 from __future__ import annotations
 
@@ -277,9 +280,9 @@ class ViewBoard:
 
     @property
     def lost_nodes(self) -> tuple[LostNode, ...]:
-        """Those lost lately that have not joined again."""
-        lost = self._posted.lost_nodes
-        return tuple(LostNode(name=one.name, lost_s=one.at_s, cause=one.cause) for one in lost)
+        """Those lost lately that have not joined again, the latest last."""
+        lost, time_of = self._posted.lost_nodes, self._posted.calendar.time_of
+        return tuple(LostNode(name=one.name, lost_s=time_of(one.at_s), cause=one.cause) for one in lost)
 
     @property
     def reclaims(self) -> Reclaims:
@@ -291,7 +294,7 @@ class ViewBoard:
         with self._lock:
             posted = self._posted
             held = {device: view.id for view in self._open.values() for device in view.devices}
-        owner = {**held, **posted.unknown_owner}
+        owner, calendar = {**held, **posted.unknown_owner}, posted.calendar
         return tuple(
             NodeView(
                 name=node.name,
@@ -302,18 +305,23 @@ class ViewBoard:
                 cores=node.cores,
                 address=node.address,
                 lacks=node.lacks,
-                leaving=_leaving(posted.warned.get(node.name)),
-                until_s=posted.ends_s.get(node.name),
+                leaving=_leaving(posted.warned.get(node.name), calendar),
+                until_s=_time_of(posted.ends_s.get(node.name), calendar),
                 islands=islands_text(node.islands),
             )
             for node in posted.cluster.nodes
         )
 
 
-def _leaving(warned: NodeWarned | None) -> NodeLeaving | None:
+def _leaving(warned: NodeWarned | None, calendar: Calendar) -> NodeLeaving | None:
     if warned is None:
         return None
-    return NodeLeaving(since_s=warned.at_s, until_s=warned.until_s, why=warned.why)
+    since_s, until_s = calendar.time_of(warned.at_s), _time_of(warned.until_s, calendar)
+    return NodeLeaving(since_s=since_s, until_s=until_s, why=warned.why)
+
+
+def _time_of(at_s: float | None, calendar: Calendar) -> float | None:
+    return None if at_s is None else calendar.time_of(at_s)
 
 
 def _place(view: JobView) -> tuple[float, str]:

@@ -12,7 +12,6 @@ from swell.core.loop import run
 from swell.core.platform_core import PlatformCore
 from swell.live.board import ViewBoard
 from swell.live.clock import HeadClock, SystemClocks
-from swell.live.clock_watch import ClockWatch
 from swell.live.counters import Counters
 from swell.live.device_demand import DeviceDemand
 from swell.live.folding import JournalFolds, finish
@@ -71,7 +70,7 @@ class HeadThread:
         self._site, self._core, self._store, self._executor = site, core, store, executor
         self.webhooks = webhooks or Webhooks(store)
         self.clock = HeadClock(system_clocks)
-        self.watch, self.quotas = ClockWatch(self.clock), QuotaWatch(read_quotas)
+        self.quotas = QuotaWatch(read_quotas)
         self.inbox, self.board, self.counters = Inbox(self.clock), ViewBoard(), Counters()
         self.journal = RetryingJournal(store, tell)
         self.started_s = self.clock.now_s()  #: head time
@@ -97,7 +96,6 @@ class HeadThread:
             self.board.post(self._core, news)
         self._folds.begin(history.seq, time.thread_time() - began_s)
         self.clock.go_on(self._core.calendar, self._core.now_s)
-        self.watch.begin(self._core.calendar.offset_s)
         self.started_s = self.clock.now_s()
         self.counters.begin(self.board.jobs(), self._core.calendar, self.board.warned)
 
@@ -140,7 +138,7 @@ class HeadThread:
             policy=self._site.policy,
             boot_id=self.clock.boot_id,
             boot_offset_s=self.clock.boot_offset_s,
-            calendar_offset_s=self.watch.offset_s,
+            calendar_offset_s=self.clock.calendar_offset_s,
             kinds=tuple(dict.fromkeys(node.kind for node in self._site.nodes)),
         )
 
@@ -164,7 +162,7 @@ class HeadThread:
         if self._wake_s is not None and now_s >= self._wake_s:
             self._wake_s = None
             batch.append(Woke(at_s=now_s))
-        news = (self.watch.look(), self.quotas.look(self._core.quotas, self.clock.now_s()))
+        news = (self.clock.look(), self.quotas.look(self._core.quotas, self.clock.now_s()))
         return [*batch, *(event for event in news if event is not None)]
 
     def append(self, batch: Sequence[AnyEvent]) -> None:

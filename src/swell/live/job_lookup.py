@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from swell.live.board import BoardChanges, ViewBoard
-from swell.live.calendar_times import shown_job, shown_story
+from swell.live.clock import shown_job, shown_story
 from swell.live.history import add_up
 from swell.live.metrics import metric_history
 from swell.live.usage import used_between

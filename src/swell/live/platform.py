@@ -12,9 +12,7 @@ import msgspec
 from swell import __version__
 from swell.core.kind_choice import named_kinds
 from swell.core.platform_core import PlatformCore
-from swell.live.calendar_times import shown_loss, shown_node
-from swell.live.clock import SystemClocks
-from swell.live.clock_watch import followed, suspected
+from swell.live.clock import SystemClocks, followed, suspected
 from swell.live.head_thread import HeadThread
 from swell.live.job_checks import check_findings, check_job, check_promisable, check_room, has_ended_error
 from swell.live.job_folders import JobFolders
@@ -24,8 +22,7 @@ from swell.live.named_kinds import with_named_kinds
 from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Executor
 from swell.live.predecessors import with_predecessors
-from swell.live.pruning import Pruner
-from swell.live.retention import PrunedJob, PruneRequest
+from swell.live.pruning import PrunedJob, Pruner, PruneRequest
 from swell.live.site import Site
 from swell.live.submitter import Submitter
 from swell.live.tenant_devices import TenantDevices, devices_of_tenants
@@ -49,7 +46,7 @@ from swell.model.kind import RULE, is_kind
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.throughput import JobThroughput
 from swell.model.usage import total_usage
-from swell.model.view import ClusterView, JobView, LostNode, NodeView, SubmitResult
+from swell.model.view import ClusterView, JobView, NodeView, SubmitResult
 from swell.store.journal import JournalHistory, SqlJournal
 
 #: What is shown of a node that is drained, and of one that is removed.
@@ -280,13 +277,9 @@ class Platform(JobLookup):
 
     def _nodes(self) -> tuple[NodeView, ...]:
         """Those that are there, after the last scheduling cycle."""
-        calendar, own = self._board.calendar, {node.name for node in self._site.nodes}
-        shown = (shown_node(node, calendar) for node in self._board.nodes())
-        return tuple(msgspec.structs.replace(node, is_joined=node.name not in own) for node in shown)
-
-    def _lost_nodes(self) -> tuple[LostNode, ...]:
-        """Those lost lately that have not joined again, the latest last."""
-        return tuple(shown_loss(node, self._board.calendar) for node in self._board.lost_nodes)
+        own = {node.name for node in self._site.nodes}
+        nodes = self._board.nodes()
+        return tuple(msgspec.structs.replace(node, is_joined=node.name not in own) for node in nodes)
 
     def drain_node(self, name: str) -> NodeView:
         """Place nothing on the node any more, and move what is there, until `undrain_node` or it is lost.
@@ -381,7 +374,7 @@ class Platform(JobLookup):
             disk_free_bytes=space.free,
             disk_bytes=space.total,
             warnings=self._warnings.now(space.free, nodes),
-            lost_nodes=self._lost_nodes(),
+            lost_nodes=self._board.lost_nodes,
             borrowed=self._board.reclaims.view(self._clock.now_s()),
             hosts_may_join=self._site.hosts_may_join,
             engine=self._site.engine,
@@ -390,7 +383,7 @@ class Platform(JobLookup):
 
     def _clock_note(self) -> str:
         """A step of the machine's clock, while a job is open whose deadline has moved by it or may yet."""
-        if ahead_s := self._head.watch.ahead_s:
+        if ahead_s := self._clock.ahead_s:
             return suspected(ahead_s)
         calendar = self._board.calendar
         stepped_s = calendar.stepped_s

@@ -1,20 +1,59 @@
-"""Ended jobs are removed: on request, and every hour where a limit is set."""
+"""Ended jobs are removed with all that is kept of them: on request, and every hour where a limit is set."""
 
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from swell.live.retention import DAY_S, PrunedJob, PruneRequest, Retention, choose, remove_folders
-from swell.model.errors import UnknownJob
-from swell.store.journal import SqlJournal
+import msgspec
 
+from swell.model.errors import UnknownJob, Unwritable
+from swell.model.view import JobView
+
+if TYPE_CHECKING:  # settings and clients need the requests alone
+    from swell.store.journal import SqlJournal
+
+DAY_S = 86400.0
 #: Between two looks at what is too old or too much.
 LOOK_EVERY_S = 3600.0
 
 log = logging.getLogger("swell.platform")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long the platform keeps what has ended, and how much room it wants; 0: no limit."""
+
+    keep_days: float = 0.0
+    keep_bytes: int = 0
+    min_free_bytes: int = 1 << 30
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether ended jobs are pruned automatically."""
+        return self.keep_days > 0 or self.keep_bytes > 0
+
+
+class PruneRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which ended jobs are to be removed: those named, those too old, and the oldest of what is too much."""
+
+    job_ids: tuple[str, ...] = ()
+    ended_before_s: float | None = None
+    keep_bytes: int | None = None  #: of all ended jobs together
+    is_dry_run: bool = False  #: only tell
+
+
+class PrunedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was removed, or would be removed without the dry run."""
+
+    job_id: str
+    ended_s: float
+    freed_bytes: int
 
 
 def prune(store: SqlJournal, jobs_dir: Path, request: PruneRequest, now_s: float) -> list[PrunedJob]:
@@ -32,27 +71,73 @@ def prune(store: SqlJournal, jobs_dir: Path, request: PruneRequest, now_s: float
     chosen = choose(request, store.archived_jobs(), jobs_dir)
     if not request.is_dry_run and chosen:
         # The rows go last: after a crash in between the job is still there to be pruned again.
-        remove_folders(chosen, jobs_dir)
+        _remove_folders(chosen, jobs_dir)
         store.prune([job.job_id for job in chosen], now_s)
     return chosen
 
 
+def choose(request: PruneRequest, ended: Iterable[JobView], jobs_dir: Path) -> list[PrunedJob]:
+    """The jobs that the request means, those that ended first first."""
+    named, before_s = set(request.job_ids), request.ended_before_s
+    chosen, left = list[PrunedJob](), list[PrunedJob]()
+    for view in ended:
+        ended_s = view.submitted_s if view.finished_s is None else view.finished_s
+        is_meant = view.id in named or (before_s is not None and ended_s < before_s)
+        if is_meant or request.keep_bytes is not None:
+            folder_bytes = _folder_bytes(jobs_dir / view.id)
+            job = PrunedJob(job_id=view.id, ended_s=ended_s, freed_bytes=folder_bytes)
+            (chosen if is_meant else left).append(job)
+    excess = sum(job.freed_bytes for job in left) - (request.keep_bytes or 0)
+    for job in sorted(left, key=_age):
+        if excess > 0 and job.freed_bytes:
+            chosen.append(job)
+            excess -= job.freed_bytes
+    return sorted(chosen, key=_age)
+
+
+def _age(job: PrunedJob) -> tuple[float, str]:
+    return job.ended_s, job.job_id
+
+
+def _folder_bytes(folder: Path) -> int:
+    """Bytes that the folder takes on the disk; files that are removed meanwhile do not count."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.lstat().st_blocks * 512
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _remove_folders(jobs: Sequence[PrunedJob], jobs_dir: Path) -> None:
+    """Raises Unwritable."""
+    for job in jobs:
+        folder = jobs_dir / job.job_id
+        if folder.is_dir() and not folder.is_symlink():
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:
+                raise Unwritable(
+                    f"cannot remove {error.filename} ({error.strerror}): make it writable for you"
+                ) from error
+
+
 class Pruner:
-    """Removes ended jobs of a running platform. Calls come from any thread."""
+    """Removes ended jobs of a running platform. Calls come from any thread.
+
+    Args:
+        note_pruned: hears of jobs that are no more.
+    """
 
     def __init__(
         self,
         store: SqlJournal,
         jobs_dir: Path,
         now_s: Callable[[], float],
-        note_pruned: Callable[[Sequence[str]], None] = lambda job_ids: None,
+        note_pruned: Callable[[Sequence[str]], None],
     ) -> None:
-        """
-        Args:
-            note_pruned: hears of jobs that are no more.
-        """
-        self._store = store
-        self._jobs_dir = jobs_dir
+        self._store, self._jobs_dir = store, jobs_dir
         self._now_s, self._note_pruned = now_s, note_pruned
         self._one_at_a_time = threading.Lock()
         self._is_over = threading.Event()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from swell.live.retention import Retention
+from swell.live.pruning import Retention
 from swell.model.node import Node
 
 

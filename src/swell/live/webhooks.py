@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swell import __version__
-from swell.live.calendar_times import shown_job
+from swell.live.clock import shown_job
 from swell.live.turns import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.coding import encode
