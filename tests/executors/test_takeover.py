@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import make_spec
 from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some, ends_well
+from tests.store.views import with_all
 
 from swell.executors.controller import directed_runs
 from swell.executors.controller.takeover import MOST_TALK, Takeover
@@ -40,7 +41,6 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity
 from swell.model.target import Target
-from swell.store.curve import with_all
 from swell.store.curves import taken_off
 from swell.tally import tally_of
 from swell.wire import messages as m

@@ -16,7 +16,7 @@ from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView, Story
 from swell.store.archive import Archive
 from swell.store.curve import CurvePoint, absorb
-from swell.store.curves import MetricKey, taken_off
+from swell.store.curves import taken_off
 from swell.store.journal import Delivery, JournalEntry, JournalHistory, SqlJournal
 
 
@@ -37,14 +37,14 @@ class MemoryJournal(SqlJournal):
         self._told_of: dict[str, str] = {}  #: id -> job
         self._pruned_s: dict[str, float] = {}
         self._pruned_time: list[HeldTime] = []
-        self._points: dict[MetricKey, list[CurvePoint]] = {}
+        self._points: dict[tuple[str, str], list[CurvePoint]] = {}
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         self.last_seq += 1
         batch, told = taken_off(batch)
         for one in told:
-            for key, point in one.points():
-                absorb(self._points.setdefault(key, []), point)
+            for name, point in one.points():
+                absorb(self._points.setdefault((one.job_id, name), []), point)
         self._submitted |= {event.job_id: event for event in batch if isinstance(event, JobSubmitted)}
         self._entries[self.last_seq] = JournalEntry(self.last_seq, batch, None)
 

@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
+from tests.store.views import with_all
 
 from swell.store.curve import (
     MOST_POINTS,
@@ -18,7 +19,6 @@ from swell.store.curve import (
     CurvePoint,
     absorb,
     compact,
-    with_all,
 )
 from swell.tally import Tally, plus, tally_of
 

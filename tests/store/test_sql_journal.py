@@ -23,6 +23,7 @@ from swell.model.job import Phase
 from swell.model.job_query import Cursor, JobQuery
 from swell.model.view import JobView, Story
 from swell.store import journal as journal_module
+from swell.store.database import SCHEMA_VERSION
 from swell.store.errors import DamagedState, OtherVersion, StateError
 from swell.store.journal import SqlJournal
 
@@ -183,14 +184,14 @@ def test_a_batch_that_cannot_be_read_is_named(path: Path) -> None:
         list(journal.history().entries)
 
 
-@pytest.mark.parametrize("version", [7, 9])
+@pytest.mark.parametrize("version", [SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
 def test_another_schema_is_refused_by_name(path: Path, version: int) -> None:
     SqlJournal(path).close()
     with sqlite3.connect(path) as raw:
         raw.execute("UPDATE meta SET schema_version = ?, written_by = '9.9.9'", (version,))
     raw.close()
     before = path.read_bytes()
-    told = rf"Swell 9\.9\.9 \(schema {version}\); this is Swell .* schema 8: "
+    told = rf"Swell 9\.9\.9 \(schema {version}\); this is Swell .* schema {SCHEMA_VERSION}: "
     with pytest.raises(OtherVersion, match=told):
         SqlJournal(path)
     assert path.read_bytes() == before

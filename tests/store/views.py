@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from swell.model.event import StepsReported
 from swell.model.job import JobClass, Phase
 from swell.model.view import JobView
+from swell.store.curve import CurvePoint, absorb
 from swell.tally import tally_of
 
 DEFAULTS: dict[str, Any] = {
@@ -69,3 +70,11 @@ def curve_report(job_id: str, first_step: int, values: Sequence[float], **change
         "curves": {"loss": tally},
     }
     return StepsReported(job_id=job_id, steps=last_step, num_workers=2, **(told | changes))
+
+
+def with_all(points: Iterable[CurvePoint], told: Iterable[CurvePoint]) -> list[CurvePoint]:
+    """The curve after these reports, in their order."""
+    curve = list(points)
+    for point in told:
+        absorb(curve, point)
+    return curve

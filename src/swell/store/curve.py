@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -13,25 +12,6 @@ from swell.tally import Tally
 MOST_POINTS = 1000
 NEWEST_POINTS = 300
 OLDER_POINTS = 400
-
-
-class CurveEnd(NamedTuple):
-    """Last point of a curve, as far as it decides how the curve is continued."""
-
-    generation: int
-    mark: int
-    last_step: int
-
-    def is_before(self, new: CurvePoint) -> bool:
-        """Whether the new point tells nothing again.
-
-        A gang may report a name twice in a step. Where a later gang does so, the step is done again; but in a
-        script that counts no steps all are step 0. What is told again replaces its first step, too.
-        """
-        is_done_again = self.generation < new.generation and new.first_step != 0
-        is_same_step = self.last_step == new.first_step and (new.is_again or is_done_again)
-        is_news = (self.generation, self.mark) < (new.generation, new.mark)
-        return is_news and self.last_step <= new.first_step and not is_same_step
 
 
 class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -51,29 +31,29 @@ class CurvePoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def last_step(self) -> int:
         return self.tally.last_step
 
-    @property
-    def end(self) -> CurveEnd:
-        return CurveEnd(self.generation, self.mark, self.tally.last_step)
+    def is_before(self, new: CurvePoint) -> bool:
+        """Whether the new point tells nothing again.
+
+        A gang may report a name twice in a step. Where a later gang does so, the step is done again; but in a
+        script that counts no steps all are step 0. What is told again replaces its first step, too.
+        """
+        if self.generation == new.generation and self.mark < new.mark and not new.is_again:
+            return self.last_step <= new.first_step  # the ordinary case, of which there are many
+        is_done_again = self.generation < new.generation and new.first_step != 0
+        is_same_step = self.last_step == new.first_step and (new.is_again or is_done_again)
+        is_news = (self.generation, self.mark) < (new.generation, new.mark)
+        return is_news and self.last_step <= new.first_step and not is_same_step
 
 
 def absorb(points: list[CurvePoint], new: CurvePoint) -> None:
     """Append a point. What it tells again goes: the same report, and steps that are repeated."""
-    if points and _follows(points[-1], new):
-        points.append(new)
-        return
-    while points and not points[-1].end.is_before(new):
+    while points and not points[-1].is_before(new):
         last = points.pop()
         is_same_report = (last.generation, last.mark) >= (new.generation, new.mark)
         kept = None if is_same_report else last.tally.before(new.first_step)
         if kept is not None:
             points.append(msgspec.structs.replace(last, tally=kept))
     points.append(new)
-
-
-def _follows(last: CurvePoint, new: CurvePoint) -> bool:
-    """The ordinary case of `CurveEnd.is_before`, of which there are many."""
-    is_later = last.mark < new.mark and last.generation == new.generation and not new.is_again
-    return is_later and last.tally.last_step <= new.tally.first_step
 
 
 def compact(points: Sequence[CurvePoint]) -> list[CurvePoint]:
@@ -101,11 +81,3 @@ def _measure(points: Sequence[CurvePoint]) -> Callable[[CurvePoint, CurvePoint],
     if points[-1].last_step > points[0].first_step:
         return lambda first, last: float(last.last_step - first.first_step)
     return lambda first, last: last.at_s - first.at_s
-
-
-def with_all(points: Iterable[CurvePoint], told: Iterable[CurvePoint]) -> list[CurvePoint]:
-    """The curve after these reports, in their order."""
-    curve = list(points)
-    for point in told:
-        absorb(curve, point)
-    return curve

@@ -18,7 +18,7 @@ from swell import __version__
 from swell.store.errors import DamagedState, OtherVersion, StateError, StateUnwritable, remedy
 from swell.wire.whole_files import sync
 
-SCHEMA_VERSION = 8
+SCHEMA_VERSION = 9
 
 #: Seconds a statement waits for another process that holds the file (`swell admin replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
@@ -102,15 +102,13 @@ CREATE INDEX deliveries_by_job ON deliveries (job_id);
 -- What a batch told of curves (`store.curves.ToldCurves`, as MessagePack), until all of it is in `curves`.
 CREATE TABLE tallies (seq INTEGER PRIMARY KEY, told BLOB NOT NULL);
 
--- The history of one metric of one job, in pieces, which are numbered from 0: `store.curve.CurvePoint`s as
--- MessagePack, in whole up to and with batch `seq` of the last one.
+-- The history of a job's metrics (`store.curves.Curves`, as MessagePack): what it has told up to and with
+-- batch `seq`, since its last row.
 CREATE TABLE curves (
     job_id TEXT NOT NULL,
-    name TEXT NOT NULL,
-    number INTEGER NOT NULL,
     seq INTEGER NOT NULL,
     points BLOB NOT NULL,
-    PRIMARY KEY (job_id, name, number)
+    PRIMARY KEY (job_id, seq)
 );
 """
 

@@ -98,8 +98,8 @@ class SqlJournal:
             connection.executemany(
                 "INSERT OR IGNORE INTO jobs (id, key, submission) VALUES (?, ?, ?)", new_jobs
             )
-            self._curves.put(connection, seq, told)
-        self._curves.was_put(seq, told)
+            written = self._curves.put(connection, seq, told)
+        self._curves.was_put(seq, told, written)
         self._last_seq = seq
 
     def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
