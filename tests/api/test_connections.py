@@ -16,11 +16,11 @@ import pytest
 from tests.api.fake_control import FakeControl
 
 import swell
-from swell.api import connections, fields, server
+from swell.api import fields, server
+from swell.api import serving as serving_module
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
-from swell.api.unix_socket import Peer
-from swell.store.folder import Endpoint, StateFolder
+from swell.store.folder import StateFolder
 
 PATIENCE_S = 20.0
 TOKEN = "t" * 40
@@ -71,11 +71,11 @@ def is_closed(connection: socket.socket) -> bool:
 def test_half_sent_requests_leave_room_for_the_owner(
     folder: StateFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "REQUEST_S", 600.0)
+    monkeypatch.setattr(serving_module, "REQUEST_S", 600.0)
     endpoint = folder.read_endpoint()
     assert endpoint is not None
     assert endpoint.port is not None
-    limit = connections.MAX_CONNECTIONS[socket.AF_INET]
+    limit = serving_module.MAX_CONNECTIONS[socket.AF_INET]
     with ExitStack() as held:
         halves = []
         for _ in range(3 * limit):
@@ -105,7 +105,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
     control: FakeControl, monkeypatch: pytest.MonkeyPatch, begin: bytes
 ) -> None:
     """Not even if a byte comes now and then."""
-    monkeypatch.setattr(connections, "REQUEST_S", 0.3)
+    monkeypatch.setattr(serving_module, "REQUEST_S", 0.3)
     with serving(control) as api, connected(api.port) as connection:
         connection.sendall(begin)
         began_s = time.monotonic()
@@ -124,7 +124,7 @@ def test_a_request_that_does_not_come_is_not_waited_for(
 def test_an_answer_that_does_not_come_ends_its_connection(
     control: FakeControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "ANSWER_S", 0.2)
+    monkeypatch.setattr(serving_module, "ANSWER_S", 0.2)
     release = threading.Event()
     monkeypatch.setattr(control, "stories", lambda job_id: release.wait(PATIENCE_S))
     with serving(control) as api, client_of(api) as client:
@@ -132,17 +132,6 @@ def test_an_answer_that_does_not_come_ends_its_connection(
             client.get("/v1/jobs/some/stories")
         assert client.get("/v1/jobs").status_code == 200
         release.set()
-
-
-def test_what_is_no_http_is_answered_as_other_wrong_requests_are(control: FakeControl) -> None:
-    with serving(control) as api:
-        for wrong in (b"hello\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.1\r\nHost: \xff\x00\r\n\r\n"):
-            with connected(api.port) as connection:
-                connection.sendall(wrong)
-                head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 400 ")
-            assert b"application/json" in head
-            assert body.startswith(b'{"error":"')
 
 
 def test_named_pipes_hold_no_thread(control: FakeControl, tmp_path: Path) -> None:
@@ -179,16 +168,3 @@ def test_a_file_system_that_hangs_holds_submissions_only(
         assert client.get("/v1/jobs").status_code == 200
         release.set()
         assert [answer.result().status_code for answer in first] == [201, 201]
-
-
-def test_another_users_process_is_not_heard_on_the_unix_socket(
-    folder: StateFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Wherever modes of files do not keep it out."""
-    stranger = Peer(pid=1, uid=os.geteuid() + 1)
-    monkeypatch.setattr(connections, "peer_of", lambda connection: stranger)
-    with pytest.raises(swell.NoPlatform):
-        swell.connect(folder.path)
-    monkeypatch.undo()
-    with swell.connect(folder.path) as client:
-        assert client.endpoint == Endpoint.of_this_process(client.endpoint.port)

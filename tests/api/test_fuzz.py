@@ -27,7 +27,7 @@ from starlette.routing import Route
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api import connections
+from swell.api import serving
 from swell.api.openapi import document
 from swell.api.page.page import Page
 from swell.api.server import create_app
@@ -136,7 +136,7 @@ def server(app: Starlette, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """The socket of a server with little patience."""
     path = tmp_path_factory.mktemp("server") / "api.sock"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(connections, "REQUEST_S", 0.2)
+        patch.setattr(serving, "REQUEST_S", 0.2)
         api = ApiServer(app, listen(path))
         api.start()
         yield path

@@ -42,9 +42,7 @@ class SharedSite:
         self.control = FakeControl(root / "logs")
         self.page = Page(self.control, port=lambda: 1)
         app = create_app(self.control, self.state.ensure_token(), page=self.page, users=self.users)
-        server = ApiServer(
-            app, listen(self.state.socket), listener, shared_addresses=[listener.getsockname()]
-        )
+        server = ApiServer(app, listen(self.state.socket), listener)
         server.start()
         opened.callback(server.stop)
         endpoint = Endpoint.of_this_process()

@@ -83,8 +83,7 @@ def serve(
         intake, door = Intake(folder, settings.code), PageDoor(folder)
         page = Page(platform, Sessions(door.secret), door.port)
         app = create_app(platform, folder.ensure_token(), intake, page, UserList(folder.path))
-        names = [one.getsockname() for one in shared]
-        server = ApiServer(app, *listeners, *shared, shared_addresses=names)
+        server = ApiServer(app, *listeners, *shared)
         server.start()
         door.open(server, port is not None)
         _keep_what_is_there()

@@ -1,4 +1,9 @@
-"""The API on its sockets, in a thread of the daemon."""
+"""The API on its sockets, in a thread of the daemon.
+
+A connection that says nothing, or half a request, costs a descriptor and some memory for as long as it is
+kept. Each must send its requests in time, and there are only so many at once: any number of them leaves room
+for the owner's next request.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +12,11 @@ import contextlib
 import errno
 import socket
 import threading
-from collections.abc import Iterable
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from swell.api.connections import ACCEPT_AT_ONCE, ApiConfig, BoundedProtocol
 from swell.api.errors import InvalidOption
 from swell.api.unix_socket import BACKLOG
 
@@ -24,6 +28,18 @@ GRACE_S = 2
 LISTENING_S = 10.0
 #: The header with the time is brought up to date so often.
 TICK_S = 1.0
+
+#: A connection must have sent its next request, head and body, so long after it opened or was last answered.
+REQUEST_S = 10.0
+#: And must have been answered, and have taken the answer, so long after that; of one that goes on and on,
+#: such as a checkpoint that a browser loads, what there was of it so far.
+ANSWER_S = 60.0
+
+#: Most connections by kind of socket. Any user can open one on the port. Those of the owner's Unix socket and
+#: of the one that is shared count together. All of them leave room in the usual limit of 1,024 open files.
+MAX_CONNECTIONS = {socket.AF_UNIX: 512, socket.AF_INET: 128}
+#: Connections taken from the kernel at a time, before those beyond the limit are closed.
+ACCEPT_AT_ONCE = 64
 
 
 class PortTaken(InvalidOption):
@@ -64,13 +80,8 @@ def bind(port: int = 0, option: str = "--port", address: str = HOST) -> socket.s
 class ApiServer:
     """Serves an application on listening sockets until it is stopped."""
 
-    def __init__(
-        self, app: Starlette, *listeners: socket.socket, shared_addresses: Iterable[str] = ()
-    ) -> None:
-        """Args:
-        shared_addresses: of the Unix sockets among the listeners at which other users are served.
-        """
-        config = ApiConfig(
+    def __init__(self, app: Starlette, *listeners: socket.socket) -> None:
+        config = uvicorn.Config(
             app,
             http=BoundedProtocol,
             lifespan="off",
@@ -82,7 +93,6 @@ class ApiServer:
             server_header=False,
             timeout_graceful_shutdown=GRACE_S,
         )
-        config.shared_addresses = frozenset(shared_addresses)
         self.started = threading.Event()
         self._server = _Announcing(config, self.started)
         self._listeners = listeners
@@ -170,3 +180,77 @@ class _Announcing(uvicorn.Server):
         for listener in sockets or ():
             listener.listen(BACKLOG)  # uvicorn has set how many are accepted at a time, and this with it
         self._event.set()
+
+
+class BoundedProtocol(H11Protocol):
+    """uvicorn's protocol for one connection, with limits."""
+
+    waiting_since_s = 0.0  #: when the wait for the request or for the answer began
+    _family = socket.AF_UNIX
+    _answered: RequestResponseCycle | None = None  #: the request that has come and is being answered
+    _timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether a complete request has arrived and its answer is not complete."""
+        return self._answered is not None
+
+    # ------------------------------------------------------------ asyncio.Protocol
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Close the oldest connection if there are too many."""
+        super().connection_made(transport)
+        self._family = transport.get_extra_info("socket").family
+        self._restart_timer(REQUEST_S)
+        self._close_oldest()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    # ------------------------------------------------------------ uvicorn
+    def handle_events(self) -> None:
+        super().handle_events()
+        self._note_progress()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._note_progress()
+
+    # ------------------------------------------------------------ limits
+    def _note_progress(self) -> None:
+        cycle = self.cycle
+        is_whole = cycle is not None and not cycle.more_body and not cycle.response_complete
+        answered = cycle if is_whole else None
+        if answered is not self._answered and not self.transport.is_closing():
+            self._answered = answered
+            self._restart_timer(ANSWER_S if is_whole else REQUEST_S)
+
+    def _restart_timer(self, limit_s: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.waiting_since_s = self.loop.time()
+        self._timer = self.loop.call_later(limit_s, self._time_out)
+
+    def _time_out(self) -> None:
+        if self._answered is not None and self._answered.response_started and self._has_taken_all:
+            self._restart_timer(ANSWER_S)
+        else:
+            self.transport.abort()
+
+    @property
+    def _has_taken_all(self) -> bool:
+        return self.transport.get_write_buffer_size() == 0
+
+    def _close_oldest(self) -> None:
+        """Beyond the limit, close the connection that has kept us waiting for a request the longest."""
+        alike = [
+            other
+            for other in self.connections
+            if isinstance(other, BoundedProtocol)
+            and other._family == self._family
+            and not other.transport.is_closing()
+        ]
+        if len(alike) > MAX_CONNECTIONS[self._family]:
+            oldest = min(alike, key=lambda other: (other.is_answering, other.waiting_since_s))
+            oldest.transport.abort()
