@@ -21,7 +21,7 @@ from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.unix_socket import listen
 from swell.cli.main import run
-from swell.cli.metrics import HEIGHT, WORKERS_HEIGHT, JobCurves, Style, chart
+from swell.cli.metrics import HEIGHT, LEAST_WIDTH, WORKERS_HEIGHT, chart
 from swell.model.view import MetricHistory, MetricSeries
 from swell.store.curve import CurvePoint
 from swell.store.folder import Endpoint, StateFolder
@@ -48,47 +48,51 @@ def series(values: list[float | None], name: str = "loss", **changes: Any) -> Me
     return MetricSeries(**(columns | changes))
 
 
-VALUES = st.none() | st.floats(allow_nan=False, allow_infinity=False)
-STYLES = st.builds(
-    Style.for_encoding, st.sampled_from(["utf-8", "UTF8", "ascii", None]), st.integers(1, 140), st.booleans()
+VALUES = st.none() | st.floats(allow_nan=False, allow_infinity=False, width=32)
+
+
+@given(
+    st.lists(st.lists(VALUES, min_size=1, max_size=50), min_size=1, max_size=9),
+    st.integers(LEAST_WIDTH, 140),
+    st.booleans(),
+    st.booleans(),
 )
-
-
-@given(st.lists(st.lists(VALUES, min_size=1, max_size=50), min_size=1, max_size=9), STYLES)
-def test_any_curves_fit_on_any_terminal(jobs: list[list[float | None]], style: Style) -> None:
-    curves = [JobCurves(f"job-{number}", [series(values)]) for number, values in enumerate(jobs)]
-    lines = chart("loss", curves, style)
+def test_any_curves_fit_on_any_terminal(
+    jobs: list[list[float | None]], width: int, is_unicode: bool, is_log: bool
+) -> None:
+    curves = {f"job-{number}": series(values) for number, values in enumerate(jobs)}
+    lines = chart(curves, width, is_unicode, is_log)
     if all(value is None for values in jobs for value in values):
         assert lines == ["loss", "all values are NaN or infinite"]
         return
     assert len(lines) == 2 + HEIGHT + WORKERS_HEIGHT + len(jobs)
-    assert all(len(line) <= style.width for line in lines[: -len(jobs)])
-    if not style.is_unicode:
+    assert all(len(line) <= width for line in lines[: -len(jobs)])
+    if not is_unicode:
         assert "".join(lines).isascii()
 
 
+def drawn(one: MetricSeries, is_unicode: bool = True) -> list[str]:
+    return chart({"a": one}, 80, is_unicode, is_log=False)
+
+
 def test_a_curve_that_falls_goes_down_and_a_gap_is_left_out() -> None:
-    style = Style.for_encoding("ascii", 70, is_log=False)
     falling: list[float | None] = [float(100 - step) for step in range(59)]
     falling[20:40] = [None] * 20
-    drawn = [
-        line.split("|", 1)[1] for line in chart("loss", [JobCurves("a", [series(falling)])], style)[2:15]
-    ]
-    assert drawn[0].startswith("*") and drawn[-1].endswith("*|")
-    columns = {column for line in drawn for column, mark in enumerate(line) if mark == "*"}
+    lines = chart({"a": series(falling)}, 70, is_unicode=False, is_log=False)
+    rows = [line.split("|", 1)[1] for line in lines[2:15]]
+    assert rows[0].startswith("*") and rows[-1].endswith("*|")
+    columns = {column for line in rows for column, mark in enumerate(line) if mark == "*"}
     assert set(range(20)) <= columns and not columns & set(range(24, 42))
 
 
 def test_values_that_span_much_are_drawn_on_a_logarithmic_axis() -> None:
-    lines = chart("loss", [JobCurves("a", [series([1000.0, 1.0])])], Style.for_encoding("utf-8", 80, False))
+    lines = drawn(series([1000.0, 1.0]))
     assert lines[0] == "loss, logarithmic" and lines[2].startswith("1000.0")
 
 
 def test_a_script_that_counts_no_steps_is_drawn_by_time() -> None:
-    values: list[float | None] = [1.0, 2.0, 3.0]
-    still = series(values, first_step=[0] * 3, last_step=[0] * 3)
-    lines = chart("loss", [JobCurves("a", [still])], Style.for_encoding("utf-8", 80, False))
-    assert "workers, by seconds" in lines
+    still = series([1.0, 2.0, 3.0], first_step=[0] * 3, last_step=[0] * 3)
+    assert "workers, by seconds" in drawn(still)
 
 
 # ---------------------------------------------------------------- the program

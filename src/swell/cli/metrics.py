@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import math
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -17,6 +15,7 @@ from swell.cli.destinations import check_folder, writing
 from swell.cli.options import Json, State
 from swell.cli.output import PIPED_WIDTH, console, print_json
 from swell.cli.selection import find_job
+from swell.model.counted import told_workers
 from swell.model.errors import InvalidInput
 from swell.model.view import MetricSeries
 
@@ -26,223 +25,14 @@ if TYPE_CHECKING:
 #: Lines of a chart of values, and of the chart of workers under it.
 HEIGHT, WORKERS_HEIGHT = 16, 7
 LEAST_WIDTH = 40
-#: Tag of the number of workers in event files of TensorBoard.
-WORKERS_TAG = "workers"
-#: Magnitudes that plotext can label; others are drawn at the next of these, or at 0.
-LEAST, MOST = 1e-290, 1e290
-#: What a terminal without UTF-8 shows in place of frames.
-PLAIN = str.maketrans("┌┐└┘─│┤├┬┴┼", "++++-||||++")
-
-
-@dataclass(frozen=True, slots=True)
-class Style:
-    """What a terminal can show."""
-
-    width: int
-    is_unicode: bool
-    is_log: bool  #: a logarithmic axis is wanted
-
-    @classmethod
-    def for_encoding(cls, encoding: str | None, width: int, is_log: bool) -> Style:
-        """Plain ASCII where the terminal has no UTF-8."""
-        is_unicode = (encoding or "").lower().replace("-", "").startswith("utf8")
-        return cls(max(width, LEAST_WIDTH), is_unicode, is_log)
-
-    def marks(self, num_jobs: int) -> str | list[str]:
-        """The marker of each curve: one job is drawn in Braille, which has eight dots in a letter."""
-        if not self.is_unicode:
-            return "*ox+#@%&"
-        return ["braille"] if num_jobs == 1 else "●○■□▲△◆◇"
-
-
-class _Line(NamedTuple):
-    xs: list[float]
-    ys: list[float]
-    mark: str
-
-
-def chart(name: str, curves: Sequence[JobCurves], style: Style) -> list[str]:
-    """Lines: a title, the curves of a metric, the numbers of workers, and a summary of each job."""
-    by_time = is_by_time(curves, name)
-    shown = [(one, points) for one in curves if (points := one.points(name, by_time))]
-    every = [point for _, points in shown for point in points]
-    if all(point.mean is None for point in every):
-        return [title(name, curves), "all values are NaN or infinite"]
-    is_log = has_log_axis(every, style.is_log)
-    marks = style.marks(len(shown))
-    values, sizes = list[_Line](), list[_Line]()
-    for number, (one, points) in enumerate(shown):
-        values += _unbroken(points, marks[number % len(marks)], is_log)
-        sizes.append(_steps(one.sizes(name, by_time), points[-1].x, marks[number % len(marks)]))
-    limits = min(point.x for point in every), max(point.x for point in every)
-    return [
-        f"{title(name, curves)}, logarithmic" if is_log else title(name, curves),
-        *_drawn(values, style, limits, HEIGHT, is_log),
-        f"workers, by {'seconds' if by_time else 'steps'}",
-        *_drawn(sizes, style, limits, WORKERS_HEIGHT, False, {size for line in sizes for size in line.ys}),
-        *(
-            f"{f'{marks[number % len(marks)]} ' if len(shown) > 1 else ''}{_summary(points, one, name)}"
-            for number, (one, points) in enumerate(shown)
-        ),
-    ]
-
-
-def _unbroken(points: Sequence[DrawnPoint], mark: str, is_log: bool) -> list[_Line]:
-    """The parts of a curve between its gaps."""
-    lines: list[_Line] = []
-    for is_gap, part in groupby(points, lambda point: point.mean is None):
-        if not is_gap:
-            pairs = [(point.x, point.mean) for point in part if point.mean is not None]
-            ys = [_within_bounds(mean, is_log) for _, mean in pairs]
-            lines.append(_Line([x for x, _ in pairs], ys, mark))
-    return lines
-
-
-def _within_bounds(value: float, is_log: bool) -> float:
-    if abs(value) < LEAST and not is_log:
-        return 0.0
-    return math.copysign(min(MOST, max(LEAST, abs(value))), value)
-
-
-def _steps(sizes: Sequence[tuple[float, int]], last_x: float, mark: str) -> _Line:
-    """A number of workers holds until the next one."""
-    ends = [*(x for x, _ in sizes[1:]), last_x]
-    xs = [x for (begin, _), end in zip(sizes, ends, strict=True) for x in (begin, end)]
-    return _Line(xs, [float(workers) for _, workers in sizes for _ in range(2)], mark)
-
-
-def _drawn(
-    lines: Sequence[_Line],
-    style: Style,
-    x_limits: tuple[float, float],
-    height: int,
-    is_log: bool,
-    y_ticks: Collection[float] = (),
-) -> list[str]:
-    """Rows of a chart; `y_ticks`: values that have labels, empty: plotext chooses some."""
-    import plotext  # what is printed as JSON or CSV needs none of it
-
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.limit_size(False, False)
-    plotext.plot_size(style.width, height)
-    plotext.yscale("log" if is_log else "linear")
-    begin, end = x_limits
-    if begin < end:
-        plotext.xlim(begin, end)
-        ticks = sorted({round(begin + share * (end - begin)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)})
-        plotext.xticks(ticks, [str(tick) for tick in ticks])
-    if y_ticks:
-        plotext.ylim(0, max(y_ticks))
-        plotext.yticks(sorted(y_ticks), [f"{tick:.0f}" for tick in sorted(y_ticks)])
-    for line in lines:
-        plotext.plot(line.xs, line.ys, marker=line.mark)
-    text: str = plotext.uncolorize(plotext.build())
-    return [row.rstrip() for row in (text if style.is_unicode else text.translate(PLAIN)).splitlines()]
-
-
-def _summary(points: Sequence[DrawnPoint], one: JobCurves, name: str) -> str:
-    """`digits-1: last 0.31, least 0.29, most 2.3; 1 to 4 workers`"""
-    series = one.named(name)
-    assert series is not None  # noqa: S101 - it has points
-    lows, highs = [p.low for p in points if p.low is not None], [p.high for p in points if p.high is not None]
-    lasts = [value for value in series.last if value is not None]
-    least, most = min(series.num_workers), max(series.num_workers)
-    size = f"{most} worker{'s' * (most != 1)}" if least == most else f"{least} to {most} workers"
-    values = (
-        f"last {number_text(lasts[-1])}, least {number_text(min(lows))}, most {number_text(max(highs))}"
-        if lasts
-        else "no finite value"
-    )
-    odd = sum(series.not_finite)
-    return f"{one.job_id}: {values}; {size}" + (f"; {odd} values are NaN or infinite" if odd else "")
-
-
 #: Values that span more are drawn on a logarithmic axis.
 LOG_FROM = 100.0
-
-
-class DrawnPoint(NamedTuple):
-    """A point of a curve; None where all of its values were NaN or infinite: a gap."""
-
-    x: float
-    mean: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobCurves:
-    job_id: str
-    series: list[MetricSeries]
-
-    def named(self, name: str) -> MetricSeries | None:
-        return next((one for one in self.series if one.name == name), None)
-
-    def points(self, name: str, is_by_time: bool) -> list[DrawnPoint]:
-        """Points of one metric, oldest first; empty if the job has none of that name."""
-        series = self.named(name)
-        if series is None:
-            return []
-        return list(map(DrawnPoint, self._places(series, is_by_time), series.mean, series.min, series.max))
-
-    def sizes(self, name: str, is_by_time: bool) -> list[tuple[float, int]]:
-        """Where on the x axis which number of workers begins."""
-        series = self.named(name)
-        if series is None:
-            return []
-        sizes: list[tuple[float, int]] = []
-        for x, workers in zip(self._places(series, is_by_time), series.num_workers, strict=True):
-            if not sizes or sizes[-1][1] != workers:
-                sizes.append((x, workers))
-        return sizes
-
-    def _places(self, series: MetricSeries, is_by_time: bool) -> Iterator[float]:
-        begin_s = min(one.at_s[0] for one in self.series if one.at_s)
-        yield from (at_s - begin_s for at_s in series.at_s) if is_by_time else map(float, series.last_step)
-
-
-def is_by_time(curves: Iterable[JobCurves], name: str) -> bool:
-    """Whether the jobs count no steps: then seconds since the first value take their place."""
-    found = [series for one in curves if (series := one.named(name)) is not None]
-    return all(series.first_step[0] == series.last_step[-1] for series in found if series.last_step)
-
-
-def has_log_axis(points: Iterable[DrawnPoint], is_wanted: bool) -> bool:
-    """Whether the axis is logarithmic: all are above 0 and differ, and they span much, or it is wanted."""
-    values = [point.mean for point in points if point.mean is not None]
-    if not values or not 0.0 < min(values) < max(values):
-        return False
-    return is_wanted or max(values) / min(values) >= LOG_FROM
-
-
-def title(name: str, curves: Iterable[JobCurves]) -> str:
-    """`accuracy, mean of workers`"""
-    reductions = {series.reduction for one in curves if (series := one.named(name)) is not None}
-    reduced = sorted(reductions - {"rank0"})
-    return f"{name}, {' and '.join(reduced)} of workers" if reduced else name
-
-
-def number_text(value: float) -> str:
-    """Four digits."""
-    return f"{value:.4g}"
-
-
-COLUMNS = (
-    "job",
-    "name",
-    "reduction",
-    "first_step",
-    "last_step",
-    "at_s",
-    "num_workers",
-    "count",
-    "not_finite",
-    "mean",
-    "min",
-    "max",
-    "last",
-)
+#: Tag of the number of workers in event files of TensorBoard.
+WORKERS_TAG = "workers"
+#: What a terminal without UTF-8 shows in place of frames.
+PLAIN = str.maketrans("┌┐└┘─│┤├┬┴┼", "++++-||||++")
+#: A row of `--csv` has the job, and the columns of a series.
+COLUMNS = MetricSeries.__struct_fields__[2:]
 
 
 def metrics(
@@ -281,12 +71,12 @@ def metrics(
     if tensorboard is not None:
         _check_destination(tensorboard)
     with connect_to_read(state) as client:
-        found = [_curves_of(client, wanted, name or []) for wanted in job]
+        found = dict(_series_of(client, wanted, name or []) for wanted in job)
     if json:
-        print_json([{"job": one.job_id, "series": one.series} for one in found])
+        print_json([{"job": job_id, "series": series} for job_id, series in found.items()])
     elif csv:
         _print_csv(found)
-    elif not any(one.series for one in found):
+    elif not any(found.values()):
         print("no values yet; scripts report them by run.report(NAME=...), and the loss by run.step(loss)")
     elif tensorboard is not None:
         _write_event_files(found, tensorboard)
@@ -294,15 +84,126 @@ def metrics(
         _draw(found, log)
 
 
-def _curves_of(client: Client, wanted: str, names: Sequence[str]) -> JobCurves:
-    """Raises UnknownJob, InvalidInput."""
+def _series_of(client: Client, wanted: str, names: Sequence[str]) -> tuple[str, list[MetricSeries]]:
+    """Id and metrics of a job. Raises UnknownJob, InvalidInput."""
     view = find_job(client, wanted)
     series = client.metrics(view.id).series
     known = [one.name for one in series]
     if missing := [name for name in names if name not in known]:
         there = f"it has {', '.join(known)}" if known else "it has none yet"
         raise InvalidInput(f"job {view.id} has no metric {missing[0]!r}; {there}")
-    return JobCurves(view.id, [one for one in series if not names or one.name in names])
+    return view.id, [one for one in series if not names or one.name in names]
+
+
+# ------------------------------------------------------------ drawn
+def _draw(found: Mapping[str, Sequence[MetricSeries]], is_log: bool) -> None:
+    paper = console()
+    width = max(LEAST_WIDTH, paper.width if paper.is_terminal else PIPED_WIDTH)
+    is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf8")
+    names = dict.fromkeys(one.name for series in found.values() for one in series)
+    for number, name in enumerate(names):
+        shown = {job_id: one for job_id, series in found.items() for one in series if one.name == name}
+        print("\n" * bool(number) + "\n".join(chart(shown, width, is_unicode, is_log)))
+
+
+class _Curve(NamedTuple):
+    xs: Sequence[float]
+    ys: Sequence[float]
+    mark: str
+
+
+def chart(shown: Mapping[str, MetricSeries], width: int, is_unicode: bool, is_log: bool) -> list[str]:
+    """Lines: a title, the curves of a metric by job, the numbers of workers, and a summary of each job."""
+    reduced = sorted({one.reduction for one in shown.values()} - {"rank0"})
+    title = next(iter(shown.values())).name + (f", {' and '.join(reduced)} of workers" if reduced else "")
+    means = [mean for one in shown.values() for mean in one.mean if mean is not None]
+    if not means:
+        return [title, "all values are NaN or infinite"]
+    # A script that counts no steps has seconds in their place.
+    by_time = all(one.first_step[0] == one.last_step[-1] for one in shown.values())
+    is_log = 0.0 < min(means) < max(means) and (is_log or max(means) / min(means) >= LOG_FROM)
+    marks = "*ox+#@%&" if not is_unicode else ["braille"] if len(shown) == 1 else "●○■□▲△◆◇"
+    values, sizes = list[_Curve](), list[_Curve]()
+    for number, one in enumerate(shown.values()):
+        mark = marks[number % len(marks)]
+        xs = [at_s - one.at_s[0] for at_s in one.at_s] if by_time else [*map(float, one.last_step)]
+        values += _unbroken(xs, one.mean, mark)
+        twice = [x for x in xs for _ in range(2)], [size for size in one.num_workers for _ in range(2)]
+        sizes.append(_Curve(twice[0][1:], twice[1][:-1], mark))  # a number holds until the next one
+    every_x = [x for curve in sizes for x in curve.xs]
+    limits = min(every_x), max(every_x)
+    rows = [
+        *_drawn(values, width, HEIGHT, limits, is_log=is_log),
+        f"workers, by {'seconds' if by_time else 'steps'}",
+        *_drawn(sizes, width, WORKERS_HEIGHT, limits, {size for curve in sizes for size in curve.ys}),
+    ]
+    summaries = [
+        f"{f'{marks[number % len(marks)]} ' if len(shown) > 1 else ''}{job_id}: {_summary(one)}"
+        for number, (job_id, one) in enumerate(shown.items())
+    ]
+    title += ", logarithmic" if is_log else ""
+    return [title, *(rows if is_unicode else (row.translate(PLAIN) for row in rows)), *summaries]
+
+
+def _unbroken(xs: Sequence[float], means: Sequence[float | None], mark: str) -> Iterator[_Curve]:
+    """The parts of a curve between its gaps."""
+    for is_gap, part in groupby(zip(xs, means, strict=True), lambda pair: pair[1] is None):
+        if not is_gap:
+            pairs = [(x, mean) for x, mean in part if mean is not None]
+            yield _Curve([x for x, _ in pairs], [mean for _, mean in pairs], mark)
+
+
+def _drawn(
+    curves: Iterable[_Curve],
+    width: int,
+    height: int,
+    limits: tuple[float, float],
+    y_ticks: Iterable[float] = (),
+    is_log: bool = False,
+) -> list[str]:
+    """Rows of a chart; `y_ticks`: values that have labels, empty: plotext chooses some."""
+    import plotext  # what is printed as JSON or CSV needs none of it
+
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.limit_size(False, False)
+    plotext.plot_size(width, height)
+    plotext.yscale("log" if is_log else "linear")
+    begin, end = limits
+    if begin < end:
+        plotext.xlim(begin, end)
+        ticks = sorted({round(begin + share * (end - begin)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)})
+        plotext.xticks(ticks, [str(tick) for tick in ticks])
+    if labels := sorted(y_ticks):
+        plotext.ylim(0, labels[-1])
+        plotext.yticks(labels, [f"{tick:.0f}" for tick in labels])
+    for curve in curves:
+        plotext.plot(curve.xs, curve.ys, marker=curve.mark)
+    text: str = plotext.uncolorize(plotext.build())
+    return [row.rstrip() for row in text.splitlines()]
+
+
+def _summary(one: MetricSeries) -> str:
+    """`last 0.31, least 0.29, most 2.3; 1 to 4 workers`"""
+    lows, highs, lasts = ([x for x in column if x is not None] for column in (one.min, one.max, one.last))
+    least, most = min(one.num_workers), max(one.num_workers)
+    size = told_workers(most) if least == most else f"{least} to {most} workers"
+    values = "no finite value"
+    if lasts:
+        values = f"last {lasts[-1]:.4g}, least {min(lows):.4g}, most {max(highs):.4g}"
+    odd = sum(one.not_finite)
+    return f"{values}; {size}" + (f"; {odd} values are NaN or infinite" if odd else "")
+
+
+# ------------------------------------------------------------ in files
+def _print_csv(found: Mapping[str, Sequence[MetricSeries]]) -> None:
+    """Times are seconds since 1970; a number that there is none of is empty."""
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(("job", "name", "reduction", *COLUMNS))
+    for job_id, series in found.items():
+        for one in series:
+            for row in zip(*(getattr(one, column) for column in COLUMNS), strict=True):
+                out.writerow((job_id, one.name, one.reduction, *row))
 
 
 def _check_destination(tensorboard: Path) -> None:
@@ -313,58 +214,32 @@ def _check_destination(tensorboard: Path) -> None:
     check_folder("--tensorboard", tensorboard)
 
 
-def _print_csv(found: Iterable[JobCurves]) -> None:
-    """Times are seconds since 1970; a number that there is none of is empty."""
-    out = csv.writer(sys.stdout, lineterminator="\n")
-    out.writerow(COLUMNS)
-    for one in found:
-        for series in one.series:
-            columns = [getattr(series, column) for column in COLUMNS[3:]]
-            for row in zip(*columns, strict=True):
-                out.writerow((one.job_id, series.name, series.reduction, *row))
-
-
-def _write_event_files(found: Sequence[JobCurves], folder: Path) -> None:
+def _write_event_files(found: Mapping[str, Sequence[MetricSeries]], folder: Path) -> None:
     with writing("--tensorboard", folder):
-        for one in found:
-            print(f"wrote {_write(one, folder)}")
+        for job_id, series in found.items():
+            if series:
+                target = folder / Path(job_id).name
+                _write(series, target)
+                print(f"wrote {target}")
     print(f"`tensorboard --logdir {folder}` shows them")
 
 
-def _write(curves: JobCurves, folder: Path) -> Path:
-    """The job's folder, with each metric's means by step and time, and the number of workers.
+def _write(series: Sequence[MetricSeries], target: Path) -> None:
+    """Write each metric's means by step and time, and the number of workers.
 
     Raises:
-        InvalidInput: it has event files already, which TensorBoard would show together with these.
+        InvalidInput: the folder has event files already, which TensorBoard would show together with these.
         OSError: it cannot be written.
     """
     from tensorboardX import SummaryWriter
 
-    target = folder / Path(curves.job_id).name
     if any(target.glob("events.out.tfevents.*")):
         raise InvalidInput(f"--tensorboard: {target} has event files already; name another folder")
-    writer = SummaryWriter(str(target))
-    try:
-        for series in curves.series:
-            for mean, step, at_s in zip(series.mean, series.last_step, series.at_s, strict=True):
-                if mean is not None:
-                    writer.add_scalar(series.name, mean, step, walltime=at_s)
-        longest = max(curves.series, key=lambda series: len(series.last_step), default=None)
-        if longest is not None:
-            for workers, step, at_s in zip(longest.num_workers, longest.last_step, longest.at_s, strict=True):
-                writer.add_scalar(WORKERS_TAG, workers, step, walltime=at_s)
-    finally:
-        writer.close()
-    return target
-
-
-def _draw(found: Sequence[JobCurves], is_log: bool) -> None:
-
-    paper = console()
-    width = paper.width if paper.is_terminal else PIPED_WIDTH
-    style = Style.for_encoding(sys.stdout.encoding, width, is_log)
-    names = list(dict.fromkeys(series.name for one in found for series in one.series))
-    for number, name in enumerate(names):
-        if number:
-            print()
-        print("\n".join(chart(name, found, style)))
+    longest = max(series, key=lambda one: len(one.last_step))
+    columns: list[tuple[str, Sequence[float | None], MetricSeries]]
+    columns = [(WORKERS_TAG, longest.num_workers, longest), *((one.name, one.mean, one) for one in series)]
+    with SummaryWriter(str(target)) as writer:
+        for tag, values, one in columns:
+            for value, step, at_s in zip(values, one.last_step, one.at_s, strict=True):
+                if value is not None:
+                    writer.add_scalar(tag, value, step, walltime=at_s)
