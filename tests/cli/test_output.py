@@ -1,6 +1,8 @@
-"""Tables without Rich are those that Rich makes."""
+"""Tables have all of each text, in columns, as wide as the terminal is."""
 
 from __future__ import annotations
+
+import sys
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from swell.cli import output
 
-TEXTS = st.text("ab [x]é", max_size=30)
+TEXTS = st.text("ab [x]é漢\n", max_size=30)
 
 
 @st.composite
@@ -19,12 +21,46 @@ def tables(draw: st.DrawFn) -> tuple[list[str], list[list[str]], int | None]:
     return headings, rows, draw(st.sampled_from([-1, 0, None]))
 
 
+def printed(capsys: pytest.CaptureFixture[str], *table: object, **options: object) -> list[str]:
+    output.print_table(*table, **options)  # type: ignore[arg-type]
+    return capsys.readouterr().out.splitlines()
+
+
 @given(tables())
-def test_a_table_is_as_rich_lays_it_out(table: tuple[list[str], list[list[str]], int | None]) -> None:
+def test_each_letter_of_a_table_is_printed(table: tuple[list[str], list[list[str]], int | None]) -> None:
+    lines = list[str]()
     with pytest.MonkeyPatch.context() as patch:
-        lines = list[str]()
-        patch.setattr("builtins.print", lambda text: lines.append(text))
+        patch.setattr(sys.stdout, "write", lines.append)
         output.print_table(*table)
-        patch.setattr(output, "_fitting", lambda *_: None)
-        output.print_table(*table)
-    assert lines[0] == lines[1]
+    text = "".join(lines)
+    assert letters(text) == letters("".join(cell for row in (table[0], *table[1]) for cell in row))
+    assert not any(line.endswith(" ") for line in text.split("\n"))
+
+
+def letters(text: str) -> list[str]:
+    return sorted("".join(text.split()))
+
+
+def test_columns_begin_where_their_headings_do_also_behind_wide_letters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert printed(capsys, ("A", "B"), [("漢字", "x"), ("a", "y\nz")]) == [
+        "A     B",
+        "漢字  x",
+        "a     y",
+        "      z",
+    ]
+
+
+def test_only_the_column_that_may_wraps_and_columns_of_least_worth_go_first(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "PIPED_WIDTH", 30)
+    rows = [("a-long-name", "one two three four")]
+    assert printed(capsys, ("JOB", "WHY"), rows) == [
+        "JOB          WHY",
+        "a-long-name  one two three",
+        "             four",
+    ]
+    assert printed(capsys, ("JOB", "WHY"), rows, wrapping=None)[1] == "a-long-name  one two three four"
+    assert printed(capsys, ("JOB", "WHY"), rows, least_worth=("WHY",)) == ["JOB", "a-long-name"]

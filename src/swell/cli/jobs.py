@@ -15,7 +15,7 @@ import typer
 from swell.api import words
 from swell.cli.clock import Times, WallTimes, clock
 from swell.cli.options import JobName, Json, Run, RunPolicy, State, complete_phase
-from swell.cli.output import console, print_json, print_table, raw, warn
+from swell.cli.output import print_json, print_table, raw, warn
 from swell.cli.run import recorded
 from swell.cli.selection import find_job
 from swell.model.lengths import span
@@ -232,11 +232,11 @@ def show(
         print()
         print_table(RESIZES, [_resize_row(resize, times) for resize in reversed(words.resize_rows(view))])
     for line in words.told_findings(view):
-        console().print(f"\n{line}", soft_wrap=True)
+        print(f"\n{line}")
     for about, text in view.warnings.items():
-        console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
+        print(f"\nwarning, {about}: {text}")
     if view.message and view.message != view.reason:
-        console().print(f"\n{view.message}", soft_wrap=True)
+        print(f"\n{view.message}")
 
 
 def _resize_row(resize: ResizeRow, times: Times) -> tuple[str, ...]:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.cli.options import JobName, Json, State
-from swell.cli.output import print_json_array, printable_log, raw, warn
+from swell.cli.output import print_json, printable_log, raw, warn
 from swell.cli.selection import find_job
 
 if TYPE_CHECKING:
     from swell.api.client import Client
     from swell.api.logs import LogChunk, LogOwner
-    from swell.model.view import JobView
 
 #: Seconds between two looks at a job's logs.
 LOOK_EVERY_S = 0.3
@@ -54,47 +53,39 @@ def logs(
     failed job ends with its error.
     """
     from swell.api.client import connect
-    from swell.cli.selection import connect_to_read
-
-    whose = _whose(every, worker, trial)
-    with (connect if follow else connect_to_read)(state) as client:
-        view = find_job(client, job)
-        reader = LogReader(client, view.id, worker, whose)
-        if json and num_lines is not None:
-            raise typer.BadParameter("-n excludes --json, whose chunks are no lines; leave one of them out")
-        if json:
-            print_json_array(chunk for chunks in reader.rest() for chunk in chunks)
-            return
-        printer = Printer(whose is not None and worker is None, is_raw, num_lines)
-        _print_all(client, view.id, reader, printer, follow)
-        printer.finish()
-        if whose is None:
-            _print_failure(client.job(view.id), printer)
-        elif not printer.last_lines:
-            warn(_nothing(client, view.id, worker))
-
-
-def _whose(every: bool, worker: int | None, trial: bool) -> LogOwner | None:
-    """None: the leader's."""
     from swell.api.logs import LogOwner
+    from swell.cli.selection import connect_to_read
 
     if every and (trial or worker is not None):
         raise typer.BadParameter("--all excludes --worker and --trial; give one of them")
-    if trial:
-        return LogOwner.TRIAL
-    return LogOwner.WORKERS if every or worker is not None else None
-
-
-def _print_all(client: Client, job_id: str, reader: LogReader, printer: Printer, follow: bool) -> None:
-    while True:
-        # Asked before the logs are read: nothing is written after the end.
-        has_ended = not follow or client.job(job_id).phase.is_end
-        for chunks in reader.rest():
-            printer.print(chunks)
-        printer.release()
-        if has_ended:
+    if json and num_lines is not None:
+        raise typer.BadParameter("-n excludes --json, whose chunks are no lines; leave one of them out")
+    whose = None
+    if trial or every or worker is not None:
+        whose = LogOwner.TRIAL if trial else LogOwner.WORKERS
+    with (connect if follow else connect_to_read)(state) as client:
+        job_id = find_job(client, job).id
+        reader = LogReader(client, job_id, worker, whose)
+        if json:
+            print_json([chunk for chunks in reader.rest() for chunk in chunks])
             return
-        time.sleep(LOOK_EVERY_S)
+        printer = Printer(whose is not None and worker is None, is_raw, num_lines)
+        has_ended = False
+        while not has_ended:
+            # Asked before the logs are read: nothing is written after the end.
+            has_ended = not follow or client.job(job_id).phase.is_end
+            for chunks in reader.rest():
+                printer.print(chunks)
+            printer.release()
+            if not has_ended:
+                time.sleep(LOOK_EVERY_S)
+        printer.finish()
+        view = client.job(job_id)
+        last_words = view.message.strip() if view.phase == "failed" else ""
+        if whose is None and last_words and last_words.split("\n")[-1] not in printer.last_lines:
+            print(last_words)  # another's than its leader's
+        elif whose is not None and not printer.last_lines:
+            warn(_nothing(client, job_id, worker))
 
 
 def _nothing(client: Client, job_id: str, worker: int | None) -> str:
@@ -106,13 +97,6 @@ def _nothing(client: Client, job_id: str, worker: int | None) -> str:
     numbers = sorted({chunk.worker for chunk in client.logs(job_id, whose=LogOwner.WORKERS)})
     known = f"its workers are {', '.join(map(str, numbers))}" if numbers else "it has had no worker yet"
     return f"worker {worker} of job {job_id} has printed nothing; {known}"
-
-
-def _print_failure(view: JobView, printer: Printer) -> None:
-    """How a job failed, if that was another's word than its leader's."""
-    told = view.message.strip().split("\n")
-    if view.phase == "failed" and told and told[-1] not in printer.last_lines:
-        print(view.message.strip())
 
 
 class LogReader:

@@ -13,7 +13,7 @@ import typer
 
 from swell.cli.destinations import check_folder, writing
 from swell.cli.options import Json, State
-from swell.cli.output import PIPED_WIDTH, console, print_json
+from swell.cli.output import print_json, width
 from swell.cli.selection import find_job
 from swell.model.counted import told_workers
 from swell.model.errors import InvalidInput
@@ -97,13 +97,11 @@ def _series_of(client: Client, wanted: str, names: Sequence[str]) -> tuple[str, 
 
 # ------------------------------------------------------------ drawn
 def _draw(found: Mapping[str, Sequence[MetricSeries]], is_log: bool) -> None:
-    paper = console()
-    width = max(LEAST_WIDTH, paper.width if paper.is_terminal else PIPED_WIDTH)
     is_unicode = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf8")
     names = dict.fromkeys(one.name for series in found.values() for one in series)
     for number, name in enumerate(names):
         shown = {job_id: one for job_id, series in found.items() for one in series if one.name == name}
-        print("\n" * bool(number) + "\n".join(chart(shown, width, is_unicode, is_log)))
+        print("\n" * bool(number) + "\n".join(chart(shown, max(LEAST_WIDTH, width()), is_unicode, is_log)))
 
 
 class _Curve(NamedTuple):

@@ -15,7 +15,7 @@ import typer
 
 from swell.api.errors import InvalidOption
 from swell.cli.options import Json, State, seconds, with_groups
-from swell.cli.output import console, print_json, print_table
+from swell.cli.output import print_json, print_table
 from swell.model.lengths import span
 from swell.model.sizes import format_bytes
 
@@ -293,7 +293,7 @@ def _print_cluster(cluster: ClusterView) -> None:
         free, total = format_bytes(cluster.disk_free_bytes), format_bytes(cluster.disk_bytes)
         print(f"{free} of {total} free on the disk of the state folder")
     for about, text in cluster.warnings.items():
-        console().print(f"\nwarning, {about}: {text}", soft_wrap=True)
+        print(f"\nwarning, {about}: {text}")
 
 
 def _by_kind(cluster: ClusterView) -> str:

@@ -9,18 +9,24 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, TypeVar, cast
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from typing import TextIO, TypeVar, cast
 
 #: All control characters but a line's end and a tab.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 #: A return begins a line again: bars of progress do so, and what a job says could write over what we say.
 _CONTROL_IN_LOGS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-#: Bold and its end: headings of our own tables are.
-_BOLD = re.compile(r"(\x1b\[[01]m)")
+#: Control characters that JSON permits in a text.
+_CONTROL_IN_JSON = re.compile("[\x7f-\x9f]")
+#: Columns where no terminal says how many it has.
+PIPED_WIDTH = 100
+#: Blanks between two columns, and the least width of one whose texts are wrapped.
+GAP, LEAST_WRAPPED = 2, 14
+#: A bar is moved after so many items.
+NUM_BETWEEN = 4096
+
+Item = TypeVar("Item")
 
 
 def printable(text: str, control: re.Pattern[str] = _CONTROLS) -> str:
@@ -34,19 +40,14 @@ def printable_log(line: str) -> str:
 
 
 class PrintableOutput:
-    """A stream whose texts are made printable, bold headings apart."""
+    """A stream whose texts are made printable."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str) -> int:
         """Write the text, made printable; returns the length of `text`."""
-        if _CONTROLS.search(text):
-            parts = _BOLD.split(text)  # every second one is bold or its end
-            parts[::2] = map(printable, parts[::2])
-            self.stream.write("".join(parts))
-        else:
-            self.stream.write(text)
+        self.stream.write(printable(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -76,12 +77,6 @@ def _made_printable(stream: TextIO) -> TextIO:
 def raw(stream: TextIO) -> TextIO:
     """The terminal obeys what is written here."""
     return stream.stream if isinstance(stream, PrintableOutput) else stream
-
-
-Item = TypeVar("Item")
-
-#: A bar is moved after so many items.
-NUM_BETWEEN = 4096
 
 
 @contextmanager
@@ -127,28 +122,6 @@ def counted(label: str, items: Iterable[Item], num: int) -> Iterator[Iterable[It
         yield each()
 
 
-#: Columns where no terminal says how many it has.
-PIPED_WIDTH = 100
-
-
-#: For tables of figures, whose lines are as long as they need be: half a number is a wrong one.
-ANY_WIDTH = 10_000
-#: Control characters that JSON permits in a text.
-_CONTROL = re.compile("[\x7f-\x9f]")
-#: Blanks between two columns.
-GAP = 2
-
-
-def console(width: int | None = None) -> Console:
-    """A console as wide as the terminal, or `PIPED_WIDTH` without one; `width` overrides both."""
-    from rich.console import Console
-
-    if width is not None:
-        return Console(highlight=False, markup=False, width=width)
-    found = Console(highlight=False, markup=False, soft_wrap=False)
-    return found if found.is_terminal else Console(highlight=False, markup=False, width=PIPED_WIDTH)
-
-
 def print_table(
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],
@@ -160,107 +133,84 @@ def print_table(
     Args:
         least_worth: headings of columns that are left out before anything wraps, the first one first.
     """
-    cells = [list(row) for row in rows]
+    table = [list(headings), *map(list, rows)]
     for heading in least_worth:
-        if _length([headings, *cells]) <= _width():
+        if sum(_widths(table)) <= width():
             break
-        kept = [place for place, name in enumerate(headings) if name != heading]
-        headings, *cells = ([row[place] for place in kept] for row in (headings, *cells))
-    if (lines := _fitting(headings, cells, wrapping)) is not None:
-        print("\n".join(lines))
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=any(headings))
-    for heading in headings:
-        table.add_column(heading, no_wrap=True)
-    if wrapping is not None:
-        table.columns[wrapping].no_wrap = False
-        table.columns[wrapping].overflow = "fold"
-    for row in cells:
-        table.add_row(*(Text(cell) for cell in row))  # text from users is no markup
-    paper = console(ANY_WIDTH if wrapping is None else None)
-    with paper.capture() as captured:
-        paper.print(table)
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        place = table[0].index(heading) if heading in table[0] else len(table[0])
+        table = [[*row[:place], *row[place + 1 :]] for row in table]
+    widths = _widths(table)
+    if wrapping is not None and (excess := sum(widths) - width()) > 0:
+        widths[wrapping] = max(widths[wrapping] - excess, min(widths[wrapping], LEAST_WRAPPED))
+    lines = [line for row in table for line in _lines(row, widths, wrapping)]
+    if any(headings):
+        is_bold = sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown")
+        heading = printable(lines[0])
+        raw(sys.stdout).write(f"\033[1m{heading}\033[0m\n" if is_bold else f"{heading}\n")
+    for line in lines[1:]:
+        print(line)
 
 
-def _fitting(
-    headings: Sequence[str], rows: Sequence[Sequence[str]], wrapping: int | None
-) -> list[str] | None:
-    """The lines of a table of which nothing needs to wrap; None: Rich has to lay it out.
-
-    Rich takes longer to import, and for a hundred rows, than a command takes to hear them from the platform.
-    """
-    every = [*([headings] if any(headings) else ()), *rows]
-    if os.environ.get("FORCE_COLOR") or not all(_is_simple(cell) for row in every for cell in row):
-        return None
-    if wrapping is not None and _length(every) > _width():
-        return None
-    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-    lines = [
-        (" " * GAP).join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in every
-    ]
-    if any(headings) and _has_styles():
-        lines[0] = f"\033[1m{lines[0]}\033[0m"
-    return lines
-
-
-def _length(rows: Sequence[Sequence[str]]) -> int:
-    """Columns of a terminal that a table needs."""
-    return sum(max(map(len, column)) + GAP for column in zip(*rows, strict=True)) - GAP
-
-
-def _is_simple(cell: str) -> bool:
-    """Whether each character of it takes one column."""
-    return cell.isascii() and (cell.isprintable() or not cell)
-
-
-def _width() -> int:
+def width() -> int:
+    """Columns of the terminal, or `PIPED_WIDTH` without one."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_WIDTH
 
 
-def _has_styles() -> bool:
-    return sys.stdout.isatty() and os.environ.get("TERM", "").lower() not in ("", "dumb", "unknown")
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    """Columns of a terminal that each column of a table takes."""
+    widths = [
+        max(_cells(line) for cell in column for line in cell.split("\n")) + GAP
+        for column in zip(*table, strict=True)
+    ]
+    return [*widths[:-1], widths[-1] - GAP]
+
+
+def _lines(row: Sequence[str], widths: Sequence[int], wrapping: int | None) -> Iterator[str]:
+    """The lines that a row of a table takes."""
+    columns = [cell.split("\n") for cell in row]
+    if wrapping is not None:
+        space = widths[wrapping] - (0 if wrapping % len(row) == len(row) - 1 else GAP)
+        parts = [_wrapped(line, space) for line in columns[wrapping]]
+        columns[wrapping] = [line for part in parts for line in part]
+    for cells in zip_longest(*columns, fillvalue=""):
+        padded = (cell + " " * (space - _cells(cell)) for cell, space in zip(cells, widths, strict=True))
+        yield "".join(padded).rstrip()
+
+
+def _wrapped(line: str, space: int) -> list[str]:
+    if _cells(line) <= space:
+        return [line]
+    return textwrap.wrap(line, space, break_on_hyphens=False)
+
+
+def _cells(text: str) -> int:
+    """Columns of a terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
+
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
 def print_json(value: object) -> None:
     """Print the value as indented JSON."""
-    import msgspec
-
-    from swell.model.coding import encode
-
-    sys.stdout.write(_spelled(msgspec.json.format(encode(value), indent=2).decode()) + "\n")
-
-
-def print_json_array(items: Iterable[object]) -> None:
-    """Print a JSON array as `print_json` does, item by item: only one item need be in memory."""
-    import msgspec
-
-    from swell.model.coding import encode
-
-    separator = "[\n"
-    for item in items:
-        text = _spelled(msgspec.json.format(encode(item), indent=2).decode())
-        sys.stdout.write(separator + textwrap.indent(text, "  "))
-        separator = ",\n"
-    sys.stdout.write("[]\n" if separator == "[\n" else "\n]\n")
-
-
-def _spelled(text: str) -> str:
-    """Encoders write these control characters as they are; in JSON they have a spelling of their own."""
-    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    sys.stdout.write(_as_json(value))
 
 
 def write_json(file: Path, value: object) -> None:
     """Raises OSError."""
+    file.write_text(_as_json(value), "utf-8")
+
+
+def _as_json(value: object) -> str:
+    """Control characters that encoders write as they are have a spelling of their own in JSON."""
     import msgspec
 
     from swell.model.coding import encode
 
-    file.write_bytes(msgspec.json.format(encode(value), indent=2) + b"\n")
+    text = msgspec.json.format(encode(value), indent=2).decode()
+    return _CONTROL_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def warn(text: str) -> None:
