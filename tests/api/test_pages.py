@@ -51,14 +51,14 @@ def test_jobs_are_counted_by_phase(client: Client, control: FakeControl) -> None
 
 @pytest.mark.parametrize("limit", [1, 4, 8, 11, 23])
 def test_a_limit_is_spent_on_what_runs_first(client: Client, control: FakeControl, limit: int) -> None:
-    chosen = select(client, frozenset(Phase), None, limit)
-    groups = [[view for view in chosen.views if view.phase in group] for group in BY_IMPORTANCE]
+    chosen, left_out = select(client, frozenset(Phase), None, limit)
+    groups = [[view for view in chosen if view.phase in group] for group in BY_IMPORTANCE]
     every = [[view for view in control.jobs() if view.phase in group] for group in BY_IMPORTANCE]
-    assert len(chosen.views) == min(limit, len(control.jobs()))
+    assert len(chosen) == min(limit, len(control.jobs()))
     for at, (shown, there) in enumerate(zip(groups, every, strict=True)):
         assert shown == there[len(there) - len(shown) :], "the newest of a group"
         assert len(shown) == len(there) or not any(groups[at + 1 :])
-    assert len(chosen.views) + chosen.num_left_out == len(control.jobs())
+    assert len(chosen) + sum(left_out.values()) == len(control.jobs())
 
 
 @pytest.mark.parametrize("words", ["phase=asleep", "limit=-1", "since=soon", "since=nan"])

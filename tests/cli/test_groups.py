@@ -59,11 +59,10 @@ def group(control: FakeControl) -> None:
 
 @pytest.mark.usefixtures("group")
 def test_a_group_is_compared(here: Run) -> None:
-    for words in (("jobs", "--group", "lr"), ("show", "lr")):
-        lines = here(*words).stdout.splitlines()
-        assert lines[0].split() == ["JOB", "PHASE", "DONE", "lr", "loss", "accuracy", "FINISH"]
-        assert lines[1].split()[:6] == ["lr-1-aa", "running", "34%", "0.1", "0.5", "0.9"]
-        assert lines[-1] == "3 jobs of lr: 2 running, 1 failed; best loss 0.2: lr-2-aa (lr=0.01)"
+    lines = here("jobs", "--group", "lr").stdout.splitlines()
+    assert lines[0].split() == ["JOB", "PHASE", "DONE", "lr", "loss", "accuracy", "FINISH"]
+    assert lines[1].split()[:6] == ["lr-1-aa", "running", "34%", "0.1", "0.5", "0.9"]
+    assert lines[-1] == "3 jobs of lr: 2 running, 1 failed; best loss 0.2: lr-2-aa (lr=0.01)"
     assert len(json.loads(here("jobs", "--group", "lr", "--json").stdout)) == 3
     assert re.search("^group +lr$", here("show", "lr-1").stdout, re.MULTILINE)
     assert here("jobs", "--group", "none").stdout == "no such jobs\n"

@@ -54,7 +54,6 @@ def test_help_of_all_commands_imports_none_of_them() -> None:
         ("logs", "digits"),
         ("cancel", "digits"),
         ("hold", "digits"),
-        ("top",),
         ("resume", "digits"),
         ("wait", "digits"),
         ("metrics", "digits"),

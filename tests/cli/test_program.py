@@ -426,16 +426,15 @@ def test_open_jobs_are_listed_and_ended_ones_counted(here: Run, control: FakeCon
     assert {view["id"] for view in json.loads(here("jobs", "--json").stdout)} >= set(ids)
 
 
-@pytest.mark.parametrize("command", ["jobs", "top"])
 def test_a_narrow_terminal_has_whole_names_and_fewer_columns(
-    here: Run, control: FakeControl, monkeypatch: pytest.MonkeyPatch, command: str
+    here: Run, control: FakeControl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job_id = "transformer-with-a-rather-long-name-3f9a2c"
     control.put(job_view(id=job_id, kind="cuda:NVIDIA H100 80GB HBM3", deadline_s=4e9, priority=5))
     headings = {}
     for width in (200, 100, 80, 60):
         monkeypatch.setattr(output, "PIPED_WIDTH", width)
-        lines = here(command).stdout.splitlines()
+        lines = here("jobs").stdout.splitlines()
         (row,) = [line for line in lines if line.startswith(job_id)]
         assert len(row) <= width
         (headings[width],) = [line.split() for line in lines if line.startswith("JOB ")]

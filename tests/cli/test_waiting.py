@@ -1,4 +1,4 @@
-"""Waiting for jobs, `top`, the last lines of a log, phases as people type them, and what a shell proposes."""
+"""Waiting for jobs, the last lines of a log, phases as people type them, and what a shell proposes."""
 
 from __future__ import annotations
 
@@ -89,11 +89,11 @@ def test_wait_returns_when_the_job_ends_or_the_time_is_over(here: Run, control: 
     ("words", "ids"),
     [
         (("--phase", "Running"), {"runs-1"}),
-        (("--state", "RUNNING"), {"runs-1"}),
-        (("--state", "pending"), {"new-1", "held-1"}),
-        (("--state", "held"), {"held-1"}),
-        (("--state", "held,running"), {"held-1", "runs-1"}),
-        (("--state", "Done,failed"), {"good-1", "bad-1"}),
+        (("--phase", "RUNNING"), {"runs-1"}),
+        (("--phase", "pending"), {"new-1", "held-1"}),
+        (("--phase", "held"), {"held-1"}),
+        (("--phase", "held,running"), {"held-1", "runs-1"}),
+        (("--phase", "Done,failed"), {"good-1", "bad-1"}),
         (("--phase", "canceled, refused"), {"off-1", "no-1"}),
         (("--phase", "finished"), {"good-1", "bad-1", "off-1", "no-1"}),
         (("--phase", "active"), {"runs-1"}),
@@ -103,28 +103,10 @@ def test_phases_are_understood_as_people_type_them(here: Run, words: tuple[str, 
     assert {view["id"] for view in json.loads(here("jobs", *words, "--json").stdout)} == ids
 
 
-def test_other_words_are_answered_with_the_list(
-    here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for option in ("--phase", "--state"):
-        done = here("jobs", option, "runing")
-        assert done.returncode == 2 and "'runing'" in done.stderr
-        assert all(word in done.stderr for word in ("held", *Phase))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "other").mkdir()
-    assert "no platform" in here("jobs", "--state", "other").stderr, "a folder is the state folder"
-    (tmp_path / "running").mkdir()
-    (tmp_path / "running" / "journal.db").touch()
-    assert "no platform" in here("jobs", "--state", "running").stderr, "and so is one with a journal"
-
-
-@pytest.mark.usefixtures("ended")
-def test_top_shows_devices_and_open_jobs_once_without_a_terminal(here: Run) -> None:
-    lines = here("top").stdout.splitlines()
-    assert lines[0].startswith("2 of 8 devices in use; jobs: ")
-    assert "1 running" in lines[0] and lines[2].split()[:3] == ["JOB", "CLASS", "PHASE"]
-    assert {line.split()[0] for line in lines[3:]} >= {"runs-1", "held-1", "new-1"}
-    assert not any(line.startswith("good-1") for line in lines)
+def test_other_words_are_answered_with_the_list(here: Run) -> None:
+    done = here("jobs", "--phase", "runing")
+    assert done.returncode == 2 and "'runing'" in done.stderr
+    assert all(word in done.stderr for word in ("held", *Phase))
 
 
 # ---------------------------------------------------------------- logs

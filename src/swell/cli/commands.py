@@ -33,7 +33,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Each day": ("up", "submit", "jobs", "show", "logs", "explain", "cancel", "page", "check", "down"),
     "Jobs": (
         *("wait", "hold", "resume", "promise", "prioritize", "retry", "continue", "accept-differences"),
-        *("metrics", "curve", "top"),
+        *("metrics", "curve"),
     ),
     "Platforms": ("node", "nodes", "what-if", "doctor", "restore", "admin"),
     "Research": ("simulate", "trace", "demo"),
@@ -44,9 +44,7 @@ SOURCES: Mapping[str, CommandSource] = {
     "up": CommandSource("up:up", "Start the platform, or continue a stopped one."),
     "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
     "jobs": CommandSource("jobs:list_jobs", "List jobs, open ones before ended ones."),
-    "show": CommandSource(
-        "jobs:show", "Show everything about a job, including why it failed; or compare the jobs of a group."
-    ),
+    "show": CommandSource("jobs:show", "Show everything about a job, including why it failed."),
     "logs": CommandSource("logs:logs", "Print the output of a job."),
     "explain": CommandSource(
         "jobs:explain",
@@ -91,7 +89,6 @@ SOURCES: Mapping[str, CommandSource] = {
         "throughput:curve",
         "Show samples a second of a job by number of workers and batch, and the best batch of each number.",
     ),
-    "top": CommandSource("jobs:top", "Show devices and open jobs, again and again until Ctrl-C."),
     "node": CommandSource(
         "nodes:node",
         "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",

@@ -1,11 +1,9 @@
-"""`swell jobs`, `show`, `explain` and `top`."""
+"""`swell jobs`, `show` and `explain`."""
 
 from __future__ import annotations
 
 import math
-import shutil
-import sys
-import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,27 +11,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api import words
-from swell.cli.clock import Times, WallTimes, clock
+from swell.cli.clock import Times, clock
 from swell.cli.options import JobName, Json, Run, RunPolicy, State, complete_phase
-from swell.cli.output import print_json, print_table, raw, warn
-from swell.cli.run import recorded
-from swell.cli.selection import find_job
+from swell.cli.output import print_json, print_table, warn
+from swell.model.counted import told_jobs
 from swell.model.lengths import span
 
 if TYPE_CHECKING:
-    from swell.api.client import Client
     from swell.api.words import ResizeRow
     from swell.model.throughput import JobThroughput
-    from swell.model.view import ClusterView, JobView, Story
+    from swell.model.view import ClusterView, JobView
 
 #: Jobs that a list shows unless it is told otherwise: a few screens.
 SHOWN_JOBS = 100
-HEADINGS = ("JOB", "CLASS", "PHASE", "SIZE", "DONE", "DEADLINE", "FINISH", "KIND")
-RESIZES = ("AT", "SIZE", "WAIT", "COST", "KEPT", "GAIN", "EXPECTED", "RESULT", "WHY")
+#: Metrics of which a table of a group has a column.
+MOST_METRICS = 4
 #: Columns that a narrow terminal does without, the first one first.
 LEAST_WORTH = ("KIND", "CLASS", "SIZE", "DONE", "DEADLINE", "FINISH")
+RESIZES = ("AT", "SIZE", "WAIT", "COST", "KEPT", "GAIN", "EXPECTED", "RESULT", "WHY")
 
 
+# ------------------------------------------------------------ jobs
 def list_jobs(
     phase: Annotated[
         str | None,
@@ -72,15 +70,7 @@ def list_jobs(
             "newest ended ones. 0: all. Default: 100; all with --json.",
         ),
     ] = None,
-    state: Annotated[
-        Path | None,
-        typer.Option(
-            "--state",
-            metavar="FOLDER",
-            help="State folder. Default: $SWELL_STATE, else ~/.local/state/swell. Phases (`--state running`) "
-            "are understood as `--phase`.",
-        ),
-    ] = None,
+    state: State = None,
     json: Json = False,
 ) -> None:
     """List jobs, open ones before ended ones.
@@ -94,12 +84,10 @@ def list_jobs(
         connect_to_read,
         parse_phases,
         parse_since,
-        phase_or_folder,
         select,
         told_phases,
     )
 
-    phase, state = phase_or_folder(phase, state)
     phases, begin_s = parse_phases(phase), parse_since(since)
     is_wanted = _condition(tenant, group, tags, asks_for_held(phase))
     is_plain = phase is None and since is None and is_wanted is None
@@ -110,34 +98,25 @@ def list_jobs(
         limit = 0 if json else SHOWN_JOBS
     with connect_to_read(state) as client:
         cluster = client.cluster()
-        chosen = select(client, phases, begin_s(cluster.now_s), limit, is_wanted)
+        views, left_out = select(client, phases, begin_s(cluster.now_s), limit, is_wanted)
         ended = told_phases(client.count_jobs(), ENDED) if counts_ended else ""
     if stalled := cluster.warnings.get("journal"):
         warn(stalled)
     if json:
-        print_json(chosen.views)
+        print_json(views)
         return
-    if chosen.views and group is not None:
-        _print_group(group, chosen.views, cluster.now_s)
-    elif chosen.views:
-        print_jobs(cluster, chosen.views)
+    if views and group is not None:
+        _print_group(group, views, cluster.now_s)
+    elif views:
+        _print_jobs(cluster, views)
     elif ended:
         print("no open jobs")
     else:
         print("no jobs yet; submit one with `swell submit`" if is_plain else "no such jobs")
-    if chosen.num_left_out:
-        print(f"\n{chosen.num_left_out:,} more: {chosen.left_out}; --limit 0 lists them too")
+    if num_left_out := sum(left_out.values()):
+        print(f"\n{num_left_out:,} more: {told_phases(left_out)}; --limit 0 lists them too")
     if ended:
         print(f"\nended: {ended}; `swell jobs --all` lists them")
-
-
-def print_jobs(cluster: ClusterView, views: Sequence[JobView]) -> None:
-    """Print a table of jobs, open ones before ended ones, in as many columns as the terminal has room for."""
-    kinds = {node.kind for node in cluster.nodes} | {view.kind for view in views if view.kind}
-    num_columns = len(HEADINGS) - (len(kinds) < 2)
-    ordered = sorted(views, key=lambda view: view.phase.is_end)
-    rows = [row(view, cluster.now_s)[:num_columns] for view in ordered]
-    print_table(HEADINGS[:num_columns], rows, wrapping=None, least_worth=LEAST_WORTH)
 
 
 def _condition(
@@ -155,78 +134,89 @@ def _condition(
     return is_wanted
 
 
-def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
-    from swell.cli.selection import summary, table
-
-    headings, rows = table(views, now_s)
-    print_table(headings, rows, wrapping=None)
-    print(f"\n{summary(group, views)}")
-
-
-def row(view: JobView, now_s: float) -> tuple[str, ...]:
-    """The job in a list, under `HEADINGS`."""
-    return (
-        view.id,
-        _class(view),
-        _phase(view),
-        _size(view),
-        words.done(view),
-        "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
-        _finish(view, now_s),
-        view.kind or "-",
-    )
+def _print_jobs(cluster: ClusterView, views: Sequence[JobView]) -> None:
+    """Print a table of jobs, open ones before ended ones, in as many columns as the terminal has room for."""
+    rows = [row(view, cluster.now_s) for view in sorted(views, key=lambda view: view.phase.is_end)]
+    if len({node.kind for node in cluster.nodes} | {view.kind for view in views if view.kind}) < 2:
+        for one in rows:
+            del one["KIND"]
+    print_table([*rows[0]], [[*one.values()] for one in rows], wrapping=None, least_worth=LEAST_WORTH)
 
 
-def _class(view: JobView) -> str:
-    """Class of the job; and its priority, if it has one."""
-    return f"{view.job_class}, priority {view.priority}" if view.priority else view.job_class
-
-
-def _size(view: JobView) -> str:
-    """Workers; and the batch, where that may change."""
-    if not view.workers:
-        return "-"
-    is_fixed = view.max_batch is None and view.batch_per_worker is None
-    return str(view.workers) if is_fixed else f"{view.workers}, batch {view.batch}"
-
-
-def _phase(view: JobView) -> str:
-    """Phase of the job, with its loss if that is not a finite number: then its training has diverged."""
-    is_odd = view.loss is not None and not math.isfinite(view.loss)
-    told = words.phase(view)
-    return f"{told}, {view.loss}" if is_odd else told
-
-
-def _finish(view: JobView, now_s: float) -> str:
+def row(view: JobView, now_s: float) -> dict[str, str]:
+    """The job in a list, by headings."""
+    priority = f", priority {view.priority}" if view.priority else ""
+    is_odd = view.loss is not None and not math.isfinite(view.loss)  # its training has diverged
+    has_open_batch = view.max_batch is not None or view.batch_per_worker is not None
+    batch = f", batch {view.batch}" if has_open_batch else ""
+    finish = words.distance(view, now_s) or "-"
     if view.finished_s is not None:
-        return f"{clock(view.finished_s, now_s)} {words.kept(view)}".rstrip()
-    return words.distance(view, now_s) or "-"
+        finish = f"{clock(view.finished_s, now_s)} {words.kept(view)}".rstrip()
+    return {
+        "JOB": view.id,
+        "CLASS": f"{view.job_class}{priority}",
+        "PHASE": f"{words.phase(view)}, {view.loss}" if is_odd else words.phase(view),
+        "SIZE": f"{view.workers}{batch}" if view.workers else "-",
+        "DONE": words.done(view),
+        "DEADLINE": "-" if view.deadline_s is None else clock(view.deadline_s, now_s),
+        "FINISH": finish,
+        "KIND": view.kind or "-",
+    }
 
 
+def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
+    """Print a column for each parameter, that is for each tag `NAME=VALUE`, and for each metric."""
+    given = {view.id: _tag_values(view) for view in views}
+    parameters = dict.fromkeys(name for values in given.values() for name in values)
+    metrics = [*dict.fromkeys(name for view in views for name in words.latest(view))][:MOST_METRICS]
+    rows = []
+    for view in views:
+        latest = {name: f"{value:.4g}" for name, value in words.latest(view).items()}
+        known = [given[view.id].get(name, "-") for name in parameters]
+        known += [latest.get(name, "-") for name in metrics]
+        rows.append(
+            [view.id, words.phase(view), words.done(view), *known, words.distance(view, now_s) or "-"]
+        )
+    print_table(["JOB", "PHASE", "DONE", *parameters, *metrics, "FINISH"], rows, wrapping=None)
+    print(f"\n{_summary(group, views)}")
+
+
+def _summary(group: str, views: Sequence[JobView]) -> str:
+    """`6 jobs of lr-sweep: 2 running, 4 succeeded; best loss 0.12: lr-sweep-3 (lr=0.1)`"""
+    from swell.cli.selection import told_phases
+
+    text = f"{told_jobs(len(views))} of {group}: {told_phases(Counter(view.phase for view in views))}"
+    values = [(value, view) for view in views if (value := words.latest(view).get(view.metric)) is not None]
+    values = [(value, view) for value, view in values if not math.isnan(value)]
+    if not values:
+        return text
+    rises = values[-1][1].metric_rises
+    value, best = (max if rises else min)(values, key=lambda pair: pair[0])
+    given = ", ".join(f"{name}={word}" for name, word in _tag_values(best).items())
+    return f"{text}; best {best.metric} {value:.4g}: {best.id}{f' ({given})' if given else ''}"
+
+
+def _tag_values(view: JobView) -> dict[str, str]:
+    """The values of tags `NAME=VALUE`, by name."""
+    pairs = (tag.partition("=") for tag in view.tags)
+    return {name: value for name, sign, value in pairs if name and sign}
+
+
+# ------------------------------------------------------------ show
 def show(
     job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
 ) -> None:
-    """Show everything about a job, including why it failed; or compare the jobs of a group."""
-    views, times = _look(job, run, policy, state)
-    view, *others = views
-    throughput = None if others or json or run is not None else _throughput(view, state)
-    if others or (view.group == job and job not in (view.id, view.name)):
-        if json:
-            print_json(views)
-        else:
-            _print_group(job, views, times.now_s)
-        return
+    """Show everything about a job, including why it failed."""
+    from swell.cli.run import shown_jobs
+
+    with shown_jobs(run, policy, state) as jobs:
+        view, times = jobs.find(job), jobs.times
     if json:
         print_json(view)
         return
-    facts = [*facts_in_order(view, times)]
+    facts = facts_in_order(view, times)
     if run is None:
-        facts.append(("checkpoint", _newest_checkpoint(view, state)))
-    if throughput is not None:
-        facts += [
-            ("curve", words.told_throughput(throughput)),
-            ("state", words.told_divided_state(throughput, view.workers)),
-        ]
+        facts += _facts_of_platform(view, state)
     print_table(("", ""), [(name, text) for name, text in facts if text])
     if view.resize_history:
         print()
@@ -237,49 +227,6 @@ def show(
         print(f"\nwarning, {about}: {text}")
     if view.message and view.message != view.reason:
         print(f"\n{view.message}")
-
-
-def _resize_row(resize: ResizeRow, times: Times) -> tuple[str, ...]:
-    """Under `RESIZES`."""
-    costs = (resize.wait, resize.cost, resize.kept_for, resize.gain, resize.expected_gain)
-    size = resize.size.replace(" \N{RIGHTWARDS ARROW} ", "->")
-    return (times.clock(resize.at_s), size, *costs, resize.verdict, resize.reason_code)
-
-
-def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:
-    """Samples a second by workers, and what they were made from; None while there is no curve."""
-    from swell.api.client import ApiError, NoPlatform, connect
-
-    if view.phase.is_end or view.total_steps is None:
-        return None
-    try:
-        with connect(state) as client:
-            return client.curve(view.id)
-    except (ApiError, NoPlatform):  # a restart job, or one whose trial run is not over
-        return None
-
-
-def _newest_checkpoint(view: JobView, state: Path | None) -> str:
-    """Steps and folder of the job's newest checkpoint; empty if there is none that this user may see."""
-    from swell.store.folder import StateFolder
-    from swell.wire.checkpoint_files import checkpoints_in, steps_in
-
-    folder = StateFolder(state).jobs / view.id / "checkpoints"
-    try:
-        found = checkpoints_in(folder)
-    except OSError:  # another user's
-        return ""
-    return f"step {steps_in(found[0][1])}, in {folder}" if found else ""
-
-
-def _look(job: str, run: Path | None, policy: str | None, state: Path | None) -> tuple[list[JobView], Times]:
-    """The job, or the jobs of the group of that name."""
-    if (record := recorded(run, policy, state)) is not None:
-        return [record.find(job)], record.times
-    from swell.cli.selection import connect_to_read, find_jobs
-
-    with connect_to_read(state) as client:
-        return find_jobs(client, [job]), WallTimes(client.cluster().now_s)
 
 
 def facts_in_order(view: JobView, times: Times) -> list[tuple[str, str]]:
@@ -303,27 +250,63 @@ def facts_in_order(view: JobView, times: Times) -> list[tuple[str, str]]:
 
 
 def _moments(view: JobView, times: Times) -> Iterator[tuple[str, str]]:
-    more = {
-        "finished": _run_time(view),
-        "deadline": f", {kept}" if (kept := words.kept(view)) else "",
-        "asked for": ", not decided on yet",
-    }
+    more = {"asked for": ", not decided on yet"}
+    if kept := words.kept(view):
+        more["deadline"] = f", {kept}"
+    if view.finished_s is not None:
+        more["finished"] = f", {span(view.finished_s - view.submitted_s)} after it was submitted"
     for name, at_s in (words.moments(view, times.now_s) | words.promise_moments(view)).items():
         is_settled = name == "deadline" and view.finished_s is not None
         yield name, (times.clock if is_settled else times.moment)(at_s) + more.get(name, "")
 
 
-def _run_time(view: JobView) -> str:
-    if view.finished_s is None:
-        return ""
-    return f", {span(view.finished_s - view.submitted_s)} after it was submitted"
+def _facts_of_platform(view: JobView, state: Path | None) -> Iterator[tuple[str, str]]:
+    """What only a platform has of a job: its newest checkpoint, and its curve."""
+    from swell.store.folder import StateFolder
+    from swell.wire.checkpoint_files import checkpoints_in, steps_in
+
+    folder = StateFolder(state).jobs / view.id / "checkpoints"
+    try:
+        found = checkpoints_in(folder)
+    except OSError:  # another user's
+        found = []
+    if found:
+        yield "checkpoint", f"step {steps_in(found[0][1])}, in {folder}"
+    if (throughput := _throughput(view, state)) is not None:
+        yield "curve", words.told_throughput(throughput)
+        yield "state", words.told_divided_state(throughput, view.workers)
 
 
+def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:
+    """Samples a second by workers, and what they were made from; None while there is no curve."""
+    from swell.api.client import ApiError, NoPlatform, connect
+
+    if view.phase.is_end or view.total_steps is None:
+        return None
+    try:
+        with connect(state) as client:
+            return client.curve(view.id)
+    except (ApiError, NoPlatform):  # a restart job, or one whose trial run is not over
+        return None
+
+
+def _resize_row(resize: ResizeRow, times: Times) -> tuple[str, ...]:
+    """Under `RESIZES`."""
+    costs = (resize.wait, resize.cost, resize.kept_for, resize.gain, resize.expected_gain)
+    size = resize.size.replace(" \N{RIGHTWARDS ARROW} ", "->")
+    return (times.clock(resize.at_s), size, *costs, resize.verdict, resize.reason_code)
+
+
+# ------------------------------------------------------------ explain
 def explain(
     job: JobName, run: Run = None, policy: RunPolicy = None, state: State = None, json: Json = False
 ) -> None:
     """Explain a job's size, waiting or refusal, live or in a simulated run."""
-    view, stories, times = _hear(job, run, policy, state)
+    from swell.cli.run import shown_jobs
+
+    with shown_jobs(run, policy, state) as jobs:
+        view, times = jobs.find(job), jobs.times
+        stories = jobs.stories(view)
     if json:
         print_json(stories)
         return
@@ -332,58 +315,3 @@ def explain(
     print_table(("", ""), [(view.id, f"{view.phase}: {view.reason}"), *retry])
     print()
     print_table(("AT", "WHAT", "WHY"), [(times.clock(told.at_s), told.code, told.text) for told in stories])
-
-
-def _hear(
-    job: str, run: Path | None, policy: str | None, state: Path | None
-) -> tuple[JobView, Sequence[Story], Times]:
-    if (record := recorded(run, policy, state)) is not None:
-        view = record.find(job)
-        return view, record.stories(view), record.times
-    from swell.cli.selection import connect_to_read
-
-    with connect_to_read(state) as client:
-        view = find_job(client, job)
-        return view, client.stories(view.id), WallTimes(client.cluster().now_s)
-
-
-#: To the upper left corner of an empty terminal.
-CLEAR = "\033[H\033[2J"
-#: Lines of a terminal that are no rows: the summary, the headings, what is left out, and the cursor's.
-OTHER_LINES = 5
-
-
-def top(
-    every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.2, help="Seconds between two looks.")
-    ] = 2.0,
-    state: State = None,
-) -> None:
-    """Show devices and open jobs, again and again until Ctrl-C. Once, where the output is no terminal."""
-    from swell.api.client import connect
-
-    is_terminal = sys.stdout.isatty()
-    with connect(state) as client:
-        while True:
-            if is_terminal:
-                raw(sys.stdout).write(CLEAR)
-            _print(client, max(1, shutil.get_terminal_size().lines - OTHER_LINES) if is_terminal else 0)
-            sys.stdout.flush()
-            if not is_terminal:
-                return
-            time.sleep(every)
-
-
-def _print(client: Client, limit: int) -> None:
-    """Summary and table; `limit` is the most jobs that are shown, 0: all."""
-    from swell.cli.selection import WORDS, select, told_phases
-
-    cluster, counts = client.cluster(), client.count_jobs()
-    chosen = select(client, WORDS["open"], None, limit)
-    num_used = cluster.num_devices - cluster.num_free
-    told = told_phases(counts)
-    print(f"{num_used} of {cluster.num_devices} devices in use; jobs: {told or 'none'}\n")
-    if chosen.views:
-        print_jobs(cluster, chosen.views)
-    if chosen.num_left_out:
-        print(f"{chosen.num_left_out:,} more: {chosen.left_out}")

@@ -24,6 +24,9 @@ OTHER_WORDS = {
     "restart": "`swell retry JOB` submits an ended job again, `swell continue JOB` from its last checkpoint",
     **dict.fromkeys(("log", "tail"), "`swell logs JOB -f` follows a job's output"),
     "history": "`swell jobs --all` lists ended jobs too",
+    **dict.fromkeys(
+        ("top", "watch"), "`watch swell jobs` lists jobs again and again, `swell page` shows them live"
+    ),
     "sinfo": "`swell nodes` lists nodes and devices",
     "config": "`swell up --help` has the settings of a platform, `swell submit --help` those of a job",
     "help": "`swell --help` lists the commands, `swell COMMAND --help` the options of one",
