@@ -82,7 +82,7 @@ FIELD = Addition(
                 "bounds=(0, 2**63 - 1))] = 0\n",
                 '    colour: Annotated[str, _option("NAME", "Colour of the job in charts.")] = ""\n',
             ),
-            ('            seed=self._bounded("seed"),\n', "            colour=self.colour,\n"),
+            ("            seed=self.seed,\n", "            colour=self.colour,\n"),
         ],
         "model/job.py": [("    seed: int = 0  #: order of samples\n", '    colour: str = ""\n')],
         "api/words.py": [('        ("seed", str(spec.seed)),\n', '        ("colour", spec.colour),\n')],

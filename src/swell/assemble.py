@@ -23,13 +23,13 @@ from swell.live.job_folders import JobFolders
 from swell.live.job_lookup import JobLookup
 from swell.live.platform import Platform
 from swell.live.poison import PoisonGuard
-from swell.live.pruning import PrunedJob, PruneRequest, prune
+from swell.live.pruning import PruneRequest, prune
 from swell.live.recovery import Replay, ReplayError, compare, load, replay, telling
 from swell.live.site import Site
 from swell.live.turns import TurnNews
 from swell.live.webhooks import Webhooks, key_of
 from swell.model.quota import NO_QUOTAS, Quotas
-from swell.model.view import JobView
+from swell.model.view import JobView, PrunedJob
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.scheduler import new_core

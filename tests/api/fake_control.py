@@ -20,7 +20,7 @@ from swell.live.job_checks import check_room
 from swell.live.measures import Measures
 from swell.live.metrics import metric_history
 from swell.live.platform import Platform
-from swell.live.pruning import PrunedJob, PruneRequest, choose
+from swell.live.pruning import PruneRequest, choose
 from swell.live.tenant_devices import TenantDevices
 from swell.model.calendar import Calendar
 from swell.model.device_usage import HeldTime, UsageEntry
@@ -39,6 +39,7 @@ from swell.model.view import (
     MetricHistory,
     NodeLeaving,
     NodeView,
+    PrunedJob,
     Story,
     SubmitResult,
 )

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from tests.store.views import job_view
 
 from swell.live.platform import Platform
-from swell.live.pruning import DAY_S, PrunedJob, PruneRequest, Retention, choose, prune
+from swell.live.pruning import DAY_S, PruneRequest, Retention, choose, prune
 from swell.live.site import Site
 from swell.model.errors import UnknownJob, Unwritable
 from swell.model.event import Outcome
 from swell.model.job import Phase
+from swell.model.view import PrunedJob
 from swell.store.journal import SqlJournal
 
 from .parts import NODE, Hands, new_core, spec

@@ -45,7 +45,7 @@ from swell.api.usage_accounting import usage_report
 from swell.api.user_list import UserList, UserListError
 from swell.api.verbs import VERBS, Health, JobRef, PageLink, Stopping, Verb
 from swell.live.platform import Platform
-from swell.live.pruning import PrunedJob, PruneRequest
+from swell.live.pruning import PruneRequest
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.errors import (
     InvalidInput,
@@ -60,7 +60,7 @@ from swell.model.errors import (
 )
 from swell.model.job import JobClass, JobSpec, Origin, key_of_user
 from swell.model.throughput import JobThroughput
-from swell.model.view import JobView, SubmitResult
+from swell.model.view import JobView, PrunedJob, SubmitResult
 
 #: Submissions look at files of users. As many as these may wait for a file system at a time.
 SUBMISSION_THREADS = 40

@@ -22,11 +22,10 @@ from swell.api.caller import Role
 from swell.api.logs import LogChunk, LogOwner
 from swell.api.pages import MAX_JOBS
 from swell.api.submission import Number, Submission, declared
-from swell.live.pruning import PrunedJob
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.job import Phase
 from swell.model.throughput import JobThroughput
-from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, Story, SubmitResult
+from swell.model.view import ClusterView, JobView, MetricHistory, NodeView, PrunedJob, Story, SubmitResult
 
 if TYPE_CHECKING:
     #: A time as a job file has it or as Python does; requests have the former.

@@ -22,10 +22,9 @@ from swell.model.errors import InvalidInput
 from swell.model.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from swell.live.pruning import PrunedJob
     from swell.live.recovery import Replay
     from swell.model.device_usage import UsageReport
-    from swell.model.view import JobView
+    from swell.model.view import JobView, PrunedJob
 
 app = typer.Typer(
     name="admin", cls=AdminGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True

@@ -22,7 +22,7 @@ from swell.live.named_kinds import with_named_kinds
 from swell.live.platform_warnings import PlatformWarnings
 from swell.live.ports import Executor
 from swell.live.predecessors import with_predecessors
-from swell.live.pruning import PrunedJob, Pruner, PruneRequest
+from swell.live.pruning import Pruner, PruneRequest
 from swell.live.site import Site
 from swell.live.submitter import Submitter
 from swell.live.tenant_devices import TenantDevices, devices_of_tenants
@@ -46,7 +46,7 @@ from swell.model.kind import RULE, is_kind
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.throughput import JobThroughput
 from swell.model.usage import total_usage
-from swell.model.view import ClusterView, JobView, NodeView, SubmitResult
+from swell.model.view import ClusterView, JobView, NodeView, PrunedJob, SubmitResult
 from swell.store.journal import JournalHistory, SqlJournal
 
 #: What is shown of a node that is drained, and of one that is removed.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swell.model.errors import UnknownJob, Unwritable
-from swell.model.view import JobView
+from swell.model.view import JobView, PrunedJob
 
 if TYPE_CHECKING:  # settings and clients need the requests alone
     from swell.store.journal import SqlJournal
@@ -46,14 +46,6 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ended_before_s: float | None = None
     keep_bytes: int | None = None  #: of all ended jobs together
     is_dry_run: bool = False  #: only tell
-
-
-class PrunedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was removed, or would be removed without the dry run."""
-
-    job_id: str
-    ended_s: float
-    freed_bytes: int
 
 
 def prune(store: SqlJournal, jobs_dir: Path, request: PruneRequest, now_s: float) -> list[PrunedJob]:

@@ -147,6 +147,14 @@ def is_set_aside(view: JobView) -> bool:
     return view.is_held or bool(view.awaits)
 
 
+class PrunedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was removed, or would be removed without the dry run."""
+
+    job_id: str
+    ended_s: float
+    freed_bytes: int
+
+
 class SubmitResult(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to a submission."""
 
