@@ -106,6 +106,30 @@ assert run(["submit", "--help-all"]) == 0
 """,
 )
 
+SHOWN_FIELD = Addition(
+    {
+        "api/submission.py": FIELD.lines["api/submission.py"],
+        "model/job.py": FIELD.lines["model/job.py"],
+        "model/view.py": [
+            (
+                "    webhook: bool = False  #: an address that its owner has named is told of it\n",
+                '    colour: str = ""\n',
+            )
+        ],
+    },
+    """
+from pathlib import Path
+from swell.api.submission import parse
+from swell.core.record import JobRecord
+
+script = Path("train.py").absolute()
+script.write_text("pass")
+fields = {"script": str(script), "workdir": str(script.parent), "global_batch": 8, "colour": "red"}
+spec = parse({**fields, "steps": 9}).to_spec(0.0)
+assert JobRecord(id="a", spec=spec, submitted_s=0.0).view().colour == "red"
+""",
+)
+
 COUNTER = Addition(
     {
         "live/counters.py": [
@@ -162,6 +186,7 @@ assert sqlite3.connect(path).execute("SELECT id, user FROM jobs").fetchall() == 
     [
         pytest.param(VERB, id="verb"),
         pytest.param(FIELD, id="field of a job"),
+        pytest.param(SHOWN_FIELD, id="field of a job's view"),
         pytest.param(COUNTER, id="counter"),
         pytest.param(COLUMN, id="column of jobs"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 
 import msgspec
 
@@ -26,6 +27,15 @@ from swell.model.view import JobView
 
 #: Work of a restart job without an estimate, in seconds on one worker.
 DEFAULT_ESTIMATE_S = 3600.0
+
+#: Shown of a job as it was submitted: each field of both but these, which are told as they are now.
+SUBMITTED = tuple(
+    name
+    for name in JobView.__struct_fields__
+    if name in JobSpec.__struct_fields__
+    and name not in {"job_class", "deadline_s", "checkpoint_interval_s", "kind", "webhook"}
+)
+submitted_of = attrgetter(*SUBMITTED)
 
 
 class CommandTimes(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
@@ -309,31 +319,14 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         spec, status, gang = self.spec, self.status, self.gang
         used = self.usage.total
         return JobView(
+            **dict(zip(SUBMITTED, submitted_of(spec), strict=True)),
             id=self.id,
-            name=spec.name,
-            tenant=spec.tenant,
             user=self.user,
             job_class=self.job_class,
-            priority=spec.priority,
-            weight=spec.weight,
-            speed=spec.speed,
-            resize_up_s=spec.resize_up_s,
-            resize_down_s=spec.resize_down_s,
-            keeps_estimates=spec.keeps_estimates,
             phase=self.phase,
-            entry=spec.entry,
-            args=spec.args,
-            global_batch=spec.global_batch,
             batch=self._shown_batch(),
-            min_batch=spec.min_batch,
-            max_batch=spec.max_batch,
-            batch_per_worker=spec.batch_per_worker,
             noise_scale=status.noise_scale,
-            min_workers=spec.min_workers,
             least_by_memory=self.least_by_memory,
-            max_workers=spec.max_workers,
-            devices_per_worker=spec.devices_per_worker,
-            elasticity=spec.elasticity,
             submitted_s=self.submitted_s,
             deadline_s=self.deadline_s,
             is_promised=self.admission.is_promised,
@@ -342,7 +335,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             refusal=self.admission.refusal,
             asked_deadline_s=self.asked_deadline_s,
             started_s=status.started_s,
-            estimate_s=spec.estimate_s,
             alone_s=self.alone_s,
             start_s=status.start_s,
             finished_s=status.finished_s,
@@ -370,8 +362,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             mean_time_to_loss_s=gang.goal.mean_time_to_loss_s,
             loss=status.loss,
             metrics=status.metrics,
-            metric=spec.metric,
-            metric_rises=spec.metric_rises,
             share=gang.members.configuration.share,
             share_changes=None if self.share_changes is None else self.share_changes.story,
             cpu_s=self.usage.cpu_s,
@@ -387,10 +377,7 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             else None,
             message=self.backoff.cause or status.message,
             warnings=status.warnings,
-            code=spec.code,
             continues=self.continues,
-            group=spec.group,
-            tags=spec.tags,
             webhook=spec.webhook is not None,
             findings=self.findings,
             held_by=self.held_by,
