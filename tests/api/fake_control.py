@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
-from tests.store.memory_journal import added_up, outcome_of
-from tests.store.views import job_view
+from tests.store.views import added_up, job_view, outcome_of
 
 from swell import __version__
 from swell.live.board import BoardChanges

@@ -10,7 +10,7 @@ from zlib import crc32
 from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import InTurns, PowerBelief, core_of
 from tests.core.head import Head
-from tests.store.memory_journal import MemoryJournal
+from tests.store.fresh_journal import fresh_journal
 
 from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
@@ -98,7 +98,7 @@ class GuardedHead(Head):
         self._said: list[AnyCommand] = []
         self.is_repeatable = is_repeatable  #: errors are raised again by the same batches, and by no others
         self._twin = PlatformCore(lambda: raising_core(NONE_RAISE))
-        self.journal = MemoryJournal()
+        self.journal = fresh_journal()
         self.guard = PoisonGuard(self.core, self.journal, self.journal)
 
     def fold(self) -> None:

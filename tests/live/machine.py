@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.store.memory_journal import MemoryJournal
+from tests.store.fresh_journal import fresh_journal
 
 from swell.live import head_thread
 from swell.live.clock import HeadClock, SystemClocks
@@ -248,7 +248,7 @@ class DrivenPlatform:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, total_steps: int) -> None:
         self.machine = Machine()
         self.executor = TimedExecutor(self.machine, total_steps)
-        self.journal = MemoryJournal()
+        self.journal = fresh_journal()
         self.begun_s = self.machine.boot_s
         self.quotas: Quotas | None = {}  #: that the operator has set; None: what says so is damaged
         self._folder = folder

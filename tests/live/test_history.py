@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.store.memory_journal import MemoryArchive
+from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
 from swell.live.history import MANY_PERIODS, add_up
@@ -23,7 +23,7 @@ def ended(number: int, at_s: float) -> JobView:
 @given(st.lists(st.integers(0, 10**6), max_size=20), st.sampled_from((None, HOUR_S)))
 def test_each_ended_job_counts_once(ends_s: list[int], period_s: float | None) -> None:
     views = [ended(number, float(at_s)) for number, at_s in enumerate(ends_s)]
-    found = add_up(MemoryArchive({view.id: view for view in views}), Calendar(), EVERY_JOB, period_s, 0.0)
+    found = add_up(fresh_journal(views), Calendar(), EVERY_JOB, period_s, 0.0)
     assert found.total.num_jobs == len(views) == found.total.promises_kept
     assert period_s is not None or len(found.periods) <= MANY_PERIODS + 1
     for period in found.periods:
@@ -34,6 +34,6 @@ def test_each_ended_job_counts_once(ends_s: list[int], period_s: float | None) -
 def test_periods_are_of_the_calendar() -> None:
     """Head time is an hour behind it, and a bit."""
     calendar = Calendar(offsets=((0.0, HOUR_S + 60.0),))
-    archive = MemoryArchive({"j-1": ended(1, 3590.0)})
+    archive = fresh_journal([ended(1, 3590.0)])
     found = add_up(archive, calendar, JobQuery(name="d"), HOUR_S, 0.0)
     assert [period.begin_s for period in found.periods] == [2 * HOUR_S]

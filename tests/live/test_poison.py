@@ -16,7 +16,7 @@ from tests.core.driven_world import ALL_FAULTS, DrivenWorld
 from tests.core.fakes import WrittenAccount, core_of, node, profile, spec
 from tests.core.guarded_head import NONE_RAISE, GuardedHead, Moments, Raised, RaisingPolicy, raising_core
 from tests.examples import Shown, pick, share_of_examples
-from tests.store.memory_journal import MemoryJournal
+from tests.store.fresh_journal import fresh_journal
 
 from swell.core.core import Core
 from swell.core.last_plan import RETRY_S
@@ -120,7 +120,7 @@ class Guarded(Bench):
     """A bench whose core is guarded, on a journal."""
 
     def __init__(self, make: Callable[[], Core], num_devices: int = 4) -> None:
-        self._make, self.journal = make, MemoryJournal()
+        self._make, self.journal = make, fresh_journal()
         super().__init__(num_devices)
 
     def _new_core(self) -> PlatformCore:

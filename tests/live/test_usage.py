@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.store.memory_journal import MemoryJournal
+from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
 from swell.live.board import ViewBoard
 from swell.live.usage import used_between
 from swell.model.view import JobView
+from swell.store.journal import SqlJournal
 
 HOURS_S = 100 * 3600.0
 
@@ -25,8 +26,8 @@ class Board(ViewBoard):
         return [view for view in self.views if is_wanted(view)]
 
 
-def used(board: Board, journal: MemoryJournal, user: str | None = None) -> float:
-    entries = used_between(board, journal.archive, 0.0, HOURS_S, user)
+def used(board: Board, journal: SqlJournal, user: str | None = None) -> float:
+    entries = used_between(board, journal, 0.0, HOURS_S, user)
     return sum(entry.device_s for entry in entries)
 
 
@@ -36,7 +37,7 @@ def used(board: Board, journal: MemoryJournal, user: str | None = None) -> float
 )
 def test_each_job_counts_once_wherever_it_is(jobs: list[tuple[int, int, str]], data: st.DataObject) -> None:
     """On the board, in the archive, in both, or pruned."""
-    board, journal, expected = Board(), MemoryJournal(), dict[str, float]()
+    board, journal, expected = Board(), fresh_journal(), dict[str, float]()
     for number, (length_s, workers, user) in enumerate(jobs):
         view = job_view(
             id=f"j-{number}", user=user, submitted_s=0.0, sizes=((0.0, workers),), finished_s=float(length_s)
@@ -55,8 +56,8 @@ def test_each_job_counts_once_wherever_it_is(jobs: list[tuple[int, int, str]], d
 
 
 def test_an_open_job_that_has_ended_since_counts_to_its_end() -> None:
-    board, journal = Board([job_view(id="a", sizes=((0.0, 1),))]), MemoryJournal()
-    journal.keep([job_view(id="a", sizes=((0.0, 1),), finished_s=50.0)])
+    board, journal = Board([job_view(id="a", sizes=((0.0, 1),))]), fresh_journal()
+    journal.keep([job_view(id="a", submitted_s=0.0, sizes=((0.0, 1),), finished_s=50.0)])
     assert used(board, journal) == 50.0
-    ids: Collection[str] = [entry.job for entry in used_between(board, journal.archive, 0.0, 99.0, None)]
+    ids: Collection[str] = [entry.job for entry in used_between(board, journal, 0.0, 99.0, None)]
     assert list(ids) == ["a"]

@@ -85,16 +85,16 @@ class JournalContract:
             job_view(id="c", user="bob", kind="a100", submitted_s=10.0, **held),
         ]
         journal.keep(views)
-        before = _device_time(journal.archive)
+        before = _device_time(journal)
         assert before == {("ada", "paced@200"): 2 * 6000.0, ("bob", "a100"): 6000.0}
-        late = _device_time(journal.archive, 7200.0)
+        late = _device_time(journal, 7200.0)
         assert late == {("ada", "paced@200"): 2 * 5200.0, ("bob", "a100"): 5200.0}
         for job_id in ("a", "b", "c"):
             journal.prune([job_id], 9.0)
-            assert _device_time(journal.archive) == before
-        assert _device_time(journal.archive, 7200.0) == late
-        assert _device_time(journal.archive, 10_800.0) == {}
-        assert {one.id for one in journal.archive.device_time(0.0, 1e9)} == {""}, "no job is named"
+            assert _device_time(journal) == before
+        assert _device_time(journal, 7200.0) == late
+        assert _device_time(journal, 10_800.0) == {}
+        assert {one.id for one in journal.device_time(0.0, 1e9)} == {""}, "no job is named"
 
     def test_a_batch_may_be_amended_and_what_was_noted_of_it_is_forgotten(self, journal: Any) -> None:
         for batch in BATCHES:
@@ -128,7 +128,7 @@ class JournalContract:
         assert journal.finish(seq, "beef", [view], [("a", story)], [message]) == {"msg_1"}
         assert journal.finish(seq, "dead", [], [("a", story)], [Delivery("msg_2", "a", "{}")]) == set()
         assert [entry.digest for entry in journal.history().entries] == ["beef"]
-        assert (journal.archive.job("a"), journal.stories("a")) == (view, [story])
+        assert (journal.job("a"), journal.stories("a")) == (view, [story])
         assert journal.finish(_append(journal, BATCHES[1]), "beef", deliveries=[message]) == set()
         assert journal.deliveries() == ["{}"], "what it tells is the same"
 
@@ -165,8 +165,8 @@ class JournalContract:
         again = job_view(id="b", submitted_s=2.0, phase=Phase.SUCCEEDED, metrics={"loss": math.inf})
         journal.keep([again])
         assert journal.archived_jobs() == [early, again]
-        assert journal.archive.job("b") == again
-        assert journal.archive.job("c") is None
+        assert journal.job("b") == again
+        assert journal.job("c") is None
 
     def test_stories_are_told_in_order(self, journal: Any) -> None:
         first, second = (

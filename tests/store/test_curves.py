@@ -64,15 +64,15 @@ def test_a_write_that_failed_and_was_done_all_the_same_counts_once(
     journal = SqlJournal(path)
     for step in range(1, 6):
         journal.append([curve_report("a", step, [1.0])])
-    stay = journal._database._stay
+    stay = journal._stay
 
     def fail() -> None:
         raise StateUnwritable("the disk went away after the commit")
 
-    monkeypatch.setattr(journal._database, "_stay", fail)
+    monkeypatch.setattr(journal, "_stay", fail)
     with pytest.raises(StateUnwritable):
         journal.append([curve_report("a", 6, [1.0])])
-    monkeypatch.setattr(journal._database, "_stay", stay)
+    monkeypatch.setattr(journal, "_stay", stay)
     journal.append([curve_report("a", 6, [1.0]), curve_report("b", 1, [1.0])])
     for step in range(7, 12):
         journal.append([curve_report("a", step, [1.0])])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import sqlite3
 from pathlib import Path
@@ -16,7 +18,7 @@ from tests.store.views import job_view, report
 from swell.model.event import JobSubmitted
 from swell.model.job import JobSpec, Origin
 from swell.model.view import Story
-from swell.store.errors import StateError
+from swell.store.errors import StateError, StateUnwritable
 from swell.store.journal import SqlJournal
 
 SPEC = JobSpec(name="a", entry="x:y", workdir="/", global_batch=8)
@@ -62,7 +64,7 @@ def test_a_journal_that_is_taken_away_in_use_comes_back_whole(path: Path, harm: 
     again = SqlJournal(left / "journal.db")
     assert [entry.batch for entry in again.history().entries] == [[report(1)], [report(2)]]
     assert again.history().state == b'{"n":1}'
-    assert again.archive.job("old") == job_view(id="old")
+    assert again.job("old") == job_view(id="old")
     assert again.submission_of_key("k") == submitted("a-1", "k")
     again.close()
     journal.append([report(3)])
@@ -79,12 +81,38 @@ def test_a_read_finds_the_journal_that_was_removed(path: Path) -> None:
     journal.close()
 
 
+def test_a_batch_is_acknowledged_when_its_log_is_on_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, log = SqlJournal(path), path.with_name("journal.db-wal")
+    flushed: list[bytes] = []
+
+    def flush(descriptor: int) -> None:
+        assert os.path.samestat(os.fstat(descriptor), log.stat())
+        flushed.append(log.read_bytes())
+
+    monkeypatch.setattr(os, "fdatasync", flush)
+    journal.append([submitted("a-1")])
+    assert len(flushed) == 1 and b"a-1" in flushed[0]
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(StateUnwritable, match="Input/output error"):
+        journal.append([submitted("a-2")])
+    assert journal.last_seq == 1
+    monkeypatch.undo()
+    journal.append([submitted("a-3")])
+    journal.close()
+    (*_, last) = SqlJournal(path).history().entries
+    assert (last.seq, last.batch) == (2, [submitted("a-3")])
+
+
 def test_without_its_folder_nothing_is_acknowledged(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()
     journal = SqlJournal(folder / "journal.db")
     shutil.rmtree(folder)
-    with pytest.raises(StateError, match=r"was removed while in use, and cannot be written again"):
+    with pytest.raises(StateError, match=r"removed or replaced while in use, and cannot be written again"):
         journal.append([report(1)])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from swell.model.event import StepsReported
 from swell.model.job import JobClass, Phase
+from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView
 from swell.store.curve import CurvePoint, absorb
 from swell.tally import tally_of
@@ -78,3 +79,28 @@ def with_all(points: Iterable[CurvePoint], told: Iterable[CurvePoint]) -> list[C
     for point in told:
         absorb(curve, point)
     return curve
+
+
+def outcome_of(view: JobView) -> OutcomeSums:
+    """Outcome of one job that has ended."""
+    return OutcomeSums(
+        num_jobs=1,
+        promises_kept=int(view.is_promised and view.kept is True),
+        promises_missed=int(view.is_promised and view.kept is False),
+        others_kept=int(not view.is_promised and view.kept is True),
+        others_missed=int(not view.is_promised and view.kept is False),
+        refused=int(view.phase is Phase.REJECTED),
+        failed=int(view.phase is Phase.FAILED),
+        device_s=device_s(view),
+        resizes=view.resizes,
+        pause_s=view.resize_pause_s,
+        saved_s=view.resize_saved_s,
+    )
+
+
+def added_up(outcomes: Iterable[tuple[int, OutcomeSums]]) -> dict[int, OutcomeSums]:
+    """Outcomes summed up for each period, by the period's number."""
+    found: dict[int, OutcomeSums] = {}
+    for number, outcome in outcomes:
+        found[number] = found.get(number, OutcomeSums()) + outcome
+    return found

@@ -205,7 +205,7 @@ class HeadThread:
         self._folds.end_turn(turn.computed_s)
 
     def _found(self, job_id: str) -> JobView | None:
-        return self.board.job(job_id) or self._store.archive.job(job_id)
+        return self.board.job(job_id) or self._store.job(job_id)
 
     def _is_over(self) -> bool:
         if not (self._is_open and self._is_stopping and self._core.is_draining):

@@ -58,17 +58,17 @@ class JobLookup:
         )
         found = {view.id: view for view in self._board.jobs(query.matches, query.limit)}
         if not query.phases or any(phase.is_end for phase in query.phases):
-            found |= {view.id: view for view in self._store.archive.find(query)}  # one may have ended since
+            found |= {view.id: view for view in self._store.find(query)}  # one may have ended since
         return [shown_job(view, calendar) for view in newest(list(found.values()), query.limit)]
 
     def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
         """Ended jobs that match the query, added up by the time of their end."""
-        return add_up(self._store.archive, self._calendar, self._in_head_time(query), period_s, origin_s)
+        return add_up(self._store, self._calendar, self._in_head_time(query), period_s, origin_s)
 
     def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
         """Device time of jobs within a time; see `usage.used_between`."""
         offset_s = self._calendar.offset_s
-        return used_between(self._board, self._store.archive, since_s - offset_s, until_s - offset_s, user)
+        return used_between(self._board, self._store, since_s - offset_s, until_s - offset_s, user)
 
     def _in_head_time(self, query: JobQuery) -> JobQuery:
         offset_s, since_s, until_s = self._calendar.offset_s, query.since_s, query.until_s
@@ -84,19 +84,18 @@ class JobLookup:
         return [shown_job(view, calendar) for view in self._candidates(wanted)]
 
     def _candidates(self, wanted: str) -> list[JobView]:
-        archive = self._store.archive
-        if exact := self._board.job(wanted) or archive.job(wanted):
+        if exact := self._board.job(wanted) or self._store.job(wanted):
             return [exact]
-        newest_named = [*self._board.jobs(lambda view: view.name == wanted, 1), archive.named(wanted)]
+        newest_named = [*self._board.jobs(lambda view: view.name == wanted, 1), self._store.named(wanted)]
         if named := [view for view in newest_named if view is not None]:
             return newest(named, 1)
         begun = self._board.jobs(lambda view: view.id.startswith(wanted), NUM_CANDIDATES)
-        begun += archive.begun(wanted, NUM_CANDIDATES)
+        begun += self._store.begun(wanted, NUM_CANDIDATES)
         return list({view.id: view for view in begun}.values())[:NUM_CANDIDATES]
 
     def count_jobs(self) -> dict[Phase, int]:
         """Number of jobs in each phase, including archived jobs."""
-        return dict(self._board.count() + Counter(self._store.archive.count()))
+        return dict(self._board.count() + Counter(self._store.count()))
 
     def job(self, job_id: str) -> JobView:
         """The job, with calendar times. Raises UnknownJob."""
@@ -104,7 +103,7 @@ class JobLookup:
 
     def found(self, job_id: str) -> JobView:
         """Return the view of a job, in head time. Raises UnknownJob."""
-        view = self._board.job(job_id) or self._store.archive.job(job_id)
+        view = self._board.job(job_id) or self._store.job(job_id)
         if view is None and self._store.pruned_s(job_id) is not None:
             raise UnknownJob(f"job {job_id!r} has ended and was pruned: nothing of it is kept")
         if view is None:
@@ -125,7 +124,7 @@ class JobLookup:
         Of `archived` those are left that were pruned.
         """
         calendar, found = self._calendar, self._board.changes(since, also)
-        ended = {job_id: self._store.archive.job(job_id) for job_id in found.archived}
+        ended = {job_id: self._store.job(job_id) for job_id in found.archived}
         views = [*found.views, *(view for view in ended.values() if view is not None)]
         return found._replace(
             views=[shown_job(view, calendar) for view in views],

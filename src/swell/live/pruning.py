@@ -56,7 +56,7 @@ def prune(store: SqlJournal, jobs_dir: Path, request: PruneRequest, now_s: float
         Unwritable: a folder cannot be removed, or the archive cannot be written.
     """
     for job_id in request.job_ids:
-        if store.archive.job(job_id) is None:
+        if store.job(job_id) is None:
             raise UnknownJob(
                 f"no job with the id {job_id!r} has ended; `swell jobs` lists ids, `swell cancel` ends jobs"
             )

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
 
 import msgspec
 
 from swell.model.coding import decoder, encode
 from swell.model.device_usage import HeldTime
 from swell.model.job import Phase
-from swell.model.job_query import JobQuery
+from swell.model.job_query import EVERY_JOB, JobQuery
 from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView, Story
-from swell.store.database import Database
-
-T = TypeVar("T")
+from swell.store.database import Database, as_text
 
 ENDS = frozenset(phase for phase in Phase if phase.is_end)
 #: Behind a beginning of an id it is behind every id that begins so: ids are ASCII.
@@ -42,44 +39,23 @@ PRUNE = """INSERT INTO jobs (id, pruned_s, view) VALUES (?, ?, ?) ON CONFLICT (i
     pruned_s = excluded.pruned_s, view = excluded.view, key = NULL, device_s = NULL, submission = NULL"""
 
 
-def text_decoder(kind: type[T] | Any) -> Callable[[object], T]:
-    """Decodes what a column holds. Raises MsgspecError, of what is no text too."""
-    decode = decoder(kind).decode
-
-    def decode_text(text: object) -> T:
-        if not isinstance(text, str):
-            raise msgspec.DecodeError("a text is none")
-        found: T = decode(text)
-        return found
-
-    return decode_text
+_decode_view: Callable[[str], JobView] = decoder(JobView).decode
+_decode_held: Callable[[str], HeldTime] = decoder(HeldTime).decode
 
 
-_decode_view: Callable[[object], JobView] = text_decoder(JobView)
-_decode_held: Callable[[object], HeldTime] = text_decoder(HeldTime)
+class Archive(Database):
+    """Ended jobs, from the end of the turn in which they did, and stories."""
 
-
-class Archive:
-    """Ended jobs and stories in the journal's database."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def put_jobs(self, connection: sqlite3.Connection, views: Sequence[JobView]) -> None:
-        """Add or replace, inside the caller's transaction."""
-        rows = [(view.id, device_s(view), encode(view).decode()) for view in views]
-        connection.executemany(PUT, rows)
-
-    def put_stories(self, connection: sqlite3.Connection, stories: Sequence[tuple[str, Story]]) -> None:
-        """Add (job id, line) pairs, inside the caller's transaction."""
-        rows = [(job_id, story.at_s, story.code, story.text) for job_id, story in stories]
-        connection.executemany("INSERT INTO stories (job_id, at_s, code, text) VALUES (?, ?, ?, ?)", rows)
+    def keep(self, ended: Sequence[JobView], stories: Sequence[tuple[str, Story]] = ()) -> None:
+        """Archive ended jobs, in place of what the archive has of them, and (job id, story) pairs."""
+        with self.writing() as connection:
+            put_jobs(connection, ended)
+            put_stories(connection, stories)
 
     def stories(self, job_id: str) -> list[Story]:
         """History of one job, oldest first."""
         in_order = "SELECT at_s, code, text FROM stories WHERE job_id = ? ORDER BY at_s, number"
-        with self._database.reading() as connection:
-            rows = connection.execute(in_order, (job_id,)).fetchall()
+        rows = self.rows(in_order, job_id)
         return [Story(at_s=at_s, code=code, text=text) for at_s, code, text in rows]
 
     def find(self, query: JobQuery) -> list[JobView]:
@@ -90,12 +66,15 @@ class Archive:
             values += [query.before.submitted_s, query.before.job_id]
         return self._newest(conditions, *values, limit=query.limit)[::-1]
 
+    def archived_jobs(self) -> list[JobView]:
+        """All jobs of the archive, oldest first."""
+        return self.find(EVERY_JOB)
+
     def span(self, query: JobQuery) -> tuple[float, float] | None:
         """When the first and the last of those jobs ended; None: there are none."""
         conditions, values = _conditions(query)
         ends = f"SELECT min(ended_s), max(ended_s) FROM jobs WHERE {conditions}"
-        with self._database.reading() as connection:
-            first_s, last_s = connection.execute(ends, values).fetchone()
+        ((first_s, last_s),) = self.rows(ends, *values)
         return None if first_s is None else (first_s, last_s)
 
     def add_up(self, query: JobQuery, period_s: float, origin_s: float) -> dict[int, OutcomeSums]:
@@ -107,8 +86,7 @@ class Archive:
         conditions, values = _conditions(query)
         sums = f"""SELECT CAST((ended_s - ?) / ? AS INTEGER) AS period, {", ".join(SUMS.values())} FROM jobs
             WHERE {conditions} GROUP BY period"""
-        with self._database.reading() as connection:
-            rows = connection.execute(sums, (origin_s, period_s, *values)).fetchall()
+        rows = self.rows(sums, origin_s, period_s, *values)
         return {number: OutcomeSums(**dict(zip(SUMS, found, strict=True))) for number, *found in rows}
 
     def named(self, name: str) -> JobView | None:
@@ -118,42 +96,32 @@ class Archive:
     def begun(self, beginning: str, limit: int) -> list[JobView]:
         """So many jobs at most whose ids begin so."""
         within = "SELECT view FROM jobs WHERE phase IS NOT NULL AND id >= ? AND id < ? ORDER BY id LIMIT ?"
-        return self._read(within, beginning, beginning + LAST_CHARACTER, limit)
+        return self.texts(_decode_view, within, beginning, beginning + LAST_CHARACTER, limit)
 
     def count(self) -> dict[Phase, int]:
         """Jobs of the archive by phase."""
         by_phase = "SELECT phase, count(*) FROM jobs WHERE phase IS NOT NULL GROUP BY phase"
-        with self._database.reading() as connection:
-            found = dict(connection.execute(by_phase))
-        return {Phase(phase): count for phase, count in found.items() if phase in list(Phase)}
+        return {Phase(phase): count for phase, count in self.rows(by_phase) if phase in list(Phase)}
 
     def job(self, job_id: str) -> JobView | None:
         """None if there is no such job."""
         one = "SELECT view FROM jobs WHERE phase IS NOT NULL AND id = ?"
-        return next(iter(self._read(one, job_id)), None)
+        return next(iter(self.texts(_decode_view, one, job_id)), None)
 
     def _newest(self, conditions: str, *values: object, limit: int = 0) -> list[JobView]:
         """So many jobs, the newest first; 0: all."""
         rows = f"SELECT view FROM jobs WHERE {conditions} ORDER BY submitted_s DESC, id DESC LIMIT ?"
-        return self._read(rows, *values, limit or -1)
-
-    def _read(self, rows: str, *values: object) -> list[JobView]:
-        with self._database.reading() as connection:
-            return [_decode_view(view) for (view,) in connection.execute(rows, values)]
-
-    def is_empty(self, connection: sqlite3.Connection) -> bool:
-        """Whether the archive has no jobs."""
-        return connection.execute("SELECT 1 FROM jobs WHERE phase IS NOT NULL LIMIT 1").fetchone() is None
+        return self.texts(_decode_view, rows, *values, limit or -1)
 
     def prune(self, job_ids: Sequence[str], at_s: float) -> None:
         """Keep nothing of these but their ids, their device time, and messages that are yet to be sent."""
-        with self._database.writing() as connection:
+        with self.writing() as connection:
             for job_id in job_ids:
-                of_job = connection.execute(
-                    "SELECT view FROM jobs WHERE id = ? AND view IS NOT NULL", (job_id,)
-                )
-                held = [msgspec.structs.replace(_decode_held(view), id="", name="") for (view,) in of_job]
-                left = encode(held[0]).decode() if held else None
+                view = connection.execute("SELECT view FROM jobs WHERE id = ?", (job_id,)).fetchone()
+                left = None
+                if view is not None and view[0] is not None:
+                    held = msgspec.structs.replace(_decode_held(as_text(view[0])), id="", name="")
+                    left = encode(held).decode()
                 connection.execute(PRUNE, (job_id, at_s, left))
                 for rows in ("stories WHERE", "curves WHERE", "deliveries WHERE message IS NULL AND"):
                     connection.execute(f"DELETE FROM {rows} job_id = ?", (job_id,))
@@ -162,14 +130,24 @@ class Archive:
         """Device time of ended jobs that were there in this time, pruned ones too."""
         ended = """SELECT view FROM jobs
             WHERE ended_s > ? AND (submitted_s < ? OR submitted_s IS NULL) AND view IS NOT NULL"""
-        with self._database.reading() as connection:
-            return [_decode_held(view) for (view,) in connection.execute(ended, (since_s, until_s))]
+        return self.texts(_decode_held, ended, since_s, until_s)
 
     def pruned_s(self, job_id: str) -> float | None:
         """When the job was pruned; None if it was not."""
-        with self._database.reading() as connection:
-            row = connection.execute("SELECT pruned_s FROM jobs WHERE id = ?", (job_id,)).fetchone()
-        return None if row is None else row[0]
+        found = self.rows("SELECT pruned_s FROM jobs WHERE id = ?", job_id)
+        return found[0][0] if found else None
+
+
+def put_jobs(connection: sqlite3.Connection, views: Sequence[JobView]) -> None:
+    """Add or replace, inside the caller's transaction."""
+    rows = [(view.id, device_s(view), encode(view).decode()) for view in views]
+    connection.executemany(PUT, rows)
+
+
+def put_stories(connection: sqlite3.Connection, stories: Sequence[tuple[str, Story]]) -> None:
+    """Add (job id, line) pairs, inside the caller's transaction."""
+    rows = [(job_id, story.at_s, story.code, story.text) for job_id, story in stories]
+    connection.executemany("INSERT INTO stories (job_id, at_s, code, text) VALUES (?, ?, ?, ?)", rows)
 
 
 def _conditions(query: JobQuery) -> tuple[str, list[object]]:

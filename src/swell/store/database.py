@@ -7,18 +7,20 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from swell import __version__
-from swell.store.errors import DamagedState, OtherVersion, StateError, StateUnwritable, remedy
+from swell.store.errors import DamagedState, StateError, StateUnwritable, remedy
 from swell.wire.whole_files import sync
 
-SCHEMA_VERSION = 9
+T = TypeVar("T")
+
+SCHEMA_VERSION = 10
 
 #: Seconds a statement waits for another process that holds the file (`swell admin replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
@@ -31,24 +33,23 @@ PAGE_BYTES = 4096
 #: The smallest page that SQLite writes.
 LEAST_BYTES = 512
 
-#: What may be otherwise at another time, and the machine is to blame for. SQLite's primary error codes.
-MAY_PASS = frozenset(
+#: What the machine, and not the content of the file, is to blame for: SQLite's primary error codes.
+OF_THE_MACHINE = frozenset(
     {
         sqlite3.SQLITE_FULL,
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_BUSY,
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
     }
 )
-#: What else the machine, and not the content of the file, is to blame for.
-ENVIRONMENT = MAY_PASS | {sqlite3.SQLITE_PERM, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM}
 
 TABLES = """
-CREATE TABLE meta (schema_version INTEGER NOT NULL, written_by TEXT NOT NULL);
-
 -- The truth since `state`. `digest` is that of the commands the head gave; NULL until all that came of the
--- batch is in the tables.
+-- batch is in the tables, and maybe, if nothing did, until the next batch is.
 CREATE TABLE batches (seq INTEGER PRIMARY KEY, events TEXT NOT NULL, digest TEXT);
 
 -- At most one row: the head's state after every batch up to and with `seq`.
@@ -127,17 +128,29 @@ class Database:
     """
 
     _writer: sqlite3.Connection
+    _log: int  #: descriptor of the write-ahead log
     _idle: list[sqlite3.Connection]  #: for readers
-    _is_reserved: bool
-    _is_flushing: bool
     _identity: Identity
 
     def __init__(self, path: Path) -> None:
+        """Make the tables, unless they are there.
+
+        Raises:
+            StateError: it cannot be opened, or another version of Swell has written it; nothing was changed.
+            DamagedState: it is no journal of Swell, or its pages or indexes do not fit together.
+        """
         self.path = path
-        self.notices: tuple[str, ...] = ()  #: what the owner of the platform should know
+        self.notices: tuple[str, ...] = ()  #: what the owner of the platform should know about the file
         self._lock = threading.RLock()
         self._files = (path, *companions(path))
         self._open()
+        try:
+            self._check()
+            if not path.stat().st_size:  # all is in its log, and an empty journal is taken for lost
+                self.give_back_space()
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -154,6 +167,16 @@ class Database:
                 else:  # the file is another one by now
                     connection.close()
 
+    def rows(self, query: str, *values: object) -> list[Any]:
+        """All rows of a query."""
+        with self.reading() as connection:
+            return connection.execute(query, values).fetchall()
+
+    def texts(self, decode: Callable[[str], T], query: str, *values: object) -> list[T]:
+        """What the texts of a query's only column say. Raises DamagedState, of what is no text too."""
+        with self.reading() as connection:
+            return [decode(as_text(found)) for (found,) in connection.execute(query, values)]
+
     @contextmanager
     def writing(self, is_flushed: bool = True) -> Iterator[sqlite3.Connection]:
         """One transaction; it is on disk, in the file that the path names, when this has ended.
@@ -163,44 +186,16 @@ class Database:
         """
         with self._lock:
             with explained(self.path):
-                if is_flushed is not self._is_flushing:
-                    self._writer.execute(f"PRAGMA synchronous={'FULL' if is_flushed else 'NORMAL'}")
-                    self._is_flushing = is_flushed
-                with _transaction(self._writer):
+                self._writer.execute("BEGIN")
+                try:
                     yield self._writer
+                    self._writer.commit()
+                except BaseException:
+                    self._writer.rollback()
+                    raise
+                if is_flushed:
+                    _flush(self._log, self.path)
             self._stay()
-            self._reserve()
-
-    def check(self) -> None:
-        """Raises DamagedState if the pages of the file, or its indexes, do not fit together."""
-        with self.reading() as connection:
-            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-            if verdict != "ok":
-                raise sqlite3.DatabaseError(verdict)
-
-    def create(self) -> None:
-        """Make the tables, unless they are there.
-
-        Raises:
-            OtherVersion: the database is of a version this program does not know; nothing was changed.
-            DamagedState: it is no journal of Swell, or no whole one.
-        """
-        with self.writing() as connection:
-            found = _stamp(connection, self.path)
-            if found is None:
-                for statement in TABLES.split(";\n"):
-                    connection.execute(statement)
-                connection.execute("INSERT INTO meta VALUES (?, ?)", (SCHEMA_VERSION, __version__))
-                return
-            version, written_by = found
-            if version != SCHEMA_VERSION:
-                raise OtherVersion(
-                    f"{self.path} was written by Swell {written_by} (schema {version}); this is Swell "
-                    f"{__version__}, which reads schema {SCHEMA_VERSION}: install that version, "
-                    "or choose another folder with --state"
-                )
-            if written_by != __version__:
-                connection.execute("UPDATE meta SET written_by = ?", (__version__,))
 
     def give_back_space(self) -> None:
         """Return free pages to the file system, and write the write-ahead log into the file.
@@ -217,93 +212,87 @@ class Database:
             idle, self._idle = self._idle, []
             for connection in (*idle, self._writer):
                 connection.close()
+            os.close(self._log)
 
     def _open(self) -> None:
         self._idle = []
         _make(self.path)
         with explained(self.path):
             self._writer = _connect(self.path)
-            with _transaction(self._writer):  # from the first look on there is a write-ahead log
-                self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        self._identity = self._find()
-        self._is_reserved, self._is_flushing = False, True
-
-    def _reserve(self) -> None:
-        """Give the write-ahead log its room, as soon as there is some.
-
-        Bytes behind the last frame are ignored: the log of a database that was long in use has such, too.
-        """
-        if self._is_reserved:
-            return
+            self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()  # now it has its log
+        self._log = os.open(log_of(self.path), os.O_RDWR | os.O_CLOEXEC)
+        # Bytes behind the last frame are ignored: the log of a database that was long in use has such, too.
         with suppress(OSError):
-            descriptor = os.open(log_of(self.path), os.O_RDWR | os.O_CLOEXEC)
-            try:
-                if os.fstat(descriptor).st_size < RESERVE_BYTES:
-                    os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
-            finally:
-                os.close(descriptor)
-            self._is_reserved = True
+            os.posix_fallocate(self._log, 0, RESERVE_BYTES)
+        self._identity = self._find()
+
+    def _check(self) -> None:
+        with self.writing(is_flushed=False) as connection:
+            (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if verdict != "ok":
+                raise sqlite3.DatabaseError(verdict)
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == SCHEMA_VERSION:
+                return
+            if version:
+                raise StateError(
+                    f"{self.path} was written by another version of Swell (schema {version}; this one reads "
+                    f"{SCHEMA_VERSION}): install that version, or choose another folder with --state"
+                )
+            if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise sqlite3.DatabaseError("it does not say of which version it is")
+            for statement in TABLES.split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     # ------------------------------------------------------------ the path
     def _find(self) -> Identity:
         return tuple(map(_inode, self._files))
 
     def _stay(self) -> None:
-        if self._find() != self._identity:
-            with self._lock:
-                if self._find() != self._identity:
-                    self._come_back()
-
-    def _come_back(self) -> None:
         """Raises StateUnwritable if the path cannot be written."""
-        what = (
-            "was removed" if _inode(self.path) is None else "or its write-ahead log was replaced or removed"
-        )
-        log.error("%s %s while in use: writing it again", self.path, what)
-        try:
-            kept = self._set_stranger_aside()
-            self._write_again()
-        except (OSError, StateError) as error:
-            raise StateUnwritable(
-                f"{self.path} {what} while in use, and cannot be written again ({error}); make its folder "
-                "writable for you and start the platform again"
-            ) from error
-        at = time.strftime("%Y-%m-%d %H:%M:%S")
-        self.notices += (f"{self.path.name} {what} at {at} while in use, and was written again{kept}",)
-        log.error("%s", self.notices[-1])
+        if self._find() == self._identity:
+            return
+        with self._lock:
+            if self._find() == self._identity:
+                return
+            try:
+                kept = self._write_again()
+            except (OSError, StateError) as error:
+                raise StateUnwritable(
+                    f"{self.path}, or its write-ahead log, was removed or replaced while in use, and cannot "
+                    f"be written again ({error}); make its folder writable for you and start the platform "
+                    "again"
+                ) from error
+            self.notices += (
+                f"{self.path.name}, or its write-ahead log, was removed or replaced at "
+                f"{time.strftime('%Y-%m-%d %H:%M:%S')} while in use, and was written again{kept}",
+            )
+            log.error("%s", self.notices[-1])
 
-    def _set_stranger_aside(self) -> str:
-        """Where the file went that somebody put in place of ours."""
-        if _inode(self.path) in (None, self._identity[0]):
-            return ""
-        aside = dated(self.path, "replaced")
-        self.path.rename(aside)
-        return f"; the file that was put there is {aside.name} now"
-
-    def _write_again(self) -> None:
-        draft = self.path.with_name(self.path.name + ".draft")
+    def _write_again(self) -> str:
+        """Returns where the file went that somebody put in place of ours."""
+        draft, aside = self.path.with_name(self.path.name + ".draft"), dated(self.path, "replaced")
         draft.unlink(missing_ok=True)
-        _make(draft)
-        with explained(draft), closing(sqlite3.connect(_uri(draft, "rw"), uri=True)) as copy:
-            self._writer.backup(copy)
-        _flush(draft)
+        with explained(draft):
+            _copy(self._writer, draft)
+        is_strange = _inode(self.path) not in (None, self._identity[0])
+        if is_strange:
+            self.path.rename(aside)
         for file in companions(self.path):
             file.unlink(missing_ok=True)
         draft.rename(self.path)
         # Only now: SQLite removes the log of a file that it closes, unless the path names another file.
         self.close()
         self._open()
+        return f"; the file that was put there is {aside.name} now" if is_strange else ""
 
 
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN")
-    try:
-        yield
-        connection.commit()
-    except BaseException:
-        connection.rollback()
-        raise
+def as_text(found: object) -> str:
+    """What a column holds that has texts. Raises DecodeError: it is damaged."""
+    if not isinstance(found, str):
+        raise msgspec.DecodeError("a text is none")
+    return found
 
 
 def _make(path: Path) -> None:
@@ -332,26 +321,25 @@ def _connect(path: Path) -> sqlite3.Connection:
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
         connection.execute("PRAGMA journal_mode=WAL").fetchone()
         connection.execute(f"PRAGMA journal_size_limit={RESERVE_BYTES}").fetchone()
-        connection.execute("PRAGMA synchronous=FULL")
+        # A commit does not wait for the disk; `writing` does. A checkpoint does in any case.
+        connection.execute("PRAGMA synchronous=NORMAL")
     except BaseException:
         connection.close()
         raise
     return connection
 
 
+def _flush(log: int, path: Path) -> None:
+    try:
+        os.fdatasync(log)
+    except OSError as error:
+        raise StateUnwritable(
+            f"cannot use {path}: {error.strerror}; {_remedy(str(error.strerror), path)}"
+        ) from error
+
+
 def _uri(path: Path, mode: str) -> str:
     return f"file:{quote(str(path))}?mode={mode}"
-
-
-def _stamp(connection: sqlite3.Connection, where: Path) -> tuple[int, str] | None:
-    """Version and program; None: there is nothing in the database yet."""
-    names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if not names:
-        return None
-    row = connection.execute("SELECT * FROM meta").fetchone() if "meta" in names else None
-    if row is None or not isinstance(row[0], int) or row[0] < 1:
-        raise DamagedState(f"{where} is damaged (it does not say of which version it is): {remedy(where)}")
-    return row[0], str(row[1])
 
 
 def copy_file(path: Path, target: Path) -> None:
@@ -361,16 +349,15 @@ def copy_file(path: Path, target: Path) -> None:
         DamagedState, StateError: `path` cannot be read.
         OSError: `target` cannot be written.
     """
-    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     with explained(path), closing(sqlite3.connect(_uri(path, "ro"), uri=True, timeout=BUSY_TIMEOUT_S)) as raw:
-        raw.execute("VACUUM INTO ?", (str(target),))
-    _flush(target)
+        _copy(raw, target)
 
 
-def _flush(path: Path) -> None:
-    """The content and the name survive a power cut."""
-    sync(path)
-    sync(path.parent)
+def _copy(connection: sqlite3.Connection, target: Path) -> None:
+    os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    connection.execute("VACUUM INTO ?", (str(target),))
+    sync(target)
+    sync(target.parent)
 
 
 def log_of(path: Path) -> Path:
@@ -414,9 +401,8 @@ def explained(path: Path) -> Iterator[None]:
         raise DamagedState(f"{path} is damaged ({error}): {remedy(path)}") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None)
-        if code is not None and code & 0xFF in ENVIRONMENT and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-            kind = StateUnwritable if code & 0xFF in MAY_PASS else StateError
-            raise kind(f"cannot use {path}: {error}; {_remedy(str(error), path)}") from error
+        if code is not None and code & 0xFF in OF_THE_MACHINE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
+            raise StateUnwritable(f"cannot use {path}: {error}; {_remedy(str(error), path)}") from error
         raise DamagedState(f"{path} is damaged ({error}): {remedy(path)}") from error
 
 

@@ -20,10 +20,6 @@ class StateLocked(StateError):
     """Another daemon holds the state folder."""
 
 
-class OtherVersion(StateError):
-    """The state folder was written by another version of Swell."""
-
-
 class DamagedState(StateError):
     """The database cannot be read."""
 

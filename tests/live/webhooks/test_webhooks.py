@@ -23,7 +23,7 @@ from tests.live.parts import NODE, Hands, new_core, spec
 from tests.live.test_platform import as_if_killed, at_work, until
 from tests.live.turns import turn
 from tests.live.webhooks.receiver import Receiver, receiving
-from tests.store.memory_journal import MemoryJournal
+from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
 from swell.assemble import webhook_of
@@ -122,7 +122,7 @@ class Finder:
     """Webhooks that look at one job at a time, and never send."""
 
     def __init__(self, *everywhere: Webhook, of_job: Webhook | None = None) -> None:
-        self.journal = MemoryJournal()
+        self.journal = fresh_journal()
         self.of_job = of_job
         self.open_jobs: list[tuple[JobView, float | None]] = []
         self.now_s = 0.0
@@ -259,8 +259,8 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def journal() -> MemoryJournal:
-    return MemoryJournal()
+def journal() -> SqlJournal:
+    return fresh_journal()
 
 
 @contextmanager
@@ -280,13 +280,13 @@ def sending(journal: Any, waits_s: list[float] | None = None) -> Iterator[Sender
         sender.stop()
 
 
-def put(sender: Sender, journal: MemoryJournal, message: WebhookMessage) -> None:
+def put(sender: Sender, journal: SqlJournal, message: WebhookMessage) -> None:
     journal.put_deliveries([message.delivery])
     sender.add(message)
 
 
 def test_a_message_is_sent_until_it_is_taken(
-    journal: MemoryJournal, receiver: Receiver, caplog: pytest.LogCaptureFixture
+    journal: SqlJournal, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
     waits_s: list[float] = []
     receiver.statuses = [500, 302, 404]
@@ -302,7 +302,7 @@ def test_a_message_is_sent_until_it_is_taken(
     assert "redirects are not followed" in "\n".join(swells)
 
 
-def test_an_address_that_fails_keeps_no_other_waiting(journal: MemoryJournal, receiver: Receiver) -> None:
+def test_an_address_that_fails_keeps_no_other_waiting(journal: SqlJournal, receiver: Receiver) -> None:
     with sending(journal) as sender:
         put(sender, journal, message("http://127.0.0.1:1/refuses"))
         for number in range(3):
@@ -313,7 +313,7 @@ def test_an_address_that_fails_keeps_no_other_waiting(journal: MemoryJournal, re
     assert msgspec.json.decode(left)["url"] == "http://127.0.0.1:1/refuses"
 
 
-def test_the_next_daemon_sends_what_one_has_left(journal: MemoryJournal, receiver: Receiver) -> None:
+def test_the_next_daemon_sends_what_one_has_left(journal: SqlJournal, receiver: Receiver) -> None:
     journal.put_deliveries([message(receiver.url, number).delivery for number in range(3)])
     with sending(journal) as sender:
         until(lambda: sender.counts.num_delivered == 3)
@@ -321,7 +321,7 @@ def test_the_next_daemon_sends_what_one_has_left(journal: MemoryJournal, receive
 
 
 def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
-    journal: MemoryJournal, receiver: Receiver
+    journal: SqlJournal, receiver: Receiver
 ) -> None:
     receiver.statuses = [410, 500]
     with sending(journal) as sender:
@@ -337,7 +337,7 @@ def test_messages_are_given_up_when_they_are_old_unwanted_or_too_many(
 
 
 def test_a_message_of_which_nothing_can_be_noted_keeps_no_other_waiting(
-    journal: MemoryJournal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    journal: SqlJournal, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*given: object) -> None:
         raise Unwritable("the disk is full")
@@ -361,7 +361,7 @@ def test_a_message_of_which_nothing_can_be_noted_keeps_no_other_waiting(
     ],
 )
 def test_without_what_can_be_used_of_the_environment_it_goes_on_without(
-    journal: MemoryJournal,
+    journal: SqlJournal,
     receiver: Receiver,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -498,7 +498,7 @@ def test_a_job_s_story_tells_of_deliveries_that_failed_and_of_no_other(
 
 
 def test_an_address_of_the_operator_is_not_shown_to_a_job_s_owner(
-    journal: MemoryJournal, receiver: Receiver
+    journal: SqlJournal, receiver: Receiver
 ) -> None:
     receiver.statuses = [410, 410]
     with sending(journal) as sender:
