@@ -9,7 +9,6 @@ from pathlib import Path
 import httpx
 
 from swell.api.caller import OWNER, Caller
-from swell.api.identity import Access
 from swell.api.page.page import Page
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
@@ -36,12 +35,12 @@ class OpenedPage:
 
 
 @contextmanager
-def opened_page(control: Platform, folder: Path | None, access: Access | None = None) -> Iterator[OpenedPage]:
+def opened_page(control: Platform, folder: Path | None) -> Iterator[OpenedPage]:
     """On a port of its own, until the context ends."""
     listener = bind()
     port = int(listener.getsockname()[1])
     page = Page(control, port=lambda: port)
-    server = ApiServer(create_app(control, TOKEN, page=page, access=access), listener)
+    server = ApiServer(create_app(control, TOKEN, page=page), listener)
     server.start()
     try:
         yield OpenedPage(page, port)

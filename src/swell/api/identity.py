@@ -356,7 +356,9 @@ class HeadersMiddleware:
                 is_data = headers.get("content-type") == "application/json"
                 for name, value in (OF_DATA if is_data else OF_PAGES).items():
                     headers[name] = value
-                headers.setdefault("cache-control", "no-store")
+                headers.setdefault(
+                    "cache-control", "no-cache" if scope["path"].startswith(STATIC) else "no-store"
+                )
             await send(message)
 
         await self._app(scope, receive, send_with_headers)

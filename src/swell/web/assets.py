@@ -7,9 +7,9 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-#: Charts of others: see vendor/README.md.
-UPLOT_SCRIPT = "vendor/uplot/uPlot.iife.min.js"
-UPLOT_STYLE = "vendor/uplot/uPlot.min.css"
+#: Charts of others: see static/vendor/README.md.
+UPLOT_SCRIPT = "static/vendor/uplot/uPlot.iife.min.js"
+UPLOT_STYLE = "static/vendor/uplot/uPlot.min.css"
 
 
 def asset(name: str) -> Traversable:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-from swell.web.static_files import static_url
 
 
 @cache
@@ -27,8 +23,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["static"] = static_url
-    made.filters |= {"data": data, "clock": clock, "iso": iso}
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    made.filters |= {"clock": clock, "iso": iso}
     return made
 
 
@@ -52,11 +48,3 @@ def clock(at_s: float | None) -> str:
 def iso(at_s: float) -> str:
     """The same for programs."""
     return datetime.fromtimestamp(at_s, UTC).isoformat(timespec="seconds")
-
-
-def data(value: object) -> Markup:
-    """JSON for a `<script type="application/json">`, which no text in it can end."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for char in "<>&":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return Markup(text)  # noqa: S704 - no character of it means anything in HTML

@@ -21,7 +21,6 @@ from swell.model.job import LOSS
 from swell.model.job_query import JobQuery
 from swell.model.lengths import span
 from swell.model.view import JobView, MetricSeries
-from swell.web.assets import UPLOT_SCRIPT, UPLOT_STYLE
 from swell.web.templating import render
 
 #: More lines than these cannot be told apart in a chart.
@@ -83,8 +82,6 @@ class ComparePage:
             "differing": differing,
             "same": same,
             "chart": {"metric": chosen, "lines": [self._line(view, chosen) for view in views]},
-            "uplot_script": UPLOT_SCRIPT,
-            "uplot_style": UPLOT_STYLE,
         }
 
     def _compared(self, view: JobView) -> ComparedJob:

@@ -29,7 +29,6 @@ from swell.model.job import JobClass
 from swell.model.lengths import span
 from swell.model.outcome import JobHistory, OutcomePeriod, OutcomeSums, device_s
 from swell.model.view import JobView
-from swell.web.assets import UPLOT_SCRIPT, UPLOT_STYLE
 from swell.web.templating import render
 
 #: Jobs of one page.
@@ -141,8 +140,6 @@ def _choices() -> dict[str, Any]:
         "classes": [("", "any"), *((str(one), str(one).replace("_", " ")) for one in JobClass)],
         "promises": [(word, name) for word, (name, *_) in PROMISES.items()],
         "lengths": [(word, name) for word, (name, _) in PERIODS.items()],
-        "uplot_script": UPLOT_SCRIPT,
-        "uplot_style": UPLOT_STYLE,
     }
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from swell.api.answers import answer, failure
 from swell.api.caller import Caller
@@ -24,7 +25,6 @@ from swell.api.page.sessions import SESSION_S, Session, Sessions
 from swell.api.words import SIGNS
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
-from swell.web.static_files import static_file
 from swell.web.templating import render
 
 
@@ -61,7 +61,7 @@ class Page:
         """Those that are not `async` run in a thread of a pool."""
         return [
             Route("/enter", self._enter, methods=["GET"]),
-            Route("/static/{name:path}", _static, methods=["GET"]),
+            Mount("/static", StaticFiles(packages=[("swell.web", "static")])),
             Route("/", self._now, methods=["GET"]),
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
             *JobPage(self.control, base_values).routes(),
@@ -106,10 +106,6 @@ MAX_DIGITS = 9
 #: Rows of the table at first; a button shows more.
 FIRST_ROWS = 200
 
-#: Pages name the version of a file in its address. Modules import each other without one.
-FOR_EVER = "max-age=31536000, immutable"
-ASK_AGAIN = "no-cache"
-
 #: Address and name of each view, in the order of the navigation.
 VIEWS = (("/", "Now"), ("/history", "History"))
 
@@ -118,18 +114,6 @@ def base_values(request: Request) -> dict[str, Any]:
     """What `base.html` needs of each request."""
     session: Session | None = request.scope.get("swell.session")
     return {"csrf": "" if session is None else session.csrf, "path": request.url.path, "views": VIEWS}
-
-
-async def _static(request: Request) -> Response:
-    found = static_file(request.path_params["name"])
-    if found is None:
-        return failure(404, "there is no such file; load the page again")
-    version = f'"{found.version}"'
-    is_named = request.query_params.get("v") == found.version
-    headers = {"etag": version, "cache-control": FOR_EVER if is_named else ASK_AGAIN}
-    if request.headers.get("if-none-match") == version:
-        return Response(status_code=304, headers=headers)
-    return Response(found.content, media_type=found.media_type, headers=headers)
 
 
 def _no_port() -> int:
