@@ -2,7 +2,8 @@
 
     python -m benchmarks.ray.commanded_head ADDRESS
 
-ADDRESS is Ray's. It prints events and reads commands, each a line of JSON.
+ADDRESS is of Ray. It prints events and reads commands, each a line of JSON; a number is how many devices the
+job could use.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S
-from benchmarks.ray.site import RESOURCE
+from benchmarks.ray.site import NUM_NODES, RESOURCE
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.link import LocalExecutor
 from swell.executors.ray.engine import RayEngine
@@ -38,7 +39,9 @@ def main() -> None:
         state_dir,
         (),
         gang_settings=GangSettings(worker_settings=settings),
-        engine=RayEngine(address=sys.argv[1], device_resource=f"{RESOURCE}=cpu"),
+        engine=RayEngine(
+            address=sys.argv[1], device_resource=f"{RESOURCE}=cpu", max_nodes=NUM_NODES, idle_s=0
+        ),
     )
 
     def tell(event: AnyEvent) -> None:
@@ -49,7 +52,11 @@ def main() -> None:
     for node in found.nodes:
         say(msgspec.json.encode(NodeJoined(at_s=0.0, node=node)))
     for line in sys.stdin:
-        executor.perform(msgspec.json.decode(line, type=GangCommand))
+        command = msgspec.json.decode(line, type=GangCommand | int)
+        if isinstance(command, int):
+            executor.want_devices(command)
+        else:
+            executor.perform(command)
     executor.shut_down()
 
 

@@ -13,7 +13,7 @@ import msgspec
 from tests.ray.cluster import ENVIRON, RayNode
 
 from benchmarks.ray.host_log import last_reached
-from benchmarks.ray.site import Site
+from benchmarks.ray.site import NUM_NODES, Site
 from benchmarks.training.sides import ROOT, Case, LogFolder, SideFailed
 from benchmarks.training.train import ENDLESS, GLOBAL_BATCH
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
@@ -73,6 +73,7 @@ class SwellSide:
         """Train without it from now on."""
         with self._changed:
             self._resize(self._without(self._nodes[node.machine.address].devices))
+            self._perform(len(self._used))
 
     def check(self) -> None:
         if self._failure:
@@ -84,6 +85,7 @@ class SwellSide:
 
     def _await_hosts(self, nodes: Sequence[RayNode]) -> tuple[str, ...]:
         """Their devices, once Swell has a host on each."""
+        self._perform(NUM_NODES)
         addresses = [node.machine.address for node in nodes]
         with self._changed:
             if not self._changed.wait_for(lambda: self._nodes.keys() >= set(addresses), JOIN_S):
@@ -133,5 +135,6 @@ class SwellSide:
         self._used = devices
         self._perform(Reconfigure(job_id=JOB, generation=self._generation, target=Target(devices=devices)))
 
-    def _perform(self, command: GangCommand) -> None:
+    def _perform(self, command: GangCommand | int) -> None:
+        """See `commanded_head`."""
         print(msgspec.json.encode(command).decode(), file=self._head.stdin, flush=True)

@@ -10,9 +10,9 @@ import pytest
 
 from swell.api.errors import InvalidOption
 from swell.cli.up import choose
+from swell.executors.engine import InvalidEngine
 from swell.executors.local.engine import LocalEngine
 from swell.executors.ray.engine import RayEngine
-from swell.executors.ray.options import InvalidResource, parse_resource
 from swell.platform_options import PlatformOptions
 from swell.store.folder import StateFolder
 
@@ -116,11 +116,12 @@ def test_a_remembered_engine_that_is_gone_is_refused(folder: StateFolder) -> Non
     ],
 )
 def test_a_resource_says_what_its_devices_are(text: str, devices: str) -> None:
-    resource = parse_resource(text)
-    assert resource.devices(4) == devices and str(resource) == text
+    engine = RayEngine(device_resource=text, slice_devices=4)
+    engine.check("")
+    assert engine.devices_of(engine.resource) == devices
 
 
 @pytest.mark.parametrize("text", ["", "=cpu", "GPU=", "GPU=paced", "GPU=paced@x"])
 def test_a_resource_without_a_form_is_refused(text: str) -> None:
-    with pytest.raises(InvalidResource, match="NAME=cuda"):
-        parse_resource(text)
+    with pytest.raises(InvalidEngine, match="NAME=cuda"):
+        RayEngine(device_resource=text).check("")

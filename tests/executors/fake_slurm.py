@@ -7,14 +7,17 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from swell.executors.slurm.slurm_port import (
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.port import (
+    ClusterNode,
+    ClusterRead,
+    ClusterUnreachable,
     SliceJob,
-    SlurmNode,
-    SlurmPartition,
-    SlurmRead,
-    SlurmUnreachable,
-    SubmissionRefused,
+    SliceRefused,
 )
+from swell.executors.slurm.slice_order import batch_script
+from swell.executors.slurm.slurm_client import state_of
+from swell.executors.slurm.slurm_port import SlurmPartition
 
 
 @dataclass
@@ -39,11 +42,15 @@ class FakeSlurm:
         for job in list(self.jobs.values()):
             wanted = self.asked_nodes.get(job.id, "")
             free = [name for name in self.nodes if self.state(name) == "idle" and wanted in ("", name)]
-            if job.state == "PENDING" and free:
+            if job.word == "PENDING" and free:
                 ends_at_s = None if self.limit_s is None else at_s + self.limit_s
                 self.change(job.id, state="RUNNING", node=free[0], ends_at_s=ends_at_s)
 
     def change(self, job: int, **about: object) -> None:
+        """`state`: in Slurm's word."""
+        if "state" in about:
+            word = str(about.pop("state"))
+            about |= {"state": state_of(word), "word": word}
         self.jobs[job] = replace(self.jobs[job], **about)
 
     def end(self, job: int, state: str = "CANCELLED", reason: str = "") -> None:
@@ -52,35 +59,38 @@ class FakeSlurm:
     def state(self, node: str) -> str:
         if node in self.states:
             return self.states[node]
-        is_held = any(job.node == node and job.state == "RUNNING" for job in self.jobs.values())
+        is_held = any(job.node == node and job.word == "RUNNING" for job in self.jobs.values())
         return "allocated" if is_held else "idle"
 
     def in_state(self, state: str) -> list[int]:
-        return [job.id for job in self.jobs.values() if job.state == state]
+        return [job.id for job in self.jobs.values() if job.word == state]
 
     # ------------------------------------------------------------ SlurmPort
     async def partition(self) -> SlurmPartition:
         self._answer()
         return SlurmPartition(name="scav", grace_s=self.grace_s)
 
-    async def read(self) -> SlurmRead:
+    async def read(self) -> ClusterRead:
         self._answer()
         return self.seen()
 
-    def seen(self) -> SlurmRead:
-        nodes = tuple(SlurmNode(name=name, state=self.state(name)) for name in self.nodes)
-        return SlurmRead(jobs=tuple(self.jobs.values()), nodes=nodes)
+    def seen(self) -> ClusterRead:
+        nodes = tuple(ClusterNode(name=name, state=self.state(name)) for name in self.nodes)
+        return ClusterRead(jobs=tuple(self.jobs.values()), nodes=nodes)
 
-    async def submit(self, script: str, node: str = "") -> int:
+    async def submit(self, order: SliceOrder, node: str = "") -> int:
         self._answer()
         if self.refusal:
-            raise SubmissionRefused(self.refusal)
-        return self.add(script, node)
+            raise SliceRefused(self.refusal)
+        return self.add(batch_script(order), node)
 
     def add(self, script: str = "", node: str = "") -> int:
         self.num_submitted += 1
         job = self.num_submitted
-        self.jobs[job] = SliceJob(id=job, state="PENDING", limit_s=self.limit_s, reason="Priority")
+        state = state_of("PENDING")
+        self.jobs[job] = SliceJob(
+            id=job, state=state, word="PENDING", limit_s=self.limit_s, reason="Priority"
+        )
         self.scripts[job], self.asked_nodes[job] = script, node
         return job
 
@@ -92,4 +102,4 @@ class FakeSlurm:
     def _answer(self) -> None:
         self.num_asked += 1
         if self.silence:
-            raise SlurmUnreachable(self.silence)
+            raise ClusterUnreachable(self.silence)

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from swell.executors.slices.port import ClusterNode
 from swell.executors.slurm.pool_log import LOG_FILE, PoolLog
-from swell.executors.slurm.slurm_port import SlurmNode
 from swell.sim.pool_file import read_pool
 
 T0 = 1.8e9
 
 
-def seen(**states: str) -> list[SlurmNode]:
-    return [SlurmNode(name=name, state=state) for name, state in states.items()]
+def seen(**states: str) -> list[ClusterNode]:
+    return [ClusterNode(name=name, state=state) for name, state in states.items()]
 
 
 def rows(folder: Path) -> list[str]:

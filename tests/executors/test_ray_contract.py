@@ -1,4 +1,4 @@
-"""The executor owes the same on the hosts of a Ray cluster, two nodes on one machine.
+"""The executor owes the same on slices of a Ray cluster, of two nodes on one machine.
 
 Twenty seconds on an idle machine, most of them for the start of Ray. One cluster and one platform are for all
 tests. The contract of gangs takes as long again: `make test-soak`.
@@ -15,7 +15,7 @@ import pytest
 from tests.executors.agents import CALL
 from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
 from tests.executors.executor_gangs import ExecutorGangContract
-from tests.executors.shared_platform import SharedPlatform
+from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
 from tests.ray.one_machine import OneMachine, why_not
 
 from swell.executors.local.link import LocalExecutor
@@ -47,10 +47,10 @@ def platform(
     state_dir = tmp_path_factory.mktemp("on-ray") / "state"
 
     def new_executor() -> LocalExecutor:
-        return LocalExecutor(state_dir, [], engine=cluster.engine, base_preload=("msgspec",), call=CALL)
+        engine = cluster.engine(NUM_DEVICES, min_nodes=len(HOSTS))
+        return LocalExecutor(state_dir, [], engine=engine, base_preload=("msgspec",), call=CALL)
 
-    devices = tuple(f"{name}/{number}" for number in range(NUM_DEVICES) for name in HOSTS)
-    made = SharedPlatform(state_dir, new_executor, devices, lambda: None, WITHIN_S)
+    made = SlicesPlatform(state_dir, new_executor, len(HOSTS) * NUM_DEVICES, WITHIN_S)
     yield made
     made.close()
 

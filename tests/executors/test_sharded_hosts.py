@@ -46,9 +46,10 @@ def on_ray(folder: Path) -> Iterator[SharedPlatform]:
     with OneMachine(folder, HOSTS, NUM_DEVICES) as ray, ray.network():
 
         def new_executor() -> LocalExecutor:
-            return LocalExecutor(folder / "state", [], engine=ray.engine)
+            engine = ray.engine(NUM_DEVICES, min_nodes=len(HOSTS))
+            return LocalExecutor(folder / "state", [], engine=engine)
 
-        yield SharedPlatform(folder / "state", new_executor, DEVICES, lambda: None, WITHIN_S)
+        yield SlicesPlatform(folder / "state", new_executor, len(DEVICES), WITHIN_S)
 
 
 @contextmanager

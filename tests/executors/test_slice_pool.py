@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.examples import pick
 from tests.executors.fake_slurm import FakeSlurm
 
-from swell.executors.slurm.slice_order import host_name
-from swell.executors.slurm.slice_pool import (
+from swell.executors.slices.order import host_name
+from swell.executors.slices.pool import (
     BORROW_WAIT_S,
     FIRST_PAUSE_S,
     GONE_S,
@@ -26,7 +26,7 @@ from swell.executors.slurm.slice_pool import (
     PoolLimits,
     SlicePool,
 )
-from swell.executors.slurm.slurm_port import SliceJob, SlurmNode, SlurmRead
+from swell.executors.slices.port import ClusterNode, ClusterRead, SliceJob, SliceState
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 
 IDLE_S = 60.0
@@ -36,7 +36,7 @@ CALENDAR_S = 1.8e9
 #: What the pool has done, in short.
 Done = tuple[Any, ...]
 SUBMIT = ("submit", "")
-ENDED = "Slurm has ended its job {} ({})"
+ENDED = "Slurm has ended slice {} ({})"
 
 
 class Cluster:
@@ -54,7 +54,8 @@ class Cluster:
             "max_slices": 4,
             "num_devices": 2,
             "idle_s": IDLE_S,
-            "partition": "scav",
+            "cluster": "Slurm",
+            "about": "scav",
         } | limits
         self.limits = PoolLimits(**given)
         self.pool = self.new_pool()
@@ -443,9 +444,9 @@ def calls_of_a_look(num_nodes: int) -> int:
     c = Cluster(max_slices=num_nodes)
     numbers = range(1, num_nodes + 1)
     c.used = c.hosts = {host_name(f"n{number}", number) for number in numbers}
-    read = SlurmRead(
-        jobs=tuple(SliceJob(id=n, state="RUNNING", node=f"n{n}", limit_s=None) for n in numbers),
-        nodes=tuple(SlurmNode(name=f"n{n}", state="allocated") for n in numbers),
+    read = ClusterRead(
+        jobs=tuple(SliceJob(id=n, state=SliceState.RUNNING, node=f"n{n}", limit_s=None) for n in numbers),
+        nodes=tuple(ClusterNode(name=f"n{n}", state="allocated") for n in numbers),
     )
     c.pool.want(2 * num_nodes, 0.0)
     c.pool.read(read, c.hosts, 0.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import subprocess
 import sys
 import time
@@ -17,9 +16,10 @@ import pytest
 
 from swell.executors.local.processes.listing import descendants, list_processes
 from swell.executors.node.options import read_options
-from swell.executors.slurm.slice_folders import claim_folder
-from swell.executors.slurm.slice_order import SliceOrder, batch_script, host_name, job_of
-from swell.executors.slurm.slice_task import PREEMPTED, host_environ, host_words
+from swell.executors.slices.folders import claim_folder
+from swell.executors.slices.order import SliceOrder, host_name, slice_of
+from swell.executors.slurm.slice_order import batch_script
+from swell.executors.slurm.slice_task import PREEMPTED, host_environ, task_words
 
 ORDER = SliceOrder(
     platform="0123456789ab", join="h:1", token="secret", devices="cuda:2", is_borrowed=True, grace_s=30.0
@@ -42,7 +42,7 @@ def hear(signum, frame):
     if len(heard) == 2:
         sys.exit(7)
 signal.signal(signal.SIGTERM, hear)
-print("host", os.getpid(), flush=True)
+print("host", os.getpid(), open(sys.argv[-1]).read().strip(), flush=True)
 while True:
     signal.pause()
 """
@@ -51,10 +51,10 @@ HOST_WORDS = (sys.executable, "-c", HOST)
 TASK = """
 import sys
 from pathlib import Path
-from swell.executors.slurm.slice_folders import claim_folder
+from swell.executors.slices.folders import claim_folder
 from swell.executors.slurm.slice_task import SliceTask
-folder = claim_folder(Path(sys.argv[1]), "p", "n-1")
-sys.exit(SliceTask(sys.argv[2:], {}, folder).run())
+folder = claim_folder(Path(sys.argv[1]), "slurm", "p", "n-1")
+sys.exit(SliceTask(sys.argv[2:], "secret", {}, folder).run())
 """
 
 
@@ -66,7 +66,10 @@ class Task:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self.host = int(self.line().split()[1]) if not words else 0
+        self.host, self.token = 0, ""
+        if not words:
+            _, pid, self.token = self.line().split()
+            self.host = int(pid)
 
     def line(self) -> str:
         assert self.process.stdout is not None
@@ -76,7 +79,6 @@ class Task:
 @pytest.fixture
 def task(tmp_path: Path) -> Iterator[Task]:
     made = Task(tmp_path)
-    (made.folder / "join-token").write_text("secret\n")
     yield made
     with suppress(ProcessLookupError):
         os.kill(made.host, signal.SIGKILL)
@@ -107,6 +109,10 @@ def test_the_host_is_no_descendant_of_the_task_so_that_a_signal_to_all_of_them_s
     assert task.process.wait(LIMIT_S) == 7, "it ends as its host does"
 
 
+def test_a_host_reads_its_join_token_from_memory(task: Task) -> None:
+    assert task.token == "secret"
+
+
 def test_a_task_that_is_killed_takes_its_host_with_it(task: Task) -> None:
     task.process.kill()
     until(lambda: is_gone(task.host))
@@ -117,7 +123,7 @@ def test_a_slice_that_is_killed_whole_leaves_its_folder_to_the_next_one_on_the_n
     task: Task, tmp_path: Path
 ) -> None:
     """Slurm kills all processes of a job. The folder of a slice that runs is left alone."""
-    claim_folder(tmp_path, "q", "n-2")
+    claim_folder(tmp_path, "slurm", "q", "n-2")
     assert task.folder.exists()
     guard = next(process.parent for process in list_processes() if process.pid == task.host)
     task.process.send_signal(signal.SIGSTOP)  # or it would remove the folder
@@ -125,8 +131,11 @@ def test_a_slice_that_is_killed_whole_leaves_its_folder_to_the_next_one_on_the_n
     task.process.kill()
     until(lambda: is_gone(task.host) and is_gone(guard))
     task.process.wait()
-    assert (task.folder / "join-token").exists()
-    claim_folder(tmp_path, "q", "n-3")
+    assert task.folder.exists()
+    assert not any("secret" in path.read_text() for path in task.folder.rglob("*") if path.is_file()), (
+        "the join token is on no disk"
+    )
+    claim_folder(tmp_path, "slurm", "q", "n-3")
     assert not task.folder.exists()
     assert sorted(path.name for path in task.folder.parent.parent.glob("q/*")) == ["n-2", "n-3"]
 
@@ -151,12 +160,10 @@ def test_a_host_that_leaves_ends_the_task_in_good_order(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- words
 def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(tmp_path: Path) -> None:
-    words = host_words(ORDER, SLURM, tmp_path)
-    options = read_options(words[words.index("-m") + 2 :])
+    words = task_words(ORDER, SLURM, tmp_path)
+    options = read_options([*words[words.index("-m") + 2 :], "--token-file", "t"])
     assert options.name == "gpu-07-cluster-41" and options.is_borrowed and options.grace_s == 30.0
     assert options.sigterm_means == PREEMPTED and options.devices == "cuda:2"
-    token = tmp_path / "join-token"
-    assert token.read_text() == "secret\n" and stat.S_IMODE(token.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize(
@@ -173,8 +180,8 @@ def test_a_host_stands_in_the_rack_of_its_switch(
     address: str, pattern: str, rack: str, tmp_path: Path
 ) -> None:
     topology = {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
-    words = host_words(ORDER, {**SLURM, **topology}, tmp_path)
-    assert read_options(words[words.index("-m") + 2 :]).rack == rack
+    words = task_words(ORDER, {**SLURM, **topology}, tmp_path)
+    assert read_options([*words[words.index("-m") + 2 :], "--token-file", "t"]).rack == rack
 
 
 def test_a_host_sees_the_gpus_that_slurm_has_chosen_and_nothing_else_of_the_job() -> None:
@@ -194,12 +201,12 @@ def test_a_host_sees_the_gpus_that_slurm_has_chosen_and_nothing_else_of_the_job(
     [("n1", "n1-41"), ("a.b", "a-b-41"), ("x" * 50, "x" * 37 + "-41"), ("..", "node-41")],
 )
 def test_names_of_hosts_say_which_job_they_are_of(node: str, name: str) -> None:
-    assert host_name(node, 41) == name and job_of(name) == 41
+    assert host_name(node, 41) == name and slice_of(name) == 41
 
 
 @pytest.mark.parametrize("name", ["n1", "n1-x", "-3", ""])
 def test_other_names_are_of_no_job(name: str) -> None:
-    assert job_of(name) is None
+    assert slice_of(name) is None
 
 
 # ---------------------------------------------------------------- the batch script

@@ -11,7 +11,16 @@ from typing import TypeVar
 
 import pytest
 
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.port import (
+    ClusterNode,
+    ClusterUnreachable,
+    SliceJob,
+    SliceRefused,
+    SliceState,
+)
 from swell.executors.slurm import slurm_client
+from swell.executors.slurm.slice_order import batch_script
 from swell.executors.slurm.slurm_client import (
     SlurmClient,
     parse_duration,
@@ -20,7 +29,8 @@ from swell.executors.slurm.slurm_client import (
     parse_partition,
     slurm_environ,
 )
-from swell.executors.slurm.slurm_port import SliceJob, SlurmNode, SlurmUnreachable, SubmissionRefused
+
+ORDER = SliceOrder(platform="p", join="h:1", token="token", devices="cuda:2")
 
 Result = TypeVar("Result")
 
@@ -115,9 +125,9 @@ def test_a_thousand_nodes_are_one_query(programs: Programs) -> None:
 
 def test_a_slice_is_submitted_by_name_with_its_script_as_input(programs: Programs) -> None:
     programs.answer("sbatch", "41;cluster\n")
-    assert run(client().submit("#!/bin/bash\ntoken\n", "n3")) == 41
+    assert run(client().submit(ORDER, "n3")) == 41
     assert programs.asked == ["sbatch --parsable --job-name=swell-abc --nodes=1 --gres=gpu:2 --nodelist=n3"]
-    assert programs.read("given") == "#!/bin/bash\ntoken\n"
+    assert programs.read("given") == batch_script(ORDER)
 
 
 def test_variables_of_the_job_in_which_the_head_runs_stay_with_the_head(
@@ -127,7 +137,7 @@ def test_variables_of_the_job_in_which_the_head_runs_stay_with_the_head(
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
     programs.answer("sbatch", "1\n")
-    run(client().submit("x"))
+    run(client().submit(ORDER))
     told = programs.read("environ").splitlines()
     assert not any(line.startswith(("SLURM_JOB_ID", "SBATCH_", "SLURM_CPUS")) for line in told)
     assert "SLURM_CONF=/etc/slurm.conf" in told and "SLURM_TIME_FORMAT=%s" in told
@@ -160,17 +170,21 @@ def test_variables_of_slurm_are_told_from_others() -> None:
 def test_jobs_are_read() -> None:
     held, waits, failed, runs, cancelled = parse_jobs(SQUEUE)
     assert held.reason.startswith("Job's account not known") and held.limit_s is None
-    assert waits == SliceJob(id=1, state="PENDING", limit_s=7200, reason="PartitionConfig")
-    assert failed.state == "FAILED" and failed.reason == "BadConstraints"
-    assert runs == SliceJob(id=4, state="RUNNING", node="n1", limit_s=3600, ends_at_s=1795659878.0)
+    assert waits == SliceJob(
+        id=1, state=SliceState.WAITING, word="PENDING", limit_s=7200, reason="PartitionConfig"
+    )
+    assert failed.word == "FAILED" and failed.state is SliceState.FAILED and failed.reason == "BadConstraints"
+    assert runs == SliceJob(
+        id=4, state=SliceState.RUNNING, word="RUNNING", node="n1", limit_s=3600, ends_at_s=1795659878.0
+    )
     assert cancelled.limit_s == 86400
 
 
 def test_nodes_are_read_once_each() -> None:
     assert parse_nodes(SINFO) == (
-        SlurmNode(name="n1", state="idle"),
-        SlurmNode(name="n2", state="drained"),
-        SlurmNode(name="gpu-07.cluster", state="down*"),
+        ClusterNode(name="n1", state="idle"),
+        ClusterNode(name="n2", state="drained"),
+        ClusterNode(name="gpu-07.cluster", state="down*"),
     )
 
 
@@ -192,14 +206,14 @@ def test_durations_are_read_as_slurm_writes_them(text: str, seconds: float | Non
 
 @pytest.mark.parametrize("text", ["slurm_load_jobs error", "x|RUNNING|n1|1:00|N/A|None", '{"jobs": []}'])
 def test_output_in_another_form_is_no_job(text: str) -> None:
-    with pytest.raises(SlurmUnreachable, match="Slurm printed"):
+    with pytest.raises(ClusterUnreachable, match="Slurm printed"):
         parse_jobs(text)
 
 
 def test_output_that_is_not_understood_ends_nothing(programs: Programs) -> None:
     programs.answer("squeue", '{"jobs": []}')
     programs.answer("sinfo", SINFO)
-    with pytest.raises(SlurmUnreachable, match="this version of it is not understood"):
+    with pytest.raises(ClusterUnreachable, match="this version of it is not understood"):
         run(client().read())
 
 
@@ -225,7 +239,7 @@ def test_where_slurm_does_not_answer_its_words_are_told_in_one_line(
 ) -> None:
     programs.answer("squeue", err=err, status=1)
     programs.answer("sinfo", SINFO)
-    with pytest.raises(SlurmUnreachable) as failed:
+    with pytest.raises(ClusterUnreachable) as failed:
         run(client().read())
     assert told in str(failed.value) and "\n" not in str(failed.value)
 
@@ -233,14 +247,14 @@ def test_where_slurm_does_not_answer_its_words_are_told_in_one_line(
 @pytest.mark.parametrize("err", [f"sbatch: error: Batch job submission failed: {DOWN}", MUNGE])
 def test_a_submission_that_no_daemon_heard_was_not_refused(programs: Programs, err: str) -> None:
     programs.answer("sbatch", err=err, status=1)
-    with pytest.raises(SlurmUnreachable):
-        run(client().submit("x"))
+    with pytest.raises(ClusterUnreachable):
+        run(client().submit(ORDER))
 
 
 def test_a_command_that_hangs_is_ended(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slurm_client, "LIMIT_S", 0.05)
     programs.answer("scancel", hangs=True)
-    with pytest.raises(SlurmUnreachable, match=r"scancel did not answer within 50 ms"):
+    with pytest.raises(ClusterUnreachable, match=r"scancel did not answer within 50 ms"):
         run(client().cancel([1]))
 
 
@@ -257,15 +271,15 @@ def test_a_command_that_hangs_is_ended(programs: Programs, monkeypatch: pytest.M
 )
 def test_what_slurm_refuses_is_told_in_its_words(programs: Programs, err: str) -> None:
     programs.answer("sbatch", err=f"{err}\n", status=1)
-    with pytest.raises(SubmissionRefused) as refused:
-        run(client().submit("x"))
+    with pytest.raises(SliceRefused) as refused:
+        run(client().submit(ORDER))
     words = str(refused.value)
     assert words.startswith("sbatch: ") and err.splitlines()[-1].partition("error: ")[2] in words
 
 
 def test_a_partition_that_is_not_there_is_told(programs: Programs) -> None:
     programs.answer("scontrol", out="Partition nosuch not found\n", status=1)
-    with pytest.raises(SubmissionRefused, match="scontrol: Partition nosuch not found"):
+    with pytest.raises(SliceRefused, match="scontrol: Partition nosuch not found"):
         run(client("nosuch").partition())
 
 
@@ -273,5 +287,5 @@ def test_without_slurms_commands_the_remedy_is_a_login_node(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SubmissionRefused, match=r"sbatch cannot be run .* start it on a login node"):
-        run(client().submit("x"))
+    with pytest.raises(SliceRefused, match=r"sbatch cannot be run .* start it on a login node"):
+        run(client().submit(ORDER))

@@ -16,11 +16,11 @@ from tests.executors.fake_slurm import FakeSlurm
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.slurm import slurm_door
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.port import SliceRefused
 from swell.executors.slurm.engine import SlurmEngine
-from swell.executors.slurm.slice_order import SliceOrder
 from swell.executors.slurm.slurm_door import SlurmDoor, last_words, make_output_folder
-from swell.executors.slurm.slurm_port import SlurmPartition, SubmissionRefused
+from swell.executors.slurm.slurm_port import SlurmPartition
 from swell.model.event import AnyEvent, NodeLost
 
 LIMIT_S = 20.0
@@ -79,7 +79,7 @@ class Agent:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm_door, "PERIOD_S", 0.0)
+    monkeypatch.setattr(SlurmDoor, "period_s", 0.0)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -181,7 +181,7 @@ def test_a_partition_that_is_not_there_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse() -> SlurmPartition:
-        raise SubmissionRefused("scontrol: Partition x not found")
+        raise SliceRefused("scontrol: Partition x not found")
 
     slurm = FakeSlurm()
     monkeypatch.setattr(slurm, "partition", refuse)
@@ -192,7 +192,7 @@ def test_a_partition_that_is_not_there_is_refused_at_the_start(
 def test_a_slurm_that_hangs_at_the_start_is_asked_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(slurm_door, "OPEN_S", 0.01)
+    monkeypatch.setattr(SlurmDoor, "open_s", 0.01)
 
     async def check() -> None:
         slurm = FakeSlurm(["n1"])

@@ -1,7 +1,7 @@
 """Several nodes of Ray on this machine, which share its files and processes: quick to start, and in reach.
 
     with OneMachine(Path(short), names=("a", "b"), num_cpus=3) as ray, ray.network():
-        LocalExecutor(..., engine=ray.engine)
+        LocalExecutor(..., engine=ray.engine(num_devices=3))
 
 They have a network of their own, which nothing else reaches, for Ray lets anyone run code who does.
 """
@@ -83,10 +83,14 @@ class OneMachine:
         node.terminate()
         node.wait()
 
-    @property
-    def engine(self) -> RayEngine:
-        """For an executor."""
-        return RayEngine(address=self.address, device_resource="CPU=paced@400")
+    def engine(self, num_devices: int, min_nodes: int = 0) -> RayEngine:
+        """For an executor, with so many devices in a slice."""
+        return RayEngine(
+            address=self.address,
+            device_resource="CPU=paced@400",
+            slice_devices=num_devices,
+            min_nodes=min_nodes,
+        )
 
     @contextmanager
     def network(self) -> Iterator[None]:

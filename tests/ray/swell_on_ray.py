@@ -53,8 +53,10 @@ class Platform:
 
     def held(self, node: RayNode) -> int:
         """Devices that jobs have there."""
-        return sum(bool(holder) for holder in self.nodes().get(name_of(node), {}).values())
+        slices = [self.nodes()[name] for name in self.slices_of(node)]
+        return sum(bool(holder) for devices in slices for holder in devices.values())
 
-
-def name_of(node: RayNode) -> str:
-    return node.machine.address.replace(".", "-")
+    def slices_of(self, node: RayNode) -> list[str]:
+        """Names of the slices that have joined from there."""
+        prefix = node.machine.address.replace(".", "-")
+        return [name for name in self.nodes() if name.rpartition("-")[0] == prefix]

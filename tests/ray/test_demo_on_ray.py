@@ -25,7 +25,8 @@ def platform() -> Iterator[Platform]:
             cluster.add(offer)
         made = Platform(cluster)
         made.run(
-            *("up", "--engine", "ray", "--device-resource", "CPU=paced@100", "--preload", "sklearn.datasets")
+            *("up", "--engine", "ray", "--device-resource", "CPU=paced@100", "--preload", "sklearn.datasets"),
+            *("--slice-devices", str(offer.num_cpus), "--min-nodes", str(NUM_NODES)),
         )
         await_this(lambda: made.num_devices == NUM_NODES * offer.num_cpus, WITHIN_S)
         yield made

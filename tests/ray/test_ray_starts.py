@@ -1,16 +1,29 @@
-"""How long it takes until a job trains on a node that Ray has: see `starts`."""
+"""How long it takes until a job trains on a node that Ray has (see `starts`), and kills of Ray's actors.
+
+KILLS says how many, SEED which ones.
+"""
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
+import signal
+import statistics
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.platform.program import Program
+from tests.platform.conftest import check_learned as check_learned
+from tests.platform.program import CheckLearned, Program, eventually, read_diary
 from tests.platform.starts import NUM_DEVICES, PACE, ROUNDS, StartTimes, await_leave, await_size, begin
 from tests.ray.one_machine import OneMachine, why_not
+from tests.ray.test_ray_slices import processes_with
+
+KILLS, SEED = int(os.environ.get("KILLS", "20")), int(os.environ.get("SEED", "1"))
+LIMIT_S = 240.0
 
 
 @pytest.fixture
@@ -34,12 +47,19 @@ def program(cluster: OneMachine, tmp_path: Path) -> Iterator[Program]:
     made.await_processes(0)
 
 
+def up(program: Program, cluster: OneMachine, *words: str) -> None:
+    """With slices that are nodes."""
+    done = program(
+        *("up", "--engine", "ray", "--address", cluster.address, "--slice-devices", str(NUM_DEVICES)),
+        *("--device-resource", f"CPU=paced@{PACE}", *words),
+    )
+    assert done.returncode == 0, done
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_job_trains_on_a_node_that_ray_has(cluster: OneMachine, program: Program, tmp_path: Path) -> None:
-    resource = f"CPU=paced@{PACE}"
-    done = program("up", "--engine", "ray", "--address", cluster.address, "--device-resource", resource)
-    assert done.returncode == 0, done
+    up(program, cluster)
     folder, times = tmp_path / "job", StartTimes("ray")
     job = begin(program, folder)
     await_size(folder, NUM_DEVICES, 0)
@@ -49,3 +69,28 @@ def test_a_job_trains_on_a_node_that_ray_has(cluster: OneMachine, program: Progr
         await_leave(program, folder)
     program.finish(job, folder)
     times.tell()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_no_job_and_no_sample_is_lost_by_kills_of_actors(
+    cluster: OneMachine, program: Program, tmp_path: Path, check_learned: CheckLearned
+) -> None:
+    cluster.add("n2")
+    up(program, cluster, "--set", "checkpoint_interval_s=20")
+    folder, times_s, chosen = tmp_path / "job", list[float](), random.Random(SEED)
+    job = begin(program, folder)
+    await_size(folder, 2 * NUM_DEVICES, 0)
+    for _ in range(KILLS):
+        actors = eventually(lambda: processes_with("ray::SliceActor"), "an actor", LIMIT_S)
+        began_s, before = time.monotonic(), len(read_diary(folder))
+        os.kill(chosen.choice(actors), signal.SIGKILL)
+        eventually(lambda n=before: len(read_diary(folder)) >= n + 10, "ten more steps", LIMIT_S)  # type: ignore[misc]
+        times_s.append(time.monotonic() - began_s)
+    await_size(folder, 2 * NUM_DEVICES, len(read_diary(folder)))
+    view = program.finish(job, folder)
+    num = check_learned(folder)
+    print(
+        f"\nseed {SEED}: {num} steps, generation {view.generation}; until ten more steps after a kill: "
+        f"median {statistics.median(times_s):.1f} s, most {max(times_s):.1f} s"
+    )

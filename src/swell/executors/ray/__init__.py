@@ -1,1 +1,1 @@
-"""Hosts on the nodes of a Ray cluster, and leases of its devices."""
+"""Slices of the nodes of a Ray cluster: each is an actor that holds devices and runs a host."""

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from msgspec import Meta
 
 from swell.executors.engine import Engine, InvalidEngine
 
 if TYPE_CHECKING:
-    from swell.executors.ray.options import RayOptions
     from swell.model.finding import Finding
 
-AUTO = "auto"
+AUTO, GPU, CPU = "auto", "GPU", "CPU"
 CONNECT_S = 1.0
+_RESOURCE = re.compile(r"(?P<name>[^=]+)(?:=(?P<form>cpu|cuda|paced@[0-9]+(?:\.[0-9]+)?))?")
 
 
 class RayEngine(Engine, kw_only=True):
-    """The nodes of a Ray cluster; Ray says which of their devices are free."""
+    """Slices of the nodes of a Ray cluster; each is an actor that runs a host."""
 
     name = "ray"
-    brings = "the nodes of a Ray cluster"
+    brings = "slices of a Ray cluster, as many as are needed"
     door = "swell.executors.ray.ray_door:RayDoor"
     no_nodes = (
-        "no node of the Ray cluster has devices for jobs now; nodes of it join by themselves: `ray status` "
-        "shows which there are, and what others use of them"
+        "no slice of the Ray cluster has joined; slices are asked for while jobs could use them: "
+        "`ray status` shows what others use, and what waits"
     )
     trust = (
         "every user of that Ray cluster can read the join token of these hosts, and join as one: "
@@ -44,6 +44,17 @@ class RayEngine(Engine, kw_only=True):
             extra={"metavar": "RESOURCE"},
         ),
     ] = AUTO
+    slice_devices: Annotated[
+        int,
+        Meta(ge=1, description="devices of a slice, which are on one node.", extra={"metavar": "DEVICES"}),
+    ] = 1
+    max_nodes: Annotated[
+        int, Meta(ge=0, description="most slices at a time; 0: as many as the nodes have room for.")
+    ] = 0
+    min_nodes: Annotated[int, Meta(ge=0, description="slices that are kept while nothing needs them.")] = 0
+    idle_s: Annotated[float, Meta(ge=0, description="seconds without work until a slice is given back.")] = (
+        15.0
+    )
     is_borrowed: Annotated[
         bool,
         Meta(
@@ -54,23 +65,30 @@ class RayEngine(Engine, kw_only=True):
 
     @property
     def about(self) -> str:
-        return f"Ray at {self.address}: a host is started on each node; see `swell nodes`"
+        return f"Ray at {self.address}: slices are asked for while jobs could use them; see `swell nodes`"
 
     def check(self, listen: str) -> None:
-        self._options()
+        if _RESOURCE.fullmatch(self.device_resource) is None:
+            raise InvalidEngine(
+                f"--device-resource {self.device_resource}: this names no devices; write a resource of Ray, "
+                "and if need be what its devices are: GPU, CPU, NAME=cpu, NAME=cuda or NAME=paced@RATE"
+            )
+        if self.max_nodes and self.min_nodes > self.max_nodes:
+            raise InvalidEngine(
+                f"--min-nodes {self.min_nodes}: it is more than --max-nodes {self.max_nodes}; lower it, or "
+                "raise --max-nodes"
+            )
 
-    def encoded(self) -> str:
-        return msgspec.json.encode(self._options()).decode()
+    @property
+    def resource(self) -> str:
+        """Name of the resource of Ray; `auto` stands for GPU or CPU."""
+        return self.device_resource.partition("=")[0]
 
-    def _options(self) -> RayOptions:
-        """Raises InvalidEngine."""
-        from swell.executors.ray.options import InvalidResource, RayOptions, parse_resource
-
-        try:
-            resource = parse_resource(self.device_resource)
-        except InvalidResource as error:
-            raise InvalidEngine(f"--device-resource {self.device_resource}: {error}") from error
-        return RayOptions(address=self.address, resource=resource, is_borrowed=self.is_borrowed)
+    def devices_of(self, resource: str) -> str:
+        """Return the devices of a slice, as `swell node` takes them, if they are units of this resource."""
+        form = self.device_resource.partition("=")[2] or ("cuda" if resource == GPU else "cpu")
+        kind, _, rate = form.partition("@")
+        return f"{kind}:{self.slice_devices}@{rate}" if rate else f"{kind}:{self.slice_devices}"
 
     def findings(self, listen: str) -> list[Finding]:
         """Whether Ray is installed, and answers if it is named by its address."""

@@ -1,204 +1,145 @@
-"""The real Ray: the only module that imports it.
-
-What is free on each node and which nodes are drained Ray 2.60 tells by no public call: `ray._private.state`
-has both.
-"""
+"""The agent's end of the helper that has Ray: starts its process when it is needed, and asks it."""
 
 from __future__ import annotations
 
-import socket
-from typing import Any
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Collection
+from pathlib import Path
 
-import ray
-from ray._private.state import state as ray_state
-from ray.actor import ActorHandle
-from ray.util import get_node_ip_address, list_named_actors
-from ray.util.placement_group import (
-    PlacementGroup,
-    get_placement_group,
-    placement_group,
-    placement_group_table,
-    remove_placement_group,
-)
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
+import msgspec
 
-from swell import __version__
-from swell.executors.ray.host_actor import HostActor
-from swell.executors.ray.ray_port import HostOrder, Reservation, SeenNode
+from swell.executors.ray.engine import RayEngine
+from swell.executors.ray.messages import Answer, EndSlices, Look, Request, StartSlice
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.port import ClusterRead, ClusterUnreachable, SliceRefused
+from swell.model.lengths import span
+from swell.wire.lines import NO_MESSAGE
+from swell.wire.whole_files import write_whole
 
-#: Of all that Swell has in a cluster.
-NAMESPACE = "swell"
-NODE_ID_LABEL = "ray.io/node-id"
-CONNECT_S = 5.0
-_STATES = {"CREATED": Reservation.MADE, "PENDING": Reservation.PENDING, "PREPARED": Reservation.PENDING}
-
-
-class NoRay(RuntimeError):
-    """Ray cannot be reached; the text names the remedy."""
+MODULE = "swell.executors.ray.helper"
+#: Ray itself gives up sooner where no program listens, and later where none answers.
+ANSWER_S = 25.0
+MAX_LINE_BYTES = 1 << 24
+#: What matters of what Ray logs, the helper says itself.
+QUIET = {"RAY_BACKEND_LOG_LEVEL": "error", "RAY_USAGE_STATS_PROMPT_ENABLED": "0"}
+_decode = msgspec.json.Decoder(Answer).decode
 
 
 class RayClient:
-    """See `RayPort`."""
+    """See `ClusterPort`. A helper that has ended, or does not answer, is followed by another one."""
 
-    def __init__(self, address: str) -> None:
-        """Raises NoRay."""
-        _check_reachable(address)
+    def __init__(self, platform: str, engine: RayEngine, last_file: Path) -> None:
+        """`last_file`: has the number of the last slice, as no two hosts of a platform have one name."""
+        self._words = (platform, engine.encoded())
+        self._where = engine.address
+        self._last_file = last_file
+        self._process: Process | None = None
+        self._asking = asyncio.Lock()
+        self._num_asked = 0
+        self.address = ""  #: of this machine, as Ray knows it; empty: not known yet
+
+    async def connect(self) -> None:
+        """Until `address` is known. Raises ClusterUnreachable, SliceRefused."""
+        if not self.address:
+            await self.read()
+
+    async def read(self) -> ClusterRead:
+        read = (await self._ask(Look())).read
+        assert read is not None  # noqa: S101 - of every answer to it
+        return read
+
+    async def submit(self, order: SliceOrder, node: str = "") -> int:
+        number = self._last() + 1
         try:
-            ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
-        except Exception as error:
-            raise NoRay(_told(address, error)) from error
-        self.address: str = get_node_ip_address()
-        self._groups: dict[str, PlacementGroup] = {}
-        self._finding: dict[str, Any] = {}  #: what finds out GPUs, by reservation
-        self._hosts: dict[str, ActorHandle[Any]] = {}
-        self._ends: dict[str, Any] = {}  #: what waits for the end of a host
+            write_whole(self._last_file, f"{number}\n".encode())
+        except OSError as error:
+            raise SliceRefused(
+                f"{self._last_file} cannot be written ({error.strerror}); make room on its disk"
+            ) from error
+        await self._ask(StartSlice(id=number, order=order))
+        return number
 
-    def nodes(self) -> list[SeenNode]:
-        free, draining = ray_state.available_resources_per_node(), ray_state.get_draining_nodes()
-        return [
-            SeenNode(
-                id=node["NodeID"],
-                name=node["NodeName"],
-                labels=dict(node["Labels"]),
-                total=dict(node["Resources"]),
-                free=dict(free.get(node["NodeID"], {})),
-                is_draining=node["NodeID"] in draining,
-                leaves_at_s=draining.get(node["NodeID"], 0) / 1000 or None,
-            )
-            for node in ray.nodes()
-            if node["Alive"]
-        ]
+    async def cancel(self, jobs: Collection[int]) -> None:
+        if jobs:
+            await self._ask(EndSlices(ids=tuple(sorted(jobs))))
 
-    # ------------------------------------------------------------ reservations
-    def reserve(self, name: str, node_id: str, resource: str) -> None:
-        self._groups[name] = placement_group(
-            [{resource: 1}],
-            strategy="STRICT_PACK",
-            name=name,
-            lifetime="detached",
-            bundle_label_selector=[{NODE_ID_LABEL: node_id}],
-        )
+    async def close(self) -> None:
+        """There is no helper any longer."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):  # it has just ended
+            process.kill()
+        await process.wait()
 
-    def reservation(self, name: str) -> Reservation:
-        group = self._group(name)
-        if group is None:
-            return Reservation.GONE
-        return _STATES.get(placement_group_table(group)["state"], Reservation.GONE)
+    def _last(self) -> int:
+        try:
+            return int(self._last_file.read_text())
+        except (OSError, ValueError):
+            return 0
 
-    def release(self, name: str) -> None:
-        group = self._group(name)
-        self._groups.pop(name, None)
-        self._finding.pop(name, None)
-        if group is not None:
-            remove_placement_group(group)
-
-    def reservations(self, prefix: str) -> dict[str, Reservation]:
-        states = {group["name"]: group["state"] for group in placement_group_table().values()}
-        return {
-            name: _STATES.get(state, Reservation.PENDING)
-            for name, state in states.items()
-            if name.startswith(prefix) and state != "REMOVED"
-        }
-
-    def find_gpus(self, name: str) -> tuple[str, ...] | None:
-        if name not in self._finding:
-            strategy = PlacementGroupSchedulingStrategy(self._group(name))
-            task = ray.remote(_own_gpus).options(num_cpus=0, num_gpus=1, scheduling_strategy=strategy)
-            self._finding[name] = task.remote()
-        if not ray.wait([self._finding[name]], timeout=0)[0]:
-            return None
-        return tuple(map(str, ray.get(self._finding[name])))
-
-    def _group(self, name: str) -> PlacementGroup | None:
-        if name not in self._groups:
+    # ------------------------------------------------------------ inside
+    async def _ask(self, what: Look | StartSlice | EndSlices) -> Answer:
+        async with self._asking:
             try:
-                self._groups[name] = get_placement_group(name)
-            except ValueError:  # there is none
-                return None
-        return self._groups[name]
+                async with asyncio.timeout(ANSWER_S):
+                    return await self._answer(what)
+            except TimeoutError:
+                await self.close()
+                raise ClusterUnreachable(
+                    f"Ray at {self._where!r} did not answer within {span(ANSWER_S)}; the head of the cluster "
+                    "must be up and reachable from here: see `ray status`, or name another with --address"
+                ) from None
+            except (ConnectionError, ClusterUnreachable, SliceRefused) as error:
+                await self.close()
+                if isinstance(error, ConnectionError):
+                    raise ClusterUnreachable(f"Ray is asked again: its helper has ended ({error})") from error
+                raise
 
-    # ------------------------------------------------------------ hosts
-    def start_host(self, actor: str, node_id: str, order: HostOrder) -> None:
-        on_node = NodeAffinitySchedulingStrategy(node_id, soft=False)
-        kind = ray.remote(HostActor).options(
-            name=actor,
-            get_if_exists=True,
-            lifetime="detached",
-            num_cpus=0,
-            max_restarts=0,
-            scheduling_strategy=on_node,
-        )
-        host = self._hosts[actor] = kind.remote(order)
-        self._ends[actor] = host.wait.remote()
+    async def _answer(self, what: Look | StartSlice | EndSlices) -> Answer:
+        """Raises ClusterUnreachable, SliceRefused, ConnectionError."""
+        process = self._process or await self._start()
+        self._num_asked += 1
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        process.stdin.write(msgspec.json.encode(Request(number=self._num_asked, what=what)) + b"\n")
+        await process.stdin.drain()
+        while True:  # what was asked before may have been given up
+            answer = await _read(process)
+            if answer.number == self._num_asked:
+                return answer
 
-    def host_end(self, actor: str) -> str | None:
-        end = self._ends[actor]
-        if not ray.wait([end], timeout=0)[0]:
-            return None
+    async def _start(self) -> Process:
         try:
-            why: str = ray.get(end)
-        except ray.exceptions.RayError as error:
-            return _told_of_actor(error)
-        return why
-
-    def hosts(self, prefix: str) -> list[str]:
-        named = list_named_actors(all_namespaces=True)
-        return [
-            actor["name"]
-            for actor in named
-            if actor["namespace"] == NAMESPACE and actor["name"].startswith(prefix)
-        ]
-
-    def forget_host(self, actor: str) -> None:
-        self._hosts.pop(actor, None)
-        self._ends.pop(actor, None)
-
-    def end_host(self, actor: str) -> None:
-        host = self._hosts.pop(actor, None)
-        self._ends.pop(actor, None)
-        try:
-            ray.kill(host or ray.get_actor(actor), no_restart=True)
-        except ValueError:
-            pass  # it is gone
+            process = self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", MODULE, *self._words),
+                stdin=PIPE,
+                stdout=PIPE,
+                limit=MAX_LINE_BYTES,
+                env={**os.environ, **QUIET},
+            )
+        except OSError as error:
+            raise ClusterUnreachable(
+                f"the helper that has Ray cannot be started ({error.strerror or error}); this machine may "
+                "lack memory, processes or open files: see `ulimit -a`"
+            ) from error
+        first = await _read(process)
+        if first.refusal:
+            raise SliceRefused(first.refusal)
+        self.address = first.address
+        return process
 
 
-def _check_reachable(address: str) -> None:
-    """Ray itself takes half a minute to find that no program listens. Raises NoRay."""
-    host, sign, port = address.rpartition(":")
-    if not sign or not port.isdecimal() or "/" in host:
-        return  # `auto`, or a form that Ray knows
+async def _read(process: Process) -> Answer:
+    """Raises ClusterUnreachable."""
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    line = await process.stdout.readline()
     try:
-        socket.create_connection((host, int(port)), CONNECT_S).close()
-    except OSError as error:
-        raise NoRay(_told(address, error)) from error
-
-
-def _own_gpus() -> list[int] | list[str]:
-    return list(ray.get_gpu_ids())
-
-
-def _told(address: str, error: Exception) -> str:
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if isinstance(error, RuntimeError) and "ersion mismatch" in str(error):
-        versions = " ".join(str(error).split())
-        return (
-            f"Ray at {address!r} is not the Ray that Swell has here ({versions}); both must have the same "
-            "versions of Ray and of Python: install those of the cluster here"
-        )
-    return (
-        f"there is no Ray to be reached at {address!r} ({first}); it must be the address of a running "
-        "cluster: start one with `ray start --head`, or name it with --address HOST:6379"
-    )
-
-
-def _told_of_actor(error: Exception) -> str:
-    text = str(error)
-    if "No module named" in text or "ModuleNotFoundError" in text:
-        return (
-            f"this node has no Swell {__version__}, or lacks a package of it; a node needs the same packages "
-            "as the head: install `swell[ray]` and torch there"
-        )
-    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    if "creation task" in lines[0]:  # what `HostActor` raised comes last, behind the name of its kind
-        return lines[-1].partition(": ")[2] or lines[-1]
-    return lines[0]
+        return _decode(line)
+    except NO_MESSAGE as error:
+        raise ClusterUnreachable(
+            "the helper that has Ray has ended, and is started again: see agent.log in the state folder"
+        ) from error

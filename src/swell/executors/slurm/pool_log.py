@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.slurm.slurm_port import SlurmNode
+from swell.executors.slices.port import ClusterNode
 from swell.wire.whole_files import write_whole
 
 LOG_FILE, OPEN_FILE = "pool.csv", "pool-open.json"
@@ -39,7 +39,7 @@ class PoolLog:
         self._kept_s = float("-inf")
         self._is_told = False
 
-    def note(self, nodes: Iterable[SlurmNode], own: Collection[str], now_s: float) -> None:
+    def note(self, nodes: Iterable[ClusterNode], own: Collection[str], now_s: float) -> None:
         """What a look shows. `own`: nodes on which slices of this platform run."""
         there = {node.name for node in nodes if node.state in IDLE_STATES or node.name in own}
         try:

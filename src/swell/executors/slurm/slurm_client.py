@@ -9,14 +9,17 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
-from swell.executors.slurm.slurm_port import (
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.port import (
+    ClusterNode,
+    ClusterRead,
+    ClusterUnreachable,
     SliceJob,
-    SlurmNode,
-    SlurmPartition,
-    SlurmRead,
-    SlurmUnreachable,
-    SubmissionRefused,
+    SliceRefused,
+    SliceState,
 )
+from swell.executors.slurm.slice_order import batch_script
+from swell.executors.slurm.slurm_port import SlurmPartition
 from swell.model.lengths import span
 from swell.slurm_time import slurm_seconds
 
@@ -28,6 +31,17 @@ KEPT = ("SLURM_CONF",)
 #: Columns of `squeue` and `sinfo`, which are the same in all versions. Reasons may have a separator in them.
 SEPARATOR = "|"
 JOB_COLUMNS, NODE_COLUMNS = "%A|%T|%N|%l|%e|%r", "%N|%T"
+#: States of jobs. All that are none of these have ended.
+STATES = {
+    "PENDING": SliceState.WAITING,
+    "COMPLETING": SliceState.ENDING,
+    "COMPLETED": SliceState.DONE,
+    **dict.fromkeys(("FAILED", "BOOT_FAIL", "OUT_OF_MEMORY", "LAUNCH_FAILED"), SliceState.FAILED),
+    **dict.fromkeys(
+        ("CONFIGURING", "RUNNING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"),
+        SliceState.RUNNING,
+    ),
+}
 #: No value, in Slurm's words.
 _NONE = ("", "(null)", "none", "None", "N/A", "n/a")
 #: Whole seconds: times are asked for with SLURM_TIME_FORMAT=%s.
@@ -66,7 +80,7 @@ class SlurmClient:
             lines = [line for line in lines if " Default=YES " in line] or lines
         return parse_partition(lines[0] if lines else text)
 
-    async def read(self) -> SlurmRead:
+    async def read(self) -> ClusterRead:
         jobs = [
             "squeue",
             "-h",
@@ -84,18 +98,18 @@ class SlurmClient:
         for text in told:
             if isinstance(text, Exception):
                 raise text
-        return SlurmRead(jobs=parse_jobs(str(told[0])), nodes=parse_nodes(str(told[1])))
+        return ClusterRead(jobs=parse_jobs(str(told[0])), nodes=parse_nodes(str(told[1])))
 
-    async def submit(self, script: str, node: str = "") -> int:
+    async def submit(self, order: SliceOrder, node: str = "") -> int:
         words = ["sbatch", "--parsable", f"--job-name={self._name}", *self._submission]
         words += [f"--nodelist={node}"] if node else []
-        said = (await _run(words, script)).strip().partition(";")[0]
+        said = (await _run(words, batch_script(order))).strip().partition(";")[0]
         if not said.isdigit():
-            raise SlurmUnreachable(f"sbatch printed {said[:80]!r} in place of the number of a job")
+            raise ClusterUnreachable(f"sbatch printed {said[:80]!r} in place of the number of a job")
         return int(said)
 
     async def try_out(self, script: str) -> None:
-        """Whether Slurm would take a job, which it does not get. Raises SubmissionRefused."""
+        """Whether Slurm would take a job, which it does not get. Raises SliceRefused."""
         await _run(["sbatch", "--test-only", *self._submission], script)
 
     async def cancel(self, jobs: Collection[int]) -> None:
@@ -106,18 +120,18 @@ class SlurmClient:
 async def _try(words: Sequence[str]) -> str | Exception:
     try:
         return await _run(words)
-    except (SlurmUnreachable, SubmissionRefused) as error:
+    except (ClusterUnreachable, SliceRefused) as error:
         return error
 
 
 async def _run(words: Sequence[str], given: str | None = None) -> str:
-    """What a command prints. Raises SlurmUnreachable, SubmissionRefused."""
+    """What a command prints. Raises ClusterUnreachable, SliceRefused."""
     try:
         process = await asyncio.create_subprocess_exec(
             *words, stdin=PIPE if given else None, stdout=PIPE, stderr=PIPE, env=slurm_environ(os.environ)
         )
     except OSError as error:
-        raise SubmissionRefused(
+        raise SliceRefused(
             f"{words[0]} cannot be run ({error.strerror}); a platform with --engine slurm runs where Slurm's "
             "commands are: start it on a login node, or add their folder to PATH"
         ) from error
@@ -125,7 +139,7 @@ async def _run(words: Sequence[str], given: str | None = None) -> str:
         async with asyncio.timeout(LIMIT_S):
             out, err = await process.communicate(given.encode() if given else None)
     except TimeoutError:
-        raise SlurmUnreachable(
+        raise ClusterUnreachable(
             f"{words[0]} did not answer within {span(LIMIT_S)}; see `scontrol ping`"
         ) from None
     finally:
@@ -143,12 +157,12 @@ async def _end(process: Process) -> None:
         await process.wait()
 
 
-def _failure(program: str, said: str) -> SlurmUnreachable | SubmissionRefused:
+def _failure(program: str, said: str) -> ClusterUnreachable | SliceRefused:
     """Slurm's own words in one line, without the program's name and level before each."""
     lines = [re.sub(r"^\s*\w+: (error|fatal): ", "", line).strip() for line in said.splitlines()]
     words = f"{program}: {'; '.join(dict.fromkeys(line for line in lines if line))[:400]}"
     is_refusal = program in ("sbatch", "scontrol") and not _SILENCE.search(said)
-    return SubmissionRefused(words) if is_refusal else SlurmUnreachable(words)
+    return SliceRefused(words) if is_refusal else ClusterUnreachable(words)
 
 
 def slurm_environ(environ: Mapping[str, str]) -> dict[str, str]:
@@ -159,7 +173,7 @@ def slurm_environ(environ: Mapping[str, str]) -> dict[str, str]:
 
 # ---------------------------------------------------------------- what is printed
 def parse_jobs(text: str) -> tuple[SliceJob, ...]:
-    """Jobs, as `squeue -h -o JOB_COLUMNS` prints them. Raises SlurmUnreachable."""
+    """Jobs, as `squeue -h -o JOB_COLUMNS` prints them. Raises ClusterUnreachable."""
     return tuple(_job(line) for line in text.splitlines() if line.strip())
 
 
@@ -169,7 +183,8 @@ def _job(line: str) -> SliceJob:
         raise _strange(line)
     return SliceJob(
         id=int(job_id),
-        state=state.strip().upper(),
+        state=state_of(state),
+        word=state.strip().upper(),
         node=_value(node),
         limit_s=parse_duration(limit),
         ends_at_s=float(end) if _SECONDS.fullmatch(end) else None,
@@ -177,15 +192,20 @@ def _job(line: str) -> SliceJob:
     )
 
 
-def parse_nodes(text: str) -> tuple[SlurmNode, ...]:
-    """Nodes, as `sinfo -h -N -o NODE_COLUMNS` prints them, each once. Raises SlurmUnreachable."""
+def state_of(word: str) -> SliceState:
+    """What a state of a job means, in Slurm's word."""
+    return STATES.get(word.strip().upper(), SliceState.GONE)
+
+
+def parse_nodes(text: str) -> tuple[ClusterNode, ...]:
+    """Nodes, as `sinfo -h -N -o NODE_COLUMNS` prints them, each once. Raises ClusterUnreachable."""
     rows = (_columns(line, NODE_COLUMNS) for line in text.splitlines() if line.strip())
     states = {name.strip(): state.strip().lower() for name, state in rows}
-    return tuple(SlurmNode(name=name, state=state) for name, state in states.items())
+    return tuple(ClusterNode(name=name, state=state) for name, state in states.items())
 
 
 def parse_partition(text: str) -> SlurmPartition:
-    """A partition, as `scontrol show partition --oneliner` prints it. Raises SlurmUnreachable."""
+    """A partition, as `scontrol show partition --oneliner` prints it. Raises ClusterUnreachable."""
     words = dict(word.partition("=")[::2] for word in text.split())
     if "PartitionName" not in words:
         raise _strange(text)
@@ -211,8 +231,8 @@ def _columns(line: str, asked: str) -> list[str]:
     return columns
 
 
-def _strange(text: str) -> SlurmUnreachable:
-    return SlurmUnreachable(f"Slurm printed {text.strip()[:80]!r}; this version of it is not understood")
+def _strange(text: str) -> ClusterUnreachable:
+    return ClusterUnreachable(f"Slurm printed {text.strip()[:80]!r}; this version of it is not understood")
 
 
 def _value(text: str) -> str:

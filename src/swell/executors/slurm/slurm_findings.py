@@ -6,8 +6,8 @@ import asyncio
 import shutil
 from collections.abc import Sequence
 
+from swell.executors.slices.port import ClusterUnreachable, SliceRefused
 from swell.executors.slurm.slurm_client import SlurmClient
-from swell.executors.slurm.slurm_port import SlurmUnreachable, SubmissionRefused
 from swell.model.finding import Finding, bad, ok, warn
 from swell.model.lengths import span
 
@@ -28,9 +28,9 @@ def slurm_findings(partition: str, submission: Sequence[str], is_borrowing: bool
         return asyncio.run(_asked(client, is_borrowing))
     except TimeoutError:
         return [bad("slurm", f"did not answer within {span(ASK_S)}", "see `scontrol ping` and munge's log")]
-    except SlurmUnreachable as error:
+    except ClusterUnreachable as error:
         return [bad("slurm", str(error), "see `scontrol ping` and `munge -n | unmunge`")]
-    except SubmissionRefused as error:
+    except SliceRefused as error:
         return [bad("slurm", str(error), "change the options of the engine, which are those of `sbatch`")]
 
 

@@ -1,6 +1,6 @@
-"""Folders of slices on a node, below one of all users: each has a join token and checkpoints in it.
+"""Folders of slices on a machine, in one where all users may write, such as `/tmp`.
 
-Slurm may kill a slice with all of its processes. The next one on the node removes what such a slice has left.
+A cluster may kill a slice with all of its processes. The next one on the machine removes what it has left.
 """
 
 from __future__ import annotations
@@ -8,24 +8,28 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import stat
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from swell.executors.local.processes.strays import end_strays
-from swell.executors.node.private_folder import make_private_folder
+from swell.executors.slices.order import STATE_FOLDER
 
 #: In the folder of a slice: locked for as long as the slice has a process.
 LOCK_FILE = "lock"
-#: In the folder of a slice: that of its host.
-STATE_FOLDER = "state"
 
 
-def claim_folder(parent: Path, platform: str, name: str) -> Path:
+class ForeignFolder(RuntimeError):
+    """The folder of a host is not its own; the text names the remedy."""
+
+
+def claim_folder(parent: Path, cluster: str, platform: str, name: str) -> Path:
     """Make the folder of a slice. It is claimed until this process has ended, and those that it has forked.
 
     Raises ForeignFolder; OSError.
     """
-    root = make_private_folder(parent, [f"swell-slurm-{os.getuid()}"])
+    root = make_private_folder(parent, [f"swell-{cluster}-{os.getuid()}"])
     claiming = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(claiming, fcntl.LOCK_EX)  # no other slice takes a folder that has yet to be claimed
@@ -35,6 +39,28 @@ def claim_folder(parent: Path, platform: str, name: str) -> Path:
         fcntl.flock(claim, fcntl.LOCK_EX)  # and never closed: the kernel does that
     finally:
         os.close(claiming)
+    return folder
+
+
+def make_private_folder(parent: Path, names: Iterable[str]) -> Path:
+    """Make folders of these names, each in the one before, that only this user can read and write.
+
+    Raises:
+        ForeignFolder: another user could read what is in it, or replace that.
+    """
+    folder = parent
+    for name in names:
+        folder /= name
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+            raise ForeignFolder(
+                f"{folder} must be a folder of user {os.getuid()} in which no one else can write; it has "
+                f"owner {found.st_uid} and mode {stat.S_IMODE(found.st_mode):o}: remove it, or name another "
+                "folder for temporary files by TMPDIR"
+            )
+        folder.chmod(0o700)  # by a wider umask others could read it
     return folder
 
 

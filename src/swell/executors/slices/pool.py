@@ -1,4 +1,4 @@
-"""Which slices there are, are to come and are to go: what is decided after each look at Slurm."""
+"""Which slices there are, are to come and are to go: what is decided after each look at their cluster."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from swell.executors.slurm.slice_order import job_of
-from swell.executors.slurm.slurm_port import SliceJob, SlurmNode, SlurmRead
+from swell.executors.slices.order import slice_of
+from swell.executors.slices.port import ClusterNode, ClusterRead, SliceJob, SliceState
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 
 #: A host that was told to leave has done so within this time, or its job is cancelled. A job that was
-#: submitted is in the answers of Slurm by then.
+#: submitted is in the answers of the cluster by then.
 GONE_S = 15.0
 #: Between tries after a failure.
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 4.0, 120.0
@@ -20,52 +20,47 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 4.0, 120.0
 MOST_AT_ONCE = 32
 #: A slice of an idle node that does not begin within this time has lost the node to another job.
 BORROW_WAIT_S = 20.0
-#: An end that differs by less is told as the same: clocks and answers of Slurm are in whole seconds.
+#: An end that differs by less is told as the same: clocks and answers of clusters are in whole seconds.
 SAME_END_S = 3.0
 #: A slice is left so long before its time limit is over, or for this share of a short one.
 LEAVE_S, LEAVE_SHARE = 60.0, 0.25
 #: States of a node in which others could have it at once.
 IDLE_STATES = frozenset({"idle", "planned"})
-#: States of jobs. All that are none of these have ended.
-WAITING, ENDING = "PENDING", "COMPLETING"
-STARTED = frozenset({"CONFIGURING", "RUNNING", "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"})
-#: Ends of a job that are failures of its own.
-FAILURES = frozenset({"FAILED", "BOOT_FAIL", "OUT_OF_MEMORY", "LAUNCH_FAILED"})
-DONE = "COMPLETED"
 #: Reasons why a job waits that its turn alone ends.
 QUEUE_REASONS = frozenset({"", "Priority", "Resources"})
 
 #: Why a node is to be left, for people.
-IDLE = "nothing uses it, so it goes back to Slurm"
-OVER = "the time limit of its Slurm job ends"
+IDLE = "nothing uses it, so it is given back"
+OVER = "the time limit of its slice ends"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolLimits:
     """How many slices a platform may have, and what one is."""
 
-    max_slices: int
+    cluster: str  #: its name, for people
+    max_slices: int = 0  #: 0: as many as its nodes have room for
     min_slices: int = 0
     num_devices: int = 1  #: of a slice
     idle_s: float = 60.0
     is_borrowing: bool = False
-    partition: str = ""
+    about: str = ""  #: what users see in place of a node, where there is no slice; empty: `slices`
 
 
 class SliceActions(Protocol):
     """What the pool has done. All begin at once; what comes of it is told or read later."""
 
     def submit(self, node: str) -> None:
-        """Ask Slurm for one more slice. `node`: on which; empty: on any."""
+        """Ask the cluster for one more slice. `node`: on which; empty: on any."""
 
     def cancel(self, job: int) -> None:
-        """Have Slurm end a job."""
+        """Have the cluster end a job."""
 
     def release(self, host: str) -> None:
         """Have a host leave, on which nothing runs."""
 
     def give_up(self, host: str, why: str) -> None:
-        """Slurm has ended the job of a host: it is lost, unless it has a line."""
+        """The cluster has ended the job of a host: it is lost, unless it has a line."""
 
     def report(self, event: NodeWarned | NodeCleared | NodeEndKnown | NodeLost) -> None:
         """Tell the head of a node."""
@@ -81,7 +76,7 @@ class _Slice:
     job: SliceJob
     seen_s: float  #: when it was asked for, or first read
     asked_node: str = ""  #: on which it is to run; empty: on any
-    end_s: float = math.inf  #: of its time limit; if it waits, as if it had begun when Slurm last spoke
+    end_s: float = math.inf  #: of its time limit; if it waits, as if it had begun when the cluster last spoke
     host: str = ""  #: that has joined
     told_s: float = math.inf  #: when it is to be left, as the head knows of its host
     is_over: bool = False  #: and is to be left now, as told
@@ -91,12 +86,12 @@ class _Slice:
 
     @property
     def is_waiting(self) -> bool:
-        return self.job.state == WAITING
+        return self.job.state is SliceState.WAITING
 
     @property
     def is_kept(self) -> bool:
         """Whether the platform can count on it: no other one has to take its place."""
-        return self.released_s is None and not self.is_over and self.job.state != ENDING
+        return self.released_s is None and not self.is_over and self.job.state is not SliceState.ENDING
 
     @property
     def leave_s(self) -> float:
@@ -122,13 +117,14 @@ class SlicePool:
         """
         Args:
             is_used: whether a host has workers.
-            calendar_s: seconds since 1970. Slurm's clock shows the same: it takes no credential else.
+            calendar_s: seconds since 1970, as the clock of the cluster shows, too.
         """
         self._limits, self._do, self._is_used, self._calendar_s = limits, actions, is_used, calendar_s
         self._slices: dict[int, _Slice] = {}
         self._hosts: dict[int, str] = {}  #: that have joined, by job
-        self._nodes: Sequence[SlurmNode] = ()
-        self._ends: dict[int, str] = {}  #: how jobs of hosts that are there have ended, in Slurm's words
+        self._nodes: Sequence[ClusterNode] = ()
+        self._num_fit: int | None = None
+        self._ends: dict[int, str] = {}  #: how jobs of hosts that are there have ended, for people
         self._num_wanted: int | None = None  #: devices; None: no daemon has told yet
         self._asking: list[str] = []  #: nodes of the submissions under way; empty: on any
         self._pause_s, self._not_before_s = 0.0, -math.inf
@@ -142,10 +138,10 @@ class SlicePool:
         self._decide(now_s)
 
     def submitted(self, job: int, now_s: float, node: str = "") -> None:
-        """Slurm has taken a slice for this node; empty: for any."""
+        """The cluster has taken a slice for this node; empty: for any."""
         self._asking.remove(node)
         self._told.pop(self._about, None)
-        known = self._slices.setdefault(job, _Slice(SliceJob(id=job, state=WAITING), now_s))
+        known = self._slices.setdefault(job, _Slice(SliceJob(id=job, state=SliceState.WAITING), now_s))
         known.asked_node = node
 
     def refused(self, why: str, now_s: float, node: str = "") -> None:
@@ -154,9 +150,9 @@ class SlicePool:
         self._back_off(now_s)
         self._tell(self._about, why, now_s)
 
-    def read(self, read: SlurmRead, hosts: Collection[str], now_s: float) -> None:
-        """Take what Slurm says, and decide. `hosts`: of slices, that have joined."""
-        self._is_read, self._nodes = True, read.nodes
+    def read(self, read: ClusterRead, hosts: Collection[str], now_s: float) -> None:
+        """Take what the cluster says, and decide. `hosts`: of slices, that have joined."""
+        self._is_read, self._nodes, self._num_fit = True, read.nodes, read.num_fit
         self._hosts = _by_job(hosts)
         self._note_jobs({job.id: job for job in read.jobs}, now_s)
         self.note_hosts(hosts, now_s)
@@ -164,11 +160,11 @@ class SlicePool:
         self._decide(now_s)
 
     def note_hosts(self, hosts: Collection[str], now_s: float) -> None:
-        """Say when hosts are to be left, and give up those without a job; also while Slurm is silent."""
+        """Say when hosts are to be left, and give up those without a job; also in silence."""
         self._hosts = _by_job(hosts)
         self._ends = {job: why for job, why in self._ends.items() if job in self._hosts}
         for job, why in self._ends.items():  # until each is lost: it may have a line yet
-            self._do.give_up(self._hosts[job], f"Slurm has ended its job {job} ({why})")
+            self._do.give_up(self._hosts[job], f"{self._limits.cluster} has ended slice {job} ({why})")
         for job, slice_ in self._slices.items():
             if slice_.host != (host := self._hosts.get(job, "")):
                 slice_.set_host(host)
@@ -197,41 +193,41 @@ class SlicePool:
     @property
     def own_nodes(self) -> set[str]:
         """Nodes on which slices run."""
-        return {one.job.node for one in self._slices.values() if one.job.state in STARTED}
+        return {one.job.node for one in self._slices.values() if one.job.state is SliceState.RUNNING}
 
     @property
     def _about(self) -> str:
-        return f"slurm-{self._limits.partition or 'slices'}"
+        return f"{self._limits.cluster.lower()}-{self._limits.about or 'slices'}"
 
     # ------------------------------------------------------------ jobs
     def _note_jobs(self, jobs: Mapping[int, SliceJob], now_s: float) -> None:
         for job in jobs.values():
-            if not _has_ended(job):
+            if not job.state.is_end:
                 slice_ = self._slices.setdefault(job.id, _Slice(job, now_s))
                 slice_.job, slice_.end_s = job, self._end_s(job, now_s)
         for job_id, slice_ in list(self._slices.items()):
             seen = jobs.get(job_id)
             is_fresh = seen is None and slice_.is_waiting and now_s < slice_.seen_s + GONE_S
-            if not is_fresh and (seen is None or _has_ended(seen)):
+            if not is_fresh and (seen is None or seen.state.is_end):
                 self._end(slice_, seen or slice_.job, now_s)
 
     def _end_s(self, job: SliceJob, now_s: float) -> float:
         latest_s = math.inf if job.limit_s is None else now_s + job.limit_s
-        if job.state not in STARTED or job.ends_at_s is None:
+        if job.state is not SliceState.RUNNING or job.ends_at_s is None:
             return latest_s
         return min(latest_s, now_s + job.ends_at_s - self._calendar_s())
 
     def _end(self, slice_: _Slice, job: SliceJob, now_s: float) -> None:
-        """Slurm has no process of it any longer."""
+        """The cluster has no process of it any longer."""
         del self._slices[job.id]
-        words = job.state + (f", {job.reason}" if job.reason else "")
-        self._ends[job.id] = words
+        self._ends[job.id] = job.words
         is_expected = slice_.released_s is not None or job.id in self._hosts
-        if not is_expected and job.state in (*FAILURES, DONE):  # the next one may end at once, too
+        is_failure = job.state is SliceState.FAILED
+        if not is_expected and (is_failure or job.state is SliceState.DONE):  # the next may end at once, too
             self._back_off(now_s)
-        if not is_expected and job.state in FAILURES:
+        if not is_expected and is_failure:
             said = self._do.last_words(job.id)
-            why = f"its host ended at once ({words})" + (f": {said}" if said else "")
+            why = f"its host ended at once ({job.words})" + (f": {said}" if said else "")
             self._tell(f"{job.node or 'node'}-{job.id}", why, now_s)
 
     def _back_off(self, now_s: float) -> None:
@@ -239,12 +235,12 @@ class SlicePool:
         self._not_before_s = now_s + self._pause_s
 
     def _tell_waits(self, now_s: float) -> None:
-        """Why slices wait, where waiting alone may not help, in Slurm's word."""
+        """Why slices wait, where waiting alone may not help, in the cluster's word."""
         waiting = [one.job for one in self._slices.values() if one.is_waiting]
         reason = next((job.reason for job in waiting if job.reason not in QUEUE_REASONS), "")
         if reason:
             num = f"{len(waiting)} slice{'s' * (len(waiting) > 1)}"
-            self._tell(self._about, f"{num} waiting in Slurm's queue ({reason})", now_s)
+            self._tell(self._about, f"{num} waiting in {self._limits.cluster}'s queue ({reason})", now_s)
 
     def _tell(self, about: str, why: str, now_s: float) -> None:
         """Why there is no slice, once of each cause. `about`: in place of the name of a node."""
@@ -278,7 +274,8 @@ class SlicePool:
         if self._num_wanted is None:
             return max(limits.min_slices, num_kept)
         wanted = math.ceil(self._num_wanted / limits.num_devices)
-        return max(limits.min_slices, min(limits.max_slices, wanted))
+        most = limits.max_slices or (self._num_fit or 0)
+        return max(limits.min_slices, min(most, wanted))
 
     def _idle_nodes(self) -> list[str]:
         """Nodes that no job has, and that no slice of ours is meant for."""
@@ -340,8 +337,4 @@ class SlicePool:
 
 
 def _by_job(hosts: Collection[str]) -> dict[int, str]:
-    return {job: host for host in hosts if (job := job_of(host)) is not None}
-
-
-def _has_ended(job: SliceJob) -> bool:
-    return job.state not in (WAITING, ENDING, *STARTED)
+    return {job: host for host in hosts if (job := slice_of(host)) is not None}

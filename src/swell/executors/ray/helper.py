@@ -1,0 +1,233 @@
+"""The process that talks to Ray: `python -m swell.executors.ray.helper PLATFORM ENGINE`.
+
+The client library of Ray starts threads, hangs while the cluster's GCS is away, and ends its process after a
+minute of that. So it has a process of its own, which the agent starts again, and which keeps nothing that Ray
+has not: slices are detached actors with names. Only public calls of Ray are used.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from swell import __version__
+from swell.executors.ray.engine import AUTO, CPU, GPU, RayEngine
+from swell.executors.ray.messages import Answer, EndSlices, Look, Request, StartSlice
+from swell.executors.ray.slice_actor import SliceActor
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
+
+if TYPE_CHECKING:
+    from ray.actor import ActorHandle
+
+#: Of all that Swell has in a cluster.
+NAMESPACE = "swell"
+CONNECT_S = 5.0
+_decode = msgspec.json.Decoder(Request).decode
+
+
+class NoRay(RuntimeError):
+    """Ray cannot be reached; the text names the remedy."""
+
+
+class RaySlices:
+    """The slices of one platform in a Ray cluster to which this process has connected."""
+
+    def __init__(self, platform: str, engine: RayEngine) -> None:
+        self._engine = engine
+        self._prefix = f"swell:{platform}:"
+        self._actors: dict[int, ActorHandle[Any]] = {}
+        self._looks: dict[int, Any] = {}  #: what was asked of an actor and is not answered
+        self._nodes: dict[int, str] = {}  #: of slices that run
+        self._ended: list[SliceJob] = []  #: that were told to end since the last look
+        self._resource = "" if engine.resource == AUTO else engine.resource
+        self._find()
+
+    def _find(self) -> None:
+        """Slices that an earlier helper has started."""
+        import ray
+
+        for actor in ray.util.list_named_actors(all_namespaces=True):
+            name = actor["name"]
+            if actor["namespace"] == NAMESPACE and name.startswith(self._prefix):
+                self._actors[int(name.removeprefix(self._prefix))] = ray.get_actor(name)
+
+    def start(self, number: int, order: SliceOrder) -> None:
+        """Ask Ray for a slice. It waits in Ray's queue until a node has room."""
+        import ray
+
+        resource, num = self._resource or CPU, self._engine.slice_devices
+        order = msgspec.structs.replace(order, devices=self._engine.devices_of(resource))
+        others = {} if resource in (GPU, CPU) else {resource: num}
+        self._actors[number] = (
+            ray.remote(SliceActor)
+            .options(
+                name=f"{self._prefix}{number}",
+                get_if_exists=True,
+                lifetime="detached",
+                max_restarts=0,
+                num_cpus=num if resource == CPU else 0,
+                num_gpus=num if resource == GPU else 0,
+                resources=others,
+            )
+            .remote(order, number)
+        )
+
+    def end(self, number: int) -> None:
+        """The actor is killed, and its host with it. No effect if there is none."""
+        import ray
+
+        if number in self._actors:
+            ray.kill(self._actors[number], no_restart=True)
+            self._forget(number)
+            self._ended.append(SliceJob(id=number, state=SliceState.GONE, word="killed"))
+
+    def look(self) -> ClusterRead:
+        """What has become of each slice. One that has ended is told once."""
+        import ray
+
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        if not self._resource and nodes:
+            has_gpus = any(node["Resources"].get(GPU, 0) >= 1 for node in nodes)
+            self._resource = GPU if has_gpus else CPU
+            logging.info("one %s of a node is one device", self._resource)
+        jobs = tuple(self._look_at(number) for number in sorted(self._actors))
+        ended, self._ended = tuple(self._ended), []
+        num_units = [int(node["Resources"].get(self._resource, 0)) for node in nodes]
+        num_fit = sum(num // self._engine.slice_devices for num in num_units)
+        return ClusterRead(jobs=jobs + ended, num_fit=num_fit)
+
+    def _look_at(self, number: int) -> SliceJob:
+        import ray
+
+        if number not in self._looks:
+            self._looks[number] = self._actors[number].look.remote()
+        if ray.wait([self._looks[number]], timeout=0)[0]:
+            try:
+                node, ended = ray.get(self._looks.pop(number))
+            except ray.exceptions.ActorUnavailableError:
+                pass  # its node does not answer at the moment
+            except ray.exceptions.RayError as error:
+                return self._lost(number, error)
+            else:
+                self._nodes[number] = node
+                if ended is not None:
+                    return self._over(number, ended)
+        node = self._nodes.get(number)
+        state = SliceState.WAITING if node is None else SliceState.RUNNING
+        return SliceJob(id=number, state=state, node=node or "")
+
+    def _over(self, number: int, why: str) -> SliceJob:
+        """Its host has ended; the actor holds its devices until it is killed."""
+        import ray
+
+        ray.kill(self._actors[number], no_restart=True)
+        node = self._nodes.get(number, "")
+        self._forget(number)
+        state = SliceState.FAILED if why else SliceState.DONE
+        return SliceJob(id=number, state=state, node=node, word="" if why else "its host left", reason=why)
+
+    def _lost(self, number: int, error: Exception) -> SliceJob:
+        """The actor has died, or could not start."""
+        node = self._nodes.get(number)
+        self._forget(number)
+        state = SliceState.FAILED if node is None else SliceState.GONE
+        return SliceJob(id=number, state=state, node=node or "", reason=words_of_actor(error))
+
+    def _forget(self, number: int) -> None:
+        for known in (self._actors, self._looks, self._nodes):
+            known.pop(number, None)
+
+
+def connect(address: str) -> str:
+    """Returns the address of this machine, as Ray knows it. Raises NoRay."""
+    _check_reachable(address)
+    try:
+        import ray
+        from ray.util import get_node_ip_address
+    except ImportError as error:
+        raise NoRay(
+            f"Ray cannot be imported ({error}); `--engine ray` needs it: pip install 'swell[ray]'"
+        ) from error
+    try:
+        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
+    except Exception as error:
+        raise NoRay(_words(address, error)) from error
+    own: str = get_node_ip_address()
+    return own
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself takes half a minute to find that no program listens. Raises NoRay."""
+    host, sign, port = address.rpartition(":")
+    if not sign or not port.isdecimal() or "/" in host:
+        return  # `auto`, or a form that Ray knows
+    try:
+        socket.create_connection((host, int(port)), CONNECT_S).close()
+    except OSError as error:
+        raise NoRay(_words(address, error)) from error
+
+
+def _words(address: str, error: Exception) -> str:
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if isinstance(error, RuntimeError) and "ersion mismatch" in str(error):
+        versions = " ".join(str(error).split())
+        return (
+            f"Ray at {address!r} is not the Ray that Swell has here ({versions}); both must have the same "
+            "versions of Ray and of Python: install those of the cluster here"
+        )
+    return (
+        f"there is no Ray to be reached at {address!r} ({first}); it must be the address of a running "
+        "cluster: start one with `ray start --head`, or name it with --address HOST:6379"
+    )
+
+
+def words_of_actor(error: Exception) -> str:
+    """Return why an actor has died, in one line."""
+    text = str(error)
+    if "No module named" in text or "ModuleNotFoundError" in text:
+        return (
+            f"this node has no Swell {__version__}, or lacks a package of it; a node needs the same packages "
+            "as the head: install `swell[ray]` and torch there"
+        )
+    lines = [line for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    if "creation task" in lines[0]:  # what `SliceActor` raised comes last, behind the name of its kind
+        return lines[-1].partition(": ")[2] or lines[-1]
+    return lines[0]
+
+
+def _obey(slices: RaySlices, request: Request) -> Answer:
+    match request.what:
+        case Look():
+            return Answer(number=request.number, read=slices.look())
+        case StartSlice(id=number, order=order):
+            slices.start(number, order)
+        case EndSlices(ids=ids):
+            for number in ids:
+                slices.end(number)
+    return Answer(number=request.number)
+
+
+def main() -> None:
+    out = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what Ray prints is no message
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    engine = msgspec.json.decode(sys.argv[2], type=RayEngine)
+    try:
+        first = Answer(address=connect(engine.address))
+    except NoRay as error:
+        out.write(msgspec.json.encode(Answer(refusal=str(error))) + b"\n")
+        return
+    slices = RaySlices(sys.argv[1], engine)
+    out.write(msgspec.json.encode(first) + b"\n")
+    for line in sys.stdin.buffer:
+        out.write(msgspec.json.encode(_obey(slices, _decode(line))) + b"\n")
+
+
+if __name__ == "__main__":
+    main()

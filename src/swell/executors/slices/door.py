@@ -1,0 +1,188 @@
+"""The door of a platform on a cluster: slices of it run hosts, as many as open jobs could use."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import ClassVar
+
+from swell.executors.controller.controller import Controller
+from swell.executors.local.agent.door import DoorError
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.remote.join_token import read_token
+from swell.executors.remote.listening_door import ListeningDoor
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.pool import PoolLimits, SlicePool
+from swell.executors.slices.port import ClusterPort, ClusterRead, ClusterUnreachable, SliceRefused
+from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
+from swell.model.lengths import span
+
+#: Of the fingerprint of a platform, enough to tell it from others on the cluster.
+PLATFORM_CHARACTERS = 12
+#: For the cluster to end all slices at `swell down`.
+CLOSE_S = 6.0
+
+
+def _now_s() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class SliceDoor(ListeningDoor):
+    """See `local.agent.door.Door`, and `SliceActions`, by which the pool of slices has things done."""
+
+    #: For the cluster to answer at `swell up`.
+    open_s: ClassVar[float] = 12.0
+    #: Between two looks at the cluster.
+    period_s: ClassVar[float] = 2.0
+    #: Command that ends slices which `swell down` has left, in words of the cluster; `{}` is the platform.
+    remedy: ClassVar[str] = ""
+
+    def __init__(
+        self, controller: Controller, options: AgentOptions, session: str, limits: PoolLimits
+    ) -> None:
+        """Raises DoorError. A subclass sets `_port`."""
+        super().__init__(controller, options, session)
+        self._controller = controller
+        self._cluster = limits.cluster
+        self._log = logging.getLogger(f"swell.{self._cluster.lower()}")
+        self._platform = self.fingerprint[:PLATFORM_CHARACTERS]
+        #: Name of the join token of slices, and of those that came after it was revoked.
+        self._token = self._cluster.lower()
+        self._tokens_of_slices = re.compile(rf"{self._token}(-[0-9]+)?")
+        self._port: ClusterPort
+        self._pool = SlicePool(limits, self, lambda host: bool(controller.running_kinds(host)), time.time)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._looked_s = float("-inf")
+        self._is_looking = self._is_closed = False
+        self._silence = ""  #: why the cluster does not answer, as last told
+
+    async def _ask_first(self) -> None:
+        """Learn what has to be known of the cluster, once. Raises ClusterUnreachable, SliceRefused."""
+
+    def _order(self, join: str, token: str) -> SliceOrder:
+        """What a slice is to run."""
+        raise NotImplementedError
+
+    def _note_read(self, read: ClusterRead) -> None:
+        """The pool has taken this."""
+
+    def last_words(self, job: int) -> str:
+        """What a slice has printed last; empty: the reason of its end has that."""
+        return ""
+
+    # ------------------------------------------------------------ the agent
+    async def open(self) -> str:
+        try:
+            async with asyncio.timeout(self.open_s):
+                await self._ask_first()
+        except SliceRefused as error:
+            raise DoorError(str(error)) from error
+        except ClusterUnreachable as error:
+            self._tell_silence(str(error))
+        except TimeoutError:
+            self._tell_silence(f"{self._cluster} did not answer within {span(self.open_s)}")
+        token = str(read_token(self.token_file(self._token)))
+        address = await super().open()
+        self._join, self._join_token = address, token
+        return address
+
+    def tick(self) -> None:
+        super().tick()
+        now_s = _now_s()
+        if not self._is_looking and not self._is_closed and now_s >= self._looked_s + self.period_s:
+            self._is_looking, self._looked_s = True, now_s
+            self._begin(self._look())
+
+    def want_devices(self, num: int) -> None:
+        self._pool.want(num, _now_s())
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await super().close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                jobs = {*self._pool.jobs, *(job.id for job in (await self._port.read()).jobs)}
+                await self._port.cancel(jobs)
+        except (TimeoutError, ClusterUnreachable, SliceRefused) as error:
+            remedy = self.remedy.format(self._platform)
+            self._log.warning("slices may be left in %s (%s): %s", self._cluster, error, remedy)
+
+    # ------------------------------------------------------------ the cluster
+    def _slice_hosts(self) -> list[str]:
+        """Hosts that slices have started, and that have joined."""
+        names = self._controller.hosts
+        return [name for name in names if self._tokens_of_slices.fullmatch(self.token_of(name))]
+
+    async def _look(self) -> None:
+        """Ask the cluster once, and do what follows from the answer."""
+        try:
+            await self._ask_first()
+            read = await self._port.read()
+        except (ClusterUnreachable, SliceRefused) as error:
+            self._tell_silence(str(error))
+            return
+        finally:
+            self._is_looking = False
+        if self._silence:
+            self._log.info("%s answers again", self._cluster)
+            self._silence = ""
+        self._pool.read(read, self._slice_hosts(), _now_s())
+        self._note_read(read)
+
+    def _tell_silence(self, why: str) -> None:
+        """Nothing is lost by it: hosts and jobs go on, and leave slices that end."""
+        if why != self._silence:
+            self._silence = why
+            self._log.warning("%s; slices are neither asked for nor given back until then", why)
+        self._pool.note_hosts(self._slice_hosts(), _now_s())
+
+    # ------------------------------------------------------------ what the pool has done
+    def submit(self, node: str) -> None:
+        self._begin(self._submit(node))
+
+    def cancel(self, job: int) -> None:
+        self._begin(self._cancel(job))
+
+    def release(self, host: str) -> None:
+        self._log.info("host %s is given back to %s", host, self._cluster)
+        with suppress(DoorError):  # it has just left
+            self.remove(host)
+
+    def report(self, event: NodeWarned | NodeCleared | NodeEndKnown | NodeLost) -> None:
+        if isinstance(event, NodeLost):
+            self._log.warning("%s: %s", event.name, event.cause)
+        self._controller.report(event)
+
+    async def _submit(self, node: str) -> None:
+        try:
+            job = await self._port.submit(self._order(self._join, self._join_token), node)
+        except (ClusterUnreachable, SliceRefused) as error:
+            self._pool.refused(str(error), _now_s(), node)
+            return
+        self._log.info("asked %s for a slice: %d", self._cluster, job)
+        self._pool.submitted(job, _now_s(), node)
+
+    async def _cancel(self, job: int) -> None:
+        try:
+            await self._port.cancel([job])
+        except (ClusterUnreachable, SliceRefused) as error:  # it is told again
+            self._tell_silence(str(error))
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        """Have work done in the background. An error of our own in it is told, and stops nothing else."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._note_done)
+
+    def _note_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._log.error("what was to be done with %s failed", self._cluster, exc_info=error)

@@ -1,0 +1,80 @@
+"""A cluster that runs slices, as far as a platform needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from swell.executors.slices.order import SliceOrder
+
+
+class ClusterUnreachable(Exception):
+    """The cluster does not answer now, and may do so later; the text has its words."""
+
+
+class SliceRefused(Exception):
+    """The cluster has refused what it was asked; the text has its words."""
+
+
+class SliceState(StrEnum):
+    """What becomes of a job that runs a slice."""
+
+    WAITING = "waiting"  #: for a node
+    RUNNING = "running"
+    ENDING = "ending"  #: its processes are ended
+    DONE = "done"  #: its host has ended by itself, as it was told to
+    FAILED = "failed"  #: its host has ended, and could not do otherwise
+    GONE = "gone"  #: the cluster has ended it
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the cluster has no process of it any longer."""
+        return self in (SliceState.DONE, SliceState.FAILED, SliceState.GONE)
+
+
+class SliceJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs a slice in its cluster, or has done so lately: a job of Slurm, an actor of Ray."""
+
+    id: int  #: of two, the later one has the higher
+    state: SliceState
+    word: str = ""  #: for the state, as the cluster has it
+    node: str = ""  #: empty: none yet
+    limit_s: float | None = None  #: how long it may run; None: there is no limit
+    ends_at_s: float | None = None  #: seconds since 1970, once it has started; None: there is no limit
+    reason: str = ""  #: why it waits, or has ended
+
+    @property
+    def words(self) -> str:
+        """Its state, for people."""
+        return ", ".join(filter(None, (self.word, self.reason)))
+
+
+class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
+    """A node on which slices may run."""
+
+    name: str
+    state: str  #: in the cluster's word: idle, mixed, allocated, ...
+
+
+class ClusterRead(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look at the cluster has found."""
+
+    jobs: tuple[SliceJob, ...]  #: of this platform
+    nodes: tuple[ClusterNode, ...] = ()
+    num_fit: int | None = None  #: slices that its nodes have room for if nobody else uses them; None: unknown
+
+
+class ClusterPort(Protocol):
+    """Every call may take seconds. Each raises ClusterUnreachable if the cluster does not answer."""
+
+    async def read(self) -> ClusterRead:
+        """Jobs of this platform, and nodes for it."""
+
+    async def submit(self, order: SliceOrder, node: str = "") -> int:
+        """Ask for a slice; its id. `node`: on which it is to be; empty: on any. Raises SliceRefused."""
+
+    async def cancel(self, jobs: Collection[int]) -> None:
+        """End slices, or take them from the queue. No effect on one that has ended."""

@@ -1,0 +1,136 @@
+"""Slices on a real Ray: they wait for room, run, and end by themselves, by a kill and with a node.
+
+Ten seconds: Ray starts once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.ray.one_machine import OneMachine, why_not
+
+from swell.executors.ray.ray_client import RayClient
+from swell.executors.remote.join_token import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
+
+pytestmark = pytest.mark.slow
+
+LIMIT_S = 60.0
+#: Nobody listens there, so the hosts try again and again.
+TOKEN = JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES))
+ORDER = SliceOrder(platform="test", join="127.0.0.1:1", token=str(TOKEN), devices="")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[OneMachine]:
+    if why_not():
+        pytest.skip(f"no Ray cluster can be had here: {why_not()}")
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))
+    try:
+        with OneMachine(folder, ["a"], num_cpus=2) as made, made.network():
+            yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Slices:
+    """A client, and what it reads."""
+
+    def __init__(self, client: RayClient) -> None:
+        self.client = client
+        self.read = ClusterRead(jobs=())
+
+    async def until(self, is_so: Callable[[dict[int, SliceJob]], bool]) -> SliceJob | None:
+        """Returns the slice that has ended meanwhile, which is told once."""
+        deadline_s, ended = time.monotonic() + LIMIT_S, None
+        while True:
+            self.read = await self.client.read()
+            ended = next((job for job in self.read.jobs if job.state.is_end), ended)
+            if is_so({job.id: job for job in self.read.jobs}):
+                return ended
+            assert time.monotonic() < deadline_s, self.read
+            await asyncio.sleep(0.05)
+
+
+def on(cluster: OneMachine, folder: Path, work: Callable[[Slices], Coroutine[Any, Any, None]]) -> None:
+    async def done() -> None:
+        client = RayClient(str(folder).replace("/", "-"), cluster.engine(num_devices=2), folder / "last")
+        try:
+            await work(Slices(client))
+            await client.cancel([job.id for job in (await client.read()).jobs])
+        finally:
+            await client.close()
+
+    asyncio.run(done())
+
+
+def is_in(state: SliceState, number: int) -> Callable[[dict[int, SliceJob]], bool]:
+    return lambda jobs: number in jobs and jobs[number].state is state
+
+
+def processes_with(word: str) -> list[int]:
+    """Those with a word in their command line; Ray gives its actors one."""
+    found = list[int]()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if word.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
+
+
+def test_a_slice_waits_until_there_is_room_and_a_helper_that_comes_later_finds_it(
+    cluster: OneMachine, tmp_path: Path
+) -> None:
+    async def work(slices: Slices) -> None:
+        first, second = [await slices.client.submit(ORDER) for _ in range(2)]
+        await slices.until(is_in(SliceState.RUNNING, first))
+        assert slices.read.num_fit == 1, "a node of two devices"
+        assert is_in(SliceState.WAITING, second)({job.id: job for job in slices.read.jobs})
+        assert {job.node for job in slices.read.jobs} == {"a", ""}
+        await slices.client.close()
+        await slices.until(lambda jobs: jobs.keys() == {first, second})
+        await slices.client.cancel([first])
+        ended = await slices.until(is_in(SliceState.RUNNING, second))
+        assert ended is not None and (ended.id, ended.state) == (first, SliceState.GONE)
+
+    on(cluster, tmp_path, work)
+
+
+def test_an_actor_that_is_killed_is_told_once_and_its_host_is_gone(
+    cluster: OneMachine, tmp_path: Path
+) -> None:
+    async def work(slices: Slices) -> None:
+        number = await slices.client.submit(ORDER)
+        await slices.until(is_in(SliceState.RUNNING, number))
+        (actor,) = processes_with("ray::SliceActor")
+        os.kill(actor, signal.SIGKILL)
+        await slices.until(is_in(SliceState.GONE, number))
+        assert slices.read.jobs[0].reason
+        await slices.until(lambda jobs: not jobs)
+        deadline_s = time.monotonic() + LIMIT_S
+        while processes_with(f"a-{number}\0"):
+            assert time.monotonic() < deadline_s
+            await asyncio.sleep(0.05)
+
+    on(cluster, tmp_path, work)
+
+
+def test_a_host_that_cannot_be_is_a_failure_with_its_words(cluster: OneMachine, tmp_path: Path) -> None:
+    async def work(slices: Slices) -> None:
+        number = await slices.client.submit(msgspec.structs.replace(ORDER, token="none"))
+        await slices.until(is_in(SliceState.FAILED, number))
+        assert "join token" in slices.read.jobs[0].reason
+
+    on(cluster, tmp_path, work)
