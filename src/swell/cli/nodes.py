@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api.errors import InvalidOption
+from swell.cli.clock import clock
 from swell.cli.options import Json, State, seconds, with_groups
 from swell.cli.output import print_json, print_table
-from swell.model.lengths import span
+from swell.model.lengths import relative, span
 from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
-    from swell.model.view import BorrowedNodes, ClusterView, LostNode, NodeView
+    from swell.model.view import ClusterView, NodeView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,24 +103,15 @@ class HostOptions:
 
     def words(self) -> Iterator[str]:
         """The command line of the process. Raises InvalidOption, InvalidInput."""
-        from swell.executors.local.limits.limiter import CoreSharing
-        from swell.model.share_mode import ShareMode
-
         if not self.join or self.token_file is None:
             raise InvalidOption(
                 "--join and --token-file are both needed to join a platform: `swell up --listen` prints them"
             )
-        try:
-            mode = ShareMode(self.cpu_shares)
-        except ValueError as error:
-            modes = ", ".join(ShareMode)
-            raise InvalidOption(f"--cpu-shares {self.cpu_shares}: choose from {modes}") from error
-        yield from CoreSharing(self.cores or None, mode).words
-        yield from ("--grace", f"{seconds('grace', self.grace):g}")
-        for name in ("join", "token_file", "devices", "advertise", "kind", "name", "rack"):
-            if (value := getattr(self, name)) is not None:
-                yield from (f"--{name.replace('_', '-')}", str(value))
-        yield from ["--borrowed"] if self.borrowed else []
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        for name, value in (given | {"grace": f"{seconds('grace', self.grace):g}"}).items():
+            if value not in (None, False):
+                option = f"--{name.replace('_', '-')}"
+                yield from [option] if value is True else [option, str(value)]
 
 
 Leave = Annotated[
@@ -168,7 +160,6 @@ def host_folder(state: Path | None) -> Path:
 def _leave(folder: Path, within_s: float) -> None:
     """Raises InvalidOption."""
     from swell.executors.node.withdrawal import NoHostProcess, order_leave
-    from swell.model.lengths import span
 
     try:
         order_leave(folder, within_s)
@@ -280,9 +271,12 @@ def _print_cluster(cluster: ClusterView) -> None:
         for note in _notes(node, cluster.now_s):
             print(f"{node.name}: {note}")
     for lost in cluster.lost_nodes:
-        print(_told_loss(lost, cluster.now_s))
-    if cluster.borrowed is not None:
-        print(_told_borrowed(cluster.borrowed))
+        print(f"lost: {lost.name}, {span(max(0.0, cluster.now_s - lost.lost_s))} ago: {lost.cause}")
+    if (borrowed := cluster.borrowed) is not None:
+        back = f"{borrowed.num_given_back} given back so far"
+        print(
+            f"borrowed: {borrowed.num_there} there, {back}; {borrowed.lent_s / 3600.0:.1f} node-hours in all"
+        )
     if not cluster.nodes and cluster.hosts_may_join:
         print(cluster.no_nodes or NO_NODE)
     free = f"{cluster.num_free} of {cluster.num_devices} devices free{_by_kind(cluster)}"
@@ -298,54 +292,36 @@ def _print_cluster(cluster: ClusterView) -> None:
 
 def _by_kind(cluster: ClusterView) -> str:
     """Where there are several kinds."""
-    kinds = dict.fromkeys(node.kind for node in cluster.nodes)
-    if len(kinds) < 2:
+    free, total = Counter[str](), Counter[str]()
+    for node in cluster.nodes:
+        total[node.kind] += len(node.devices)
+        free[node.kind] += 0 if node.leaving else sum(not holder for holder in node.devices.values())
+    if len(total) < 2:
         return ""
-    told = []
-    for kind in kinds:
-        nodes = [node for node in cluster.nodes if node.kind == kind]
-        free = sum(not holder for node in nodes if not node.leaving for holder in node.devices.values())
-        told.append(f"{free} of {sum(len(node.devices) for node in nodes)} {kind}")
-    return f" ({', '.join(told)})"
+    return f" ({', '.join(f'{free[kind]} of {num} {kind}' for kind, num in total.items())})"
 
 
 def number_of_cores(cores: float) -> str:
     return "1 core" if cores == 1 else f"{cores:g} cores"
 
 
-def _notes(node: NodeView, now_s: float) -> list[str]:
+def _notes(node: NodeView, now_s: float) -> Iterator[str]:
     """What does not fit into the table."""
-    notes = []
     if node.is_joined:
-        notes.append(f"joined from {node.address}" if node.address else "joined")
-    notes += node.lacks
+        yield f"joined from {node.address}" if node.address else "joined"
+    yield from node.lacks
     if node.cores is not None:
-        notes.append(f"{len(node.devices)} devices share {number_of_cores(node.cores)}")
+        yield f"{len(node.devices)} devices share {number_of_cores(node.cores)}"
     if (leaving := node.leaving) is not None:
-        why, until_s = leaving.why or "no reason was given", leaving.until_s
-        if until_s is not None:
-            ahead = f", in {span(until_s - now_s)}" if until_s > now_s else ""
-            why += f"; gone at {_clock(until_s)}{ahead}"
+        why = leaving.why or "no reason was given"
+        if leaving.until_s is not None:
+            ahead = f", {relative(leaving.until_s - now_s)}" if leaving.until_s > now_s else ""
+            why += f"; gone at {clock(leaving.until_s, now_s)}{ahead}"
         left = f"yet to move: {', '.join(node.jobs)}" if node.jobs else "no job is left on it"
-        notes.append(f"gets no more work ({why}); {left}")
+        yield f"gets no more work ({why}); {left}"
     elif node.until_s is not None:
         ahead = span(max(node.until_s - now_s, 0.0))
-        notes.append(f"there until {_clock(node.until_s)}, for {ahead}; no promise counts on it beyond")
-    return notes
-
-
-def _told_loss(lost: LostNode, now_s: float) -> str:
-    return f"lost: {lost.name}, {span(max(0.0, now_s - lost.lost_s))} ago: {lost.cause}"
-
-
-def _told_borrowed(borrowed: BorrowedNodes) -> str:
-    there, back = borrowed.num_there, borrowed.num_given_back
-    hours = f"{borrowed.lent_s / 3600.0:.1f} node-hours in all"
-    return f"borrowed: {there} there, {back} given back so far; {hours}"
-
-
-def _clock(at_s: float) -> str:
-    return time.strftime("%H:%M:%S", time.localtime(at_s))
+        yield f"there until {clock(node.until_s, now_s)}, for {ahead}; no promise counts on it beyond"
 
 
 def _rows(node: NodeView) -> list[tuple[str, ...]]:
