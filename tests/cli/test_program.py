@@ -95,20 +95,6 @@ def test_help_lists_the_options_of_each_day_and_help_all_the_others(swell: Run) 
         (("rm", "a-1"), "`swell admin prune` removes ended ones"),
         (("jbos",), "jobs"),
         (("submit", "--steps", "few"), "--steps"),
-        (("submit", "a b.py"), "with `swell submit --script 'a b.py' --global-batch SAMPLES --epochs N`"),
-        (
-            ("submit", "a.py", "--steps", "3", "--class", "soft"),
-            "a.py is a script, not a job file; submit it with "
-            "`swell submit --script a.py --steps 3 --class soft --global-batch SAMPLES`",
-        ),
-        (
-            ("submit", "a.py", "--steps", "3", "--stop-on-nan"),
-            "`swell submit --script a.py --steps 3 --stop-on-nan --global-batch SAMPLES`",
-        ),
-        (
-            ("submit", "a.py", "--elasticity", "restart", "--", "--lr", "1"),
-            "`swell submit --script a.py --elasticity restart -- --lr 1`",
-        ),
         (("logs", "x", "--all", "--worker", "0"), "--all excludes --worker"),
     ],
 )
@@ -284,6 +270,13 @@ def test_arguments_reach_the_script_as_they_are(swell: Run, control: FakeControl
     (view,) = json.loads(done.stdout)
     assert control.specs[view["id"]].args == arguments
     assert view["job_class"] == JobClass.BEST_EFFORT
+
+
+def test_a_script_may_stand_where_a_job_file_does(here: Run, control: FakeControl, script: Path) -> None:
+    words = ("--global-batch", 64, "--steps", 100, "--no-wait", "--json", "--", "--lr", "0.1")
+    (view,) = json.loads(here("submit", script, *words).stdout)
+    spec = control.specs[view["id"]]
+    assert (spec.entry, spec.args) == (str(script), ("--lr", "0.1"))
 
 
 def test_a_strict_job_is_waited_for_unless_told_not_to(

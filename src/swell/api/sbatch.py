@@ -29,10 +29,7 @@ LETTERS = {
     "q": "qos", "t": "time",
 }  # fmt: skip
 #: Options that say how large the job is.
-SIZES = (
-    "nodes", "ntasks", "ntasks-per-node", "ntasks-per-gpu", "gpus", "gpus-per-node", "gpus-per-task", "gres",
-    "tres-per-task",
-)  # fmt: skip
+SIZES = ("nodes", "ntasks", "ntasks-per-node", "gpus", "gpus-per-node", "gpus-per-task", "gres")
 _PLACED = "Swell chooses where a job runs; --kind NAME asks for a kind of device"
 _OWNED = "who may use which devices is a matter of the platform: its tenants, quotas and priorities"
 _LOGS = "`swell logs JOB` has the output of all workers"
@@ -74,8 +71,7 @@ REMEDIES = {
 _DIRECTIVE = re.compile(r"#SBATCH(?=\s|$)(.*)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
-_NODES = re.compile(r"(?:\d+-)?(\d+)", re.ASCII)
-_GPUS = re.compile(r"(?:[^:,=()]+:)?(\d+)(?:\(.*\))?", re.ASCII)  #: a type may begin with a digit
+_COUNT = re.compile(r"(?:\d+-)?(\d+)", re.ASCII)
 _TORCHRUN = ("torch.distributed.run", "torch.distributed.launch")
 _NO_NAME = re.compile(r"[^A-Za-z0-9._-]+", re.ASCII)
 
@@ -84,7 +80,7 @@ class InvalidSbatchLine(InvalidJob):
     """A line of a Slurm script cannot be translated; the text names the thing, the rule and the remedy."""
 
     def __init__(self, line: int, text: str) -> None:
-        super().__init__(f"line {line}: {text}" if line else text)
+        super().__init__(f"line {line}: {text}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +117,8 @@ class _Launch:
     """`srun OPTIONS torchrun OPTIONS train.py ARGUMENTS`, of which only the file is needed."""
 
     line: int
-    is_srun: bool
-    srun_options: list[_Option]
-    is_torchrun: bool
-    torchrun_options: list[_Option]
+    srun_options: list[_Option] | None  #: None: without srun
+    torchrun_options: list[_Option] | None  #: None: without torchrun
     interpreter: str
     script: str
     arguments: list[str]
@@ -161,7 +155,9 @@ def translated(
         "devices_per_worker": devices if devices > 1 else None,
         "elasticity": None if OF_LIVE_JOBS.intersection(given) else "restart",
     }
-    lines = [_told(one, fields) for one in (*options, *launch.srun_options)] + [_told_launch(launch, fields)]
+    lines = [_told(one, fields) for one in (*options, *(launch.srun_options or ()))] + [
+        _told_launch(launch, fields)
+    ]
     fields = {word: value for word, value in fields.items() if word not in given and value}
     return TranslatedScript(fields, sorted(lines, key=lambda told: told.line))
 
@@ -205,7 +201,8 @@ def _launch_of(text: str) -> _Launch:
         found = launch
     if found is None:
         raise InvalidSbatchLine(
-            0, "no line runs a Python file; there must be one such as `srun torchrun train.py`"
+            len(text.splitlines()),
+            "no line runs a Python file; there must be one such as `srun torchrun train.py`",
         )
     return found
 
@@ -236,62 +233,55 @@ def _words(text: str, line: int) -> list[str]:
 
 def _launch(words: Sequence[str], line: int) -> _Launch:
     """What the words launch. Raises InvalidSbatchLine: it is no launch, or one that needs a shell."""
-    first = posixpath.basename(words[0]) if words else ""
-    if first in REMEDIES or (words and _ASSIGNMENT.match(words[0])):
-        raise InvalidSbatchLine(line, f"`{first}`: {REMEDIES.get(first, _VARIABLE)}")
+    names = [posixpath.basename(word) for word in words]
+    if any(names) and (names[0] in REMEDIES or _ASSIGNMENT.match(words[0])):
+        raise InvalidSbatchLine(line, f"`{names[0]}`: {REMEDIES.get(names[0], _VARIABLE)}")
     for word in words:
         if word and not word.strip("();<>|&"):
             raise InvalidSbatchLine(
                 line, f"`{word}` is the shell's; Swell runs none, and {_LOGS}: write the command without it"
             )
-    is_srun = first == "srun"
-    place = next((at for at, word in enumerate(words) if _is_program(word)), None)
+    is_srun = names[:1] == ["srun"]
+    place = next((at for at, name in enumerate(names) if _is_program(name)), None)
     if place is None or (place and not is_srun):
-        raise InvalidSbatchLine(line, f"`{first}`: {REMEDIES.get(_inner(words), _NO_SHELL)}")
-    before, program, rest = words[1:place] if is_srun else [], words[place], [*words[place:]]
-    name = posixpath.basename(program)
+        inner = next((REMEDIES[name] for name in names if name in REMEDIES), _NO_SHELL)
+        raise InvalidSbatchLine(line, f"`{names[0] if names else ''}`: {inner}")
+    program, rest = words[place], [*words[place:]]
     file = next((at for at, word in enumerate(rest) if word.endswith(".py")), None)
     if file is None or any(word in ("-c", "--module", "--no-python") for word in rest[:file]):
-        raise InvalidSbatchLine(line, f"`{name}` runs no file; write `srun python FILE.py`")
+        raise InvalidSbatchLine(line, f"`{names[place]}` runs no file; write `srun python FILE.py`")
     module = rest[rest.index("-m") + 1] if "-m" in rest[:file] else ""
     if module and module not in _TORCHRUN:
         raise InvalidSbatchLine(line, f"`-m {module}` is no file; write `srun python FILE.py`")
-    is_torchrun = name == "torchrun" or bool(module)
+    if shells := [word for word in rest[file:] if "$" in word or "`" in word]:
+        raise InvalidSbatchLine(
+            line, f"`{shells[0]}`: Swell runs no shell, and knows no variables; write the value"
+        )
+    is_torchrun = names[place] == "torchrun" or bool(module)
     begin = rest.index(module) + 1 if module else 1
-    for word in rest[file:]:
-        if "$" in word or "`" in word:
-            raise InvalidSbatchLine(
-                line, f"`{word}`: Swell runs no shell, and knows no variables; write the value"
-            )
+    if names[place] == "torchrun":
+        program = f"{program.removesuffix('torchrun')}python"
     return _Launch(
         line,
-        is_srun,
-        [*_options(before, line, "srun")],
-        is_torchrun,
-        [*_options(rest[begin:file], line, "torchrun")] if is_torchrun else [],
-        program.removesuffix("torchrun") + "python" if name == "torchrun" else program if file else "python",
+        [*_options(words[1:place], line, "srun")] if is_srun else None,
+        [*_options(rest[begin:file], line, "torchrun")] if is_torchrun else None,
+        program if file else "python",
         rest[file],
         rest[file + 1 :],
     )
 
 
-def _is_program(word: str) -> bool:
-    name = posixpath.basename(word)
+def _is_program(name: str) -> bool:
     return name == "torchrun" or _PYTHON.fullmatch(name) is not None or name.endswith(".py")
-
-
-def _inner(words: Sequence[str]) -> str:
-    """The first word that has a remedy, as that of `srun apptainer exec ...`; empty: none has."""
-    return next((name for word in words if (name := posixpath.basename(word)) in REMEDIES), "")
 
 
 # ---------------------------------------------------------------- how large it is
 def _workers_and_devices(launch: _Launch, values: Mapping[str, str]) -> tuple[int, int]:
     """The most workers, and the devices of each: a power of two. Options of `srun` count first."""
-    size = {**values, **{one.name: one.value for one in launch.srun_options}}
+    size = {**values, **{one.name: one.value for one in launch.srun_options or ()}}
     nodes, tasks, gpus = slurm_size(size, launch.line)
-    workers = tasks if launch.is_srun else 1
-    if launch.is_torchrun:
+    workers = 1 if launch.srun_options is None else tasks
+    if launch.torchrun_options is not None:
         options = {one.name: one.value for one in launch.torchrun_options}
         of_node = math.ceil(gpus / nodes)
         workers = _torchrun_number("nnodes", options, nodes, launch.line)
@@ -313,46 +303,35 @@ def _torchrun_number(name: str, options: Mapping[str, str], of_slurm: int, line:
 
 def slurm_size(options: Mapping[str, str], line: int) -> tuple[int, int, int]:
     """Nodes, tasks and GPUs of the whole job: the largest that the options allow."""
-    tasks, per_node, per_gpu = (
-        _count(name, options, line) for name in ("ntasks", "ntasks-per-node", "ntasks-per-gpu")
-    )
+    tasks, per_node = _count("ntasks", options, line), _count("ntasks-per-node", options, line)
     gpus, of_task = _gpus("gpus", options, line), _gpus("gpus-per-task", options, line)
     of_node = _gpus("gpus-per-node", options, line) or count_gpus(options.get("gres", ""))
-    of_task = of_task or count_gpus(options.get("tres-per-task", ""))
-    nodes = _nodes(options, line)
-    if not nodes:
+    nodes = _count("nodes", options, line)
+    if not nodes and gpus and of_node:
+        nodes = math.ceil(gpus / of_node)
+    elif not nodes:
         nodes = math.ceil(tasks / per_node) if tasks and per_node else 1
-        nodes = math.ceil(gpus / of_node) if gpus and of_node else nodes
     gpus = gpus or nodes * of_node
     if not tasks:
-        tasks = nodes * (per_node or 1)
-        tasks = gpus * per_gpu if gpus and per_gpu and not per_node else tasks
-        tasks = gpus // of_task if gpus and of_task and not per_node else tasks
+        tasks = gpus // of_task if gpus and of_task and not per_node else nodes * (per_node or 1)
     return nodes, max(1, tasks), gpus or tasks * of_task
 
 
-def _nodes(options: Mapping[str, str], line: int) -> int:
-    text = options.get("nodes", "")
-    match = _NODES.fullmatch(text)
-    if text and not match:
-        raise InvalidSbatchLine(line, f"--nodes={text} is no number of nodes, and no MIN-MAX; write one")
-    return int(match[1]) if match else 0
-
-
 def _count(name: str, options: Mapping[str, str], line: int) -> int:
-    text = options.get(name, "0")
-    if not (text.isascii() and text.isdigit()):
-        raise InvalidSbatchLine(line, f"--{name}={text} is no whole number; write one")
-    return int(text)
+    """A number, or the largest of MIN-MAX; 0 if it is not given."""
+    match = _COUNT.fullmatch(options.get(name, "0"))
+    if match is None:
+        raise InvalidSbatchLine(line, f"--{name}={options[name]} is no number, and no MIN-MAX; write one")
+    return int(match[1])
 
 
 def _gpus(name: str, options: Mapping[str, str], line: int) -> int:
     """Number of `[TYPE:]NUMBER,...`, 0 if it is not given."""
     text = options.get(name, "0")
-    matches = [_GPUS.fullmatch(part) for part in text.split(",")]
-    if not all(matches):
+    gpus = count_gpus(",".join(f"gpu:{part}" for part in text.split(",")))
+    if not gpus and text != "0":
         raise InvalidSbatchLine(line, f"--{name}={text} is no number of GPUs; write [TYPE:]NUMBER")
-    return sum(int(match[1]) for match in matches if match)
+    return gpus
 
 
 # ---------------------------------------------------------------- what became of it
@@ -360,26 +339,25 @@ def _told(option: _Option, fields: Mapping[str, Any]) -> TranslatedLine:
     """What becomes of an option of `sbatch` or `srun`. Raises InvalidSbatchLine."""
     if option.name in REFUSED:
         raise InvalidSbatchLine(option.line, f"--{option.name}: {REFUSED[option.name]}")
-    if option.name == "time":
-        return TranslatedLine(option.line, option.text, _limit(option, fields["elasticity"] is not None))
-    if option.name in DROPPED:
-        return TranslatedLine(option.line, option.text, DROPPED[option.name])
-    meanings = {"job-name": f"name: {fields['name']}", "chdir": f"workdir: {fields['workdir']}"}
-    if option.name in SIZES:
-        each = fields["devices_per_worker"]
-        size = f"workers: {fields['workers']}" + (f", devices_per_worker: {each}" if each else "")
-        meanings[option.name] = size
-    if option.name not in meanings:
+    if option.name in ("time", *DROPPED):
+        is_time = option.name == "time"
+        why = _limit(option, fields["elasticity"] is not None) if is_time else DROPPED[option.name]
+        return TranslatedLine(option.line, option.text, why)
+    size = ("workers", "devices_per_worker")
+    words = {"job-name": ("name",), "chdir": ("workdir",), **dict.fromkeys(SIZES, size)}.get(option.name)
+    if words is None:
         raise InvalidSbatchLine(
             option.line, f"--{option.name} is no option that Swell knows; correct it, or remove it"
         )
-    return TranslatedLine(option.line, option.text, meanings[option.name], is_dropped=False)
+    told = ", ".join(f"{word}: {fields[word]}" for word in words if fields[word] is not None)
+    return TranslatedLine(option.line, option.text, told, is_dropped=False)
 
 
 def _told_launch(launch: _Launch, fields: Mapping[str, Any]) -> TranslatedLine:
     told = [f"{word}: {fields[word]}" for word in ("script", "python", "workers") if fields[word]]
     told += [f"args: {shlex.join(fields['args'])}"] if fields["args"] else []
-    start = f"{'srun ' if launch.is_srun else ''}{'torchrun' if launch.is_torchrun else 'python'}"
+    start = "" if launch.srun_options is None else "srun "
+    start += "python" if launch.torchrun_options is None else "torchrun"
     return TranslatedLine(launch.line, f"{start} {launch.script}", ", ".join(told), is_dropped=False)
 
 

@@ -18,15 +18,12 @@ if TYPE_CHECKING:
 WIDEST = 60
 
 
-def read_sbatch(
-    file: Path, words: Sequence[str], given: Mapping[str, Any], variables: Mapping[str, str | None]
-) -> TranslatedScript:
+def read_sbatch(file: Path, words: Sequence[str], given: Mapping[str, Any]) -> TranslatedScript:
     """The job of a Slurm script with the fields that are given besides.
 
     Args:
         words: arguments behind those of the line that trains.
         given: fields in place of those of the script.
-        variables: of the job.
 
     Raises:
         InvalidJob: names the file, the line, the rule and the remedy.
@@ -34,14 +31,14 @@ def read_sbatch(
     from swell.api.sbatch import InvalidSbatchLine, translated
 
     try:
-        found = translated(_text(file), os.getcwd(), words, given.keys())
+        found = translated(file.read_text("utf-8"), os.getcwd(), words, given.keys())
+    except OSError as error:
+        raise InvalidJob(f"{file} cannot be read ({error.strerror}); correct the path") from error
+    except UnicodeDecodeError as error:
+        raise InvalidJob(f"{file} is not UTF-8 text; save it as UTF-8") from error
     except InvalidSbatchLine as error:
-        raise InvalidJob(
-            f"{file}, {error}" if str(error).startswith("line ") else f"{file}: {error}"
-        ) from error
+        raise InvalidJob(f"{file}, {error}") from error
     found.fields |= given
-    if variables:
-        found.fields["env"] = {**variables}
     return found
 
 
@@ -65,12 +62,3 @@ def tell_job_file(found: TranslatedScript, json: bool) -> None:
         return
     tell_translation(found)
     print(f"\nAs a job file:\n\n{yaml.safe_dump(job, sort_keys=False, allow_unicode=True)}", end="")
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except OSError as error:
-        raise InvalidJob(f"{file} cannot be read ({error.strerror}); correct the path") from error
-    except UnicodeDecodeError as error:
-        raise InvalidJob(f"{file} is not UTF-8 text; save it as UTF-8") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,6 @@ from swell.cli.verdict import told_findings, verdict
 
 if TYPE_CHECKING:
     from swell.api.client import Client
-    from swell.api.sbatch import TranslatedScript
     from swell.model.view import JobView
 
 #: Exit status when a job's trial run failed, and when one was refused.
@@ -27,9 +25,9 @@ REFUSED = 3
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILE.yaml | -- ARGUMENT",
-        help="A job file, of which options override fields; or, after --script or --entry, the arguments of "
-        "the script.",
+        metavar="FILE.yaml | SCRIPT.py | -- ARGUMENT",
+        help="A job file, of which options override fields; or a script and its arguments; or, after "
+        "--script or --entry, the arguments.",
     ),
 ]
 Key = Annotated[
@@ -80,46 +78,57 @@ def submit(
     from swell.api.client import connect
 
     given = {name: value for name, value in fields.items() if value not in (None, [])}
-    if from_sbatch is None and dry_run:
+    if "env" in given:  # `NAME=VALUE` by name; `NAME` alone has no value
+        pairs = (text.partition("=") for text in given["env"])
+        given["env"] = {name: value if sign else None for name, sign, value in pairs}
+    words = words or []
+    if from_sbatch is not None:
+        _submit_sbatch(from_sbatch, words, given, dry_run, key, state, no_wait, json)
+        return
+    if dry_run:
         raise typer.BadParameter(
             "--dry-run goes with --from-sbatch FILE; `swell what-if` forecasts a job file"
         )
-    sbatch = None if from_sbatch is None else _sbatch(from_sbatch, words or [], given)
-    if sbatch is not None and dry_run:
-        from swell.cli.from_sbatch import tell_job_file
-
-        tell_job_file(sbatch, json)
-        return
-    file = None if sbatch is not None else _job_file(words or [], given)
+    if not given.keys() & {"script", "entry"} and words and words[0].endswith(".py"):
+        given["script"], *words = words
+    is_file = not given.keys() & {"script", "entry"}
+    if is_file and len(words) != 1:
+        raise typer.BadParameter("give one job file, or --script PATH, or --entry PACKAGE.MODULE")
     with connect(state) as client:
-        if sbatch is not None:
-            ids = [client.submit(**sbatch.fields, key=key)]
-            _tell_lines(sbatch, json)
+        if is_file:
+            ids = client.submit_file(words[0], key=key, **given)
         else:
-            given["env"] = _variables(given.pop("env", []))
-            if file:
-                ids = client.submit_file(file, key=key, **given)
-            else:
-                ids = [client.submit(**given, args=words or [], key=key)]
+            ids = [client.submit(**given, args=words, key=key)]
         tell_verdicts(client, ids, no_wait, json)
 
 
-def _sbatch(file: Path, words: list[str], given: dict[str, Any]) -> TranslatedScript:
-    """The job of a Slurm script."""
-    from swell.cli.from_sbatch import read_sbatch
+def _submit_sbatch(
+    file: Path,
+    words: list[str],
+    given: dict[str, Any],
+    dry_run: bool,
+    key: str | None,
+    state: Path | None,
+    no_wait: bool,
+    json: bool,
+) -> None:
+    """Submit the job of a Slurm script."""
+    from swell.api.client import connect
+    from swell.cli.from_sbatch import read_sbatch, tell_job_file, tell_translation
 
     if program := given.keys() & {"script", "entry"}:
         raise typer.BadParameter(
             f"{option_name(min(program))} and --from-sbatch exclude each other; leave one out"
         )
-    return read_sbatch(file, words, given, _variables(given.pop("env", [])))
-
-
-def _tell_lines(sbatch: TranslatedScript, json: bool) -> None:
-    from swell.cli.from_sbatch import tell_translation
-
-    if not json:
-        tell_translation(sbatch)
+    found = read_sbatch(file, words, given)
+    if dry_run:
+        tell_job_file(found, json)
+        return
+    with connect(state) as client:
+        ids = [client.submit(**found.fields, key=key)]
+        if not json:
+            tell_translation(found)
+        tell_verdicts(client, ids, no_wait, json)
 
 
 def tell_verdicts(client: Client, job_ids: Sequence[str], no_wait: bool, json: bool) -> None:
@@ -135,45 +144,6 @@ def tell_verdicts(client: Client, job_ids: Sequence[str], no_wait: bool, json: b
         raise typer.Exit(FAILED)
     if any(view.phase == "rejected" for view in views):
         raise typer.Exit(REFUSED)
-
-
-def _job_file(words: list[str], fields: dict[str, Any]) -> Path | None:
-    """The job file, or None if the job is given by options."""
-    if "script" in fields or "entry" in fields:
-        return None
-    if words and words[0].endswith(".py"):
-        raise typer.BadParameter(_as_script(words, fields))
-    if len(words) != 1:
-        raise typer.BadParameter("give one job file, or --script PATH, or --entry PACKAGE.MODULE")
-    return Path(words[0])
-
-
-def _variables(env: list[str]) -> dict[str, str | None]:
-    """`NAME=VALUE` by name; `NAME` alone has no value."""
-    pairs = (text.partition("=") for text in env)
-    return {name: value if sign else None for name, sign, value in pairs}
-
-
-def _as_script(words: list[str], fields: dict[str, Any]) -> str:
-    """How to submit a script that stands where a job file is expected."""
-    script, *arguments = words
-    ends = fields.keys() & {"steps", "epochs", "samples"}
-    options = [
-        option_name(name) if value is True else f"{option_name(name)} {shlex.quote(str(value))}"
-        for name, given in fields.items()
-        for value in (given if isinstance(given, list) else [given])
-    ]
-    if fields.get("elasticity") != "restart":
-        options += (
-            []
-            if fields.keys() & {"global_batch", "batch", "batch_per_worker"}
-            else ["--global-batch SAMPLES"]
-        )
-        options += [] if ends else ["--epochs N"]
-    if arguments:
-        options.append(f"-- {shlex.join(arguments)}")
-    line = " ".join(["swell submit --script", shlex.quote(script), *options])
-    return f"{script} is a script, not a job file; submit it with `{line}`"
 
 
 def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
