@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,6 @@ from swell.cli.submit import REFUSED, tell_verdicts
 from swell.cli.verdict import change_refused, verdict
 from swell.model.counted import told_workers
 from swell.model.errors import InvalidInput
-from swell.model.job import MOST_WEIGHT
 
 if TYPE_CHECKING:
     from swell.api.client import Client, SubmittedJob
@@ -44,8 +43,24 @@ def _meant(client: Client, jobs: list[str], is_meant: Callable[[JobView], bool])
     return [view for view in find_jobs(client, jobs) if view.group not in jobs or is_meant(view)]
 
 
-def _is_open(view: JobView) -> bool:
-    return not view.phase.is_end
+def _change(
+    jobs: list[str],
+    state: Path | None,
+    json: bool,
+    ask: Callable[[Client, JobView], JobView],
+    tell: Callable[[JobView, JobView], str],
+) -> None:
+    """Ask something of each job, of groups only of open ones, and tell of it: as it was, and as it is."""
+    from swell.api.client import connect
+
+    with connect(state) as client:
+        found = _meant(client, jobs, lambda view: not view.phase.is_end)
+        views = [ask(client, view) for view in found]
+    if json:
+        print_json(views)
+        return
+    for before, view in zip(found, views, strict=True):
+        print(f"{view.id}: {tell(before, view)}")
 
 
 # ------------------------------------------------------------ hold, resume, cancel, priorities
@@ -55,18 +70,13 @@ def hold(jobs: JobNames, state: State = None, json: Json = False) -> None:
     A job that runs saves a checkpoint first. A promise of its deadline is withdrawn, so that other jobs can
     have its devices, and is asked for again when it is resumed. A queued job can be held too.
     """
-    from swell.api.client import connect
 
-    with connect(state) as client:
-        found = _meant(client, jobs, _is_open)
-        views = [client.hold(view.id) for view in found]
-    if json:
-        print_json(views)
-        return
-    for before, view in zip(found, views, strict=True):
+    def tell(before: JobView, view: JobView) -> str:
         withdrawn = ", and its promise is withdrawn" if before.is_promised else ""
         what = "will be saved and held" if view.phase.holds_devices else "is held"
-        print(f"{view.id}: {what}{withdrawn}; `swell resume {view.id}` lets it go on")
+        return f"{what}{withdrawn}; `swell resume {view.id}` lets it go on"
+
+    _change(jobs, state, json, lambda client, view: client.hold(view.id), tell)
 
 
 def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
@@ -80,15 +90,11 @@ def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
     with connect(state) as client:
         found = _meant(client, jobs, lambda view: view.is_held)
         resumed = [client.resume(view.id) for view in found]
-        views = [_decided(client, view) for view in resumed]
-        if json:
-            print_json(views)
-        else:
+        if not json:
             for view in found:
                 if not view.is_held and not view.awaits:
                     print(f"{view.id}: was not held, so there is nothing to resume")
-            _tell_answers(client, views)
-    _exit_if_refused(views)
+        _tell_answers(client, resumed, json)
 
 
 def cancel(jobs: JobNames, state: State = None) -> None:
@@ -119,21 +125,17 @@ def prioritize(
     """
     if priority is None and weight is None:
         raise InvalidInput("nothing is to be changed; give --priority, --weight or both")
-    from swell.api.client import connect
-    from swell.api.fields import bounded
+    from swell.api.submission import within_bounds
 
     if weight is not None:
-        bounded("weight", weight, 1 / MOST_WEIGHT, MOST_WEIGHT)  # JSON has no NaN
-    with connect(state) as client:
-        found = _meant(client, jobs, _is_open)
-        views = [client.change_priority(view.id, priority, weight) for view in found]
-    if json:
-        print_json(views)
-        return
-    for view in views:
+        within_bounds("weight", weight)  # JSON has no NaN
+
+    def tell(before: JobView, view: JobView) -> str:
         told = [] if priority is None else [f"priority {view.priority} among {view.job_class} jobs"]
         told += [] if weight is None else [f"weight {view.weight:g}"]
-        print(f"{view.id}: has {' and '.join(told)}")
+        return f"has {' and '.join(told)}"
+
+    _change(jobs, state, json, lambda client, view: client.change_priority(view.id, priority, weight), tell)
 
 
 def accept_differences(
@@ -178,32 +180,24 @@ def promise(
 
     with connect(state) as client:
         view = client.promise(find_job(client, job_name).id, deadline=deadline, accept_until=accept_until)
-        view = _decided(client, view)
-        if json:
-            print_json(view)
-        else:
-            _tell_answers(client, [view])
-    _exit_if_refused([view])
+        _tell_answers(client, [view], json, is_one=True)
 
 
-def _tell_answers(client: Client, views: Iterable[JobView]) -> None:
-    """Print whether each job is promised the deadline that was asked for."""
-    cluster = client.cluster()
-    for view in views:
-        if _is_refused(view):
-            print(change_refused(view, cluster.now_s))
-        else:
-            print(verdict(view, cluster.policy, cluster.now_s))
-
-
-def _exit_if_refused(views: Iterable[JobView]) -> None:
-    """Exit with status 3 if a deadline that was asked for is refused."""
-    if any(map(_is_refused, views)):
+def _tell_answers(client: Client, views: Sequence[JobView], as_json: bool, is_one: bool = False) -> None:
+    """Print whether each job is promised the deadline that was asked for. Exits with status 3 if one is not."""
+    views = [_decided(client, view) for view in views]
+    refused = [view for view in views if is_change_refused(view) and not view.phase.is_end]
+    if as_json:
+        print_json(views[0] if is_one else views)
+    else:
+        cluster = client.cluster()
+        for view in views:
+            if view in refused:
+                print(change_refused(view, cluster.now_s))
+            else:
+                print(verdict(view, cluster.policy, cluster.now_s))
+    if refused:
         raise typer.Exit(REFUSED)
-
-
-def _is_refused(view: JobView) -> bool:
-    return is_change_refused(view) and not view.phase.is_end
 
 
 def _decided(client: Client, view: JobView) -> JobView:
@@ -287,7 +281,7 @@ def wait(
     give_up_s = time.monotonic() + (float("inf") if timeout is None else seconds("timeout", timeout))
     with connect(state) as client:
         ids = [view.id for view in find_jobs(client, jobs)]
-        views = _await(client, dict.fromkeys(ids), give_up_s, json)
+        views = _await(client, ids, give_up_s, json)
     if json:
         print_json(views)
     is_late = not all(view.phase.is_end for view in views)
@@ -296,19 +290,18 @@ def wait(
         raise typer.Exit(status)
 
 
-def _await(client: Client, ended: dict[str, JobView | None], give_up_s: float, json: bool) -> list[JobView]:
+def _await(client: Client, ids: Sequence[str], give_up_s: float, json: bool) -> list[JobView]:
     """Jobs as they are once all have ended, or it is time to give up; each end is told as it comes."""
-    told_held = set[str]()
+    told = set[tuple[str, bool]]()
     while True:
-        views = [ended[job_id] or client.job(job_id) for job_id in ended]
+        views = [client.job(job_id) for job_id in ids]
         for view in views:
-            if view.phase.is_end and ended[view.id] is None:
-                ended[view.id] = view
-                if not json:
-                    print(verdict(view, "", 0.0), flush=True)
-            elif view.is_held and view.id not in told_held:
-                told_held.add(view.id)
+            news = (view.id, view.phase.is_end)
+            if news not in told and view.phase.is_end and not json:
+                print(verdict(view, "", 0.0), flush=True)
+            elif news not in told and view.is_held:
                 note(f"{view.id}: {view.reason}")
-        if all(ended.values()) or time.monotonic() >= give_up_s:
+            told |= {news} if view.phase.is_end or view.is_held else set()
+        if all(view.phase.is_end for view in views) or time.monotonic() >= give_up_s:
             return views
         time.sleep(min(LOOK_EVERY_S, max(0.0, give_up_s - time.monotonic())))
