@@ -184,7 +184,7 @@ def promise(
 
 
 def _tell_answers(client: Client, views: Sequence[JobView], as_json: bool, is_one: bool = False) -> None:
-    """Print whether each job is promised the deadline that was asked for. Exits with status 3 if one is not."""
+    """Print whether each job is promised the deadline that was asked for; exit with 3 if one is not."""
     views = [_decided(client, view) for view in views]
     refused = [view for view in views if is_change_refused(view) and not view.phase.is_end]
     if as_json:
