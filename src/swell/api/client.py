@@ -208,20 +208,6 @@ class Client(Verbs):
             for place, job in enumerate(jobs)
         ]
 
-    def measure_file(self, path: str | os.PathLike[str]) -> list[SubmittedJob]:
-        """Submit every job of a YAML file to be measured and then held; returns their ids.
-
-        Raises:
-            InvalidJob: as `submit_file` does.
-        """
-        from swell.api.job_file import load
-
-        jobs, now_s = load(Path(path)), self.cluster().now_s
-        for job in jobs:
-            job.to_spec(now_s)
-        wanted = [(msgspec.structs.replace(job.submission, hold_after_trial=True), job.path) for job in jobs]
-        return [self._sent(submission.anchored(path.parent), None) for submission, path in wanted]
-
     def _sent(self, submission: Submission, key: str | None) -> SubmittedJob:
         try:
             return self._submit(submission, key)

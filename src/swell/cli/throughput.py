@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from swell.api.words import told_source
-from swell.cli.options import Json, State
+from swell.cli.options import JobName, Json, State
 from swell.cli.output import print_json, print_table
 from swell.cli.selection import find_job
 from swell.model.errors import InvalidInput
-from swell.model.failure import why_failed
 from swell.model.lengths import span
 
 if TYPE_CHECKING:
-    from swell.api.client import Client
     from swell.model.throughput import JobThroughput, ThroughputPoint
 
 COLUMNS = ("workers", "nodes", "batch", "step_s", "samples_per_s", "source", "margin", "is_best")
@@ -39,14 +35,7 @@ MEANINGS = {
 
 
 def curve(
-    job: Annotated[
-        str,
-        typer.Argument(
-            metavar="JOB|FILE.yaml",
-            help="Job id, unique beginning of an id, or name of a job; or a job file, whose job is "
-            "measured and not started.",
-        ),
-    ],
+    job: JobName,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
     state: State = None,
     json: Json = False,
@@ -55,18 +44,16 @@ def curve(
 
     WHOLE is the time of all its steps with so many workers from beginning to end.
 
-    The job of a job file is submitted to have its trial run, which measures as many numbers of workers as
-    idle devices allow, and is cancelled after that.
-
     FROM tells what a row was made from: steps of the job itself, or of its trial run, or a step and an
-    all-reduce that were measured alone, or an interpolation or extrapolation.
+    all-reduce that were measured alone, or an interpolation or extrapolation. A job that is submitted with
+    --hold-after-trial is measured with as many numbers of workers as idle devices allow.
     """
     from swell.api.client import connect
 
     if json and csv:
         raise InvalidInput("choose one of --json and --csv")
     with connect(state) as client:
-        found = _measured(client, Path(job)) if _is_file(job) else client.curve(find_job(client, job).id)
+        found = client.curve(find_job(client, job).id)
     if json:
         print_json(found)
     elif csv:
@@ -75,25 +62,6 @@ def curve(
         print(f"job {found.job_id} can have no number of workers on the nodes that are there")
     else:
         _print(found)
-
-
-def _is_file(job: str) -> bool:
-    return job.endswith((".yaml", ".yml"))
-
-
-def _measured(client: Client, file: Path) -> JobThroughput:
-    """The curve of a job that is not to run. Raises InvalidInput: the file has several, or it fails."""
-    ids = client.measure_file(file)
-    try:
-        if len(ids) > 1:
-            raise InvalidInput(f"{file} has {len(ids)} jobs; give a file with one")
-        view = client.wait(ids[0], lambda view: view.is_held or view.phase.is_end)
-        if view.phase.is_end:
-            raise InvalidInput(f"{view.id} could not be measured: {why_failed(view)}")
-        return client.curve(view.id)
-    finally:
-        for job_id in ids:
-            client.cancel(job_id)
 
 
 def _print_csv(found: JobThroughput) -> None:
@@ -112,11 +80,11 @@ def _print(found: JobThroughput) -> None:
     print_table(HEADINGS, [_row(found, point) for point in found.best], wrapping=None)
     if len(found.points) > len(found.best):
         print("\nsamples a second by batch and number of workers")
-        print_table(*_matrix(found.points, _rate), wrapping=None)
+        _print_matrix(found, _rate)
         print(LEGEND)
         if found.num_samples is not None:
             print("\ntime of the whole job by batch and number of workers")
-            print_table(*_matrix(found.points, partial(_whole, found)), wrapping=None)
+            _print_matrix(found, lambda point: _whole(found, point))
     print()
     for source in dict.fromkeys(point.source for point in found.points):
         print(f"{told_source(source)}: {MEANINGS[source]}")
@@ -135,17 +103,13 @@ def _row(found: JobThroughput, point: ThroughputPoint) -> tuple[str, ...]:
     )
 
 
-def _matrix(
-    points: Sequence[ThroughputPoint], cell: Callable[[ThroughputPoint], str]
-) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows of a table with a row for each batch and a column for each number of workers."""
-    sizes = sorted({point.workers for point in points})
-    at = {(point.batch, point.workers): point for point in points}
-    rows = [
-        [str(batch), *(cell(at[batch, size]) if (batch, size) in at else "-" for size in sizes)]
-        for batch in sorted({point.batch for point in points})
-    ]
-    return ["BATCH", *map(str, sizes)], rows
+def _print_matrix(found: JobThroughput, cell: Callable[[ThroughputPoint], str]) -> None:
+    """Print a row for each batch and a column for each number of workers."""
+    sizes = sorted({point.workers for point in found.points})
+    cells = {(point.batch, point.workers): cell(point) for point in found.points}
+    batches = sorted({point.batch for point in found.points})
+    rows = [[str(batch), *(cells.get((batch, size), "-") for size in sizes)] for batch in batches]
+    print_table(["BATCH", *map(str, sizes)], rows, wrapping=None)
 
 
 def _rate(point: ThroughputPoint) -> str:
