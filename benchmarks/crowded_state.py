@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swell.executors.local.devices import parse_devices
-from swell.live.job_folders import JobFolders
+from swell.live.submitter import JobFolders
 from swell.model.event import AnyEvent, CancelRequested, JobProfiled, JobSubmitted, NodeJoined, Opened
 from swell.model.job import EndCondition, JobSpec, Profile
 from swell.scheduler import new_core

@@ -30,8 +30,8 @@ from benchmarks.crowded_state import profile_of, write_crowded_state
 from benchmarks.service import percentile
 from swell.api.prometheus import Exposition
 from swell.executors.local.devices import parse_devices
+from swell.live.head_thread import Site
 from swell.live.platform import Platform
-from swell.live.site import Site
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -59,7 +59,7 @@ REPORTS_A_SUBMISSION = 5
 
 
 class ObedientMachine:
-    """Implements `live.ports.Executor`: everything succeeds at once."""
+    """Implements `live.head_thread.Executor`: everything succeeds at once."""
 
     lack = ""
 

@@ -19,8 +19,7 @@ from swell.api.verbs import VERBS
 from swell.cli.commands import load_all
 from swell.cli.demo_program import demo_app
 from swell.cli.main import app
-from swell.live.counters import Counters
-from swell.live.measures import Measures
+from swell.live.counters import Counters, Measures
 from swell.model.view import ClusterView
 from swell.policies.registry import POLICIES, parameters_of
 from swell.settings import HEARTBEATS_IN_SILENCE, Settings, bounds, spell

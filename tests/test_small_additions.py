@@ -138,7 +138,7 @@ COUNTER = Addition(
                 '"Jobs that were submitted.", ["class"])\n',
                 '        self._looks = self._counter("swell_head_batches", "Batches of the head.")\n',
             ),
-            ("        self._count_time(turn.took)\n", "        self._looks.inc()\n"),
+            ("        news = turn.news\n", "        self._looks.inc()\n"),
         ]
     },
     """

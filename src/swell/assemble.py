@@ -17,16 +17,15 @@ from swell.executors.local.devices import DeviceError, only_kind, parse_devices
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
-from swell.live.board import ViewBoard
-from swell.live.folding import finish
-from swell.live.job_folders import JobFolders
+from swell.live.board import TurnNews, ViewBoard
+from swell.live.head_journal import HeadJournal
+from swell.live.head_thread import Site
 from swell.live.job_lookup import JobLookup
 from swell.live.platform import Platform
 from swell.live.poison import PoisonGuard
 from swell.live.pruning import PruneRequest, prune
 from swell.live.recovery import Replay, ReplayError, compare, load, replay, telling
-from swell.live.site import Site
-from swell.live.turns import TurnNews
+from swell.live.submitter import JobFolders
 from swell.live.webhooks import Webhooks, key_of
 from swell.model.quota import NO_QUOTAS, Quotas
 from swell.model.view import JobView, PrunedJob
@@ -56,7 +55,7 @@ def open_platform(
     """A platform on this machine, where its journal left it; `run` it, and everything ends with it.
 
     `webhooks` are told of all jobs.
-    `read_quotas` is asked every two seconds: see `live.quota_watch`.
+    `read_quotas` is asked every two seconds: see `live.watches.QuotaWatch`.
 
     Leaving by an exception leaves the workers running, as a kill would: the next platform adopts them.
 
@@ -230,9 +229,8 @@ def _finished(
     That is what a platform would do that is up with these settings.
     """
     core = new_core(settings=settings)
-    load(core, history.state)
-    for entry, commands in replay(core, history.entries, PoisonGuard(core, journal, journal).mend):
-        finish(journal, entry.seq, commands, TurnNews.of(core), webhooks)
+    for _ in PoisonGuard(core, HeadJournal(journal, webhooks)).recover(history):
+        pass  # what counts is where it ends
     return core
 
 
@@ -335,10 +333,10 @@ def open_lookup(state_dir: Path) -> Iterator[JobLookup]:
     """
     folder, board, ended = StateFolder(state_dir), ViewBoard(), list[JobView]()
     with _journalled(state_dir) as (core, entries):
-        board.post(core, TurnNews.of(core))
+        board.post(TurnNews.of(core))
         for entry, _ in replay(core, entries):
             news = TurnNews.of(core)
-            board.post(core, news)
+            board.post(news)
             if entry.digest is None:  # it is not kept yet what came of this batch
                 ended += news.ended
     journal = _open_journal(folder)

@@ -14,13 +14,11 @@ from tests.store.views import added_up, job_view, outcome_of
 
 from swell import __version__
 from swell.live.board import BoardChanges
-from swell.live.counters import Counters
+from swell.live.counters import Counters, Measures
 from swell.live.job_checks import check_room
-from swell.live.measures import Measures
-from swell.live.metrics import metric_history
+from swell.live.job_lookup import metric_history
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest, choose
-from swell.live.tenant_devices import TenantDevices
 from swell.model.calendar import Calendar
 from swell.model.device_usage import HeldTime, UsageEntry
 from swell.model.errors import InvalidInput, NodeInUse, Unavailable, UnknownJob, UnknownNode, WrongPhase
@@ -29,6 +27,7 @@ from swell.model.job import PLAIN, JobClass, JobSpec, Origin, Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
 from swell.model.kind import is_kind
 from swell.model.outcome import JobHistory, OutcomePeriod
+from swell.model.quota import TenantDevices
 from swell.model.throughput import JobThroughput
 from swell.model.view import (
     BorrowedNodes,

@@ -18,8 +18,8 @@ from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList
+from swell.live.head_thread import Site
 from swell.live.platform import Platform
-from swell.live.site import Site
 from swell.model.job import Phase
 from swell.scheduler import new_core
 from swell.settings import Settings

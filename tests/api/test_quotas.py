@@ -13,10 +13,9 @@ from tests.live.test_platform import until
 from swell.api.quotas import InvalidQuota, parse_quotas, parse_share, refuse_unkept, set_quotas
 from swell.api.user_list import TenantLimits, UserList
 from swell.live import inbox
-from swell.live.quota_watch import UnknownQuotas
-from swell.live.tenant_devices import TenantDevices
+from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
-from swell.model.quota import Quota
+from swell.model.quota import Quota, TenantDevices
 from swell.model.quota_words import told_quota, told_quotas, told_share
 from swell.policies.registry import POLICIES, UnknownPolicy, keeps_quotas, why_no_quotas
 

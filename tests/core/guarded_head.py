@@ -15,9 +15,10 @@ from tests.store.fresh_journal import fresh_journal
 from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
+from swell.live.board import TurnNews
+from swell.live.head_journal import HeadJournal
 from swell.live.poison import PoisonGuard
 from swell.live.recovery import replay
-from swell.live.turns import TurnNews
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent
 from swell.model.job import JobSpec, Profile
@@ -99,7 +100,7 @@ class GuardedHead(Head):
         self.is_repeatable = is_repeatable  #: errors are raised again by the same batches, and by no others
         self._twin = PlatformCore(lambda: raising_core(NONE_RAISE))
         self.journal = fresh_journal()
-        self.guard = PoisonGuard(self.core, self.journal, self.journal)
+        self.guard = PoisonGuard(self.core, HeadJournal(self.journal))
 
     def fold(self) -> None:
         self.journal.fold(self.core.save())
@@ -118,7 +119,7 @@ class GuardedHead(Head):
     def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         self.journal.append(batch)
         commands = self.guard.handle(batch)
-        self._board.post(self.core, TurnNews.of(self.core))
+        self._board.post(TurnNews.of(self.core))
         if self.is_repeatable:
             assert self._twin.handle(self._latest_batch) == commands
             assert self._twin.save() == self.core.save(), "nothing of what was half done may stay"
@@ -143,8 +144,8 @@ class GuardedHead(Head):
 
     def _replay(self, turns: Iterable[object]) -> None:
         for _ in turns:
-            self._board.post(self.core, TurnNews.of(self.core))
+            self._board.post(TurnNews.of(self.core))
 
     def _begin(self, saved: bytes | None) -> None:
         super()._begin(saved)
-        self.guard = PoisonGuard(self.core, self.journal, self.journal)
+        self.guard = PoisonGuard(self.core, HeadJournal(self.journal))

@@ -6,8 +6,7 @@ import pytest
 from tests.core.bench import Bench
 from tests.core.fakes import STEPS_PER_S, spec
 
-from swell.live.board import ViewBoard
-from swell.live.turns import TurnNews
+from swell.live.board import TurnNews, ViewBoard
 
 STEPS = 1000
 RUNS_S = STEPS / STEPS_PER_S
@@ -40,11 +39,11 @@ def test_a_start_that_is_shorter_or_longer_moves_the_expected_end(took_s: float)
 def test_what_others_are_shown_moves_with_it() -> None:
     bench, board = Bench(), ViewBoard()
     launched(bench)
-    board.post(bench.core, TurnNews.of(bench.core))
+    board.post(TurnNews.of(bench.core))
     bench.now_s += 7.5
     up_s = bench.now_s
     bench.started(1)
-    board.post(bench.core, TurnNews.of(bench.core))
+    board.post(TurnNews.of(bench.core))
     for view in (board.job("a"), *board.jobs()):
         assert view is not None
         assert view.estimated_finish_s == pytest.approx(up_s + RUNS_S)

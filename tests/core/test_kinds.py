@@ -12,9 +12,8 @@ from tests.core.fakes import Fixed, core_of, node, profile, spec
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_kinds
-from swell.live.board import ViewBoard
+from swell.live.board import TurnNews, ViewBoard
 from swell.live.recovery import changed_nodes
-from swell.live.turns import TurnNews
 from swell.model.cluster import Cluster
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.event import (
@@ -170,8 +169,8 @@ def test_borrowed_nodes_of_all_kinds_are_counted_also_by_a_core_that_is_opened_a
         expected = BorrowedNodes(num_there=2, num_given_back=1, lent_s=3 * 2.0)
         assert platform.reclaims.view(3.0) == expected
         board = ViewBoard()
-        board.post(platform, TurnNews.of(platform))
-        later = board.reclaims.view(13.0)
+        board.post(TurnNews.of(platform))
+        later = board.latest.reclaims.view(13.0)
         assert later is not None and later.lent_s == 3 * 2.0 + 2 * 10.0
 
 

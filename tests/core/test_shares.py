@@ -18,8 +18,7 @@ from tests.core.fakes import Fixed, spec
 
 from swell.core.backoff import FIRST_BACK_OFF_S
 from swell.core.job_usage import JobUsage
-from swell.live.board import ViewBoard
-from swell.live.turns import TurnNews
+from swell.live.board import TurnNews, ViewBoard
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, WakeAt
 from swell.model.event import Event, GangStarted, Woke
 from swell.model.learning import Learning
@@ -107,7 +106,7 @@ class ToldBench(Bench):
         commands = super().say(*events, after_s=after_s)
         news = TurnNews.of(self.core)
         self._kept += news.stories
-        self.board.post(self.core, news)
+        self.board.post(news)
         return commands
 
     def give(self, policy: Sharing, *shares: float) -> None:
@@ -119,7 +118,7 @@ class ToldBench(Bench):
 
     def stories(self) -> list[Story]:
         """Those of job `a`, as they are shown."""
-        late = self.board.share_changes("a")
+        late = next((view.share_changes for view in self.board.views() if view.id == "a"), None)
         return [story for job_id, story in self._kept if job_id == "a"] + ([late] if late else [])
 
     def texts(self) -> list[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tests.core.bench import Bench
 
 from swell.core.backoff import FIRST_BACK_OFF_S
+from swell.live.board import TurnNews
 from swell.live.clock import shown_job
-from swell.live.turns import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.event import GangEnded, Outcome, ProfilingFailed, Woke
 

@@ -15,11 +15,11 @@ from tests.store.fresh_journal import fresh_journal
 
 from swell.live import head_thread
 from swell.live.clock import HeadClock, SystemClocks
+from swell.live.head_thread import Site
 from swell.live.inbox import LOOK_EVERY_S, Inbox
 from swell.live.platform import Platform
-from swell.live.quota_watch import UnknownQuotas
 from swell.live.recovery import Replay, compare, replay
-from swell.live.site import Site
+from swell.live.watches import UnknownQuotas
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     AnyEvent,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.examples import pick
 from tests.store.views import job_view
 
-from swell.live.device_demand import UNBOUNDED, DeviceDemand
+from swell.live.watches import UNBOUNDED, DeviceDemand
 from swell.model.job import Phase
 from swell.model.view import JobView
 

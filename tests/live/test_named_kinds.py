@@ -8,7 +8,7 @@ from hypothesis import given
 from tests.core.fakes import spec
 from tests.examples import pick
 
-from swell.live.named_kinds import with_named_kinds
+from swell.live.job_checks import with_named_kinds
 from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
 from swell.model.kind import ANY

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swell.live.head_thread import Site
 from swell.live.platform import Platform
-from swell.live.site import Site
 from swell.model.command import AnyCommand, LaunchGang
 from swell.model.errors import InvalidInput, InvalidJob, NodeInUse, UnknownNode
 from swell.model.event import GangEnded, NodeJoined, NodeLost, Outcome

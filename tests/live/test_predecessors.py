@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests.store.views import job_view
 
-from swell.live.predecessors import FollowerWatch, with_predecessors
+from swell.live.job_checks import with_predecessors
+from swell.live.watches import FollowerWatch
 from swell.model.errors import InvalidJob
 from swell.model.event import CancelRequested, PredecessorsSucceeded
 from swell.model.job import JobSpec, Phase
@@ -86,6 +87,6 @@ def plain(*after: str) -> JobSpec:
 )
 def test_a_request_names_jobs_that_can_be_followed(word: str, part: str) -> None:
     jobs: Any = Jobs()
-    assert with_predecessors(plain("goo", "runs", "good"), jobs).after == ("good", "runs")
+    assert with_predecessors(plain("goo", "runs", "good"), jobs.candidates).after == ("good", "runs")
     with pytest.raises(InvalidJob, match=part):
-        with_predecessors(plain(word), jobs)
+        with_predecessors(plain(word), jobs.candidates)

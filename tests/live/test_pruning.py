@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.store.views import job_view
 
+from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.pruning import DAY_S, PruneRequest, Retention, choose, prune
-from swell.live.site import Site
 from swell.model.errors import UnknownJob, Unwritable
 from swell.model.event import Outcome
 from swell.model.job import Phase

@@ -12,10 +12,9 @@ from tests.core.reports import QUOTAS
 from tests.store.views import job_view
 
 from swell.live.inbox import LOOK_EVERY_S
-from swell.live.quota_watch import ABOUT_QUOTAS, QuotaWatch, UnknownQuotas
-from swell.live.tenant_devices import TenantDevices, devices_of_tenants
+from swell.live.watches import ABOUT_QUOTAS, QuotaWatch, UnknownQuotas
 from swell.model.event import Opened, QuotasSet
-from swell.model.quota import Quota, Quotas
+from swell.model.quota import Quota, Quotas, TenantDevices, devices_of_tenants
 from swell.model.view import NodeLeaving, NodeView
 
 from .machine import DrivenPlatform

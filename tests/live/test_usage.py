@@ -11,7 +11,7 @@ from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
 from swell.live.board import ViewBoard
-from swell.live.usage import used_between
+from swell.live.job_lookup import JobLookup
 from swell.model.view import JobView
 from swell.store.journal import SqlJournal
 
@@ -20,14 +20,17 @@ HOURS_S = 100 * 3600.0
 
 @dataclass
 class Board(ViewBoard):
-    views: list[JobView] = field(default_factory=list)
+    shown: list[JobView] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
 
     def jobs(self, is_wanted: Callable[[JobView], bool] = bool, limit: int = 0) -> list[JobView]:
-        return [view for view in self.views if is_wanted(view)]
+        return [view for view in self.shown if is_wanted(view)]
 
 
 def used(board: Board, journal: SqlJournal, user: str | None = None) -> float:
-    entries = used_between(board, journal, 0.0, HOURS_S, user)
+    entries = JobLookup(board, journal).used_between(0.0, HOURS_S, user)
     return sum(entry.device_s for entry in entries)
 
 
@@ -49,7 +52,7 @@ def test_each_job_counts_once_wherever_it_is(jobs: list[tuple[int, int, str]], d
         if places == "pruned":
             journal.prune([view.id], HOURS_S)
         if places in ("board", "both"):
-            board.views.append(view)
+            board.shown.append(view)
     assert abs(used(board, journal) - sum(expected.values())) < 1e-6
     for user in ("", "ada", "bob"):
         assert abs(used(board, journal, user) - expected.get(user, 0.0)) < 1e-6
@@ -59,5 +62,5 @@ def test_an_open_job_that_has_ended_since_counts_to_its_end() -> None:
     board, journal = Board([job_view(id="a", sizes=((0.0, 1),))]), fresh_journal()
     journal.keep([job_view(id="a", submitted_s=0.0, sizes=((0.0, 1),), finished_s=50.0)])
     assert used(board, journal) == 50.0
-    ids: Collection[str] = [entry.job for entry in used_between(board, journal, 0.0, 99.0, None)]
+    ids: Collection[str] = [entry.job for entry in JobLookup(board, journal).used_between(0.0, 99.0, None)]
     assert list(ids) == ["a"]

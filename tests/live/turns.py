@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from swell.core.explanations import TurnChanges
-from swell.live.turns import Turn, TurnDurations, TurnNews
-from swell.model.calendar import Calendar
+from swell.live.board import TurnNews
+from swell.live.counters import Turn
 from swell.model.event import AnyEvent
 from swell.model.view import JobView, Story
 
@@ -22,9 +22,6 @@ def turn(
 ) -> Turn:
     """One of which all that is not said is empty."""
     changes = TurnChanges(now_s=now_s, views=list(changed), outlook=None, explained=frozenset(), up_s={})
-    known: dict[str, Any] = {"calendar": Calendar(), "warned": ()}
-    return Turn(
-        batch=batch,
-        news=TurnNews(now_s=now_s, changes=[changes], ended=ended, stories=stories, **(known | news)),
-        took=TurnDurations(journal_s=0.001, decision_s=0.002, turn_s=0.004),
-    )
+    made = Turn(batch=batch, begun_s=1.0, written_s=1.001, decided_s=1.003, ended_s=1.004)
+    made.news = TurnNews(now_s=now_s, changes=[changes], ended=ended, stories=stories, **news)
+    return made

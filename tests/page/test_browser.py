@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
 from swell.api.caller import OWNER
-from swell.live.tenant_devices import TenantDevices
 from swell.model.job import JobClass, Phase
+from swell.model.quota import TenantDevices
 from swell.model.view import JobView, Story
 
 from .browser import Watched, serious_faults

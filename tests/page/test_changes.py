@@ -26,10 +26,10 @@ from swell.api.page.platform_rows import changes_only, tenant_rows
 from swell.api.words import SIGNS
 from swell.live.board import BoardChanges
 from swell.live.pruning import PruneRequest
-from swell.live.tenant_devices import TenantDevices
 from swell.model.coding import encode
 from swell.model.errors import UnknownJob
 from swell.model.job import JobClass, Phase
+from swell.model.quota import TenantDevices
 from swell.model.view import Story
 
 from .conftest import Served

@@ -16,8 +16,7 @@ from tests.sim.worlds import head, job
 from swell.core.cost_table import CostTable
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import read_one_kind
-from swell.live.board import ViewBoard
-from swell.live.turns import TurnNews
+from swell.live.board import TurnNews, ViewBoard
 from swell.model.deadline_state import is_measured
 from swell.model.event import DrainRequested
 from swell.model.job import JobClass, Phase
@@ -61,7 +60,7 @@ class Half:
 
     def _cut(self, core: PlatformCore) -> None:
         board = ViewBoard()
-        board.post(core, TurnNews.of(core))
+        board.post(TurnNews.of(core))
         self.state, self.told = core.save(), {view.id: view for view in board.jobs()}
         self.ended_before = frozenset(self.ended)
 

@@ -16,8 +16,8 @@ from swell.executors.engines import ENGINES, make_engine
 from swell.executors.local.launch import find_agent
 from swell.executors.local.machine_facts import MachineFacts
 from swell.executors.local.machine_probe import probe_machine
-from swell.live.job_folders import JobFolders
 from swell.live.recovery import Replay
+from swell.live.submitter import JobFolders
 from swell.model.finding import Finding, bad, ok, warn
 from swell.model.share_mode import ShareMode
 from swell.model.view import JobView

@@ -12,8 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from swell.live.counters import Counters, Described
-from swell.live.measures import Measures, devices_by_use
+from swell.live.counters import Counters, Described, Measures
 from swell.live.platform import Platform
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
@@ -49,11 +48,15 @@ def _each(found: Mapping[Any, int], *axes: Iterable[Any]) -> Samples:
 
 
 def _devices(measures: Measures) -> Samples:
-    found = devices_by_use(measures.cluster.nodes)
-    return {
-        (kind, "borrowed" if is_borrowed else "owned", use): num
-        for (kind, is_borrowed, use), num in found.items()
-    }
+    found: dict[tuple[str, ...], float] = {}
+    for node in measures.cluster.nodes:
+        ownership = "borrowed" if node.is_borrowed else "owned"
+        for state in ("held", "free", "leaving"):
+            found.setdefault((node.kind, ownership, state), 0)
+        for holder in node.devices.values():
+            state = "free" if holder is None else "held"
+            found[node.kind, ownership, state if node.leaving is None else "leaving"] += 1
+    return found
 
 
 def _nodes(measures: Measures) -> Samples:

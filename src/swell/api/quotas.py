@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from swell.api.user_list import UserList, UserListError
-from swell.live.quota_watch import UnknownQuotas
+from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
 from swell.model.quota import Quota, Quotas
 from swell.policies.registry import why_no_quotas

@@ -30,8 +30,7 @@ from swell.core.saved_kinds import SavedKind, read_kinds
 from swell.core.state import Saved, job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
-from swell.live.job_checks import check_job, check_promisable
-from swell.live.named_kinds import with_named_kinds
+from swell.live.job_checks import check_job, check_promisable, with_named_kinds
 from swell.model.counted import told_devices
 from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase

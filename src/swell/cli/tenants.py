@@ -15,8 +15,7 @@ from swell.cli.users import note_access, own_folder
 
 if TYPE_CHECKING:
     from swell.api.user_list import TenantLimits
-    from swell.live.tenant_devices import TenantDevices
-    from swell.model.quota import Quota
+    from swell.model.quota import Quota, TenantDevices
     from swell.store.folder import StateFolder
 
 app = typer.Typer(name="tenants", rich_markup_mode=None, add_completion=False)
@@ -52,8 +51,8 @@ def _held(folder: StateFolder, tenants: Mapping[str, TenantLimits]) -> Mapping[s
     """Devices held and allowed, by tenant that has a quota and kind; empty if no platform answers."""
     from swell.api.client import connect_as_owner
     from swell.api.errors import ApiError, NoPlatform
-    from swell.live.tenant_devices import devices_of_tenants
     from swell.model.job import Phase
+    from swell.model.quota import devices_of_tenants
 
     quotas = {name: quota for name, limits in tenants.items() if (quota := limits.quota) is not None}
     if not quotas:

@@ -501,7 +501,7 @@ class PlatformCore:
 def place_without_kind(kinds: Sequence[str]) -> int:
     """Index of the core that gets a job which names no kind, among cores of these kinds.
 
-    Such a job is submitted while one kind at most is known, so it is of that one: see `live/named_kinds.py`.
+    Such a job is submitted while one kind at most is known, so it is of that one: see `live/job_checks.py`.
     """
     return 1 if len(kinds) == 2 and not kinds[FIRST] else FIRST
 

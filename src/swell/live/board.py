@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, insort
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,12 +16,10 @@ from typing import NamedTuple
 from swell.core.explanations import PlanOutlook, TurnChanges, guessed, planned_s, with_outlook
 from swell.core.platform_core import PlatformCore
 from swell.core.reclaims import Reclaims
-from swell.live.turns import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.cluster import Cluster
 from swell.model.event import NodeLost, NodeWarned
 from swell.model.islands import islands_text
-from swell.model.job import Phase
 from swell.model.view import JobView, LostNode, NodeLeaving, NodeView, Story
 
 #: Turns of which it is known which jobs they changed. A reader that was away for longer reads all jobs.
@@ -41,20 +39,50 @@ class BoardChanges(NamedTuple):
     stories: list[tuple[str, Story]]  #: told since, by job, oldest first
 
 
-@dataclass(frozen=True, slots=True)
-class PostedBoard:
-    """What the latest turn says of all open jobs; never changed after it was posted."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnNews:
+    """What the head knows after a turn, and what came of the turn's batch, for people to see.
+
+    Times are head time. It is never changed once it was posted.
+    """
 
     now_s: float = 0.0
+    calendar: Calendar = field(default_factory=Calendar)
     kinds: tuple[str, ...] = ()
     cluster: Cluster = field(default_factory=Cluster)
-    calendar: Calendar = field(default_factory=Calendar)
     num_stale: int = 0
     unknown_owner: Mapping[str, str] = field(default_factory=dict)
-    warned: Mapping[str, NodeWarned] = field(default_factory=dict)
+    warned: Mapping[str, NodeWarned] = field(default_factory=dict)  #: nodes that get no more work, by name
     ends_s: Mapping[str, float] = field(default_factory=dict)
     lost_nodes: Sequence[NodeLost] = ()
     reclaims: Reclaims = field(default_factory=Reclaims)
+    ended: Sequence[JobView] = ()
+    changes: Sequence[TurnChanges] = ()  #: of open jobs, by core
+    stories: Sequence[tuple[str, Story]] = ()
+
+    @classmethod
+    def of(cls, core: PlatformCore) -> TurnNews:
+        """What is new with the core after the turn that it has just made."""
+        return cls(
+            now_s=core.now_s,
+            calendar=core.calendar,
+            kinds=core.kinds,
+            cluster=core.cluster,
+            num_stale=core.num_stale,
+            unknown_owner=core.unknown_owner,
+            warned=core.warned,
+            ends_s=core.ends_s,
+            lost_nodes=core.lost_nodes,
+            reclaims=core.reclaims,
+            ended=core.ended_views(),
+            changes=core.changes(),
+            stories=core.stories(),
+        )
+
+    @property
+    def changed(self) -> list[JobView]:
+        """Open jobs of which something is new, without what the plan says of them."""
+        return [view for of_core in self.changes for view in of_core.views]
 
 
 class JobOutlook(NamedTuple):
@@ -86,7 +114,7 @@ class ViewBoard:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)  #: there is another turn
-        self._posted = PostedBoard()
+        self._posted = TurnNews()
         self._open: dict[str, JobView] = {}
         self._places: list[tuple[float, str]] = []  # of these in lists, in order
         self._plans: list[PostedPlan] = []  # by core
@@ -96,7 +124,7 @@ class ViewBoard:
         self._touched: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=TURNS_KEPT)  # jobs, by turn
         self._told: deque[tuple[int, str, Story]] = deque(maxlen=STORIES_SHOWN)  # by turn
 
-    def post(self, core: PlatformCore, news: TurnNews) -> None:
+    def post(self, news: TurnNews) -> None:
         """Show what the head knows after the turn it has just made. Jobs that have ended are in the store."""
         with self._lock:
             self._turn += 1
@@ -108,18 +136,7 @@ class ViewBoard:
             for place, of_core in enumerate(news.changes):
                 self._post_changes(place, of_core)
             self._told.extend((self._turn, job_id, story) for job_id, story in news.stories)
-            self._posted = PostedBoard(
-                now_s=core.now_s,
-                kinds=core.kinds,
-                cluster=core.cluster,
-                calendar=core.calendar,
-                num_stale=core.num_stale,
-                unknown_owner=core.unknown_owner,
-                warned=core.warned,
-                ends_s=core.ends_s,
-                lost_nodes=core.lost_nodes,
-                reclaims=core.reclaims,
-            )
+            self._posted = news
             self._news.notify_all()
 
     def _post_changes(self, place: int, changes: TurnChanges) -> None:
@@ -210,8 +227,8 @@ class ViewBoard:
 
     def open_jobs(
         self, is_wanted: Callable[[JobView], bool] = lambda view: True
-    ) -> tuple[float, list[tuple[JobView, float | None]]]:
-        """The time of the latest turn, and open jobs, each with its end by the plan.
+    ) -> list[tuple[JobView, float | None]]:
+        """Open jobs, each with its end by the plan.
 
         The views are without what the plan says; that takes a tenth of the time of `jobs`.
 
@@ -219,54 +236,31 @@ class ViewBoard:
             is_wanted: may look at anything but a reason or an estimate.
         """
         with self._lock:
-            now_s = self._posted.now_s
             views = [view for view in self._open.values() if is_wanted(view)]
             told = [(view, self._plan_of[view.id].of(view.id)) for view in views]
-        return now_s, [(view, planned_s(view, one.outlook, one.up_s)) for view, one in told]
+        return [(view, planned_s(view, one.outlook, one.up_s)) for view, one in told]
 
-    def count(self) -> Counter[Phase]:
-        """Open jobs, by phase."""
+    def views(self) -> list[JobView]:
+        """Open jobs, without what the plan says of them."""
         with self._lock:
-            return Counter(view.phase for view in self._open.values())
+            return list(self._open.values())
 
     @property
     def num_open(self) -> int:
         return len(self._open)
 
-    def open_of(self, tenant: str) -> list[str]:
-        """Ids of the tenant's jobs that have not ended."""
-        with self._lock:
-            return [view.id for view in self._open.values() if view.tenant == tenant]
-
-    def has_deadline_from_before(self, at_s: float) -> bool:
-        """Whether a job that is open and has a deadline was submitted before then."""
-        with self._lock:
-            views = list(self._open.values())
-        return any(view.deadline_s is not None and view.submitted_s < at_s for view in views)
-
-    def share_changes(self, job_id: str) -> Story | None:
-        """What an open job's story is to tell of its shares once something else happens to it."""
-        with self._lock:
-            view = self._open.get(job_id)
-        return None if view is None else view.share_changes
+    @property
+    def latest(self) -> TurnNews:
+        """What the head knew after its latest turn."""
+        return self._posted
 
     @property
     def calendar(self) -> Calendar:
         return self._posted.calendar
 
-    @property
-    def num_stale(self) -> int:
-        return self._posted.num_stale
-
-    @property
-    def warned(self) -> Mapping[str, NodeWarned]:
-        """Warnings of the nodes that get no more work, by name of the node."""
-        return self._posted.warned
-
     def devices_by_kind(self) -> dict[str, int]:
         """Devices of nodes that take work, of each kind that there is, or was: 0 of the latter."""
-        with self._lock:
-            posted = self._posted
+        posted = self._posted
         nums = dict.fromkeys(posted.kinds, 0)
         for node in posted.cluster.nodes:
             if node.name not in posted.warned:
@@ -278,16 +272,10 @@ class ViewBoard:
         cluster = self._posted.cluster
         return sum(len(node.devices) for node in cluster.nodes if kind in ("", node.kind))
 
-    @property
     def lost_nodes(self) -> tuple[LostNode, ...]:
         """Those lost lately that have not joined again, the latest last."""
         lost, time_of = self._posted.lost_nodes, self._posted.calendar.time_of
         return tuple(LostNode(name=one.name, lost_s=time_of(one.at_s), cause=one.cause) for one in lost)
-
-    @property
-    def reclaims(self) -> Reclaims:
-        """See `PlatformCore.reclaims`."""
-        return self._posted.reclaims
 
     def nodes(self) -> tuple[NodeView, ...]:
         """The nodes after the last scheduling cycle, with the holder of each device."""

@@ -1,10 +1,13 @@
-"""What is counted from the daemon's start on, for people who run platforms: objects of prometheus_client."""
+"""What a platform is measured by: what is there now, and what is counted from the daemon's start on.
+
+What is counted are objects of prometheus_client.
+"""
 
 from __future__ import annotations
 
 from collections import Counter as Sum
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple, get_args
 
@@ -13,12 +16,17 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from swell.core.explanations import TurnChanges, planned_s
-from swell.live.turns import Turn, TurnDurations
+from swell.live.board import TurnNews
+from swell.live.webhooks import WebhookCounts
 from swell.model.calendar import Calendar
+from swell.model.command import AnyCommand
+from swell.model.deadline_state import DeadlineState
 from swell.model.event import AnyEvent, JobSubmitted, NodeLost, NodeWarned
 from swell.model.job import JobClass, Phase
+from swell.model.quota import TenantDevices
 from swell.model.resize import Resize, Verdict
-from swell.model.view import JobView, Story
+from swell.model.usage import NO_USAGE, GangUsage
+from swell.model.view import ClusterView, JobView, Story
 
 #: Bounds in seconds: a turn of the head takes milliseconds; a live resize takes tenths of a second, a restart
 #: of a large job minutes.
@@ -30,6 +38,47 @@ ERROR_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 END_PHASES = tuple(phase for phase in Phase if phase.is_end)
 #: Code of a story -> what became of a job whose deadline was not promised. One that ends is `ended`.
 TOLD_REFUSALS = {"unpromised": "tried", "change_refused": "unchanged"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measures:
+    """What is there, beside what `Counters` count. What is empty may be left out."""
+
+    cluster: ClusterView
+    jobs: Mapping[tuple[Phase, JobClass], int]  #: open ones
+    promises: Mapping[DeadlineState, int]  #: to open jobs
+    num_workers: int
+    num_batches: int  #: in the journal, since the first
+    webhooks: WebhookCounts = field(default_factory=WebhookCounts)
+    #: By tenant that has a quota, and kind of device.
+    tenants: Mapping[tuple[str, str], TenantDevices] = field(default_factory=dict)
+    used: GangUsage = NO_USAGE  #: by all open jobs so far
+
+
+def usage_of(view: JobView) -> GangUsage:
+    """What a job has used so far."""
+    return GangUsage(
+        cpu_s=view.cpu_s or 0.0,
+        memory_bytes=view.memory_used_bytes or 0,
+        read_bytes=view.read_bytes,
+        written_bytes=view.written_bytes,
+        received_bytes=view.received_bytes,
+        sent_bytes=view.sent_bytes,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Turn:
+    """One batch of the head and what came of it; times by `time.perf_counter`."""
+
+    batch: Sequence[AnyEvent]
+    begun_s: float = 0.0
+    written_s: float = 0.0  #: the batch was on disk
+    decided_s: float = 0.0
+    ended_s: float = 0.0  #: what came of it was shown
+    computed_s: float = 0.0  #: of a processor, to decide
+    commands: list[AnyCommand] = field(default_factory=list)
+    news: TurnNews = field(init=False)
 
 
 class Described(NamedTuple):
@@ -210,7 +259,9 @@ class Counters(Collector):
     def hear(self, turn: Turn) -> None:
         """Count what came of a turn."""
         news = turn.news
-        self._count_time(turn.took)
+        self._journal_s.observe(turn.written_s - turn.begun_s)
+        self._decision_s.observe(turn.decided_s - turn.written_s)
+        self._turn_s.observe(turn.ended_s - turn.begun_s)
         self._count_batch(turn.batch, news.warned)
         self._count_stories(news.stories)
         self._count_device_time(news.now_s)
@@ -226,11 +277,6 @@ class Counters(Collector):
             self._note(job, view, news.calendar)
             self._num_devices[job.tenant_kind] -= job.num_devices
             self._count_end(job, view)
-
-    def _count_time(self, took: TurnDurations) -> None:
-        self._journal_s.observe(took.journal_s)
-        self._decision_s.observe(took.decision_s)
-        self._turn_s.observe(took.turn_s)
 
     def _count_batch(self, batch: Sequence[AnyEvent], warned: Iterable[str]) -> None:
         """A node counts as lost with its host and for a cause.

@@ -5,25 +5,24 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from swell.core.loop import run
 from swell.core.platform_core import PlatformCore
-from swell.live.board import ViewBoard
+from swell.live.board import TurnNews, ViewBoard
 from swell.live.clock import HeadClock, SystemClocks
-from swell.live.counters import Counters
-from swell.live.device_demand import DeviceDemand
-from swell.live.folding import JournalFolds, finish
+from swell.live.counters import Counters, Turn
+from swell.live.head_journal import HeadJournal
 from swell.live.inbox import Inbox
+from swell.live.job_lookup import JobLookup
 from swell.live.poison import PoisonGuard
-from swell.live.ports import Executor
-from swell.live.predecessors import FollowerWatch
-from swell.live.quota_watch import QuotaWatch
-from swell.live.recovery import differences, explained_jobs, load, replay
-from swell.live.retrying_journal import RetryingJournal
-from swell.live.site import Site
-from swell.live.turns import Turn, TurnNews, TurnUnderWay
+from swell.live.pruning import Retention
+from swell.live.recovery import differences, explained_jobs
+from swell.live.watches import DeviceDemand, FollowerWatch, QuotaWatch
 from swell.live.webhooks import Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
 from swell.model.event import (
@@ -36,9 +35,9 @@ from swell.model.event import (
     ProfilingFailed,
     Woke,
 )
+from swell.model.node import Node
 from swell.model.quota import Quotas
 from swell.model.running import RunningWork
-from swell.model.view import JobView
 from swell.store.journal import JournalHistory, SqlJournal
 
 #: `down` waits so long for checkpoints before it ends the processes anyway.
@@ -47,12 +46,50 @@ DRAIN_S = 60.0
 log = logging.getLogger("swell.platform")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """Where and what a platform is."""
+
+    jobs_dir: Path
+    policy: str
+    nodes: Sequence[Node]  #: of the platform's own machine
+    retention: Retention = field(default_factory=Retention)
+    hosts_may_join: bool = False  #: from other machines
+    engine: str = ""  #: see `ClusterView`
+    no_nodes: str = ""  #: likewise
+
+
+class Executor(Protocol):
+    """What starts and stops processes, which outlive the daemon."""
+
+    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+        """Begin, or adopt what runs, and tell what that is.
+
+        Events are delivered with CLOCK_BOOTTIME of this machine as `at_s`.
+        """
+
+    def perform(self, command: AnyCommand) -> None:
+        """Begin it and return; what comes of it is an event."""
+
+    def acknowledge(self) -> None:
+        """All that was delivered and handled so far is in the journal."""
+
+    def remove_host(self, name: str) -> None:
+        """Have a host that has joined end its workers and leave; `NodeLost` follows."""
+
+    def want_devices(self, num: int) -> None:
+        """Say how many devices open jobs could use together. Called when that number changes."""
+
+    @property
+    def lack(self) -> str:
+        """What it cannot do of what was asked for, for people; empty: nothing."""
+
+
 class HeadThread:
     """Ties the head to its world: it is all that the scheduler's loop (`core.loop.run`) works on.
 
     Args:
         tell: hears why the platform stands still, and an empty text when it goes on.
-        webhooks: None: nothing is told to any address.
         read_quotas: see `QuotaWatch`.
     """
 
@@ -64,50 +101,46 @@ class HeadThread:
         executor: Executor,
         tell: Callable[[str], None],
         system_clocks: SystemClocks | None,
-        webhooks: Webhooks | None,
+        webhooks: Webhooks,
         read_quotas: Callable[[], Quotas],
     ) -> None:
-        self._site, self._core, self._store, self._executor = site, core, store, executor
-        self.webhooks = webhooks or Webhooks(store)
-        self.clock = HeadClock(system_clocks)
-        self.quotas = QuotaWatch(read_quotas)
+        self._site, self._core, self._executor, self._webhooks = site, core, executor, webhooks
+        self.clock, self.quotas = HeadClock(system_clocks), QuotaWatch(read_quotas)
         self.inbox, self.board, self.counters = Inbox(self.clock), ViewBoard(), Counters()
-        self.journal = RetryingJournal(store, tell)
+        self.journal = HeadJournal(store, webhooks, tell)
         self.started_s = self.clock.now_s()  #: head time
-        self._folds = JournalFolds(core, store, self.board)
-        self._guard = PoisonGuard(core, store, self.journal)
-        self._followers = FollowerWatch(self._found, self.inbox.put, self.clock.now_s)
+        self._guard = PoisonGuard(core, self.journal)
+        lookup = JobLookup(self.board, store)
+        self._followers = FollowerWatch(lookup.find, self.inbox.put, self.clock.now_s)
         self._demand = DeviceDemand()
         self._is_stopping = False
         self._is_open = False  #: the first turn is over, and so it is known that this platform is up
         self._drain_until_s: float | None = None
         self._wake_s: float | None = None
-        self._turn: TurnUnderWay | None = None
+        self._turn: Turn | None = None
 
     def recover(self, history: JournalHistory) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
-        load(self._core, history.state)
+        board, recovered = self.board, self._guard.recover(history)
+        self._webhooks.begin(board.open_jobs, self.clock.now_s, lambda: board.calendar)
+        board.post(next(recovered))
         began_s = time.thread_time()
-        self.webhooks.begin(self.board.open_jobs, self.clock.now_s, lambda: self.board.calendar)
-        self.board.post(self._core, TurnNews.of(self._core))
-        for entry, commands in replay(self._core, history.entries, self._guard.mend):
-            news = TurnNews.of(self._core)
-            finish(self.journal, entry.seq, commands, news, self.webhooks)
-            self.board.post(self._core, news)
-        self._folds.begin(history.seq, time.thread_time() - began_s)
-        self.clock.go_on(self._core.calendar, self._core.now_s)
+        for news in recovered:
+            board.post(news)
+        self.journal.begin(history.seq, time.thread_time() - began_s, board.num_open)
+        self.clock.go_on(board.calendar, self._core.now_s)
         self.started_s = self.clock.now_s()
-        self.counters.begin(self.board.jobs(), self._core.calendar, self.board.warned)
+        self.counters.begin(board.views(), board.calendar, board.latest.warned)
 
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
-        now_s = self.clock.now_s()
+        now_s, open_jobs = self.clock.now_s(), self.board.views()
         work = self._executor.start(self._hear)
         self.inbox.put(self._opened())
         for event in differences(self._core, self._site.nodes, work, now_s):
             self.inbox.put(event)
-        self._followers.note(self.board.jobs(_is_follower), ())
-        self._demand.note(self.board.jobs(), ())
+        self._followers.note(open_jobs, ())
+        self._demand.note(open_jobs, ())
         self._executor.want_devices(self._demand.num_devices)
         self._repeat(work)
 
@@ -124,13 +157,13 @@ class HeadThread:
 
     def run(self) -> None:
         """Until the platform has been asked to stop and every job has left its devices."""
-        self.webhooks.start()
+        self._webhooks.start()
         try:
             run(self, self, self)
         finally:
             self.inbox.close()
-            self.webhooks.stop()
-        self._folds.fold()
+            self._webhooks.stop()
+        self.journal.fold(self._core.save, self.board.num_open)
 
     def _opened(self) -> Opened:
         return Opened(
@@ -167,13 +200,13 @@ class HeadThread:
 
     def append(self, batch: Sequence[AnyEvent]) -> None:
         """Keep the batch: a turn begins."""
-        self._turn = TurnUnderWay(batch, begun_s=time.perf_counter())
+        self._turn = Turn(batch=batch, begun_s=time.perf_counter())
         self.journal.append(batch)
         self._turn.written_s = time.perf_counter()
 
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Decide what follows."""
-        turn, computed_s = self._turn or TurnUnderWay(batch), time.thread_time()
+        turn, computed_s = self._turn or Turn(batch=batch), time.thread_time()
         turn.commands = self._guard.handle(batch)
         turn.computed_s, turn.decided_s = time.thread_time() - computed_s, time.perf_counter()
         return turn.commands
@@ -185,27 +218,27 @@ class HeadThread:
         else:
             self._executor.perform(command)
 
-    def _end_turn(self, turn: TurnUnderWay) -> None:
+    def _end_turn(self, turn: Turn) -> None:
         """Keep and show what came of the turn, and let go of what is now safe in the journal."""
         self._is_open = True
-        news = TurnNews.of(self._core)
-        new = finish(self.journal, self._store.last_seq, turn.commands, news, self.webhooks)
-        self.board.post(self._core, news)
-        self._followers.note(news.changed, news.ended)
-        if self._demand.note(news.changed, news.ended):
+        turn.news = news = TurnNews.of(self._core)
+        new = self.journal.finish(self.journal.store.last_seq, turn.commands, news)
+        self.board.post(news)
+        changed = news.changed
+        self._followers.note(changed, news.ended)
+        if self._demand.note(changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
         self.inbox.settle(self._core.ignored)
         self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self.clock.now_s() + DRAIN_S
         for message in new:
-            self.webhooks.add(message)
-        self.counters.hear(Turn(batch=turn.batch, news=news, took=turn.took(time.perf_counter())))
+            self._webhooks.add(message)
+        turn.ended_s = time.perf_counter()
+        self.counters.hear(turn)
         log_lost_trials(turn.batch)
-        self._folds.end_turn(turn.computed_s)
-
-    def _found(self, job_id: str) -> JobView | None:
-        return self.board.job(job_id) or self._store.job(job_id)
+        if self.journal.is_fold_due(turn.computed_s):
+            self.journal.fold(self._core.save, self.board.num_open)
 
     def _is_over(self) -> bool:
         if not (self._is_open and self._is_stopping and self._core.is_draining):
@@ -233,7 +266,3 @@ def log_lost_trials(batch: Sequence[AnyEvent]) -> None:
     for event in batch:
         if isinstance(event, ProfilingFailed) and event.outcome is Outcome.LOST and not event.is_taken:
             log.warning("the trial run of %s was lost: %s", event.job_id, event.message.strip())
-
-
-def _is_follower(view: JobView) -> bool:
-    return bool(view.awaits)

@@ -1,13 +1,17 @@
-"""Which jobs a platform does not take, and which deadlines it is not asked for."""
+"""Which jobs a platform takes and as what, and which deadlines and changes it is not asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+
+import msgspec
 
 from swell.core.state import job_sizes
+from swell.model.counted import told_devices
 from swell.model.deadline_state import is_measured
 from swell.model.errors import InvalidJob, TooManyOpenJobs, WrongPhase
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase
+from swell.model.kind import ANY
 from swell.model.options import Sizes
 from swell.model.view import JobView
 
@@ -71,3 +75,86 @@ def has_ended_error(view: JobView, consequence: str, option: str = "") -> WrongP
     elif not view.phase.is_end:
         remedy = f"wait for its end (`swell wait {view.id}`), then {remedy}"
     return WrongPhase(f"job {view.id!r} {state}, and {consequence}; {remedy}")
+
+
+# ---------------------------------------------------------------- kinds of device
+def with_named_kinds(spec: JobSpec, devices: Mapping[str, int]) -> JobSpec:
+    """The job as the head is to get it: with a kind, unless it names several, or the platform has only one.
+
+    Of several kinds the head chooses one.
+
+    Args:
+        devices: of nodes that take work, of each kind that the platform has, or has had.
+
+    Raises:
+        InvalidJob: it names a kind that the platform never had, or none, and there is a choice.
+    """
+    if spec.kind == ANY and ANY not in devices and devices:
+        return msgspec.structs.replace(spec, kind="", kinds=(ANY,))
+    if spec.kinds == (ANY,):
+        return spec
+    if (whole := ",".join(spec.kinds)) and whole in devices:
+        return msgspec.structs.replace(spec, kind=whole)  # the name of a kind may have a comma
+    for kind in spec.kinds:
+        _check_kind(spec.name, kind, devices)
+    if spec.kinds:
+        return spec
+    if spec.kind:
+        _check_kind(spec.name, spec.kind, devices)
+        return spec
+    if len(devices) < 2:
+        return spec
+    there = [kind for kind, num in devices.items() if num]
+    if len(there) == 1:
+        return msgspec.structs.replace(spec, kind=there[0])
+    raise InvalidJob(
+        f"job {spec.name!r} names no kind of device, and the platform has several: "
+        f"{_listed(devices)}; name one with --kind, or `kind:` in the job file, several as a list, or `{ANY}`"
+    )
+
+
+def _check_kind(name: str, kind: str, devices: Mapping[str, int]) -> None:
+    if kind not in devices:
+        raise InvalidJob(f"job {name!r} asks for devices of kind {kind!r}; {_told(devices)}")
+
+
+def _told(devices: Mapping[str, int]) -> str:
+    if not devices:
+        return "no node has joined this platform yet: submit it once one has, or without a kind"
+    return f"the platform has {_listed(devices)}: name one of these, or let a node of that kind join first"
+
+
+def _listed(devices: Mapping[str, int]) -> str:
+    told = (f"{kind} ({told_devices(num)})" for kind, num in sorted(devices.items()))
+    return ", ".join(told)
+
+
+# ---------------------------------------------------------------- jobs that follow others
+def with_predecessors(spec: JobSpec, candidates: Callable[[str], list[JobView]]) -> JobSpec:
+    """The request with ids in place of the names of the jobs that it follows.
+
+    Args:
+        candidates: jobs that a name may mean; see `JobLookup`.
+
+    Raises InvalidJob: there is no such job, or it has ended without success.
+    """
+    if not spec.after:
+        return spec
+    found = [_predecessor(word, candidates(word)) for word in spec.after]
+    return msgspec.structs.replace(spec, after=tuple(dict.fromkeys(view.id for view in found)))
+
+
+def _predecessor(word: str, candidates: list[JobView]) -> JobView:
+    if len(candidates) != 1:
+        known = ", ".join(view.id for view in candidates)
+        why = (
+            f"could be any of {known}; give more of the id" if known else "is no job; `swell jobs` lists all"
+        )
+        raise InvalidJob(f"after: {word!r} {why}")
+    (view,) = candidates
+    if view.phase.is_end and view.phase is not Phase.SUCCEEDED:
+        raise InvalidJob(
+            f"after: job {view.id!r} is {view.phase}, so a job that follows it would never start; leave it "
+            "out, or name another one"
+        )
+    return view

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from swell.live.board import BoardChanges, ViewBoard
 from swell.live.clock import shown_job, shown_story
-from swell.live.history import add_up
-from swell.live.metrics import metric_history
-from swell.live.usage import used_between
 from swell.model.calendar import Calendar
-from swell.model.device_usage import UsageEntry
+from swell.model.device_usage import HeldTime, UsageEntry
 from swell.model.errors import UnknownJob
 from swell.model.event import JobSubmitted
 from swell.model.job import Phase
 from swell.model.job_query import EVERY_JOB, JobQuery, newest, place
-from swell.model.outcome import JobHistory
-from swell.model.view import JobView, MetricHistory, Story
+from swell.model.outcome import JobHistory, OutcomePeriod
+from swell.model.view import JobView, MetricHistory, MetricSeries, Story
+from swell.store.curve import CurvePoint
 from swell.store.journal import SqlJournal
 
 #: Jobs shown where the beginning of an id could be that of any of them.
 NUM_CANDIDATES = 6
+#: Lengths of a period of history that are chosen from, where none is given.
+MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60.0, 3600.0, 86400.0, 7 * 86400.0
+LENGTHS_S = (5 * MINUTE_S, HOUR_S, DAY_S, WEEK_S)
+#: More than these, and the next longer ones are chosen.
+MANY_PERIODS = 48
 
 
 class JobLookup:
@@ -31,10 +34,6 @@ class JobLookup:
 
     def __init__(self, board: ViewBoard, store: SqlJournal) -> None:
         self._board, self._store = board, store
-
-    @property
-    def _calendar(self) -> Calendar:
-        return self._board.calendar
 
     def submission(self, job_id: str) -> JobSubmitted:
         """Return the job's submission, with its spec as submitted. Raises UnknownJob."""
@@ -52,78 +51,62 @@ class JobLookup:
         Raises:
             UnknownJob: there is no job `before`.
         """
-        calendar = self._calendar
+        calendar = self._board.calendar
         query = msgspec.structs.replace(
-            self._in_head_time(query), before=place(self.found(before)) if before else None
+            _in_head_time(query, calendar), before=place(self.found(before)) if before else None
         )
         found = {view.id: view for view in self._board.jobs(query.matches, query.limit)}
         if not query.phases or any(phase.is_end for phase in query.phases):
             found |= {view.id: view for view in self._store.find(query)}  # one may have ended since
         return [shown_job(view, calendar) for view in newest(list(found.values()), query.limit)]
 
-    def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
-        """Ended jobs that match the query, added up by the time of their end."""
-        return add_up(self._store, self._calendar, self._in_head_time(query), period_s, origin_s)
-
-    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
-        """Device time of jobs within a time; see `usage.used_between`."""
-        offset_s = self._calendar.offset_s
-        return used_between(self._board, self._store, since_s - offset_s, until_s - offset_s, user)
-
-    def _in_head_time(self, query: JobQuery) -> JobQuery:
-        offset_s, since_s, until_s = self._calendar.offset_s, query.since_s, query.until_s
-        return msgspec.structs.replace(
-            query,
-            since_s=None if since_s is None else since_s - offset_s,
-            until_s=None if until_s is None else until_s - offset_s,
-        )
-
     def candidates(self, wanted: str) -> list[JobView]:
         """The job with this id; else the newest with this name; else a few whose ids begin with it."""
-        calendar = self._calendar
-        return [shown_job(view, calendar) for view in self._candidates(wanted)]
-
-    def _candidates(self, wanted: str) -> list[JobView]:
-        if exact := self._board.job(wanted) or self._store.job(wanted):
-            return [exact]
-        newest_named = [*self._board.jobs(lambda view: view.name == wanted, 1), self._store.named(wanted)]
-        if named := [view for view in newest_named if view is not None]:
-            return newest(named, 1)
-        begun = self._board.jobs(lambda view: view.id.startswith(wanted), NUM_CANDIDATES)
-        begun += self._store.begun(wanted, NUM_CANDIDATES)
-        return list({view.id: view for view in begun}.values())[:NUM_CANDIDATES]
+        exact = self.find(wanted)
+        found = [exact] if exact else self._board.jobs(lambda view: view.name == wanted, 1)
+        if not exact and (ended := self._store.named(wanted)):
+            found = newest([*found, ended], 1)
+        if not found:
+            begun = self._board.jobs(lambda view: view.id.startswith(wanted), NUM_CANDIDATES)
+            begun += self._store.begun(wanted, NUM_CANDIDATES)
+            found = list({view.id: view for view in begun}.values())[:NUM_CANDIDATES]
+        return [shown_job(view, self._board.calendar) for view in found]
 
     def count_jobs(self) -> dict[Phase, int]:
         """Number of jobs in each phase, including archived jobs."""
-        return dict(self._board.count() + Counter(self._store.count()))
+        open_jobs = Counter(view.phase for view in self._board.views())
+        return dict(open_jobs + Counter(self._store.count()))
 
     def job(self, job_id: str) -> JobView:
         """The job, with calendar times. Raises UnknownJob."""
-        return shown_job(self.found(job_id), self._calendar)
+        return shown_job(self.found(job_id), self._board.calendar)
 
     def found(self, job_id: str) -> JobView:
         """Return the view of a job, in head time. Raises UnknownJob."""
-        view = self._board.job(job_id) or self._store.job(job_id)
+        view = self.find(job_id)
         if view is None and self._store.pruned_s(job_id) is not None:
             raise UnknownJob(f"job {job_id!r} has ended and was pruned: nothing of it is kept")
         if view is None:
             raise UnknownJob(f"there is no job {job_id!r}; `swell jobs` lists all jobs")
         return view
 
+    def find(self, job_id: str) -> JobView | None:
+        """Return the view of a job, in head time; None if there is no such job, or none any more."""
+        return self._board.job(job_id) or self._store.job(job_id)
+
     def stories(self, job_id: str) -> list[Story]:
         """Decisions about the job, and webhooks that failed, oldest first. Raises UnknownJob."""
-        self.job(job_id)
-        calendar, told = self._calendar, self._store.stories(job_id)
-        if (late := self._board.share_changes(job_id)) is not None:
-            told.append(late)
-        return [shown_story(story, calendar) for story in told]
+        told, view = self._store.stories(job_id), self.found(job_id)
+        if not view.phase.is_end and view.share_changes is not None:
+            told.append(view.share_changes)  # its story tells of these once something else happens to it
+        return [shown_story(story, self._board.calendar) for story in told]
 
     def changes(self, since: int, also: Iterable[str] = ()) -> BoardChanges:
         """What became of jobs after a turn, with calendar times, ended ones too; see `ViewBoard.changes`.
 
         Of `archived` those are left that were pruned.
         """
-        calendar, found = self._calendar, self._board.changes(since, also)
+        calendar, found = self._board.calendar, self._board.changes(since, also)
         ended = {job_id: self._store.job(job_id) for job_id in found.archived}
         views = [*found.views, *(view for view in ended.values() if view is not None)]
         return found._replace(
@@ -136,6 +119,29 @@ class JobLookup:
         """See `ViewBoard.wait_for_news`."""
         return self._board.wait_for_news(since, most_s)
 
+    # ------------------------------------------------------------ sums and curves
+    def history(self, query: JobQuery, period_s: float | None, origin_s: float) -> JobHistory:
+        """Ended jobs that match the query, added up by the time of their end; see `add_up`."""
+        return add_up(self._store, self._board.calendar, query, period_s, origin_s)
+
+    def used_between(self, since_s: float, until_s: float, user: str | None) -> list[UsageEntry]:
+        """Device time of each job. Jobs that were pruned have entries without an id.
+
+        Args:
+            user: whose jobs count, the owner's is empty; None: those of all.
+        """
+        offset_s = self._board.calendar.offset_s
+        since_s, until_s = since_s - offset_s, until_s - offset_s
+        held = {view.id: HeldTime.of(view) for view in self._board.jobs(lambda one: user in (None, one.user))}
+        ended = self._store.device_time(since_s, until_s)
+        for job in ended:  # it may have ended since
+            held.pop(job.id, None)
+        return [
+            UsageEntry(job.payer, job.id, job.name, job.device_s(since_s, until_s))
+            for job in (*held.values(), *ended)
+            if user in (None, job.user)
+        ]
+
     def metrics(
         self, job_id: str, names: Collection[str] = (), since_s: float | None = None
     ) -> MetricHistory:
@@ -146,4 +152,64 @@ class JobLookup:
             since_s: without points before this calendar time.
         """
         curves = self._store.curves(self.found(job_id).id, names)
-        return metric_history(curves, self._calendar, since_s)
+        return metric_history(curves, self._board.calendar, since_s)
+
+
+def _in_head_time(query: JobQuery, calendar: Calendar) -> JobQuery:
+    since_s, until_s = query.since_s, query.until_s
+    return msgspec.structs.replace(
+        query,
+        since_s=None if since_s is None else since_s - calendar.offset_s,
+        until_s=None if until_s is None else until_s - calendar.offset_s,
+    )
+
+
+def add_up(
+    store: SqlJournal, calendar: Calendar, query: JobQuery, period_s: float | None, origin_s: float
+) -> JobHistory:
+    """Sum up ended jobs in periods of equal length from `origin_s` on; times are calendar times.
+
+    Args:
+        period_s: length of a period; None: one that suits the time that the jobs span.
+    """
+    query = _in_head_time(query, calendar)
+    ends_s = store.span(query)
+    if ends_s is None:
+        return JobHistory(period_s=period_s or LENGTHS_S[0])
+    if period_s is None:
+        most_s = (ends_s[1] - ends_s[0]) / MANY_PERIODS
+        period_s = next((length_s for length_s in LENGTHS_S if most_s <= length_s), WEEK_S)
+    found = store.add_up(query, period_s, origin_s - calendar.offset_s)
+    periods = [
+        OutcomePeriod(begin_s=origin_s + number * period_s, outcome=found[number]) for number in sorted(found)
+    ]
+    return JobHistory(period_s=period_s, periods=tuple(periods))
+
+
+def metric_history(
+    curves: Mapping[str, Sequence[CurvePoint]], calendar: Calendar, since_s: float | None
+) -> MetricHistory:
+    """Return the history of metrics in calendar time, without reports before `since_s`."""
+    series = []
+    for name, points in curves.items():
+        timed = [(calendar.time_of(point.at_s), point.tally) for point in points]
+        late = [(at_s, tally) for at_s, tally in timed if since_s is None or at_s >= since_s]
+        tallies = [tally for _, tally in late]
+        if points:
+            series.append(
+                MetricSeries(
+                    name=name,
+                    reduction=points[-1].tally.reduction,
+                    at_s=[at_s for at_s, _ in late],
+                    first_step=[tally.first_step for tally in tallies],
+                    last_step=[tally.last_step for tally in tallies],
+                    num_workers=[tally.num_workers for tally in tallies],
+                    count=[tally.count for tally in tallies],
+                    not_finite=[tally.num_odd for tally in tallies],
+                    mean=[tally.mean for tally in tallies],
+                    min=[tally.min for tally in tallies],
+                    max=[tally.max for tally in tallies],
+                    last=[tally.last for tally in tallies],
+                )
+            )
+    return MetricHistory(series=series)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,19 +14,21 @@ from swell import __version__
 from swell.core.kind_choice import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.live.clock import SystemClocks, followed, suspected
-from swell.live.head_thread import HeadThread
-from swell.live.job_checks import check_findings, check_job, check_promisable, check_room, has_ended_error
-from swell.live.job_folders import JobFolders
+from swell.live.counters import Measures, usage_of
+from swell.live.head_thread import Executor, HeadThread, Site
+from swell.live.job_checks import (
+    check_findings,
+    check_job,
+    check_promisable,
+    check_room,
+    has_ended_error,
+    with_named_kinds,
+    with_predecessors,
+)
 from swell.live.job_lookup import JobLookup
-from swell.live.measures import Measures, usage_of
-from swell.live.named_kinds import with_named_kinds
-from swell.live.platform_warnings import PlatformWarnings
-from swell.live.ports import Executor
-from swell.live.predecessors import with_predecessors
 from swell.live.pruning import Pruner, PruneRequest
-from swell.live.site import Site
-from swell.live.submitter import Submitter
-from swell.live.tenant_devices import TenantDevices, devices_of_tenants
+from swell.live.submitter import JobFolders, Submitter
+from swell.live.watches import ABOUT_QUOTAS
 from swell.live.webhooks import Webhooks
 from swell.model.deadline_state import deadline_state
 from swell.model.errors import InvalidInput, NodeInUse, UnknownNode
@@ -43,7 +46,9 @@ from swell.model.event import (
 )
 from swell.model.job import PLAIN, JobSpec, Origin
 from swell.model.kind import RULE, is_kind
-from swell.model.quota import NO_QUOTAS, Quotas
+from swell.model.quota import NO_QUOTAS, Quotas, TenantDevices, devices_of_tenants
+from swell.model.share_mode import ABOUT_PROMISES, ABOUT_SHARES
+from swell.model.sizes import format_bytes
 from swell.model.throughput import JobThroughput
 from swell.model.usage import total_usage
 from swell.model.view import ClusterView, JobView, NodeView, PrunedJob, SubmitResult
@@ -76,18 +81,16 @@ class Platform(JobLookup):
         webhooks: None: nothing is told to any address.
         read_quotas: see `QuotaWatch`.
         """
-        head = HeadThread(site, core, store, executor, tell, system_clocks, webhooks, read_quotas)
+        self._webhooks = webhooks or Webhooks(store)
+        head = HeadThread(site, core, store, executor, tell, system_clocks, self._webhooks, read_quotas)
         super().__init__(head.board, store)
         #: Warnings of what works beside the platform, by what they are about.
         self.remarks: dict[str, str] = {}
         #: What is counted from the daemon's start on.
         self.counters = head.counters
-        self._site, self._core, self._executor = site, core, executor
-        self._head, self._clock, self._inbox, self._journal = head, head.clock, head.inbox, head.journal
+        self._site, self._core, self._executor, self._head = site, core, executor, head
+        self._clock, self._inbox, self._journal = head.clock, head.inbox, head.journal
         self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFolders(site.jobs_dir))
-        self._warnings = PlatformWarnings(
-            site, core, store, self._journal, executor, head.quotas, self.remarks
-        )
         self._pruner = Pruner(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
 
     # ------------------------------------------------------------ the head
@@ -153,14 +156,15 @@ class Platform(JobLookup):
         def checked(spec: JobSpec, in_flight: Collection[str]) -> JobSpec:
             spec = self._checked(spec)
             if max_open is not None:
-                check_room(spec.tenant, {*in_flight, *self._board.open_of(spec.tenant)}, max_open)
+                own = [view.id for view in self._board.views() if view.tenant == spec.tenant]
+                check_room(spec.tenant, {*in_flight, *own}, max_open)
             return spec
 
         return self._submitter.submit(spec, origin, checked)
 
     def _checked(self, spec: JobSpec) -> JobSpec:
         """The job as it is to be scheduled. Raises InvalidJob."""
-        spec = with_predecessors(spec, self)
+        spec = with_predecessors(spec, self.candidates)
         spec = with_named_kinds(spec, self._board.devices_by_kind())
         check_job(spec, self._most_devices(spec), self._core.domain.sizes)
         return spec
@@ -328,7 +332,7 @@ class Platform(JobLookup):
             NodeInUse: jobs have workers there, or it is of the platform's own machine.
         """
         self._journal.refuse_while_stalled()
-        if name in {lost.name for lost in self._board.lost_nodes}:
+        if name in {lost.name for lost in self._board.lost_nodes()}:
             self._executor.remove_host(name)
             return NodeView(name=name, rack="", kind="", is_borrowed=False, devices={}, is_joined=True)
         node = self.node(name)
@@ -368,14 +372,14 @@ class Platform(JobLookup):
             nodes=nodes,
             num_devices=len(owners),
             num_free=len(free),
-            num_stale_reports=self._board.num_stale,
+            num_stale_reports=self._board.latest.num_stale,
             journal_bytes=self._store.bytes_on_disk,
             clock_note=self._clock_note(),
             disk_free_bytes=space.free,
             disk_bytes=space.total,
-            warnings=self._warnings.now(space.free, nodes),
-            lost_nodes=self._board.lost_nodes,
-            borrowed=self._board.reclaims.view(self._clock.now_s()),
+            warnings=self._warnings(space.free, nodes),
+            lost_nodes=self._board.lost_nodes(),
+            borrowed=self._board.latest.reclaims.view(self._clock.now_s()),
             hosts_may_join=self._site.hosts_may_join,
             engine=self._site.engine,
             no_nodes=self._site.no_nodes,
@@ -387,23 +391,62 @@ class Platform(JobLookup):
             return suspected(ahead_s)
         calendar = self._board.calendar
         stepped_s = calendar.stepped_s
-        if stepped_s is None or not self._board.has_deadline_from_before(stepped_s):
+        if stepped_s is None or not any(
+            view.deadline_s is not None and view.submitted_s < stepped_s for view in self._board.views()
+        ):
             return ""
         return followed(calendar.step_s, self._clock.now_s() - stepped_s)
+
+    def _warnings(self, free_bytes: int, nodes: Sequence[NodeView]) -> dict[str, str]:
+        """Return what an operator is to be warned of now, by what it is about.
+
+        Args:
+            free_bytes: on the disk of the state folder.
+        """
+        warnings = dict(self.remarks)
+        if lacks := [lack for lack in (self._executor.lack, self._lack_of_neighbours(nodes)) if lack]:
+            warnings[ABOUT_SHARES] = "; ".join(lacks)
+        if self._core.makes_promises and (crowded := [node for node in nodes if _is_crowded(node)]):
+            warnings[ABOUT_PROMISES] = _told_of_whole_cores(self._site.policy, crowded)
+        num_failed, failed = self._core.failed_plans
+        if failed is not None:
+            of_kind = f" for kind {failed.kind}" if failed.kind else ""
+            warnings["plan"] = (
+                f"no plan could be made{of_kind}, {num_failed} times in a row, and the last one is followed: "
+                f"{failed.why}; `swell doctor` shows the trace"
+            )
+        if self._head.quotas.why:
+            warnings[ABOUT_QUOTAS] = self._head.quotas.why
+        if notices := self._store.notices:
+            warnings["journal file"] = "; ".join(notices)
+        if self._journal.why:
+            warnings["journal"] = f"the platform stands still, jobs that run train on: {self._journal.why}"
+        if free_bytes < (limit := self._site.retention.min_free_bytes):
+            warnings["disk"] = (
+                f"only {format_bytes(free_bytes)} are free on the disk of {self._site.jobs_dir.parent}, "
+                f"less than min_free_bytes={limit}: make room (`swell admin prune`), or lower the setting"
+            )
+        return warnings
+
+    def _lack_of_neighbours(self, nodes: Sequence[NodeView]) -> str:
+        """Why a policy that divides cores divides none; empty: it does, or is no such policy."""
+        if any(map(_is_crowded, nodes)) or not nodes or not self._core.domain.shares_cores:
+            return ""
+        return (
+            f"policy {self._site.policy} divides the cores that jobs of a node share, and here each device "
+            "has a core of its own: shares change nothing while a worker uses one core; give `swell up` more "
+            "devices than cores, as --devices cpu:4 --cores 2"
+        )
 
     def tenant_devices(self) -> Mapping[tuple[str, str], TenantDevices]:
         """Devices held and allowed, by tenant with a quota and kind of device. Cheap if no tenant has one."""
         quotas = self._core.quotas
-        if not quotas:
-            return {}
-        _, open_jobs = self._board.open_jobs()
-        return devices_of_tenants(quotas, self._nodes(), (view for view, _ in open_jobs))
+        return devices_of_tenants(quotas, self._nodes(), self._board.views()) if quotas else {}
 
     def measures(self) -> Measures:
         """What operators measure, after the last scheduling cycle."""
-        posted_s, open_jobs = self._board.open_jobs()
+        open_jobs, now_s = self._board.open_jobs(), self._clock.now_s()
         views = [view for view, _ in open_jobs]
-        now_s = max(posted_s, self._clock.now_s())
         return Measures(
             cluster=self.cluster(),
             jobs=Counter((view.phase, view.job_class) for view in views),
@@ -412,7 +455,21 @@ class Platform(JobLookup):
             ),
             num_workers=sum(view.workers for view in views),
             num_batches=self._store.last_seq,
-            webhooks=self._head.webhooks.counts,
-            tenants=devices_of_tenants(self._core.quotas, self._nodes(), views),
+            webhooks=self._webhooks.counts,
+            tenants=self.tenant_devices(),
             used=total_usage(usage_of(view) for view in views),
         )
+
+
+def _is_crowded(node: NodeView) -> bool:
+    return node.cores is not None and node.cores < len(node.devices)
+
+
+def _told_of_whole_cores(policy: str, crowded: Sequence[NodeView]) -> str:
+    """What becomes of slots beyond the cores where deadlines are promised."""
+    num_slots = sum(len(node.devices) for node in crowded)
+    num_whole = sum(max(1, math.floor(node.cores or 0.0)) for node in crowded)
+    return (
+        f"policy {policy} promises deadlines, and {num_slots} devices share fewer cores: while a deadline is "
+        f"promised, {num_whole} of them are used, so that each worker has a core; else all are"
+    )

@@ -2,30 +2,98 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import secrets
+import shutil
 import threading
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
 from swell.live.inbox import Inbox
-from swell.live.job_folders import JobFolders
-from swell.model.errors import KeyConflict, Unavailable
+from swell.model.errors import KeyConflict, Unavailable, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin
 from swell.model.view import SubmitResult
 from swell.store.journal import SqlJournal
-from swell.wire.checkpoint_files import steps_in
+from swell.wire.checkpoint_files import newest_whole, steps_in
+from swell.wire.whole_files import sync
 
 #: Digits and small letters without those that look alike (0 and o, 1 and l): five bits each.
 ALPHABET = "23456789abcdefghijkmnpqrstuvwxyz"
 #: 40 bits: with a million jobs one id in a million is taken, and another one is tried.
 NUM_RANDOM = 8
 
+#: Folder of a job's checkpoints, inside the job's.
+CHECKPOINTS = "checkpoints"
+#: What a file system answers that has no hard links, or none to this file.
+NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS)
+
 #: Of a job and the ids of those of its tenant that are being submitted: the job as it is to be.
 Checked = Callable[[JobSpec, Collection[str]], JobSpec]
+
+
+class JobFolders:
+    """The folders of all jobs of a platform: logs, checkpoints, code. Making one touches nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def reserve(self, job_id: str) -> bool:
+        """Make the folder of a new job. False if it is there: its checkpoints are another job's."""
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            (self.path / job_id).mkdir(mode=0o700)
+        except FileExistsError:
+            return False
+        return True
+
+    def ids(self) -> list[str]:
+        """Ids of the jobs that have a folder, in alphabetical order."""
+        if not self.path.is_dir():
+            return []
+        return sorted(entry.name for entry in os.scandir(self.path) if entry.is_dir(follow_symlinks=False))
+
+    def checkpoints(self, job_id: str) -> Path:
+        return self.path / job_id / CHECKPOINTS
+
+    # ------------------------------------------------------------ going on from a checkpoint
+    def newest_checkpoint(self, job_id: str) -> Path:
+        """The newest that is whole; reads it. Raises WrongPhase if there is none."""
+        folder = self.checkpoints(job_id)
+        found = newest_whole(folder)
+        if found is None:
+            raise WrongPhase(
+                f"job {job_id!r} has no sound checkpoint in {folder}; start it from the beginning with "
+                f"`swell retry {job_id}`"
+            )
+        return found
+
+    def hand_over(self, checkpoint: Path, to: str) -> None:
+        """Give the checkpoint to another job too: a hard link, or a copy where there are no links."""
+        folder = self.checkpoints(to)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        target = folder / checkpoint.name
+        try:
+            os.link(checkpoint, target)
+        except OSError as error:
+            if error.errno not in NO_LINKS:
+                raise
+            shutil.copyfile(checkpoint, target)
+        sync(folder)
+
+    def discard(self, job_id: str) -> None:
+        """Remove what `reserve` and `hand_over` made for a job that never was."""
+        folder = self.checkpoints(job_id)
+        if folder.is_dir():
+            for path in folder.iterdir():
+                path.unlink()
+            folder.rmdir()
+        (self.path / job_id).rmdir()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swell import __version__
+from swell.live.board import TurnNews
 from swell.live.clock import shown_job
-from swell.live.turns import TurnNews
 from swell.model.calendar import Calendar
 from swell.model.coding import encode
 from swell.model.deadline_state import DeadlineState, deadline_state
@@ -81,8 +81,8 @@ TOLD = {
 #: Characters of a reason: it may be the end of a traceback.
 MAX_REASON = 500
 
-#: Time of the latest turn, and wanted open jobs with their ends by the plan; see `ViewBoard.open_jobs`.
-OpenJobs = Callable[[Callable[[JobView], bool]], tuple[float, list[tuple[JobView, float | None]]]]
+#: Wanted open jobs with their ends by the plan; see `ViewBoard.open_jobs`.
+OpenJobs = Callable[[Callable[[JobView], bool]], list[tuple[JobView, float | None]]]
 
 log = logging.getLogger("swell.webhooks")
 
@@ -392,7 +392,7 @@ class Webhooks(Sender):
         super().__init__(journal, key)
         self._everywhere, self._of_job = everywhere, of_job
         self._calendar: Callable[[], Calendar] = Calendar
-        self._open_jobs: OpenJobs = lambda is_wanted: (0.0, [])
+        self._open_jobs: OpenJobs = lambda is_wanted: []
         self._told = set[tuple[str, str]]()  #: ids of open jobs, each with what the latest look has found
 
     def begin(
@@ -416,7 +416,7 @@ class Webhooks(Sender):
         """Tell of open jobs whose deadlines are at risk, or were missed."""
         now_s, calendar = self._now_s(), self._calendar()
         found, messages = set[tuple[str, str]](), list[WebhookMessage]()
-        for view, expected_s in self._open_jobs(self._may_have_news)[1]:
+        for view, expected_s in self._open_jobs(self._may_have_news):
             event = EVENTS.get(deadline_state(view, now_s, expected_s))
             if event is None:
                 continue

@@ -28,8 +28,8 @@ from tests.store.views import job_view
 
 from swell.assemble import webhook_of
 from swell.live import webhooks
+from swell.live.head_thread import Site
 from swell.live.platform import Platform
-from swell.live.site import Site
 from swell.live.webhooks import (
     FIRST_WAIT_S,
     KEPT_S,
@@ -129,8 +129,8 @@ class Finder:
         self.webhooks = Webhooks(self.journal, key_of(SECRET), everywhere, lambda job_id: self.of_job)
         self.webhooks.begin(self._wanted, lambda: self.now_s, Calendar)
 
-    def _wanted(self, is_wanted: Callable[[JobView], bool]) -> tuple[float, Any]:
-        return self.now_s, [(view, at_s) for view, at_s in self.open_jobs if is_wanted(view)]
+    def _wanted(self, is_wanted: Callable[[JobView], bool]) -> Any:
+        return [(view, at_s) for view, at_s in self.open_jobs if is_wanted(view)]
 
     def of_ends(self, *ended: JobView) -> list[WebhookMessage]:
         """What is new of them."""
@@ -530,7 +530,7 @@ def test_who_begins_to_listen_hears_of_nothing_that_was_before(tmp_path: Path, r
 def test_a_look_before_the_first_turn_tells_times_of_the_calendar() -> None:
     found = finder(hook("http://127.0.0.1:1/"))
     late, calendar = job_view(deadline_s=100.0), Calendar(offsets=((0.0, 1e9),))
-    found.webhooks.begin(lambda _: (200.0, [(late, None)]), lambda: 200.0, lambda: calendar)
+    found.webhooks.begin(lambda _: [(late, None)], lambda: 200.0, lambda: calendar)
     found.webhooks.look()
     (told,) = found.journal.deliveries()
     body = msgspec.json.decode(msgspec.json.decode(told, type=WebhookMessage).body)

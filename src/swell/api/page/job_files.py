@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.live.job_folders import CHECKPOINTS
+from swell.live.submitter import CHECKPOINTS
 from swell.model.code import CodeTree, decode_tree, job_tree_path, object_path
 from swell.model.sizes import format_bytes
 from swell.wire.checkpoint_files import checkpoints_in, order_in

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from swell.live.tenant_devices import TenantDevices
+from swell.model.quota import TenantDevices
 from swell.model.view import ClusterView, LostNode, NodeView, Story
 
 

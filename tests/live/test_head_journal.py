@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from swell.live import retrying_journal
+from swell.live import head_journal
+from swell.live.head_journal import HeadJournal
+from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.pruning import Retention
-from swell.live.retrying_journal import RetryingJournal
-from swell.live.site import Site
 from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import AnyEvent, Woke
 from swell.model.job import Phase
@@ -43,7 +43,7 @@ class FullJournal(SqlJournal):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retrying_journal, "RETRY_S", 0.01)
+    monkeypatch.setattr(head_journal, "RETRY_S", 0.01)
 
 
 @pytest.mark.parametrize("is_amended", [False, True])
@@ -51,7 +51,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_batch_is_written_once_as_soon_as_it_can_be(num_refusals: int, is_amended: bool) -> None:
     told: list[str] = []
     journal = FullJournal(num_refusals)
-    retrying = RetryingJournal(journal, told.append)
+    retrying = HeadJournal(journal, tell=told.append)
     if is_amended:
         retrying.amend(1, BATCH)
     else:
@@ -62,7 +62,7 @@ def test_a_batch_is_written_once_as_soon_as_it_can_be(num_refusals: int, is_amen
 
 
 def test_who_is_to_stop_does_not_wait() -> None:
-    retrying = RetryingJournal(FullJournal(10**9), lambda why: None)
+    retrying = HeadJournal(FullJournal(10**9), tell=lambda why: None)
     threading.Timer(0.05, retrying.stop).start()
     with pytest.raises(Unwritable):
         retrying.append(BATCH)
