@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from msgspec import Meta
 
 from swell.executors.engine import Engine, InvalidEngine
 from swell.executors.engines import make_engine
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import InvalidAddress, check_address, parse_address
+from swell.model.durations import parse_duration
 from swell.model.errors import InvalidOption
 from swell.model.lengths import span
+from swell.model.option import option
 from swell.model.share_mode import ShareMode
 from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settings
 
@@ -24,9 +25,8 @@ from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settin
 LEAST_BACKUP_S = 1.0
 
 
-def _option(metavar: str, help_text: str, is_rare: bool = False) -> Meta:
-    """`is_rare`: help lists it only when all options are asked for."""
-    return Meta(description=help_text, extra={"metavar": metavar, "is_rare": is_rare})
+def _path(said: str) -> str:
+    return str(Path(said).expanduser().absolute()) if said else ""
 
 
 class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,7 +37,7 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     devices: Annotated[
         str,
-        _option(
+        option(
             "DEVICES",
             "auto, cpu, cpu:N, cuda, cuda:N, or paced devices, which train for real at a fixed speed: "
             "paced:DEVICES@SAMPLES_PER_S, paced:NODESxDEVICES@SAMPLES_PER_S, "
@@ -47,27 +47,28 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = "auto"
     rack: Annotated[
         str,
-        _option(
+        option(
             "NAME",
             "Rack in which this machine stands: a job gets machines of one rack if it can. Default: previous "
             "value, else rack0, as for a machine that joins and names none; '': the default.",
             is_rare=True,
         ),
     ] = ""
-    policy: Annotated[str, _option("NAME", "Scheduling policy. Default: previous value, else unified.")] = (
+    policy: Annotated[str, option("NAME", "Scheduling policy. Default: previous value, else unified.")] = (
         DEFAULT_POLICY
     )
     preload: Annotated[
         tuple[str, ...],
-        _option(
+        option(
             "MODULE",
             "Module to import once for all workers before they start; may be repeated. Default: previous "
             "value; '': none.",
+            parse=lambda modules: tuple(filter(None, modules)),
         ),
     ] = ()
     cores: Annotated[
         float,
-        _option(
+        option(
             "N",
             "Cores of this machine that all workers share; with more devices than cores, by CPU share. "
             "Default: previous value, else all; 0: all.",
@@ -75,7 +76,7 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = 0.0
     cpu_shares: Annotated[
         str,
-        _option(
+        option(
             "MODE",
             "What a job's CPU share means: weight (others get what it does not use), quota (a hard limit) or "
             "off. Default: previous value, else weight.",
@@ -84,7 +85,7 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = ShareMode.WEIGHT.value
     containers: Annotated[
         str,
-        _option(
+        option(
             "PROGRAM",
             "What runs jobs that name an image: docker, podman, auto (Docker, else Podman) or off. Default: "
             "previous value, else auto.",
@@ -92,7 +93,7 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = ContainerChoice.AUTO.value
     listen: Annotated[
         str,
-        _option(
+        option(
             "ADDRESS[:PORT]",
             "Let other machines join at this address of this one (`swell node`); default port 7070. Default: "
             "previous value, else none can join; '': none.",
@@ -100,7 +101,7 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = ""
     advertise: Annotated[
         str,
-        _option(
+        option(
             "ADDRESS",
             "IP address of this machine at which workers of other nodes reach its own. Default: previous "
             "value, else the address of --listen if that is one IP address; '': the default.",
@@ -109,26 +110,29 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     ] = ""
     backup_to: Annotated[
         str,
-        _option(
+        option(
             "FOLDER",
             "Copy the state to this folder at an interval; on another machine's disk it survives the loss of "
             "this one (`swell restore FOLDER`). Default: previous value, else no copies; '': none.",
+            parse=_path,
         ),
     ] = ""
     backup_every: Annotated[
         float,
-        _option(
+        option(
             "DURATION",
             "Time between two copies of --backup-to. Default: previous value, else 10m; '': 10m.",
+            parse=lambda said: parse_duration(said or "10m"),
             is_rare=True,
         ),
     ] = 600.0  #: seconds
     share: Annotated[
         str,
-        _option(
+        option(
             "FOLDER",
             "Serve other users of this machine (`swell admin users`) at a socket in this folder, which is "
             "for members of the folder's group. Default: previous value, else none; '': none.",
+            parse=_path,
         ),
     ] = ""
     engine: str = "local"  #: what brings machines; `cli.up` has its option

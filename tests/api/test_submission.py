@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.api.durations import format_duration, parse_duration
 from swell.api.fields import MAX_SCRIPT_BYTES, InvalidField, worker_range
 from swell.api.job_file import load
 from swell.api.submission import Submission, deadline_in_s, parse
 from swell.api.times import parse_time, with_offset
+from swell.model.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
 from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, MetricTarget
 

@@ -73,7 +73,11 @@ def options_in(text: str) -> list[str]:
 
 
 def test_help_lists_the_options_of_each_day_and_help_all_the_others(swell: Run) -> None:
-    for command, most, rare in (("submit", 25, "--on-drift"), ("up", 20, "--cpu-shares")):
+    for command, most, rare in (
+        ("submit", 25, "--on-drift"),
+        ("up", 20, "--cpu-shares"),
+        ("simulate", 25, "--node-mtbf"),
+    ):
         daily, every = (options_in(swell(command, flag).stdout) for flag in ("--help", "--help-all"))
         assert "--help-all" in daily and len(daily) <= most
         assert rare not in daily and {rare, *daily} <= {*every}

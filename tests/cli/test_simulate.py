@@ -233,7 +233,10 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         (("log.csv", "--cluster", "1x8", "--resize-cost", "1e9"), "or a number of seconds from 0 to 86400"),
         (("log.csv", "--cluster", "1x8", "--noise", "-1"), "--noise is -1; it must be between 0 and 2"),
         *(
-            (("log.csv", "--cluster", "1x8", "--between-steps", text), f"is {text!r}; write DURATION/STEPS")
+            (
+                ("log.csv", "--cluster", "1x8", "--between-steps", text),
+                f"--between-steps: {text!r} is no time after steps; write DURATION/STEPS",
+            )
             for text in ("2s", "2s/0", "2s/-5")
         ),
         (("log.csv", "--cluster", "1x8", "--between-steps", "2/5"), "--between-steps: '2' is not a duration"),
@@ -242,7 +245,7 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         (("log.csv", "--cluster", "1x8", "--cores", "nan"), "--cores is nan; a node has more than 0 cores"),
         (
             ("log.csv", "--cluster", "1x8", "--cores", "2", "--cpu-shares", "nice"),
-            "--cpu-shares is 'nice'; choose one of weight, quota",
+            "--cpu-shares: 'nice' is not known; choose one of weight, quota",
         ),
         (
             ("log.csv", "--cluster", "1x8", "--interference", "0.1"),
@@ -518,3 +521,32 @@ def test_a_parameter_of_a_policy_that_does_not_decide_is_told(swell: Run) -> Non
     assert done.returncode == 0
     assert done.stderr == "swell: without effect, because unified decides: elasticflow.survive_nodes=1\n"
     assert swell(*TWO_ON_ONE_NODE, *words, "--policy", "elasticflow,unified").stderr == ""
+
+
+def test_a_scenario_file_says_what_the_command_line_leaves_out(swell: Run) -> None:
+    said = {"cluster": "1x8", "profiles": "law", "noise": 0.1, "node-mtbf": "10d", "bound": True}
+    said |= {"set": {"min_hold_s": 30}, "tightness": "0.5:1.5"}
+    Path("scenario.yaml").write_text(json.dumps(said))
+    words = ("--noise", 0.1, "--node-mtbf", "10d", "--set", "min_hold_s=30", "--bound", "--json", "-")
+    assert (
+        swell("log.csv", "--scenario", "scenario.yaml", "--json", "-").stdout
+        == swell(*TWO_ON_ONE_NODE, *words).stdout
+    )
+    other = swell("log.csv", "--noise", 0, "--scenario", "scenario.yaml", "--json", "-")
+    assert json.loads(other.stdout)[0]["truth"]["noise"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("nois: 1", "'nois' is no option; write OPTION: VALUE"),
+        ("- noise", "it is no mapping"),
+        ("noise: {", "cannot be read"),
+        ("noise: much", "--noise"),
+        ("between-steps: 2s", "--between-steps: '2s' is no time after steps"),
+    ],
+)
+def test_a_scenario_file_that_cannot_be_is_refused(text: str, rule: str, swell: Run) -> None:
+    Path("scenario.yaml").write_text(text)
+    done = swell(*TWO_ON_ONE_NODE, "--scenario", "scenario.yaml")
+    assert done.returncode == 2 and rule in done.stderr and done.stderr.count("\n") == 1

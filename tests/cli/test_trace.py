@@ -141,11 +141,11 @@ def test_sizes_and_durations_are_as_asked_for(swell: Run) -> None:
         (("generate", "nowhere/o.csv"), "OUT: there is no folder nowhere to write o.csv to; create it first"),
         (
             ("convert", "log.csv", "o.csv", "--deadlines", "x"),
-            "--deadlines is 'x'; choose one of missing, all, none",
+            "--deadlines: 'x' is not known; choose one of missing, all, none",
         ),
         (
             ("convert", "log.csv", "o.csv", "--tightness", "x"),
-            "--tightness is 'x'; write LOW:HIGH, as 0.5:1.5",
+            "--tightness: 'x' is no range; write LOW:HIGH, as 0.5:1.5",
         ),
         (("convert", "log.csv", "o.csv", "--soft", "2"), "--soft is 2; it must be between 0 and 1"),
         (("generate", "o.csv", "--arrivals", "x"), "--arrivals is 'x'; choose one of poisson"),

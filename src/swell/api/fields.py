@@ -17,8 +17,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import msgspec
 
-from swell.api.durations import parse_duration
 from swell.api.times import EXAMPLES, parse_time
+from swell.model.durations import parse_duration
 from swell.model.errors import InvalidJob
 from swell.model.job import LOSS, JobClass, MetricTarget
 from swell.model.kind import ANY, RULE, is_kind

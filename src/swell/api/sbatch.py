@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from swell.api.durations import format_duration
+from swell.model.durations import format_duration
 from swell.model.errors import InvalidJob
 from swell.slurm_gpus import count_gpus
 from swell.slurm_time import slurm_seconds

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import EnumType
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
 
-from swell.api.durations import parse_duration
+from swell.model.durations import parse_duration
 from swell.model.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import msgspec
 
 #: Of the newest jobs so many are proposed.
 NUM_PROPOSED = 200
@@ -85,6 +90,63 @@ def _options(kind: Any) -> Iterator[Parameter]:
     for field in fields(kind):
         default = Parameter.empty if field.default is MISSING else field.default
         yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
+
+
+def declared_options(kind: type[msgspec.Struct], without: Collection[str] = ()) -> OptionGroup:
+    """The options that the fields of a struct declare, by name of the field; what is unsaid is left out."""
+    hints = {
+        name: hint
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        if hasattr(hint, "__metadata__") and name not in without
+    }
+
+    def read(**said: Any) -> dict[str, Any]:
+        return {name: _read(name, hints[name], value) for name, value in said.items() if value is not None}
+
+    return OptionGroup(tuple(_parameter(name, hint) for name, hint in hints.items()), read)
+
+
+def _parameter(name: str, hint: Any) -> Parameter:
+    (meta,), kind = hint.__metadata__, _kind(hint)
+    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
+        kind = list[str]
+    elif kind is not bool and (kind not in (int, float) or meta.extra["parse"]):
+        kind = str
+    option = typer.Option(
+        flag_of(name, meta),
+        metavar=meta.extra["metavar"] or None,
+        help=meta.description,
+        hidden=meta.extra["is_rare"],
+    )
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option])
+
+
+def _kind(hint: Any) -> Any:
+    """The type of a field, but for its None."""
+    kinds = [kind for kind in get_args(hint.__origin__) if kind is not NoneType]
+    return kinds[0] if isinstance(hint.__origin__, UnionType) else hint.__origin__
+
+
+def _is_enum(kind: Any) -> bool:
+    return isinstance(kind, EnumType)
+
+
+def flag_of(name: str, meta: msgspec.Meta) -> str:
+    """The option of a field."""
+    return (meta.extra or {})["flag"] or f"--{name.replace('_', '-')}"
+
+
+def _read(name: str, hint: Any, said: Any) -> Any:
+    """The value of a field. Raises InvalidInput, which names the option."""
+    (meta,), kind = hint.__metadata__, _kind(hint)
+    choices = get_args(kind) if get_origin(kind) is Literal else tuple(kind) if _is_enum(kind) else ()
+    parse = meta.extra["parse"] or (kind if _is_enum(kind) else None)
+    try:
+        if choices and said not in choices and not meta.extra["parse"]:
+            raise ValueError(f"{said!r} is not known; choose one of {', '.join(choices)}")
+        return said if parse is None else parse(said)
+    except ValueError as error:
+        raise InvalidInput(f"{flag_of(name, meta)}: {error}") from error
 
 
 State = Annotated[

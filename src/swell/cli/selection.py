@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from swell.api.durations import parse_duration
 from swell.api.named_job import choose
 from swell.api.times import parse_time
 from swell.cli.output import warn
+from swell.model.durations import parse_duration
 from swell.model.job import Phase
 from swell.model.job_query import newest
 

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import msgspec
 import typer
 
 from swell.cli.command_line import command_line
 from swell.cli.destinations import check_files, check_folder, writing
-from swell.cli.options import with_groups
+from swell.cli.options import HelpAll, declared_options, with_groups
 from swell.cli.output import note, print_json, print_table, warn, write_json
-from swell.cli.simulate_conditions import ConditionOptions, Format, LogFillOptions, PoolOptions, Strict
+from swell.cli.simulate_conditions import Cluster, Format, PoolOptions, Quotas, Strict, nodes_of
 from swell.model.errors import InvalidInput
 from swell.settings import DEFAULT_POLICY
+from swell.sim.conditions import Conditions
+from swell.sim.shared_cores import CoreDivision
+from swell.sim.traces.rules import FillRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from swell.settings import Settings
-    from swell.sim.conditions import Conditions
     from swell.sim.outcome import SimOutcome
     from swell.sim.report import PolicyResult, Truth
     from swell.sim.report_data import SimulatedLog
     from swell.sim.simulate import Scenario
     from swell.sim.traces.entry import Trace
-    from swell.sim.traces.rules import FillRules
     from swell.sim.traces.workload import Workload
 
 
@@ -138,8 +138,9 @@ Profiles = Annotated[
 Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Scheduler setting; may be repeated.")
 ]
-Buggy = Annotated[float, typer.Option(metavar="SHARE", help="Share of jobs that crash early.")]
-Cancelled = Annotated[float, typer.Option(metavar="SHARE", help="Share of jobs that their users cancel.")]
+ConditionOptions = Annotated[dict[str, Any], declared_options(Conditions)]
+CoreOptions = Annotated[dict[str, Any], declared_options(CoreDivision)]
+FillOptions = Annotated[dict[str, Any], declared_options(FillRules)]
 Bound = Annotated[
     bool,
     typer.Option(
@@ -150,7 +151,45 @@ Bound = Annotated[
 ]
 Timing = Annotated[
     bool,
-    typer.Option("--timing", help="Also show the time that decisions took, which differs from run to run."),
+    typer.Option(
+        "--timing", hidden=True, help="Also show the time that decisions took, which differs from run to run."
+    ),
+]
+
+
+def _read_scenario(context: typer.Context, file: Path | None) -> Path | None:
+    """Have options that are not given be as in a file. Raises InvalidInput."""
+    import yaml
+
+    if file is None:
+        return None
+    try:
+        said = yaml.load(file.read_text(), Loader=yaml.BaseLoader) or {}  # noqa: S506 - texts alone
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        why = " ".join(str(error).split())
+        raise InvalidInput(f"--scenario {file} cannot be read: {why}") from error
+    names = {one.opts[0].removeprefix("--"): one for one in context.command.params if one.opts[0][:2] == "--"}
+    if not isinstance(said, dict) or (unknown := sorted(said.keys() - names)):
+        what = f"{unknown[0]!r} is no option" if isinstance(said, dict) else "it is no mapping"
+        raise InvalidInput(f"--scenario {file}: {what}; write OPTION: VALUE, without dashes, as `noise: 0.1`")
+    context.default_map = {names[word].name or "": _as_said(value) for word, value in said.items()}
+    return file
+
+
+def _as_said(value: Any) -> Any:
+    """`set: {min_hold_s: 30}` and `quota: {ana: 8}` are the texts that the command line has."""
+    return [f"{name}={text}" for name, text in value.items()] if isinstance(value, dict) else value
+
+
+ScenarioFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--scenario",
+        metavar="FILE.yaml",
+        is_eager=True,
+        callback=_read_scenario,
+        help="Take options that are not given from this file: OPTION: VALUE, without dashes.",
+    ),
 ]
 
 
@@ -161,30 +200,40 @@ def simulate(
     *,
     policy: Policy = DEFAULT_POLICY,
     profiles: Profiles = "law",
+    cluster: Cluster = None,
     truth: ConditionOptions,
+    sharing: CoreOptions,
+    quota: Quotas = None,
     borrowed: PoolOptions,
-    filling: LogFillOptions,
-    buggy: Buggy = 0.0,
-    cancelled: Cancelled = 0.0,
+    filling: FillOptions,
     format: Format = None,
     strict: Strict = False,
     set_: Set = None,
     files: SimulationFiles,
     bound: Bound = False,
     timing: Timing = False,
+    scenario_file: ScenarioFile = None,
+    help_all: HelpAll = False,
 ) -> None:
     """Try policies on a log of jobs.
 
     The scheduler is the one that runs live. Two runs with the same options, files and version print the same
     results.
     """
-    from swell.api.quotas import refuse_unkept
+    from swell.api.quotas import parse_quotas, refuse_unkept
     from swell.sim.conditions import truth_of
     from swell.sim.report_data import SimulatedLog
 
     settings = _settings(set_ or [])
-    rules = msgspec.structs.replace(filling.rules(), buggy_share=buggy, cancelled_share=cancelled)
-    conditions = truth.conditions(filling.seed, borrowed.read())
+    rules = FillRules(**filling)
+    quotas = {tenant: one for tenant, one in parse_quotas(quota or []).items() if one is not None}
+    conditions = Conditions(
+        **nodes_of(cluster, borrowed.read()),
+        **truth,
+        seed=rules.seed,
+        sharing=CoreDivision(**sharing),
+        quotas=quotas,
+    )
     names = policy_names(policy)
     refuse_unkept(names, conditions.quotas, "leave --quota out")
     files.check_files([trace, *borrowed.files])

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from swell.cli.destinations import check_files
-from swell.cli.options import Json, seconds, with_groups
+from swell.cli.options import HelpAll, Json, declared_options, seconds, with_groups
 from swell.cli.output import print_json, print_table, warn
-from swell.cli.simulate_conditions import FillOptions, Format, LogFillOptions, Profiles, Strict
+from swell.cli.simulate_conditions import Format, Profiles, Strict
 from swell.model.errors import InvalidInput
 from swell.model.lengths import span
 from swell.sim.traces.record import plural
+from swell.sim.traces.rules import FillRules
 from swell.sim.traces.survey import TraceSurvey
 
 if TYPE_CHECKING:
     from swell.sim.traces.arrivals import Arrivals
     from swell.sim.traces.entry import Trace, TraceJob
     from swell.sim.traces.generate import Demand
-    from swell.sim.traces.rules import FillRules
 
 #: Kinds shown of devices and models; what there is beyond is counted.
 NUM_SHOWN = 8
@@ -159,6 +159,12 @@ Spread = Annotated[
     ),
 ]
 
+LogFilling = Annotated[dict[str, Any], declared_options(FillRules, {"buggy_share", "cancelled_share"})]
+#: Of generated jobs, which have no model before they are filled.
+Filling = Annotated[
+    dict[str, Any], declared_options(FillRules, {"buggy_share", "cancelled_share", "unknown"})
+]
+
 app = typer.Typer(
     name="trace",
     add_completion=False,
@@ -174,7 +180,13 @@ def begin(context: typer.Context) -> None:
 
 
 @app.command()
-def info(file: File, format: Format = None, strict: Strict = False, json: Json = False) -> None:
+def info(
+    file: File,
+    format: Format = None,
+    strict: Strict = False,
+    json: Json = False,
+    help_all: HelpAll = False,
+) -> None:
     """Summarise a trace: its format, jobs, sizes, durations, deadlines and skipped lines.
 
     The file is read once, with at most ten bytes of memory per job.
@@ -202,9 +214,10 @@ def convert(
     *,
     to: To = "plain",
     profiles: Profiles = None,
-    filling: LogFillOptions,
+    filling: LogFilling,
     format: Format = None,
     strict: Strict = False,
+    help_all: HelpAll = False,
 ) -> None:
     """Convert a trace to another format; with --profiles, also fill in missing fields.
 
@@ -214,8 +227,8 @@ def convert(
     from swell.sim.traces.read import read
     from swell.sim.traces.record import plural
 
-    rules = filling.rules()
-    _check_losses(filling.draw_losses, profiles)
+    rules = FillRules(**filling)
+    _check_losses(rules, profiles)
     writer = _writer(to)
     check_files({"OUT": out}, [])
     with reading(file) as watch:
@@ -243,7 +256,8 @@ def generate(
     spread: Spread = 1.5,
     to: To = "plain",
     profiles: Profiles = None,
-    filling: FillOptions,
+    filling: Filling,
+    help_all: HelpAll = False,
 ) -> None:
     """Generate a trace: Poisson, bursty or diurnal arrivals, devices by weight, log-normal durations.
 
@@ -251,12 +265,12 @@ def generate(
     """
     from swell.sim.traces.generate import generate as make
 
-    rules = filling.rules()
-    _check_losses(filling.draw_losses, profiles)
+    rules = FillRules(**filling)
+    _check_losses(rules, profiles)
     writer = _writer(to)
     check_files({"OUT": out}, [])
     law = _arrivals(arrivals, per_hour, low_per_hour, phase, swing)
-    trace = make(law, jobs, _demand(devices, median, spread), filling.seed)
+    trace = make(law, jobs, _demand(devices, median, spread), rules.seed)
     _write(trace, out, to, writer, profiles, rules)
 
 
@@ -280,8 +294,8 @@ def _write(trace: Trace, out: Path, to: str, writer: Writer, profiles: str | Non
     print(f"{out}: {to}, {plural(len(trace.jobs) - num_left_out, 'job')}")
 
 
-def _check_losses(draw_losses: bool, profiles: str | None) -> None:
-    if draw_losses and profiles is None:
+def _check_losses(rules: FillRules, profiles: str | None) -> None:
+    if rules.draw_losses and profiles is None:
         raise InvalidInput(
             "--draw-losses draws curves over the steps of jobs, which follow from profiles; give --profiles, "
             "such as law"

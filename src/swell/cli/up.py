@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from swell.api.durations import format_duration, parse_duration
 from swell.api.errors import InvalidOption
 from swell.cli.command_line import words_behind
 from swell.cli.engine_options import about_engines, options_of_engines, show_options_of_engine
-from swell.cli.options import HelpAll, OptionGroup, State, with_groups
+from swell.cli.options import HelpAll, State, declared_options, with_groups
 from swell.executors.engine import Engine, InvalidEngine, OptionValue, words_of
 from swell.executors.engines import ENGINES, engine_type
+from swell.model.durations import format_duration
 from swell.platform_options import PlatformOptions
-from swell.plugins import type_hints
 from swell.settings import InvalidSetting, parse_setting, spell
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
@@ -28,35 +25,10 @@ from swell.store.folder import StateFolder
 DEFAULTS = PlatformOptions()
 
 
-def _parameter(name: str, hint: Any) -> inspect.Parameter:
-    """The option of a field of `PlatformOptions`; None: it was not said."""
-    (meta,) = hint.__metadata__
-    kind: Any = {"preload": list[str], "cores": float}.get(name, str)
-    option = typer.Option(
-        _flag(name), metavar=meta.extra["metavar"], help=meta.description, hidden=meta.extra["is_rare"]
-    )
-    annotation: Any = Annotated[kind | None, option]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-_PARAMETERS = [
-    _parameter(name, hint)
-    for name, hint in type_hints(PlatformOptions).items()
-    if hasattr(hint, "__metadata__")
-]
+Said = Annotated[dict[str, Any], declared_options(PlatformOptions)]
 #: Options that no field of `PlatformOptions` declares.
 OTHERS = ("port", "metrics_port", "metrics_address", "engine")
-Said = Annotated[dict[str, Any], OptionGroup(tuple(_PARAMETERS), dict)]
-OfEngines = Annotated[
-    dict[str, Any],
-    options_of_engines(
-        [*(one.name for one in _PARAMETERS), "port", "metrics_port", "metrics_address", "engine"]
-    ),
-]
+OfEngines = Annotated[dict[str, Any], options_of_engines([*PlatformOptions.__struct_fields__, *OTHERS])]
 Port = Annotated[
     int | None,
     typer.Option(
@@ -120,24 +92,15 @@ def up(
     folder.check_owner()
     _check_metrics_address(metrics_port, metrics_address)
     options, remembered = choose(folder, {**said, "engine": engine, "settings": set_}, of_engine)
-    try:
-        options.check()
-        _check_modules(options.preload)
-        _note_lack_of_torch()
-        if foreground:
-            from swell.api.daemon import serve
+    options.check()
+    _check_modules(options.preload)
+    _note_lack_of_torch()
+    if foreground:
+        from swell.api.daemon import serve
 
-            serve(folder, options, port, metrics_port, metrics_address)
-        else:
-            _start(folder, options, remembered, words_behind(context, "up"))
-    except InvalidOption as error:
-        if not remembered or REMEMBERED in str(error):  # the daemon has said so
-            raise
-        raise InvalidOption(f"{error} ({REMEMBERED}: {', '.join(remembered)})") from error
-
-
-#: An error about an option is a riddle to a user who did not give it.
-REMEMBERED = "as in the last `swell up`"
+        serve(folder, options, port, metrics_port, metrics_address)
+    else:
+        _start(folder, options, remembered, words_behind(context, "up"))
 
 
 def choose(
@@ -148,7 +111,7 @@ def choose(
     What was not said is as last time. An empty setting forgets those of last time.
 
     Args:
-        said: fields of `PlatformOptions`; None: nothing; settings as NAME=VALUE.
+        said: fields of `PlatformOptions`; None: it was not said; settings as NAME=VALUE.
         of_engine: options of any engine, by name; an empty text is the default.
 
     Raises:
@@ -169,13 +132,13 @@ def choose(
         given.setdefault("devices", kind.devices)
     options = msgspec.structs.replace(
         last,
-        **{name: _value(name, value) for name, value in given.items()},
+        **given,
         settings={**({} if "" in texts else last.settings), **settings},
         engine_options={name: value for name, value in {**of_last, **of_this}.items() if value != ""},
     )
-    unsaid = [name for name in last.__struct_fields__ if name not in given and name in said]
-    words = [_words(name, getattr(last, name)) for name in unsaid if _is_changed(last, name)]
-    remembered = [word for each in words for word in each]
+    unsaid = [name for name in last.__struct_fields__ if name not in (*given, "settings", "engine_options")]
+    changed = [name for name in unsaid if getattr(last, name) != getattr(DEFAULTS, name)]
+    remembered = [word for name in changed for word in _words(name, getattr(last, name))]
     kept = {name: value for name, value in of_last.items() if name not in of_this}
     remembered += [" ".join(words_of(kind, name, value)) for name, value in kept.items()]
     kept_settings = {name: value for name, value in options.settings.items() if name not in settings}
@@ -183,30 +146,13 @@ def choose(
     return options, remembered
 
 
-def _is_changed(last: PlatformOptions, name: str) -> bool:
-    return name != "settings" and getattr(last, name) != getattr(DEFAULTS, name)
-
-
 def _words(name: str, value: Any) -> list[str]:
     """How a value is said on a command line."""
     if name == "backup_every":
         value = format_duration(value)
     values = value if isinstance(value, tuple) else (value,)
-    return [f"{_flag(name)} {one:g}" if isinstance(one, float) else f"{_flag(name)} {one}" for one in values]
-
-
-def _value(name: str, said: Any) -> Any:
-    """What is remembered of a value that was said."""
-    if name == "preload":
-        return tuple(module for module in said if module)
-    if name in ("share", "backup_to") and said:
-        return str(Path(said).expanduser().absolute())
-    if name == "backup_every":
-        try:
-            return parse_duration(said) if said else DEFAULTS.backup_every
-        except ValueError as error:
-            raise InvalidOption(f"--backup-every: {error}") from error
-    return said
+    flag = f"--{name.replace('_', '-')}"
+    return [f"{flag} {one:g}" if isinstance(one, float) else f"{flag} {one}" for one in values]
 
 
 def _of_engine(kind: type[Engine], of_engine: Mapping[str, OptionValue | None]) -> dict[str, OptionValue]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from swell.api.durations import parse_duration
 from swell.api.named_job import choose
 from swell.cli.clock import clock
 from swell.cli.commands import AdminGroup
@@ -18,6 +17,7 @@ from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 from swell.cli.selection import find_job
 from swell.model.device_usage import GroupBy
+from swell.model.durations import parse_duration
 from swell.model.errors import InvalidInput
 from swell.model.sizes import format_bytes, parse_bytes
 

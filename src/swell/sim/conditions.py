@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Annotated
 
 import msgspec
 
 from swell import __version__
+from swell.model.durations import parse_duration
 from swell.model.errors import InvalidInput
 from swell.model.event import QuotasSet
 from swell.model.islands import Islands, islands_text
 from swell.model.job import MOST_BETWEEN_S, AfterRefusal
 from swell.model.kind import ANY
 from swell.model.node import Node
+from swell.model.option import option
 from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
 from swell.sim.change_cost import change_cost
-from swell.sim.epoch_ends import EpochEnds
+from swell.sim.epoch_ends import EpochEnds, parse_epoch_ends
 from swell.sim.faults import node_failures
 from swell.sim.gangs import GangTimings
-from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults
+from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults, parse_fault_rates
 from swell.sim.jobs import jobs_of
 from swell.sim.kind_nodes import KindNodes, speeds_of
 from swell.sim.occurrence import EventArrives, Occurrence
@@ -56,22 +59,115 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     devices_per_node: int
     racks: int = 1  #: of equally many owned nodes
     islands: Islands = ()  #: of the devices of each owned node
-    resize_cost: str = "changed"
-    noise_share: float = 0.0
-    profile_error_share: float = 0.0
-    node_mtbf_s: float | None = None
-    node_mttr_s: float = 3600.0
-    save_s: float = 0.0  #: that training stands still for a checkpoint
-    fault_rates: FaultRates = NO_FAULTS
-    seed: int = 0
-    pool: Pool | None = None  #: nodes that are borrowed while they are idle
-    refused: AfterRefusal = AfterRefusal.END  #: what strict jobs ask for in case they are refused
-    epoch_ends: EpochEnds | None = None  #: what follows epochs, of all jobs
-    cores: float | None = None  #: of each owned node, which jobs on it share; None: each device has its own
-    sharing: CoreDivision = BY_WEIGHT  #: how they do
-    report_s: float | None = None  #: between two reports of a job; None: as often as is needed
-    quotas: dict[str, Quota] = {}  #: of devices, by tenant
     kinds: tuple[KindNodes, ...] = ()  #: owned nodes by kind of device, where kinds are named
+    pool: Pool | None = None  #: nodes that are borrowed while they are idle
+    seed: int = 0
+    resize_cost: Annotated[
+        str,
+        option(
+            "MODEL",
+            "Cost of resizes: changed (resized jobs pay ElasticFlow's amounts), everyone (all jobs pay at "
+            "every event, as in its simulator), profile (as measured live), delay:SECONDS (of starts and "
+            "growths), none, or a number of seconds. Default: changed.",
+        ),
+    ] = "changed"
+    noise_share: Annotated[
+        float,
+        option(
+            "S",
+            "True rates differ from the profile by a factor exp(S x normal). Default: 0.",
+            flag="--noise",
+        ),
+    ] = 0.0
+    profile_error_share: Annotated[
+        float,
+        option(
+            "S",
+            "Rates measured in trial runs differ from the true ones by a factor exp(S x normal). Default: 0.",
+            flag="--profile-error",
+            is_rare=True,
+        ),
+    ] = 0.0
+    epoch_ends: Annotated[
+        EpochEnds | None,
+        option(
+            "DURATION/STEPS",
+            "Each job makes no step for so long after every so many, as one that evaluates: 2s/500. "
+            "Default: never.",
+            flag="--between-steps",
+            parse=parse_epoch_ends,
+            is_rare=True,
+        ),
+    ] = None
+    cores: Annotated[
+        float | None,
+        option(
+            "NUMBER",
+            "Cores of each node of --cluster, which the jobs on it share. Default: each device has its own.",
+        ),
+    ] = None
+    sharing: CoreDivision = BY_WEIGHT  #: of the cores of a node
+    report_s: Annotated[
+        float | None,
+        option(
+            "DURATION",
+            "Time between two reports of a job. Default: 1s where jobs tell their losses; 5m where the speed "
+            "of jobs differs from their profiles; else never.",
+            flag="--report-every",
+            parse=parse_duration,
+            is_rare=True,
+        ),
+    ] = None
+    node_mtbf_s: Annotated[
+        float | None,
+        option(
+            "DURATION",
+            "Mean time between failures of a node. Default: nodes never fail.",
+            flag="--node-mtbf",
+            parse=parse_duration,
+            is_rare=True,
+        ),
+    ] = None
+    node_mttr_s: Annotated[
+        float,
+        option(
+            "DURATION",
+            "Mean time until a failed node is back. Default: 1h.",
+            flag="--node-mttr",
+            parse=parse_duration,
+            is_rare=True,
+        ),
+    ] = 3600.0
+    save_s: Annotated[
+        float,
+        option(
+            "DURATION",
+            "Time that training stands still for a checkpoint. Default: checkpoints take no time.",
+            flag="--save-time",
+            parse=parse_duration,
+            is_rare=True,
+        ),
+    ] = 0.0
+    fault_rates: Annotated[
+        FaultRates,
+        option(
+            "WHAT=SHARE,...",
+            "Shares of trial runs (trial), launches (launch), resizes (resize) and suspensions (suspend) "
+            "that fail, of resizes and suspensions that lose a worker (loss), and of starts that give a "
+            "warning (warning). Default: none.",
+            parse=parse_fault_rates,
+            is_rare=True,
+        ),
+    ] = NO_FAULTS
+    refused: Annotated[
+        AfterRefusal,
+        option(
+            "WHAT",
+            "What becomes of strict jobs that are refused: they end (end), or run as soft jobs with their "
+            "deadlines (soft), as with `swell submit --or-soft`. Default: end.",
+        ),
+    ] = AfterRefusal.END
+    quotas: dict[str, Quota] = {}  #: of devices, by tenant
 
     def __post_init__(self) -> None:
         if self.kinds and self.pool is not None:
@@ -96,10 +192,10 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                 f"a cluster of {self.shape}{' with its pool' if self.pool else ''} has "
                 f"{self.num_devices:,} devices; at most {MAX_DEVICES:,} can be simulated"
             )
-        for option, mean_s in (("--node-mtbf", self.node_mtbf_s), ("--node-mttr", self.node_mttr_s)):
+        for name, mean_s in (("--node-mtbf", self.node_mtbf_s), ("--node-mttr", self.node_mttr_s)):
             if mean_s is not None and not mean_s >= LEAST_MEAN_S:
                 raise InvalidInput(
-                    f"{option} is {mean_s:g} s; a mean time must be at least {LEAST_MEAN_S:g} s, and without "
+                    f"{name} is {mean_s:g} s; a mean time must be at least {LEAST_MEAN_S:g} s, and without "
                     "--node-mtbf nodes never fail"
                 )
         if (ends := self.epoch_ends) is not None and (
@@ -110,9 +206,9 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                 "epoch has at least one step"
             )
         self._check_cores()
-        for option, value in (("--noise", self.noise_share), ("--profile-error", self.profile_error_share)):
+        for name, value in (("--noise", self.noise_share), ("--profile-error", self.profile_error_share)):
             if not 0.0 <= value <= MAX_NOISE:
-                raise InvalidInput(f"{option} is {value:g}; it must be between 0 and {MAX_NOISE:g}")
+                raise InvalidInput(f"{name} is {value:g}; it must be between 0 and {MAX_NOISE:g}")
 
     def _check_cores(self) -> None:
         if self.cores is None:

@@ -26,7 +26,7 @@ class FaultRates(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             rate = getattr(self, name)
             if not 0.0 <= rate <= 1.0:  # false for NaN too
-                raise InvalidInput(f"--fault-rates: {name} is {rate}; it must be within 0 and 1")
+                raise InvalidInput(f"{name} is {rate}; it must be within 0 and 1")
 
 
 NO_FAULTS = FaultRates()
@@ -39,11 +39,11 @@ def parse_fault_rates(text: str) -> FaultRates:
         name, _, value = part.partition("=")
         if name not in FaultRates.__struct_fields__:
             known = ", ".join(FaultRates.__struct_fields__)
-            raise InvalidInput(f"--fault-rates: {name!r} is not known; write NAME=SHARE with {known}")
+            raise InvalidInput(f"{name!r} is not known; write NAME=SHARE with {known}")
         try:
             rates[name] = float(value)
         except ValueError:
-            raise InvalidInput(f"--fault-rates: {part!r} has no number; write {name}=0.1") from None
+            raise InvalidInput(f"{part!r} has no number; write {name}=0.1") from None
     return FaultRates(**rates)
 
 

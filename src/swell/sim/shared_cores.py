@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
 from swell.model.node import Node
+from swell.model.option import option
 from swell.model.share_mode import ShareMode
 from swell.sim.contention import ALONE, RULES, CorePace, slowdown
 from swell.sim.gang import Training
 
 
+def _share_mode(text: str) -> ShareMode:
+    if text not in [*RULES]:
+        raise ValueError(f"{text!r} is not known; choose one of {', '.join(RULES)}")
+    return ShareMode(text)
+
+
 class CoreDivision(msgspec.Struct, frozen=True, kw_only=True):
     """How the cores of a node are divided among the gangs that are busy on it."""
 
-    cpu_shares: ShareMode = ShareMode.WEIGHT  #: what the share of a gang means
-    #: Of a step's time alone, that each halving of a gang's part of the cores adds: see `slowdown`.
-    interference_share: float = 0.0
+    cpu_shares: Annotated[
+        ShareMode,
+        option(
+            "MODE",
+            "What a job's CPU share means: weight (others get what a job does not use) or quota (it gets no "
+            "more than its share of all cores). Default: weight.",
+            parse=_share_mode,
+            is_rare=True,
+        ),
+    ] = ShareMode.WEIGHT
+    interference_share: Annotated[
+        float,
+        option(
+            "SHARE",
+            "Each halving of a job's part of the cores in use of a node also makes its steps longer by this "
+            "share. Default: 0.",
+            flag="--interference",
+            is_rare=True,
+        ),
+    ] = 0.0  #: of a step's time alone: see `slowdown`
 
 
 BY_WEIGHT = CoreDivision()

@@ -240,7 +240,9 @@ def test_losses_are_drawn_where_there_are_none_and_shift_nothing_else() -> None:
     many = trace(
         *(job(str(at)) for at in range(50)), job("told", loss_curve="exp:2:1:9", cores_per_worker=2.0)
     )
-    plain, drawn = (fill(many, PROFILES, FillRules(seed=3, losses=losses)) for losses in ("given", "drawn"))
+    plain, drawn = (
+        fill(many, PROFILES, FillRules(seed=3, draw_losses=is_drawn)) for is_drawn in (False, True)
+    )
     assert (plain.tells_losses, drawn.tells_losses) == (True, True)
     assert [msgspec.structs.replace(one, loss_curve=None) for one in drawn.jobs] == [
         msgspec.structs.replace(one, loss_curve=None) for one in plain.jobs

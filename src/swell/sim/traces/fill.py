@@ -123,7 +123,7 @@ class Filling:
 
     def _loss_curve(self, job: TraceJob, num_steps: int) -> str | None:
         curve = job.loss_curve
-        if curve is None and self._rules.losses == "drawn":
+        if curve is None and self._rules.draw_losses:
             self._note("loss curve drawn")
             curve = drawn_loss(self._rules.seed, self._num_filled, num_steps)
         self._num_filled += 1
