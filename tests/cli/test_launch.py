@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import cast
@@ -69,19 +67,6 @@ def test_one_that_gets_on_no_longer_is_given_up_where_it_is(
     with pytest.raises(InvalidOption, match=r"within 60 s after 12,000 of 40,000 batches of its journal"):
         wait_for(daemon, folder, monkeypatch)
     assert 120.0 + launch.START_WITHIN_S <= daemon.now_s < 200.0
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def test_how_far_it_is_is_shown_on_a_terminal(folder: StateFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    assert wait_for(Daemon(folder, per_s=100.0), folder, monkeypatch) is READY
-    assert "of 40,000 batches" in terminal.getvalue()
 
 
 def test_other_commands_say_how_far_it_is(folder: StateFolder) -> None:

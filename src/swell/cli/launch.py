@@ -7,12 +7,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from typing import BinaryIO
 
 from swell.api.client import Client, NoPlatform, connect_as_owner
 from swell.api.errors import InvalidOption, PlatformSilent
-from swell.cli.output import progress_bar
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.lengths import span
 from swell.model.view import ClusterView
@@ -91,45 +89,20 @@ def _answering(
     folder: StateFolder, process: subprocess.Popen[bytes], is_ready: Callable[[ClusterView], bool], begin: int
 ) -> Client:
     give_up_s = time.monotonic() + START_WITHIN_S
-    with ExitStack() as shown:
-        recovery = _ShownRecovery(folder, process.pid, shown)
-        while time.monotonic() < give_up_s:
-            if process.poll() is not None:
-                raise InvalidOption(_last_words(folder, begin))
-            if client := _ready(folder, process.pid, is_ready):
-                return client
-            if recovery.has_got_on():
-                give_up_s = time.monotonic() + START_WITHIN_S
-            time.sleep(LOOK_EVERY_S)
+    latest: RecoveryProgress | None = None
+    while time.monotonic() < give_up_s:
+        if process.poll() is not None:
+            raise InvalidOption(_last_words(folder, begin))
+        if client := _ready(folder, process.pid, is_ready):
+            return client
+        found = folder.read_recovery()
+        if found is not None and found.daemon.pid == process.pid and found != latest:
+            latest, give_up_s = found, time.monotonic() + START_WITHIN_S  # it gets on with its journal
+        time.sleep(LOOK_EVERY_S)
+    reached = "" if latest is None else f" after {latest}"
     raise InvalidOption(
-        f"the platform did not answer within {span(START_WITHIN_S)}{recovery.reached}; see {folder.log}"
+        f"the platform did not answer within {span(START_WITHIN_S)}{reached}; see {folder.log}"
     )
-
-
-class _ShownRecovery:
-    """How far the daemon is with its journal, where somebody watches."""
-
-    def __init__(self, folder: StateFolder, pid: int, shown: ExitStack) -> None:
-        """`shown`: until it ends."""
-        self._folder, self._pid, self._shown = folder, pid, shown
-        self._latest: RecoveryProgress | None = None
-        self._advance: Callable[[int], None] | None = None
-
-    def has_got_on(self) -> bool:
-        """Since it was asked last."""
-        found = self._folder.read_recovery()
-        if found is None or found.daemon.pid != self._pid or found == self._latest:
-            return False
-        if self._advance is None:
-            bar = progress_bar("handling the journal", found.num_batches, "batches")
-            self._advance = self._shown.enter_context(bar)
-        self._latest = found
-        self._advance(found.num_handled)
-        return True
-
-    @property
-    def reached(self) -> str:
-        return "" if self._latest is None else f" after {self._latest}"
 
 
 def _ready(folder: StateFolder, pid: int, is_ready: Callable[[ClusterView], bool]) -> Client | None:

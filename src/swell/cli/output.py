@@ -80,18 +80,15 @@ def raw(stream: TextIO) -> TextIO:
 
 
 @contextmanager
-def progress_bar(label: str, total: int, unit: str = "") -> Iterator[Callable[[int], None]]:
-    """Gives what is to be called with the number that is done. `unit`: of the numbers, which are shown."""
+def progress_bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Gives what is to be called with the number that is done."""
     if not sys.stderr.isatty():
         yield lambda done: None
         return
     from rich.console import Console
-    from rich.progress import Progress, TextColumn
+    from rich.progress import Progress
 
-    columns = list(Progress.get_default_columns())
-    if unit:
-        columns.append(TextColumn(f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}"))
-    with Progress(*columns, console=Console(file=raw(sys.stderr)), transient=True) as bar:
+    with Progress(console=Console(file=raw(sys.stderr)), transient=True) as bar:
         task = bar.add_task(label, total=total)
         yield lambda done: bar.update(task, completed=done)
 

@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable
+from contextlib import suppress
 from enum import EnumType
 from pathlib import Path
 from typing import Any, ClassVar
 
 import typer.core
-
-_NUMBER = {int: re.compile(r"\d{1,15}", re.ASCII), float: re.compile(r"\d{1,15}(\.\d{1,15})?", re.ASCII)}
-#: What a value is that Typer is to convert.
-_UNKNOWN = object()
 
 
 def use_plain_values() -> None:
@@ -47,41 +43,19 @@ class _PlainValue:
         if value is None or (is_list and not value):
             return () if is_list else None
         kind, rules = self._descriptor.annotation, self._descriptor.parameter_info
-        found = _UNKNOWN if rules.parser is not None else _plain(value, kind, rules)
-        if found is not _UNKNOWN:
-            return found
+        if kind == list[str]:
+            return list(value)
+        if kind in (str, bool) and type(value) is kind:
+            return value
+        if kind is Path and (os.access(value, os.R_OK) or not os.path.exists(value)):
+            return Path(value)
+        if isinstance(kind, EnumType):
+            with suppress(ValueError):
+                return kind(value)
+        if kind in (int, float):
+            least = -math.inf if rules.min is None else rules.min
+            most = math.inf if rules.max is None else rules.max
+            with suppress(ValueError):
+                if least <= (number := kind(value)) <= most:
+                    return number
         return _PlainValue.build(self._descriptor).coerce(value, param=param, ctx=ctx)
-
-
-def _plain(value: Any, kind: Any, rules: Any) -> Any:
-    if kind == list[str] and all(type(one) is str for one in value):
-        return list(value)
-    if kind is str and type(value) is str:
-        return value
-    if kind is Path:
-        return _path(value, rules)
-    if isinstance(kind, EnumType):
-        members: list[Any] = list(kind)
-        return next((one for one in members if value in (one, one.value)), _UNKNOWN)
-    return _number(value, kind, rules) if kind in _NUMBER else _UNKNOWN
-
-
-def _path(value: Any, rules: Any) -> Any:
-    is_checked = rules.exists or rules.writable or rules.resolve_path or rules.allow_dash or rules.path_type
-    if is_checked or not (rules.file_okay and rules.dir_okay):
-        return _UNKNOWN
-    if os.path.exists(value) and not os.access(value, os.R_OK):
-        return _UNKNOWN  # Typer says what is wrong with it
-    return Path(value)
-
-
-def _number(value: Any, kind: Any, rules: Any) -> Any:
-    if isinstance(value, str):
-        if not _NUMBER[kind].fullmatch(value):
-            return _UNKNOWN
-        value = kind(value)
-    elif type(value) is not kind:
-        return _UNKNOWN
-    least = -math.inf if rules.min is None else rules.min
-    most = math.inf if rules.max is None else rules.max
-    return value if least <= value <= most else _UNKNOWN
