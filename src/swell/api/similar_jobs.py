@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -34,7 +35,23 @@ class SimilarJobs:
 
     def profile(self, spec: JobSpec) -> Profile | None:
         """Its own if it was measured before; else that of the newest job like it; None if there is none."""
-        return self._kept(spec) or self._of_open(spec) or self._of_ended(spec)
+        ended = (
+            msgspec.structs.replace(
+                spec,
+                args=view.args,
+                min_workers=view.min_workers,
+                max_workers=view.max_workers,
+                code=view.code,
+            )
+            for view in self._ended
+            if is_like(view, spec)
+        )
+        found = chain(
+            [self._kept(spec)],
+            (record.profile for record in self._records if is_like(record.spec, spec)),
+            map(self._kept, ended),
+        )
+        return next((profile for profile in found if profile is not None), None)
 
     def _kept(self, spec: JobSpec) -> Profile | None:
         if not self._cluster.nodes:
@@ -43,32 +60,11 @@ class SimilarJobs:
         kind = self._cluster.nodes[0].kind
         return self._cache.profile(ProfileJob(job_id="", spec=spec, sizes=sizes, device_kind=kind))
 
-    def _of_open(self, spec: JobSpec) -> Profile | None:
-        found = (record.profile for record in self._records if is_like(record.spec, spec))
-        return next((profile for profile in found if profile is not None), None)
-
-    def _of_ended(self, spec: JobSpec) -> Profile | None:
-        for view in self._ended:
-            if is_like(view, spec):
-                as_then = msgspec.structs.replace(
-                    spec,
-                    args=view.args,
-                    min_workers=view.min_workers,
-                    max_workers=view.max_workers,
-                    code=view.code,
-                )
-                profile = self._kept(as_then)
-                if profile is not None:
-                    return profile
-        return None
-
 
 def is_like(one: JobSpec | JobView, other: JobSpec) -> bool:
-    """Arguments may differ: they mostly say for how long, and how, a model is trained."""
-    return _measured_as(one) == _measured_as(other)
+    """Whether trial runs measure the same batches of the same script.
 
-
-def _measured_as(job: JobSpec | JobView) -> tuple[str, int, int | None, int | None, int | None, int]:
-    """What decides which batches a trial run measures, and of what."""
-    batches = (job.global_batch, job.min_batch, job.max_batch, job.batch_per_worker)
-    return (job.entry, *batches, job.devices_per_worker)
+    Arguments may differ: they mostly say for how long, and how, a model is trained.
+    """
+    names = ("entry", "global_batch", "min_batch", "max_batch", "batch_per_worker", "devices_per_worker")
+    return all(getattr(one, name) == getattr(other, name) for name in names)

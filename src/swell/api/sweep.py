@@ -38,8 +38,13 @@ def expanded(job: Any) -> list[Any]:
         raise InvalidField(
             WORD, f"stands for {len(combinations)} jobs, more than {MOST_JOBS}; leave some values out"
         )
-    _check_use(plain, combinations)
-    return [_job(plain, values, number) for number, values in enumerate(combinations, 1)]
+    used = set[str]()
+    jobs = [_job(plain, values, number, used) for number, values in enumerate(combinations, 1)]
+    for name in combinations[0].keys() - used:
+        raise InvalidField(
+            WORD, f"parameter {name} is not used; write {{{name}}} where its value is to stand, as in `args`"
+        )
+    return jobs
 
 
 def _combinations(sweep: Any) -> Iterator[Values]:
@@ -74,29 +79,8 @@ def _checked(values: Mapping[Any, Any]) -> Values:
     return values
 
 
-def _check_use(job: Mapping[str, Any], combinations: list[Values]) -> None:
-    used = {name for text in _texts(job) for name in PLACE.findall(text)}
-    for name in combinations[0]:
-        if name not in used:
-            raise InvalidField(
-                WORD,
-                f"parameter {name} is not used; write {{{name}}} where its value is to stand, as in `args`",
-            )
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for one in value.values():
-            yield from _texts(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one)
-
-
-def _job(job: Mapping[str, Any], values: Values, number: int) -> dict[str, Any]:
-    filled = {key: _filled(value, values) for key, value in job.items()}
+def _job(job: Mapping[str, Any], values: Values, number: int, used: set[str]) -> dict[str, Any]:
+    filled = {key: _filled(value, values, used) for key, value in job.items()}
     base = _base_name(job)
     if filled.get("name") == job.get("name"):
         filled["name"] = f"{base[: 62 - len(str(number))]}-{number}"
@@ -114,14 +98,16 @@ def _base_name(job: Mapping[str, Any]) -> str:
     return fields.job_name(None, str(job.get("entry") or job.get("script") or "sweep"))
 
 
-def _filled(value: Any, values: Values) -> Any:
-    if isinstance(value, str):
-        alone = PLACE.fullmatch(value)
-        if alone and alone[1] in values:
-            return values[alone[1]]
-        return PLACE.sub(lambda found: str(values.get(found[1], found[0])), value)
+def _filled(value: Any, values: Values, used: set[str]) -> Any:
+    """The value with those of the parameters in it; the names of these are added to `used`."""
     if isinstance(value, dict):
-        return {key: _filled(one, values) for key, one in value.items()}
+        return {key: _filled(one, values, used) for key, one in value.items()}
     if isinstance(value, list):
-        return [_filled(one, values) for one in value]
-    return value
+        return [_filled(one, values, used) for one in value]
+    if not isinstance(value, str):
+        return value
+    used |= {*PLACE.findall(value)}
+    alone = PLACE.fullmatch(value)
+    if alone and alone[1] in values:
+        return values[alone[1]]
+    return PLACE.sub(lambda found: str(values.get(found[1], found[0])), value)
