@@ -140,18 +140,3 @@ def test_an_ended_job_is_submitted_again(here: Run, control: FakeControl, script
     here("cancel", new)
     last = here("continue", new).stdout.split(":")[0]
     assert control.submission(last).origin.continues == new
-
-
-def test_a_damaged_list_of_users_is_copied_with_a_warning_and_put_beside(
-    down: StateFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    copy = tmp_path / "copy.db"
-    down.users.write_text("garbage")
-    assert main.run(["admin", "backup", str(copy)]) == 0
-    said = capsys.readouterr()
-    assert "copied the journal and users.json of " in said.out
-    assert f"{down.users} is damaged" in said.err and "correct it, and make another copy" in said.err
-    down.users.unlink()
-    assert main.run(["restore", str(copy)]) == 0
-    assert "correct it, then rename it to users.json" in capsys.readouterr().err
-    assert not down.users.exists()

@@ -16,7 +16,6 @@ from types import FrameType
 import msgspec
 
 from swell import compiled
-from swell.api.automatic_copies import AutomaticCopies
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
 from swell.api.metrics_app import create_metrics_app
@@ -40,6 +39,7 @@ from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.policies.registry import UnknownPolicy
 from swell.settings import InvalidSetting
+from swell.store.copies import AutomaticCopies
 from swell.store.errors import StateUnwritable
 from swell.store.folder import Endpoint, StateFolder
 

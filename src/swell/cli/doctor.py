@@ -14,7 +14,7 @@ from swell.cli.output import print_json, warn
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
-    from swell.store.backup import Restored
+    from swell.store.copies import Restored
     from swell.store.folder import StateFolder
 
 #: Exit status when something is bad.
@@ -95,21 +95,20 @@ def backup(
 
     Checkpoints and logs are not included. The copy holds secrets, so only you can read it.
     """
-    from swell.api.copies import back_up, secrets_of
+    from swell.store.copies import back_up
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    copy = back_up(folder, file)
-    names = ["the journal", *copy.files]
-    what = " and ".join([", ".join(names[:-1]), names[-1]] if copy.files else names)
-    print(f"copied {what} of {folder.path} to {file}: {copy.num_bytes:,} bytes, checked")
-    print(f"{file} holds secrets ({secrets_of(copy, folder)}): only you can read it")
+    files = back_up(folder, file)
+    what = " and ".join([", ".join(["the journal", *files[:-1]]), *files[-1:]])
+    print(f"copied {what} of {folder.path} to {file}: {file.stat().st_size:,} bytes, checked")
+    secrets = ["values of --env and addresses of webhooks"]  # jobs are in every journal
+    if folder.webhook_secret.name in files:
+        secrets.append("what webhooks are signed with")
+    if "listen.pem" in files:
+        secrets.append("the key by which hosts trust this head")
+    print(f"{file} holds secrets ({', and '.join(secrets)}): only you can read it")
     print(f"not included: {folder.jobs} (checkpoints, logs), code and profiles")
-    for name, flaw in copy.damaged.items():
-        warn(
-            f"{folder.path / name} is damaged ({flaw}), and was copied as it is: correct it, and make "
-            "another copy; `swell restore` puts no such file into the place of another"
-        )
     print(f"to go back to it: `swell down`, then `swell restore {file}`")
 
 
@@ -129,17 +128,16 @@ def restore(
     Workers of a killed daemon may run: the next `swell up` takes them over. Of a folder the newest sound copy
     is restored, with the code of jobs.
     """
-    from swell.api import automatic_copies, copies
-    from swell.store.backup import refuse_no_file
+    from swell.store import copies
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
     if file.is_dir():
-        file, restored, damaged = automatic_copies.restore_newest(folder, file)
-        for why in damaged.values():
-            warn(why)
+        file, restored, flaws = copies.restore_newest(folder, file)
+        for flaw in flaws:
+            warn(flaw)
     else:
-        refuse_no_file(file)
+        copies.refuse_no_file(file)
         folder.create()
         restored = copies.restore(folder, file)
     _print_restored(folder, file, restored)
@@ -157,11 +155,6 @@ def _print_restored(folder: StateFolder, file: Path, restored: Restored) -> None
     print(f"{folder.journal} now is a copy of {file}{_moved(restored.journal)}")
     for name, former in restored.files.items():
         print(f"{folder.path / name} is that of the copy{_moved(former)}")
-    for name, flaw in restored.damaged.items():
-        warn(
-            f"{folder.path / name} was damaged when the copy was made ({flaw}), and takes no other's place: "
-            f"correct it, then rename it to {name.partition('.damaged')[0]}"
-        )
 
 
 def _moved(former: Path | None) -> str:

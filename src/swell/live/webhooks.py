@@ -96,12 +96,6 @@ def key_of(secret: str) -> bytes:
     return key
 
 
-def check_secret(content: bytes) -> None:
-    """Raises ValueError: a file of this content holds no secret. An empty one is replaced, so it is none."""
-    if text := content.decode("ascii", "replace").strip():
-        key_of(text)
-
-
 def signature(key: bytes, message_id: str, timestamp_s: int, body: bytes) -> str:
     """HMAC-SHA256 over `ID.TIMESTAMP.BODY`, in base64, with the number of this scheme."""
     signed = b".".join((message_id.encode(), str(timestamp_s).encode(), body))

@@ -20,7 +20,7 @@ from swell.wire.whole_files import sync
 
 T = TypeVar("T")
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 #: Seconds a statement waits for another process that holds the file (`swell admin replay` beside a daemon).
 BUSY_TIMEOUT_S = 10.0
@@ -111,6 +111,9 @@ CREATE TABLE curves (
     points BLOB NOT NULL,
     PRIMARY KEY (job_id, seq)
 );
+
+-- Of a copy: small files of the state folder (`store.copies`).
+CREATE TABLE copied_files (name TEXT PRIMARY KEY, content BLOB NOT NULL);
 """
 
 log = logging.getLogger("swell.store")
