@@ -14,8 +14,7 @@ from tests.api.stage import Stage, on_stage
 from tests.deploy.prometheus_server import CONFIG, DEPLOY, Prometheus, prometheus, why_not
 from tests.live.test_platform import until
 
-from swell.api.metrics_app import create_metrics_app
-from swell.api.prometheus import described
+from swell.api.prometheus import create_metrics_app, described
 from swell.api.serving import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.verbs import PROMETHEUS_TEXT

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import hmac
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
+from swell.api.answers import failure
+from swell.api.verbs import PROMETHEUS_TEXT
 from swell.live.counters import Counters, Described, Measures
 from swell.live.platform import Platform
 from swell.model.deadline_state import DeadlineState
 from swell.model.job import JobClass, Phase
+from swell.model.view import NodeView
+from swell.store.folder import StateFolder
 
 #: Values of labels -> value.
 Samples = Mapping[tuple[str, ...], float]
@@ -23,22 +32,17 @@ Samples = Mapping[tuple[str, ...], float]
 OPEN_PHASES = tuple(phase for phase in Phase if not phase.is_end)
 
 
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    """A value that is read when the metrics are."""
+class Gauge(NamedTuple):
+    """A value that is read when the metrics are. One that only grows has a name that ends in `_total`."""
 
     name: str
     meaning: str
-    read: Callable[[Measures], Samples]
+    read: Callable[[Measures], float | Samples]
     labels: tuple[str, ...] = ()
 
-
-class Count(Gauge):
-    """One that only grows; its name ends in `_total` when read."""
-
-
-def _one(value: float) -> Samples:
-    return {(): value}
+    @property
+    def is_count(self) -> bool:
+        return self.name.endswith("_total")
 
 
 def _each(found: Mapping[Any, int], *axes: Iterable[Any]) -> Samples:
@@ -47,36 +51,26 @@ def _each(found: Mapping[Any, int], *axes: Iterable[Any]) -> Samples:
     return {tuple(map(str, key)): found.get(key[0] if len(key) == 1 else key, 0) for key in keys}
 
 
-def _devices(measures: Measures) -> Samples:
-    found: dict[tuple[str, ...], float] = {}
-    for node in measures.cluster.nodes:
-        ownership = "borrowed" if node.is_borrowed else "owned"
-        for state in ("held", "free", "leaving"):
-            found.setdefault((node.kind, ownership, state), 0)
+def _devices(nodes: Iterable[NodeView]) -> Samples:
+    found: Counter[tuple[str, ...]] = Counter()
+    for node in nodes:
+        owned = (node.kind, "borrowed" if node.is_borrowed else "owned")
+        found.update({(*owned, use): 0 for use in ("held", "free", "leaving")})
         for holder in node.devices.values():
-            state = "free" if holder is None else "held"
-            found[node.kind, ownership, state if node.leaving is None else "leaving"] += 1
+            use = "free" if holder is None else "held"
+            found[*owned, use if node.leaving is None else "leaving"] += 1
     return found
 
 
-def _nodes(measures: Measures) -> Samples:
-    found: dict[tuple[str, ...], float] = {}
-    for node in measures.cluster.nodes:
-        for state in ("present", "leaving"):
-            found.setdefault((node.kind, state), 0)
+def _nodes(nodes: Iterable[NodeView]) -> Samples:
+    found: Counter[tuple[str, ...]] = Counter()
+    for node in nodes:
+        found.update({(node.kind, "present"): 0, (node.kind, "leaving"): 0})
         found[node.kind, "present" if node.leaving is None else "leaving"] += 1
     return found
 
 
-def _disk_bytes(measures: Measures) -> Samples:
-    return {("read",): measures.used.read_bytes or 0, ("written",): measures.used.written_bytes or 0}
-
-
-def _network_bytes(measures: Measures) -> Samples:
-    return {("received",): measures.used.received_bytes or 0, ("sent",): measures.used.sent_bytes or 0}
-
-
-GAUGES: Sequence[Gauge] = (
+GAUGES = (
     Gauge(
         "swell_info",
         "Always 1; the labels tell the version and the policy.",
@@ -90,28 +84,28 @@ GAUGES: Sequence[Gauge] = (
         lambda m: _each(m.jobs, OPEN_PHASES, JobClass),
         ("phase", "class"),
     ),
-    Gauge("swell_workers", "Workers of all jobs.", lambda m: _one(m.num_workers)),
+    Gauge("swell_workers", "Workers of all jobs.", lambda m: m.num_workers),
     Gauge(
         "swell_open_jobs_cpu_seconds",
         "CPU time that open jobs have used so far. It falls when a job ends, as do the next three.",
-        lambda m: _one(m.used.cpu_s),
+        lambda m: m.used.cpu_s,
     ),
     Gauge(
         "swell_open_jobs_memory_bytes",
         "Resident memory of the workers of open jobs.",
-        lambda m: _one(m.used.memory_bytes),
+        lambda m: m.used.memory_bytes,
     ),
     Gauge(
         "swell_open_jobs_block_io_bytes",
         "Bytes that open jobs have read from block devices and written to them so far.",
-        _disk_bytes,
+        lambda m: {("read",): m.used.read_bytes or 0, ("written",): m.used.written_bytes or 0},
         ("direction",),
     ),
     Gauge(
         "swell_open_jobs_network_bytes",
         "Bytes that open jobs have received and sent so far: over TCP, or over the interfaces of their "
         "containers.",
-        _network_bytes,
+        lambda m: {("received",): m.used.received_bytes or 0, ("sent",): m.used.sent_bytes or 0},
         ("direction",),
     ),
     # ---- promises
@@ -127,7 +121,7 @@ GAUGES: Sequence[Gauge] = (
         "swell_devices",
         "Devices, each counted once: `held` by a job, `free`, or `leaving` with a node that gets no more "
         "work. `ownership`: `owned` or `borrowed`.",
-        _devices,
+        lambda m: _devices(m.cluster.nodes),
         ("kind", "ownership", "state"),
     ),
     Gauge(
@@ -145,35 +139,35 @@ GAUGES: Sequence[Gauge] = (
     Gauge(
         "swell_nodes",
         "Nodes: `present`, or `leaving`, which get no more work.",
-        _nodes,
+        lambda m: _nodes(m.cluster.nodes),
         ("kind", "state"),
     ),
     # ---- the scheduler
-    Count(
-        "swell_stale_reports",
+    Gauge(
+        "swell_stale_reports_total",
         "Events about generations that were over, and that were ignored, under earlier daemons too.",
-        lambda m: _one(m.cluster.num_stale_reports),
+        lambda m: m.cluster.num_stale_reports,
     ),
     # ---- the state folder
-    Count(
-        "swell_journal_batches",
+    Gauge(
+        "swell_journal_batches_total",
         "Batches written to the journal, by earlier daemons too.",
-        lambda m: _one(m.num_batches),
+        lambda m: m.num_batches,
     ),
     Gauge(
         "swell_journal_bytes",
         "Size of the journal's files.",
-        lambda m: _one(m.cluster.journal_bytes),
+        lambda m: m.cluster.journal_bytes,
     ),
     Gauge(
         "swell_disk_free_bytes",
         "Free space on the disk of the state folder.",
-        lambda m: _one(m.cluster.disk_free_bytes),
+        lambda m: m.cluster.disk_free_bytes,
     ),
     Gauge(
         "swell_disk_bytes",
         "Size of that disk.",
-        lambda m: _one(m.cluster.disk_bytes),
+        lambda m: m.cluster.disk_bytes,
     ),
     Gauge(
         "swell_warnings",
@@ -182,27 +176,27 @@ GAUGES: Sequence[Gauge] = (
         lambda m: {(topic,): 1 for topic in sorted(m.cluster.warnings)},
         ("topic",),
     ),
-    Count(
-        "swell_webhook_messages",
+    Gauge(
+        "swell_webhook_messages_total",
         "Messages to webhooks that are done with: `delivered`, or `dropped`, because the address was not "
         "reached for days, wants no more, or has too many waiting.",
         lambda m: {("delivered",): m.webhooks.num_delivered, ("dropped",): m.webhooks.num_dropped},
         ("result",),
     ),
-    Count(
-        "swell_webhook_failures",
+    Gauge(
+        "swell_webhook_failures_total",
         "Requests to webhooks that were not answered with success; they are made again.",
-        lambda m: _one(m.webhooks.num_failed),
+        lambda m: m.webhooks.num_failed,
     ),
     Gauge(
         "swell_webhook_messages_waiting",
         "Messages to webhooks that are yet to be delivered.",
-        lambda m: _one(m.webhooks.num_waiting),
+        lambda m: m.webhooks.num_waiting,
     ),
     Gauge(
         "swell_start_time_seconds",
         "When the daemon was started, in seconds since 1970. Counts begin there.",
-        lambda m: _one(m.cluster.started_s),
+        lambda m: m.cluster.started_s,
     ),
 )
 
@@ -220,10 +214,11 @@ class PlatformGauges(Collector):
     def collect(self) -> Iterator[Family]:
         measures = self._measure()
         for gauge in GAUGES:
-            kind = CounterMetricFamily if isinstance(gauge, Count) else GaugeMetricFamily
+            kind = CounterMetricFamily if gauge.is_count else GaugeMetricFamily
             family = kind(gauge.name, gauge.meaning, labels=gauge.labels)
-            for values, value in gauge.read(measures).items():
-                family.add_metric(values, value)
+            value = gauge.read(measures)
+            for labels, one in value.items() if isinstance(value, Mapping) else [((), value)]:
+                family.add_metric(labels, one)
             yield family
 
 
@@ -245,9 +240,34 @@ class Exposition:
 def described() -> list[Described]:
     """Every metric of a platform."""
     read = [
-        Described(f"{gauge.name}_total", "counter", gauge.meaning, gauge.labels)
-        if isinstance(gauge, Count)
-        else Described(gauge.name, "gauge", gauge.meaning, gauge.labels)
-        for gauge in GAUGES
+        Described(one.name, "counter" if one.is_count else "gauge", one.meaning, one.labels) for one in GAUGES
     ]
     return [*read, *Counters().described]
+
+
+# ---------------------------------------------------------------- a port of their own
+#: As in `identity`: a page in a browser could come under a name of its own.
+HOST_NAMES = ("127.0.0.1", "localhost", "::1")
+
+
+def create_metrics_app(platform: Platform, folder: StateFolder, is_local: bool = True) -> Starlette:
+    """Answers `GET /metrics` alone, with a token that opens nothing else: Prometheus needs no other one.
+
+    Args:
+        is_local: at loopback, where no other name of the machine is asked for.
+    """
+    exposition, bearer = Exposition(platform), f"Bearer {folder.ensure_metrics_token()}".encode()
+
+    def metrics(request: Request) -> Response:
+        if is_local and request.url.hostname not in HOST_NAMES:
+            return failure(403, "metrics are told to 127.0.0.1 and localhost only; use one in the address")
+        given = request.headers.getlist("authorization")
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode("latin-1"), bearer):
+            return failure(
+                401,
+                "wrong or missing token; send `Authorization: Bearer TOKEN`, "
+                f"see `{folder.metrics_token.name}` in the state folder",
+            )
+        return Response(exposition.text(), media_type=PROMETHEUS_TEXT)
+
+    return Starlette(routes=[Route("/metrics", metrics)])
