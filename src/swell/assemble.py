@@ -74,6 +74,7 @@ def open_platform(
     settings, engine = options.made_settings, options.made_engine
     core = new_core(options.policy, settings)
     folder.create()
+    folder.use_storage(options.storage)
     lock = StateLock(folder.lock)
     _acquire(lock, folder)
     with lock:

@@ -108,6 +108,16 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             is_rare=True,
         ),
     ] = ""
+    storage: Annotated[
+        str,
+        option(
+            "FOLDER",
+            "Keep code, checkpoints and logs of jobs in this folder, which all machines of the platform have "
+            "at this path. Default: previous value, else the state folder, which then is such a folder if "
+            "other machines join.",
+            parse=_path,
+        ),
+    ] = ""
     backup_to: Annotated[
         str,
         option(

@@ -18,6 +18,7 @@ from tests.live.test_platform import until
 
 from swell.assemble import unended_jobs
 from swell.model.code import tree_path
+from swell.platform_options import PlatformOptions
 from swell.store.copies import (
     ABOUT_COPIES,
     NUM_KEPT,
@@ -96,6 +97,21 @@ def test_the_code_of_jobs_comes_back_and_what_no_job_has_goes(folder: StateFolde
     restore_newest(lose(folder), to)
     assert [tree_path(folder.path, digest).exists() for digest in digests] == [False, True]
     assert (folder.path / "code" / "objects" / "ab" / digests[1]).read_text() == "{}"
+
+
+def test_a_restored_platform_has_the_storage_of_the_former_one(folder: StateFolder, tmp_path: Path) -> None:
+    to, storage = tmp_path / "copies", tmp_path / "storage"
+    storage.mkdir()
+    for part in (folder.jobs, folder.code):
+        if part.exists():
+            part.rename(storage / part.name)
+    folder.write_options(PlatformOptions(storage=str(storage)))
+    folder.use_storage(str(storage))
+    (folder.jobs / "one" / "checkpoints").mkdir(parents=True)
+    make_copy(folder, to)
+    restore_newest(lose(folder), to)
+    folder.use_storage(str(storage))
+    assert (folder.jobs / "one" / "checkpoints").is_dir()
 
 
 def test_a_damaged_copy_is_passed_over_for_an_older_one(folder: StateFolder, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The engine of this machine and hosts with state folders of their own, in one process.
+"""The engine of this machine and hosts that have joined, in one process.
 
 What they say goes through JSON and takes a turn of the loop, as over a network; the processes are real.
 """
@@ -24,8 +24,6 @@ from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
-from swell.executors.local.files.background import ThreadBackground
-from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.local.lines import LineLink
 from swell.model.event import Event
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
@@ -58,7 +56,7 @@ class OnHost:
 
 
 class JoinedEngine:
-    """Host `head` shares the controller's state folder, all others have their own. Devices are `NAME/i`."""
+    """Host `head` is the controller's machine, whose state folder is the storage. Devices are `NAME/i`."""
 
     def __init__(
         self, folder: Path, call: str, preload: tuple[str, ...], gang_settings: GangSettings
@@ -83,9 +81,7 @@ class JoinedEngine:
     def _begin(self) -> None:
         state_dir = self.state_dir("head")
         state_dir.mkdir(parents=True)
-        self._background = ThreadBackground()
-        files = HeadFiles(state_dir, self._gang_settings, self._background)
-        self._controller = Controller(state_dir, self._gang_settings, "boot", 1, files=files)
+        self._controller = Controller(state_dir, self._gang_settings, "boot", 1)
         self._controller.attach(self.line, "session")
 
     def state_dir(self, name: str) -> Path:
@@ -105,6 +101,7 @@ class JoinedEngine:
             call=self._call,
             gang_settings=self._gang_settings,
             joined_as="" if name == "head" else name,
+            mounted_at=self.state_dir("head"),
         )
 
         def hear(message: h.FromHost) -> None:
@@ -162,6 +159,5 @@ class JoinedEngine:
     def close(self) -> None:
         for name in list(self.hosts):
             self.lose(name)
-        self._background.close()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()

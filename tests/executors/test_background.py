@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from swell.executors.local.files.background import ThreadBackground
+from swell.executors.local.background import ThreadBackground
 
 
 def test_what_work_returns_is_heard_in_the_loops_thread() -> None:

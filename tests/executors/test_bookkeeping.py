@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import math
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -112,25 +113,34 @@ def regroup(rank: int | None) -> Regroup:
     )
 
 
+def at_once(work: Callable[[], OSError | None], then: Callable[[OSError | None], None]) -> None:
+    then(work())
+
+
+def lead(run: HostedRun, effect: StartWorker | TellWorker) -> None:
+    run.see_leader(effect)
+    run.note_leaders(at_once)
+
+
 def test_who_leads_is_noted_with_the_place_in_its_log(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     for worker in (0, 1):
-        run.note_leader(start(worker))
+        lead(run, start(worker))
     run.log_path(0).write_text("on its way to the group\n")
     run.log_path(1).write_text("four\n")
     for rank, worker in enumerate((0, 1)):
-        run.note_leader(tell(worker, regroup(rank)))
+        lead(run, tell(worker, regroup(rank)))
     assert (tmp_path / LEADERS).read_text() == "0 0\n"
-    run.note_leader(tell(0, regroup(None)))
-    run.note_leader(tell(1, regroup(0)))
-    run.note_leader(tell(1, regroup(0)))
+    lead(run, tell(0, regroup(None)))
+    lead(run, tell(1, regroup(0)))
+    lead(run, tell(1, regroup(0)))
     assert (tmp_path / LEADERS).read_text() == "0 0\n1 5\n"
 
 
 def test_a_restarted_gang_is_led_by_its_new_rank_0(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     for worker, rank in ((0, "0"), (1, "1"), (2, "1"), (3, "0")):
-        run.note_leader(start(worker, RANK=rank))
+        lead(run, start(worker, RANK=rank))
     assert (tmp_path / LEADERS).read_text() == "0 0\n3 0\n"
 
 
@@ -168,14 +178,14 @@ def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
 
 def test_leaders_that_cannot_be_noted_stop_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = new_run(tmp_path / "gone")
-    run.note_leader(start(0))
+    lead(run, start(0))
     assert "cannot note the leader of a" in caplog.text
     run.folder.mkdir()
     for _ in range(2):
-        assert run.try_to_note() is None
+        run.note_leaders(at_once)
         assert (run.folder / LEADERS).read_text() == "0 0\n", "once, as soon as it can be written"
     trial = new_run(tmp_path, TRIAL)
-    trial.note_leader(start(0))
+    lead(trial, start(0))
     assert list(tmp_path.iterdir()) == [run.folder]
 
 
@@ -220,11 +230,11 @@ def test_a_line_of_a_restart_jobs_first_worker_may_be_a_report(tmp_path: Path) -
     names = []
     for worker, rank in ((0, "0"), (1, "1")):
         spawn = start(worker, RANK=rank)
-        run.note_leader(spawn)
+        lead(run, spawn)
         names.append(run.fork(spawn, "module:function", "127.0.0.1:1").value_name)
     assert names == ["accuracy", ""]
     live = new_run(tmp_path)
-    live.note_leader(start(0))
+    lead(live, start(0))
     assert live.fork(start(0), "module:function", "127.0.0.1:1").value_name == ""
 
 

@@ -76,6 +76,8 @@ def test_a_job_may_write_in_its_folder_only_and_sees_no_other(folder: Path, tmp_
     ]
     above = msgspec.structs.replace(spec, workdir=str(tmp_path))
     assert Mount("", str(state)) in job_mounts(state, folder, above), "it has all jobs' files and the token"
+    own = job_mounts(tmp_path / "elsewhere", folder, above)
+    assert Mount("", str(state)) in own, "here it is the storage of a host that has joined"
 
 
 def test_a_job_sees_the_end_of_the_lease_of_a_machine_that_has_joined(folder: Path, tmp_path: Path) -> None:

@@ -99,26 +99,6 @@ def test_it_grows_onto_a_host_and_leaves_one(fleet: Fleet) -> None:
     assert not any(host.runs for host in fleet.hosts.values())
 
 
-@pytest.mark.parametrize("elasticity", [Elasticity.LIVE, Elasticity.RESTART])
-def test_only_a_gang_that_hands_its_state_over_grows_without_a_checkpoint(
-    fleet: Fleet, elasticity: Elasticity
-) -> None:
-    fleet.perform(msgspec.structs.replace(launch("a/0"), spec=make_spec(elasticity=elasticity)))
-    fleet.perform(change(2, "a/0", "b/3"))
-    joins = {m.is_joining for name in "ab" for m in told(fleet, name, h.OpenRun) if isinstance(m, h.OpenRun)}
-    assert joins == ({False, True} if elasticity is Elasticity.LIVE else {False})
-
-
-def test_a_gang_that_has_not_begun_grows_with_its_checkpoint(fleet: Fleet) -> None:
-    """The new host's worker may be the one that loads it."""
-    fleet.hosts["a"].is_held = True
-    fleet.perform(launch("a/0"))
-    fleet.hosts["a"].let_through(1)
-    fleet.perform(change(2, "b/3", "a/0"))
-    (order,) = told(fleet, "b", h.OpenRun)
-    assert isinstance(order, h.OpenRun) and not order.is_joining
-
-
 def test_hosts_number_workers_where_any_of_them_has_left_off(fleet: Fleet) -> None:
     fleet.hosts["b"].first_worker = 7
     fleet.perform(launch("a/0", "b/0"))

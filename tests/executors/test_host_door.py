@@ -19,19 +19,17 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.file_messages import FilesKept, JobCheckpoint, WorkerLog
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.node.terms import HostTerms
-from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_door import HostDoor, UnknownHost
 from swell.executors.remote.in_term import SaidInTerm
 from swell.executors.remote.join_warnings import Probe, no_probe
 from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version
 from swell.executors.remote.token_list import TOKENS_FILE
-from swell.model.event import GangEnded, Outcome
+from swell.model.event import Outcome
 from swell.model.node import Node
 from swell.wire import messages as m
 
@@ -53,7 +51,7 @@ class FakeController:
     def await_hosts(self, names: Collection[str]) -> None:
         self.awaited |= set(names)
 
-    def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
+    def join_host(self, name: str, host: h.NodeHost) -> None:
         assert name not in self.hosts, "it was lost before"
         self.hosts[name] = host
 
@@ -161,9 +159,7 @@ class World:
         self.cut()
         self.controller = FakeController()
         book = LeaseBook(self.folder, TIMES, lambda: self.time_s)
-        self.door = HostDoor(
-            self.controller, book, Claims(self.folder), f"c{next(self.numbers)}", probe=probe
-        )
+        self.door = HostDoor(self.controller, book, f"c{next(self.numbers)}", probe=probe)
         self.controller.when_lost = self.check_none_runs
 
     def new_host(self, machine: str = "m") -> FakeHostProcess:
@@ -582,7 +578,7 @@ def test_a_host_cannot_have_a_name_of_the_heads_own(world: World, name: str) -> 
 # ---------------------------------------------------------------- versions
 def test_another_version_of_torch_is_refused_by_name(tmp_path: Path) -> None:
     book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
-    door = HostDoor(FakeController(), book, Claims(tmp_path), "c1", torch="2.6.0")
+    door = HostDoor(FakeController(), book, "c1", torch="2.6.0")
     join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
     refused = door.why_not(join)
     assert refused is not None and refused.is_final
@@ -605,7 +601,7 @@ def test_another_python_is_refused_by_name_unless_only_its_patches_differ(world:
 
 def test_a_head_without_torch_has_the_version_of_its_first_host(tmp_path: Path) -> None:
     book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
-    door = HostDoor(FakeController(), book, Claims(tmp_path), "c1")
+    door = HostDoor(FakeController(), book, "c1")
     join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
     assert door.why_not(join) is None
     door.joined(fake_lines()[0].as_line, join)
@@ -702,31 +698,6 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     assert world.host.terms.term == 2 and said(world, kept) == []
 
 
-def test_an_end_of_which_no_controller_has_told_a_host_is_not_believed(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Here of a job that had its workers elsewhere: it would be `succeeded`."""
-    ended = GangEnded(at_s=0.0, job_id="victim", generation=1, outcome=Outcome.SUCCEEDED, steps=480)
-    world.start_controller()
-    world.pass_time(1.0)
-    assert said(world, h.EndKept(end=ended)) == []
-    assert "refused host n1: it tells of a run of job 'victim', and no earlier" in caplog.text
-    assert world.is_joined() and world.running == {1}
-
-
-def test_a_host_that_claims_a_run_of_which_it_was_not_told_ends_its_term(world: World) -> None:
-    """Something may run there of which nothing is known."""
-    (order,) = world.host.insides[-1].orders
-    world.start_controller()
-    world.pass_time(1.0)
-    foreign = msgspec.structs.replace(order, run="victim", job_id="victim")
-    kept = h.RunKept(order=foreign, first_worker=0, checkpoint_dir="/c", record=None, workers=())
-    assert said(world, kept, h.DevicesOffered(devices={}, num_cores=9)) == []
-    world.pass_time(1.0)
-    assert world.host.terms.term == 2 and world.is_joined() and world.running == set()
-    assert said(world, h.DevicesOffered(devices={}, num_cores=9)), "in another term it is a host as any other"
-
-
 OF_RUN: list[Callable[[str], h.FromHost]] = [
     lambda run: h.RunRefused(run=run, outcome=Outcome.FAILED, why="no", is_lacking=True),
     lambda run: h.WorkerForked(run=run, worker=0, pid=1),
@@ -796,38 +767,6 @@ def test_a_host_offers_one_node_of_its_own_name(
     assert f"refused host n1: {why}" in caplog.text
     fine = offered(Node(name=NAME, devices=("n1/0",), kind="cpu"), "n1/0")
     assert said(world, fine) == [fine]
-
-
-def test_of_a_lease_that_is_over_a_new_controller_believes_which_files_there_are_until_all_is_told(
-    world: World,
-) -> None:
-    own, foreign = (
-        FilesKept(
-            checkpoints=(JobCheckpoint(job_id=job_id, name="any"),),
-            logs=(WorkerLog(job_id=job_id, worker=3, is_trial=False),),
-        )
-        for job_id in (JOB, "victim")
-    )
-    kept = FilesKept(checkpoints=own.checkpoints + foreign.checkpoints, logs=foreign.logs + own.logs)
-
-    def heard() -> list[h.FromHost]:
-        """By the controller."""
-        world.controller.heard.clear()
-        world.host.terms.conversation.say(SaidInTerm(term=world.host.terms.term, message=kept))
-        world.carry()
-        return [message for message in world.controller.heard if isinstance(message, FilesKept)]
-
-    assert heard() == [], "this controller knows what it may send"
-    world.cut_or_mend()
-    world.pass_time(TIMES.wait_s, until=lambda: world.host.terms.term == 2)
-    world.start_controller()
-    world.cut_or_mend()
-    world.host.insides[-1].offers = False
-    world.pass_time(1.0)
-    assert world.host.terms.term == 2 and world.is_joined()
-    assert heard() == [own], "and only of jobs that it has had"
-    world.host.insides[-1].answer(h.DevicesOffered(devices={}, num_cores=1))
-    assert heard() == []
 
 
 def test_signs_of_life_come_together_and_before_the_word_that_a_worker_is_stopped(world: World) -> None:

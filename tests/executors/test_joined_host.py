@@ -6,10 +6,13 @@ import asyncio
 import errno
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.executors.agents import CALL
 from tests.executors.host_contract import RUN, Heard, HostContract, begin
@@ -17,24 +20,20 @@ from tests.executors.listening import LIMIT_S
 from tests.executors.puppets import make_spec
 from tests.executors.test_host_door import FakeController
 
-from swell.executors.controller.file_store import NotedHost
 from swell.executors.gang.gang_settings import GangSettings, LogLimits
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import PlatformSettings
+from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.containers.engine import ContainerChoice
-from swell.executors.local.files.background import ThreadBackground
-from swell.executors.local.files.head_files import HeadFiles
-from swell.executors.local.logs.files import job_folder, log_path
+from swell.executors.local.logs.files import log_path
 from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node import withdrawal
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
-from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
@@ -44,6 +43,7 @@ from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import torch_version
 from swell.executors.remote.token_list import TokenList
+from swell.executors.storage import MARK_FILE, job_folder, write_mark
 from swell.model.job import JobSpec
 from swell.model.node import Node
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
@@ -52,30 +52,6 @@ from swell.wire.unslewed_clocks import granter_now_s
 LOOPBACK = "127.0.0.1"
 NAME = "n1"
 SETTINGS = PlatformSettings(preload=("msgspec",), call=CALL)
-
-
-class ControllerWithFiles(FakeController):
-    """It has the files of jobs, which hosts ask for."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.background = ThreadBackground()
-        self._files = HeadFiles(folder, GangSettings(), self.background)
-
-    def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
-        self._files.join(name, machine, host.tell)
-        super().join_host(name, NotedHost(name, host, self._files), machine)
-
-    def lose_host(self, name: str, why: str) -> None:
-        super().lose_host(name, why)
-        self._files.lose(name)
-
-    def hear(self, host: str, message: h.FromHost) -> None:
-        self._files.note_said(host, message)
-        if isinstance(message, FileMessage):
-            self._files.hear(host, message)
-        else:
-            super().hear(host, message)
 
 
 class JoinedWorld:
@@ -90,7 +66,7 @@ class JoinedWorld:
     ) -> None:
         self._settings = settings
         self.devices: tuple[str, ...] = (f"{NAME}/0", f"{NAME}/1")
-        self.controller = ControllerWithFiles(folder / "head")
+        self.controller = FakeController()
         self.heard: list[h.FromHost] = self.controller.heard
         self.state_dir = folder / "node"
         self._folder, self._monkeypatch, self._times = folder, monkeypatch, times
@@ -100,7 +76,7 @@ class JoinedWorld:
 
     async def _start(self) -> None:
         head = self._folder / "head"
-        head.mkdir()
+        (head / "jobs").mkdir(parents=True)
         certificate, self.tokens = make_certificate(head), TokenList(head)
         self.door = self._new_door("head")
         self._token = self.tokens.add("t", fingerprint_of(certificate))
@@ -111,7 +87,8 @@ class JoinedWorld:
             "1",
             lambda line, join: self.door.joined(line, join),
             lambda join: self.door.why_not(join),
-            self._settings,
+            msgspec.structs.replace(self._settings, storage=str(head)),
+            write_mark(head),
         )
         self._port = await self.listener.listen(LOOPBACK)
         make_folder(self.state_dir)
@@ -120,13 +97,12 @@ class JoinedWorld:
 
     def _new_door(self, session: str) -> HostDoor:
         folder = self._folder / "head"
-        book, claims = LeaseBook(folder, self._times, granter_now_s), Claims(folder)
-        return HostDoor(self.controller, book, claims, session, torch_version(), NetworkProbe())
+        book = LeaseBook(folder, self._times, granter_now_s)
+        return HostDoor(self.controller, book, session, torch_version(), NetworkProbe())
 
     def meet_new_controller(self) -> None:
         former, num_heard = self.door, len(self.heard)
-        self.controller.background.close()
-        self.controller = ControllerWithFiles(self._folder / "head")
+        self.controller = FakeController()
         self.controller.heard = self.heard
         self.door = self._new_door("next head")
         former.close_lines()
@@ -146,8 +122,8 @@ class JoinedWorld:
         self._loop.run_until_complete(asyncio.wait_for(come(), LIMIT_S))
         line._transport.resume_reading()
 
-    def start_host(self) -> None:
-        self.options = options = NodeOptions(
+    def start_host(self, options: NodeOptions | None = None) -> None:
+        self.options = options = options or NodeOptions(
             state_dir=self.state_dir,
             head=HostAddress(LOOPBACK, self._port),
             token_file=self._folder / "token",
@@ -193,7 +169,6 @@ class JoinedWorld:
         self.process.leave()
         self.wait_until(self.running.done)
         self._loop.run_until_complete(self.listener.close())
-        self.controller.background.close()
         os.close(self._lock_fd)
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
@@ -267,34 +242,65 @@ def test_when_its_lease_ends_every_process_is_gone_and_it_comes_back_without_the
     assert world.wait(h.WorkerForked, 2).pid != pid
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("ends_itself", [True, False], ids=["ends", "killed"])
-def test_no_line_is_lost_nor_doubled_if_the_head_is_frozen_for_longer_than_the_lease(
-    world: JoinedWorld, tmp_path: Path, ends_itself: bool
+def test_no_line_is_lost_if_the_head_is_frozen_for_longer_than_the_lease(
+    world: JoinedWorld, tmp_path: Path
 ) -> None:
-    until = tmp_path / "until"
-    spec = make_spec(entry="counts_aloud.py", workdir=str(tmp_path), args=(str(until),))
-    (tmp_path / "head" / "jobs" / RUN).mkdir(parents=True)
+    spec = make_spec(entry="counts_aloud.py", workdir=str(tmp_path), args=(str(tmp_path / "until"),))
     world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=spec))
     worker = begin(world, world.wait(h.RunOpened).first_worker)
-    log, copy = (
-        log_path(job_folder(folder, RUN), "worker", worker) for folder in (world.state_dir, tmp_path / "head")
-    )
-    world.wait_until(lambda: copy.exists() and b"20\n" in copy.read_bytes())
-
-    def is_first_term() -> bool:
-        if ends_itself and len(log.read_bytes()) > len(copy.read_bytes()) + 100:
-            until.touch()
-        return (world.state_dir / "term").read_text() == "1\n"
-
-    world.freeze_head_while(is_first_term)
+    log = log_path(job_folder(tmp_path / "head", RUN), "worker", worker)
+    world.wait_until(lambda: log.exists() and b"20\n" in log.read_bytes())
+    before = log.read_bytes()
+    world.freeze_head_while(lambda: (world.state_dir / "term").read_text() == "1\n")
     assert not is_alive(world.wait(h.WorkerForked).pid)
     whole = log.read_bytes()
-    assert len(whole) > len(copy.read_bytes()), "some came after the head was frozen"
-    world.wait(h.DevicesOffered, 2)
-    world.wait_until(lambda: copy.read_bytes() == whole)
-    numbers = whole.splitlines()[1:]
+    assert len(whole) > len(before), "some came after the head was frozen"
+    numbers = whole.splitlines()[1:-1]
     assert numbers == [b"%d" % number for number in range(len(numbers))]
+
+
+@pytest.mark.parametrize("seen", ["none", "another", "unwritable"])
+def test_a_host_that_does_not_see_the_storage_is_refused_with_the_remedy(
+    world: JoinedWorld, tmp_path: Path, seen: str
+) -> None:
+    world.process.leave()
+    world.wait_until(world.running.done)
+    folder = tmp_path / "mounted"
+    if seen != "none":
+        (folder / "jobs").mkdir(parents=True)
+        write_mark(folder)
+    if seen == "unwritable":
+        (folder / MARK_FILE).write_text((tmp_path / "head" / MARK_FILE).read_text())
+        (folder / "jobs").rmdir()
+    world.start_host(replace(world.options, storage=folder))
+    world.wait_until(world.running.done)
+    error = world.running.exception()
+    assert isinstance(error, CannotJoin) and error.is_final
+    assert str(folder) in str(error) and "`swell up --storage FOLDER`" in str(error)
+    world.start_host(replace(world.options, storage=None))
+    world.wait(h.DevicesOffered, 2)
+
+
+def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_words(
+    world: JoinedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swell.executors.local.agent.host.LAST_WORDS_S", 0.3)
+    worker, answers = begin(world), threading.Event()
+    world.wait(h.WorkerForked)
+
+    def hang(*_: object) -> str:
+        answers.wait(LIMIT_S)
+        return "too late"
+
+    monkeypatch.setattr(HostedRun, "end_log", hang)
+    monkeypatch.setattr("swell.executors.storage._why_not", hang)
+    try:
+        world.meet_new_controller()
+        world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
+        assert world.wait(h.WorkerExited).log_tail == ""
+        assert (world.state_dir / "term").read_text() == "1\n"
+    finally:
+        answers.set()
 
 
 def test_a_revoked_token_ends_the_host_and_its_workers(world: JoinedWorld) -> None:

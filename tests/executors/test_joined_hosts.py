@@ -1,4 +1,4 @@
-"""Real workers on hosts that have nothing of the machine where their job was submitted."""
+"""Real workers on hosts that have the storage in common with the machine where their job was submitted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.executors.agents import CALL
-from tests.executors.file_world import held
 from tests.executors.forked_zygotes import fork_zygotes
 from tests.executors.joined_engine import JoinedEngine
 from tests.executors.puppets import JOB, make_spec
@@ -23,12 +22,11 @@ from swell.model.event import (
     HostRuledOut,
     JobProfiled,
     Outcome,
-    StepsReported,
 )
 from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
 from swell.store.code_store import CodeStore
-from swell.wire.checkpoint_files import steps_in
+from swell.wire.checkpoint_files import checkpoints_in, steps_in
 
 NewEngine = Callable[..., JoinedEngine]
 TINY = Path(__file__).with_name("train_tiny.py")
@@ -70,6 +68,11 @@ def submitted(engine: JoinedEngine, project: Path, script: str) -> JobSpec:
     return make_spec(entry=str(project / script), workdir=str(project), code=digest, args=("0.01",))
 
 
+def held(engine: JoinedEngine) -> list[Path]:
+    """Checkpoints of the job, the newest first."""
+    return [path for _, path in checkpoints_in(engine.state_dir("head") / "jobs" / JOB / "checkpoints")]
+
+
 def story(engine: JoinedEngine, whose: LogOwner = LogOwner.LEADER) -> str:
     """All that `swell logs` would print."""
     folder, text = engine.state_dir("head") / "jobs" / JOB, ""
@@ -99,8 +102,8 @@ def test_a_job_whose_only_host_is_lost_goes_on_elsewhere_from_its_checkpoint(
         engine.join(name)
     engine.perform(launch(spec, "b/0", "b/1", total_steps=100_000))
     engine.wait(GangStarted)
-    engine.wait_until(lambda: len(held(engine.state_dir("head"), JOB)) == 2)
-    newest = steps_in(Path(held(engine.state_dir("head"), JOB)[0]))
+    engine.wait_until(lambda: len(held(engine)) == 2)
+    newest = steps_in(held(engine)[0])
     engine.lose("b")
     ended = engine.wait(GangEnded)
     assert ended.outcome is Outcome.LOST
@@ -169,14 +172,3 @@ def test_a_trial_run_takes_place_on_a_joined_host(new_engine: NewEngine, tmp_pat
     engine.join("b")
     engine.perform(ProfileJob(job_id=JOB, spec=spec, sizes=(1, 2), device_kind="paced@2000"))
     assert engine.wait(JobProfiled).profile.grad_bytes == 4000
-
-
-def test_the_heads_own_machine_says_nothing_about_files(new_engine: NewEngine, tmp_path: Path) -> None:
-    engine = new_engine()
-    spec = make_spec(workdir=str(tmp_path), entry=__file__, args=("steps=20",))
-    engine.join("head")
-    engine.perform(launch(spec, "head/0"))
-    engine.wait(StepsReported)
-    engine.perform(StopGang(job_id=JOB, generation=1))
-    engine.wait(GangEnded)
-    assert (engine.state_dir("head") / "jobs" / JOB / "worker-0.log").exists()

@@ -160,3 +160,28 @@ def test_a_leader_is_noted_by_its_position_in_the_whole_log(tmp_path: Path) -> N
     assert end_offset(log) == 50 * 11
     note_leaders(tmp_path, [(4, end_offset(log)), (5, 0)])
     assert (tmp_path / "leaders").read_text() == "4 550\n5 0\n"
+
+
+def test_a_log_goes_on_where_it_was_when_another_writer_keeps_it(tmp_path: Path) -> None:
+    """It has rotated before: its positions go on."""
+    log = tmp_path / "worker-0.log"
+    writer = LogWriter(log, 20)
+    writer.append(b"0123456\n")
+    writer.append(b"89abcde\n")
+    writer.close()
+    assert end_offset(log) == 16
+    again = LogWriter(log, 20)
+    again.append(b"01234567\n")
+    again.append(b"01234567\n")
+    assert end_offset(log) == 34
+    assert begins_of(log) == (16,)
+
+
+def test_a_log_that_another_writer_keeps_is_not_discarded(tmp_path: Path) -> None:
+    writer = LogWriter(tmp_path / "worker-0.log")
+    writer.append(b"x" * 100)
+    discard_logs(tmp_path, 10, live=())
+    assert end_offset(tmp_path / "worker-0.log") == 100 and not begins_of(tmp_path / "worker-0.log")
+    writer.close()
+    discard_logs(tmp_path, 10, live=())
+    assert begins_of(tmp_path / "worker-0.log") == (100,)

@@ -19,7 +19,6 @@ from swell.executors.node.options import read_options
 from swell.executors.ray import slice_actor
 from swell.executors.ray.slice_actor import SliceActor, host_environ, slice_words
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
-from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.lease_book import LeaseBook
@@ -66,7 +65,7 @@ def test_a_node_whose_torch_is_another_than_the_platforms_says_which_and_what_to
     async def end_of_host() -> tuple[str, str | None]:
         certificate, tokens = make_certificate(tmp_path), TokenList(tmp_path)
         book = LeaseBook(tmp_path, LeaseTimes(), granter_now_s)
-        door = HostDoor(FakeController(), book, Claims(tmp_path), "head", torch="1.0.9")
+        door = HostDoor(FakeController(), book, "head", torch="1.0.9")
         listener = JoinListener(certificate, tokens, __version__, door.joined, door.why_not)
         join = f"{LOOPBACK}:{await listener.listen(LOOPBACK)}"
         token = str(tokens.add("ray", fingerprint_of(certificate)))

@@ -35,7 +35,7 @@ class Listener:
 
     def await_hosts(self, names: Collection[str]) -> None: ...
 
-    def join_host(self, name: str, host: h.NodeHost, machine: str) -> None:
+    def join_host(self, name: str, host: h.NodeHost) -> None:
         self.hosts.append(name)
 
     def lose_host(self, name: str, why: str) -> None:

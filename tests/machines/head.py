@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import msgspec
+from tests.machines.namespaces import STORAGE
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, ExecutorCommand
@@ -22,9 +23,8 @@ from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.files.background import ThreadBackground
-from swell.executors.local.files.head_files import HeadFiles
 from swell.executors.remote.listening_door import ListeningDoor
+from swell.store.folder import StateFolder
 from swell.wire.unslewed_clocks import granter_now_s
 
 TICK_S = 0.05
@@ -35,8 +35,8 @@ def say(*words: object) -> None:
 
 
 class PrintingController(Controller):
-    def join_host(self, name: str, host: NodeHost, machine: str = "") -> None:
-        super().join_host(name, host, machine)
+    def join_host(self, name: str, host: NodeHost) -> None:
+        super().join_host(name, host)
         say("joined", name)
 
     def hear(self, host: str, message: FromHost) -> None:
@@ -65,10 +65,12 @@ async def serve(
     listen: str, times: LeaseTimes, checkpoint_interval_s: float, call: str, preload: tuple[str, ...]
 ) -> None:
     folder, printer = Path(os.environ["SWELL_STATE"]), Printer()
+    state = StateFolder(folder)
+    state.create()
+    state.use_storage(STORAGE)
     options = AgentOptions(state_dir=folder, preload=preload, call=call, listen=listen, leases=times)
     gang_settings = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
-    files = HeadFiles(folder, gang_settings, ThreadBackground())
-    printer.controller = PrintingController(folder, gang_settings, "boot", 0, files=files)
+    printer.controller = PrintingController(folder, gang_settings, "boot", 0)
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
     printer.controller.attach(printer, "session")
     await door.open()

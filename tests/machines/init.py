@@ -20,7 +20,7 @@ from typing import Any
 #: Folders that hold what running programs share. A machine has an empty one in memory in place of each.
 COVERED = {"/dev/shm": "1777", "/tmp": "1777", "/var/tmp": "1777", "/run": "755"}  # noqa: S108
 
-_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC = 2, 4, 8, 4096, 16384
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT, _MS_BIND, _MS_REC = 2, 4, 8, 32, 4096, 16384
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE, _MOUNT_ATTR_RDONLY = -100, 0x8000, 1
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -47,9 +47,10 @@ def _say_ready(order: dict[str, Any]) -> None:
 
 
 def _set_up(order: dict[str, Any]) -> None:
-    """A view of the machine below that can only be read, and empty folders of its own."""
+    """A view of the machine below that can only be read, empty folders of its own, and the storage of all."""
     socket.sethostname(order["name"])
     seen = {path: os.open(path, os.O_PATH) for path in order["visible"]}
+    storage = os.open(order["storage_outside"], os.O_PATH)
     _forbid_writing()
     _mount("proc", "/proc", "proc", _MS_NOSUID | _MS_NODEV | _MS_NOEXEC)
     for folder, mode in COVERED.items():
@@ -62,6 +63,10 @@ def _set_up(order: dict[str, Any]) -> None:
     _name_machines(order["hosts"])
     Path(order["home"]).mkdir()
     Path(order["state"]).mkdir()
+    Path(order["storage"]).mkdir()
+    _mount(f"/proc/self/fd/{storage}", order["storage"], "", _MS_BIND)
+    _mount("", order["storage"], "", _MS_REMOUNT | _MS_BIND)
+    os.close(storage)
     size = f",size={order['state_bytes']}" if order["state_bytes"] else ""
     _mount("tmpfs", order["state"], "tmpfs", _MS_NOSUID | _MS_NODEV, f"mode=700{size}")
 

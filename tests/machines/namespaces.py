@@ -1,9 +1,10 @@
-"""Several machines on one: namespaces of their own, joined by veth pairs, and nothing else that is shared.
+"""Several machines on one: namespaces of their own, joined by veth pairs, with one folder in common.
 
 A machine has its own network, PID, mount, IPC, UTS and, where the kernel has them, time namespace. So it has
 its own processes, host name, addresses and monotonic clock. It sees the files of the machine below, but
-cannot write them; `/tmp`, `/dev/shm`, `/run` and the state folder are its own and empty. The calendar clock
-is common: Linux has no namespace for it.
+cannot write them; `/tmp`, `/dev/shm`, `/run` and the state folder are its own and empty. The storage is
+common to all machines of a network, as on a file server. The calendar clock is common, too: Linux has no
+namespace for it.
 
 All of it is below one network namespace and one PID namespace, whose process 1 ends when the process that
 asked for it ends, in whatever way. Then the kernel kills every process in it, and addresses and mounts go
@@ -19,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -29,10 +31,12 @@ from tests.machines.first_process import WITHIN_S, FirstProcess, NamespacesMissi
 
 import swell
 
-__all__ = ["HOME", "INTERFACE", "STATE", "Machine", "NamespacesMissing", "Network", "why_not"]
+__all__ = ["HOME", "INTERFACE", "STATE", "STORAGE", "Machine", "NamespacesMissing", "Network", "why_not"]
 
 #: On every machine, in memory. The second one is `SWELL_STATE` of its commands.
 HOME, STATE = "/tmp/home", "/tmp/state"  # noqa: S108
+#: On every machine the same folder.
+STORAGE = "/tmp/storage"  # noqa: S108
 #: Name of the interface of each machine on the network.
 INTERFACE = "eth0"
 MOST_MACHINES = 200
@@ -65,6 +69,7 @@ class Network:
         has_users = not _may_unshare() if as_user is None else as_user
         self.users = ("user",) if has_users else ()
         self.state_bytes = state_bytes
+        self.storage = tempfile.mkdtemp(prefix="swell-storage-")
         self.machines: list[Machine] = []
         words = [_program("unshare"), "--net", "--pid", "--fork", "--kill-child"]
         owner = os.pidfd_open(os.getpid())
@@ -120,6 +125,7 @@ class Network:
         for machine in self.machines:
             machine.release()
         self._first.release()
+        shutil.rmtree(self.storage, ignore_errors=True)
 
 
 class Machine:
@@ -201,6 +207,8 @@ class Machine:
                 "home": HOME,
                 "state": STATE,
                 "state_bytes": self._network.state_bytes,
+                "storage": STORAGE,
+                "storage_outside": self._network.storage,
                 "visible": _visible(),
             },
         )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.machines.namespaces import HOME, STATE, Machine, Network
+from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
 
 _ROOT = Path(__file__).parents[2]
 IMPORTABLE = {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "src")])}
@@ -54,7 +54,8 @@ class Site:
     ) -> None:
         self.head, *self.hosts = network.machines
         self._devices = devices
-        swell(self.head, "up", "--listen", f"{self.head.address}:{PORT}", "--devices", "none", *options)
+        listen = ("--listen", f"{self.head.address}:{PORT}")
+        swell(self.head, "up", *listen, "--storage", STORAGE, "--devices", "none", *options)
         for new_kind in kinds:
             swell(self.head, "nodes", "allow-kind", new_kind)
         token = self.head.outside(f"{STATE}/first.join-token").read_text()

@@ -1,4 +1,4 @@
-"""A job on machines that have nothing of the one where it was submitted: code, checkpoints and output."""
+"""A job on machines that have only the storage in common with the one where it was submitted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from tests.executors.puppets import make_spec
-from tests.machines.namespaces import HOME, STATE, Network, why_not
+from tests.machines.namespaces import HOME, STORAGE, Network, why_not
 from tests.machines.test_joining_machines import IMPORTABLE, HeadMachine, HostMachine
 
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
@@ -21,11 +21,11 @@ TINY = Path(__file__).parents[1] / "executors" / "train_tiny.py"
 PROJECT = f"{HOME}/project"
 #: Run on the head's machine: a submission keeps the code in this way.
 TAKE = """
-import os, pathlib, sys
+import pathlib, sys
 from swell.store.code_store import CodeStore
-state = pathlib.Path(os.environ["SWELL_STATE"])
-(state / "jobs" / "job-1").mkdir(parents=True)
-print(CodeStore(state).take(sys.argv[1], sys.argv[1] + "/train.py"))
+storage = pathlib.Path(sys.argv[2])
+(storage / "jobs" / "job-1").mkdir(parents=True)
+print(CodeStore(storage).take(sys.argv[1], sys.argv[1] + "/train.py"))
 """
 
 
@@ -56,13 +56,13 @@ def test_a_job_goes_on_on_another_machine_when_its_own_is_gone() -> None:
         )
         (project / "train.py").write_text(text)
         (project / "helper.py").write_text("WORD = 'of the snapshot'\n")
-        code = network[0].run(sys.executable, "-c", TAKE, PROJECT, env=IMPORTABLE).strip()
+        code = network[0].run(sys.executable, "-c", TAKE, PROJECT, STORAGE, env=IMPORTABLE).strip()
         spec = make_spec(entry=f"{PROJECT}/train.py", workdir=PROJECT, code=code, args=("0.01",))
         hosts = {name: HostMachine(network[i], network[0], name) for i, name in ((1, "n1"), (2, "n2"))}
         for host in hosts.values():
             host.start(head.token)
         head.await_offers(hosts)
-        job = network[0].outside(STATE) / "jobs" / "job-1"
+        job = network[0].outside(STORAGE) / "jobs" / "job-1"
         head.launch_job(spec)
         head.await_event(GangStarted)
         await_this(lambda: newest_whole(job / "checkpoints") is not None)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from tests.machines.namespaces import HOME, STATE
+from tests.machines.namespaces import HOME, STATE, STORAGE
 from tests.platform.test_demo import LIMIT_S, check_jobs
 from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, why_not
 from tests.ray.swell_on_ray import WITHIN_S, Platform
@@ -25,7 +25,17 @@ def platform() -> Iterator[Platform]:
             cluster.add(offer)
         made = Platform(cluster)
         made.run(
-            *("up", "--engine", "ray", "--device-resource", "CPU=paced@100", "--preload", "sklearn.datasets"),
+            *(
+                "up",
+                "--engine",
+                "ray",
+                "--storage",
+                STORAGE,
+                "--device-resource",
+                "CPU=paced@100",
+                "--preload",
+                "sklearn.datasets",
+            ),
             *("--slice-devices", str(offer.num_cpus), "--min-nodes", str(NUM_NODES)),
         )
         await_this(lambda: made.num_devices == NUM_NODES * offer.num_cpus, WITHIN_S)

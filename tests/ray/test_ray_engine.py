@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.machines.namespaces import HOME, STATE
+from tests.machines.namespaces import HOME, STATE, STORAGE
 from tests.ray.cluster import LASTING, HealthChecks, NodeOffer, RayCluster, RayNode, why_not
 from tests.ray.swell_on_ray import WITHIN_S, Platform
 from tests.ray.user import RayUser, await_this
@@ -45,7 +45,7 @@ def free(user: RayUser, node: RayNode) -> float:
 @pytest.mark.timeout(1800)
 def test_a_job_uses_what_is_free_in_ray_and_gives_it_back(cluster: RayCluster, user: RayUser) -> None:
     platform = Platform(cluster)
-    platform.run("up", "--engine", "ray")
+    platform.run("up", "--engine", "ray", "--storage", STORAGE)
     try:
         _tell_the_story(platform, cluster, user)
     except BaseException:
@@ -90,7 +90,7 @@ def test_a_gcs_that_is_killed_and_comes_back_with_what_it_knew_costs_no_step() -
     with RayCluster([NodeOffer(num_gpus=0)], HealthChecks(), LASTING) as cluster:
         cluster.head.machine.outside(f"{HOME}/tiny.py").write_text(_endless())
         platform = Platform(cluster)
-        platform.run("up", "--engine", "ray")
+        platform.run("up", "--engine", "ray", "--storage", STORAGE)
         words = ("--global-batch", "64", "--workers", "1", "--epochs", "10000")
         platform.run("submit", "--script", "tiny.py", "--name", "j", "--no-wait", *words, "--", str(NAP_S))
         await_this(lambda: platform.job("j")["steps"] > 0, WITHIN_S)

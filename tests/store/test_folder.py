@@ -34,6 +34,64 @@ def test_it_belongs_to_its_owner(tmp_path: Path) -> None:
     folder.create()
 
 
+def new_folder(path: Path) -> StateFolder:
+    folder = StateFolder(path)
+    folder.create()
+    return folder
+
+
+def test_a_storage_has_the_jobs_and_their_code(tmp_path: Path) -> None:
+    storage, folder = tmp_path / "storage", new_folder(tmp_path / "state")
+    storage.mkdir()
+    for _ in range(2):
+        folder.use_storage(str(storage))
+        folder.create()
+    (folder.jobs / "job-1").mkdir()
+    assert (storage / "jobs" / "job-1").is_dir() and folder.code.resolve() == storage / "code"
+
+
+def test_without_a_storage_they_are_in_the_state_folder(tmp_path: Path) -> None:
+    folder = new_folder(tmp_path)
+    folder.use_storage("")
+    assert not folder.jobs.is_symlink()
+
+
+def test_jobs_stay_where_they_are_until_somebody_moves_them(tmp_path: Path) -> None:
+    storage, other, folder = tmp_path / "storage", tmp_path / "other", new_folder(tmp_path / "state")
+    (folder.jobs / "job-1").mkdir()
+    for path in (storage, other):
+        path.mkdir()
+    with pytest.raises(StateError, match=rf"are in {folder.path}; to have them in {storage}, .*, move"):
+        folder.use_storage(str(storage))
+    folder.jobs.rename(storage / "jobs")
+    folder.use_storage(str(storage))
+    assert (folder.jobs / "job-1").is_dir()
+    for elsewhere in (str(other), ""):
+        with pytest.raises(StateError, match=f"the jobs of this platform are in {storage};"):
+            folder.use_storage(elsewhere)
+
+
+def test_a_storage_is_of_one_platform(tmp_path: Path) -> None:
+    storage, other = tmp_path / "storage", new_folder(tmp_path / "other")
+    storage.mkdir()
+    new_folder(tmp_path / "state").use_storage(str(storage))
+    with pytest.raises(StateError, match=r"is the storage of another platform; .* or remove .*storage-id if"):
+        other.use_storage(str(storage))
+    (storage / "storage-id").unlink()
+    other.use_storage(str(storage))
+
+
+def test_a_storage_that_is_not_there_is_named(tmp_path: Path) -> None:
+    storage, folder = tmp_path / "storage", new_folder(tmp_path / "state")
+    with pytest.raises(StateError, match=f"the storage {storage} cannot be used.*mount its disk"):
+        folder.use_storage(str(storage))
+    storage.mkdir()
+    folder.use_storage(str(storage))
+    storage.rename(tmp_path / "unmounted")
+    with pytest.raises(StateError, match=f"jobs is a link to {storage}/jobs, which is not there; mount it"):
+        folder.create()
+
+
 def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "thesis.tex").write_text("chapter one")

@@ -89,6 +89,13 @@ class HostOptions:
             "that the head sees.",
         ),
     ] = None
+    storage: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the storage of the platform is on this machine. Default: where the head has it.",
+        ),
+    ] = None
     borrowed: Annotated[
         bool, typer.Option("--borrowed", help="This machine may be reclaimed at any second.")
     ] = False

@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,13 +61,13 @@ class CodeFiles:
     num_bytes: int = 0  #: of these files
 
 
-def find_code(roots: Iterable[str], limits: CodeLimits, but_not: str) -> CodeFiles:
+def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]) -> CodeFiles:
     """The code below some folders, which are real paths.
 
     A file that cannot be read, or has a name that is no UTF-8, is left out.
 
     Args:
-        but_not: a folder whose content is never code.
+        but_not: folders whose content is never code.
 
     Raises:
         TooMuchCode: it exceeds a limit, or it takes too long to find that out.
@@ -78,7 +78,8 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: str) -> CodeFil
         patterns = _read_patterns(Path(root, IGNORE_FILE))
         for path, is_tracked in _listed(root, but_not, look):
             look.note(path)
-            if _is_below(path, but_not) or (patterns and patterns.match_file(os.path.relpath(path, root))):
+            is_own = any(_is_below(path, other) for other in but_not)
+            if is_own or (patterns and patterns.match_file(os.path.relpath(path, root))):
                 continue
             _take(found, path, is_tracked, limits)
             if _is_beyond(found, limits, LOOK_AT_TIMES):
@@ -155,7 +156,7 @@ def _inside(found: CodeFiles) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------- listing
-def _listed(root: str, but_not: str, look: _Look) -> Iterator[tuple[str, bool]]:
+def _listed(root: str, but_not: Collection[str], look: _Look) -> Iterator[tuple[str, bool]]:
     """Paths of files and links below a folder, and whether git tracks them."""
     names = _by_git(root, look)
     if not names:  # no work tree, or one that ignores the whole folder
@@ -195,7 +196,7 @@ def _by_git(root: str, look: _Look) -> dict[str, bool]:
     return {line[2:]: line[0] != "?" for line in lines}
 
 
-def _walk(root: str, but_not: str) -> Iterator[str]:
+def _walk(root: str, but_not: Collection[str]) -> Iterator[str]:
     folders = [root]
     while folders:
         folder = folders.pop()
@@ -208,7 +209,7 @@ def _walk(root: str, but_not: str) -> Iterator[str]:
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 yield entry.path
-            elif not (entry.name in SKIPPED or entry.name.startswith(".") or entry.path == but_not):
+            elif not (entry.name in SKIPPED or entry.name.startswith(".") or entry.path in but_not):
                 folders.append(entry.path)
 
 

@@ -63,7 +63,8 @@ class CodeStore:
         if main is not None and not f"{os.path.dirname(main)}{os.sep}".startswith(f"{real}{os.sep}"):
             roots.append(os.path.dirname(main))
         with self._looking:
-            found = find_code(roots, self._limits, os.path.realpath(self._state_dir))
+            own = self._state_dir, (self._state_dir / "code").resolve().parent
+            found = find_code(roots, self._limits, tuple(map(os.path.realpath, own)))
         if main is not None:
             found.files[main] = os.stat(main)
         tree = self._keep(tuple(roots), found, main)

@@ -323,8 +323,17 @@ def _add_files(source: Path, target: Path) -> None:
             os.replace(draft, copy)
 
 
+class _StorageOption(msgspec.Struct):
+    """What of the options of a platform says where jobs and their code are."""
+
+    storage: str = ""
+
+
 def _restore_code(folder: StateFolder, to: Path) -> None:
     """Each job's folder refers to its code: code that none refers to would be removed."""
+    options = folder.read_options(_StorageOption)
+    if options is not None and options.storage:
+        folder.use_storage(options.storage, is_restored=True)
     _add_files(to / CODE, folder.path / CODE)
     store, journal = CodeStore(folder.path), SqlJournal(folder.journal)
     try:

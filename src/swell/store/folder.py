@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import secrets
@@ -111,6 +112,8 @@ class StateFolder:
         self.users_lock = self.path / "users.lock"
         self.page = self.path / "page.json"
         self.jobs = self.path / "jobs"
+        self.code = self.path / "code"
+        self.storage_id = self.path / "storage-id"
         self.profiles = self.path / "profiles"
 
     def create(self) -> None:
@@ -125,6 +128,8 @@ class StateFolder:
             self.check_owner()
             self.path.chmod(0o700)
             for part in (self.jobs, self.profiles):
+                if part.is_symlink() and not part.exists():
+                    raise StateError(f"{part} is a link to {os.readlink(part)}, which is not there; mount it")
                 part.mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
             raise StateError(
@@ -137,13 +142,65 @@ class StateFolder:
                 "or choose another one with --state or SWELL_STATE"
             )
 
+    def use_storage(self, path: str, *, is_restored: bool = False) -> None:
+        """Have jobs and their code in this folder, by links to it; empty: they are in the state folder.
+
+        Args:
+            is_restored: this platform is a copy of the one that had the storage.
+
+        Raises:
+            StateError: they are elsewhere already, it is another platform's, or it cannot be used.
+        """
+        try:
+            storage = Path(path).expanduser().absolute() if path else self.path
+            if is_restored:
+                (storage / self.storage_id.name).unlink(missing_ok=True)
+            self._link_storage(storage)
+        except OSError as error:
+            raise StateError(
+                f"the storage {path} cannot be used ({error.strerror}); make the folder, mount its disk, or "
+                "choose another one with --storage"
+            ) from error
+
+    def _link_storage(self, storage: Path) -> None:
+        """Raises StateError, OSError."""
+        own = self.jobs.resolve().parent
+        if storage.resolve() == own:
+            return
+        parts = (self.jobs, self.code)
+        kept = [part for part in parts if part.is_symlink() or (part.is_dir() and any(part.iterdir()))]
+        if kept:
+            raise StateError(
+                f"the jobs of this platform are in {own}; to have them in {storage}, end the platform with "
+                f"`swell down`, move {own}/jobs and {own}/code there, and remove {kept[0]} if it is a link"
+            )
+        self._claim(storage)
+        for part in parts:
+            (storage / part.name).mkdir(exist_ok=True, mode=0o700)
+            with contextlib.suppress(FileNotFoundError):
+                part.rmdir()
+            part.symlink_to(storage / part.name)
+
+    def _claim(self, storage: Path) -> None:
+        """Have a storage for this platform alone. Raises StateError: another one has it."""
+        if not self.storage_id.exists():
+            write_whole(self.storage_id, f"{secrets.token_hex(16)}\n".encode())
+        own, claim = self.storage_id.read_bytes(), storage / self.storage_id.name
+        with contextlib.suppress(FileExistsError), claim.open("xb") as file:
+            file.write(own)
+        if claim.read_bytes() != own:
+            raise StateError(
+                f"{storage} is the storage of another platform; choose another folder with --storage, or "
+                f"remove {claim} if that platform is no more"
+            )
+
     def _refuse_foreign(self) -> None:
         # Its mode is about to become 0700: that must not happen to a home folder or to /tmp.
         # Empty parts are left where a command gave up that would have written the first file.
         names = {entry.name for entry in self.path.iterdir() if not self._is_empty_part(entry)}
         ours = {file.name for file in (self.journal, self.token, self.lock, self.log, self.agent, self.users)}
         # Written before the first start:
-        ours |= {self.webhooks_file.name, self.webhook_secret.name}
+        ours |= {self.webhooks_file.name, self.webhook_secret.name, self.storage_id.name}
         if names and not names & ours:
             raise StateError(
                 f"{self.path} holds other files ({min(names)}, ...) and no state of Swell; "

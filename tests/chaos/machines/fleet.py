@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.machines.namespaces import HOME, STATE, Machine, Network
+from tests.machines.namespaces import HOME, STATE, STORAGE, Machine, Network
 from tests.platform.program import eventually
 
 from swell.api.client import Client, Transport
@@ -299,7 +299,7 @@ def joined_fleet(folder: Path, num_hosts: int) -> Iterator[Fleet]:
     """Its hosts are `n1`, `n2`, ..."""
     with Network(num_hosts + 2) as network:
         own, *others, store = network
-        listen = ("--listen", f"{own.address}:{HOSTS_PORT}", "--devices", "none")
+        listen = ("--listen", f"{own.address}:{HOSTS_PORT}", "--devices", "none", "--storage", STORAGE)
         head = Head(own, folder, listen)
         hosts = [Host(machine, f"n{number}", head, folder) for number, machine in enumerate(others, 1)]
         yield Fleet(head, hosts, store, folder)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.chaos.machines.fleet import Fleet, Head, Host
+from tests.machines.namespaces import STORAGE
 from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, RayNode
 from tests.ray.swell_on_ray import name_of
 
@@ -42,6 +43,7 @@ def ray_fleet(folder: Path, num_hosts: int) -> Iterator[Fleet]:
     """With Ray's own health checks: quicker ones take the nodes of a busy machine for dead."""
     with RayCluster([], HealthChecks()) as cluster:
         engine = ("--engine", "ray", "--address", cluster.address, "--device-resource", RESOURCE)
-        head = Head(cluster.head.machine, folder, engine)
+        storage = ("--storage", STORAGE)
+        head = Head(cluster.head.machine, folder, (*engine, *storage))
         nodes = [cluster.unstarted(OFFER) for _ in range(num_hosts)]
         yield Fleet(head, [RayHost(node, head, folder) for node in nodes], cluster.network.add(), folder)

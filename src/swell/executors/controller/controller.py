@@ -14,7 +14,6 @@ from pathlib import Path
 from swell.executors.awake_clock import AwakeClock
 from swell.executors.controller.daemon_session import DaemonSession
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.file_store import FileStore, NotedHost
 from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.inputs import Inputs
@@ -25,10 +24,8 @@ from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.succession import Succession
 from swell.executors.controller.trials import InBackground, at_once
 from swell.executors.controller.unreached_hosts import UnreachedHosts
-from swell.executors.controller.worker_numbers import WorkerNumbers
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages
-from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.messages import FromHost, NodeHost
 from swell.model.event import AnyEvent, JobWarned
 
@@ -46,22 +43,18 @@ class Controller:
         boot_id: str,
         protocol: int,
         time_s: Callable[[], float] = time.monotonic,
-        files: FileStore | None = None,
         in_background: InBackground = at_once,
     ) -> None:
         """
         Args:
             boot_id, protocol: told to daemons, see `Inventory`.
             time_s: a clock that never goes back.
-            files: for hosts whose state folder is another one; None: there will be none.
             in_background: does what takes long, and calls back in the thread of the controller.
         """
         self._clock = AwakeClock(time_s)
-        self._files = files
         self._inputs = Inputs()
         self._hosts = hosts = KnownHosts()
-        numbers = WorkerNumbers(state_dir)
-        self._gangs = gangs = KnownGangs(gang_settings, hosts.bindings, hosts.host_of, numbers)
+        self._gangs = gangs = KnownGangs(gang_settings, hosts.bindings, hosts.host_of)
         outbox = Outbox()
         preparing: dict[str, Preparation] = {}
         self._runs = runs = DirectedRuns(
@@ -142,12 +135,9 @@ class Controller:
         """
         self._succession.takeover.awaited.update(names)
 
-    def join_host(self, name: str, host: NodeHost, machine: str = "") -> None:
-        """Add a host, which is sent orders from now on. Its first message names its devices.
-
-        `machine`: id of the host's state folder; empty: it has the controller's own.
-        """
-        self._inputs.handle(lambda: self._join_host(name, host, machine))
+    def join_host(self, name: str, host: NodeHost) -> None:
+        """Add a host, which is sent orders from now on. Its first message names its devices."""
+        self._inputs.handle(lambda: self._hosts.join(name, host))
 
     def lose_host(self, name: str, why: str) -> None:
         """Its processes are gone, or will be before anything is done with its devices."""
@@ -166,8 +156,6 @@ class Controller:
         """A host may have been lost after it said this."""
         if host not in self._hosts:
             return
-        if self._files is not None:
-            self._files.note_said(host, message)
         if not self._succession.keep(host, message):
             self._hear(host, message)
 
@@ -196,9 +184,6 @@ class Controller:
             case messages.HostLeaving():
                 warned = self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME))
                 self._reports.report_all(warned)
-            case FileMessage():
-                if self._files is not None:
-                    self._files.hear(host, message)
             case messages.RunPortFound() | messages.RunPortRefused():
                 self._runs.hear_port(host, message)
             case _ if self._succession.is_remnant(host, message.run):
@@ -207,12 +192,6 @@ class Controller:
                     self._daemon.greet()
             case _:
                 self._runs.hear(host, message)
-
-    def _join_host(self, name: str, host: NodeHost, machine: str) -> None:
-        if self._files is not None:
-            self._files.join(name, machine, host.tell)
-            host = NotedHost(name, host, self._files)
-        self._hosts.join(name, host)
 
     def _offer(self, host: str, offered: messages.DevicesOffered) -> None:
         self._reports.report_all(self._hosts.offer(host, offered))
@@ -224,8 +203,6 @@ class Controller:
         lost_nodes = self._hosts.lose(name, why)
         if lost_nodes is None:
             return
-        if self._files is not None:
-            self._files.lose(name)
         self._reports.report_all(lost_nodes)
         self._reports.usage.lose_host(name)
         self._trials.lose_host(name, why)

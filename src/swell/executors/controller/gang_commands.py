@@ -8,7 +8,6 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.gang.effects import Report
-from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.gang_protocol import GangProtocol
 from swell.executors.hosts import messages
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -92,19 +91,14 @@ class GangCommands:
         command = preparation.command
         self.preparing[command.job_id] = preparation
         if isinstance(command, LaunchGang):
-            spec, is_joining = command.spec, False
+            spec = command.spec
         else:
-            run = self._runs.by_key[command.job_id]
-            spec, is_joining = (
-                run.spec,
-                isinstance(run.director, ElasticController) and run.director.has_state,
-            )
+            spec = self._runs.by_key[command.job_id].spec
         order = messages.OpenRun(
             run=command.job_id,
             job_id=command.job_id,
             spec=spec,
             share=command.target.configuration.share,
-            is_joining=is_joining,
         )
         self._hosts.tell_all(preparation.opening, order)
         self._go_on(preparation)

@@ -9,7 +9,6 @@ from swell.executors.controller.device_claims import DeviceClaims
 from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import WholeRun
-from swell.executors.controller.worker_numbers import WorkerNumbers
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.gang_protocol import GangProtocol, GangRecord
@@ -44,15 +43,13 @@ class KnownGangs:
         gang_settings: GangSettings,
         bindings: Mapping[str, DeviceBinding],
         hosts: Mapping[str, str],
-        numbers: WorkerNumbers,
     ) -> None:
         """
         Args:
             bindings: what each device id stands for; more may come.
             hosts: the host of each device id; likewise.
-            numbers: that workers have had.
         """
-        self._numbers = numbers
+        self._next_numbers: dict[str, int] = {}  #: of jobs: no worker has had this number, or a higher one
         self._gang_settings = gang_settings
         self._bindings = bindings
         self._hosts = hosts
@@ -92,7 +89,7 @@ class KnownGangs:
         """
         answers = list(opened.values())
         before = self._former.get(command.job_id, FormerGang())
-        known = self._numbers.next_number(command.job_id)
+        known = self._next_numbers.get(command.job_id, 0)
         first = max(known, *(answer.first_worker for answer in answers))
         checkpoints = answers[0].checkpoint_dir
         stopped: set[int] = set()
@@ -112,7 +109,7 @@ class KnownGangs:
             total_steps=record.total_steps,
         )
         known = read_record(record.gang)
-        first = max(self._numbers.next_number(order.job_id), *(a.first_worker for a in answers.values()))
+        first = max(self._next_numbers.get(order.job_id, 0), *(a.first_worker for a in answers.values()))
         known.next_worker = max(known.next_worker, first)
         stopped = {worker.number for worker in whole.workers.values() if worker.is_stopped}
         dirs = {host: answer.checkpoint_dir for host, answer in answers.items()}
@@ -134,7 +131,7 @@ class KnownGangs:
     def note_numbers(self, job_id: str, workers: Collection[int]) -> None:
         """These are about to be started."""
         if workers:
-            self._numbers.note(job_id, max(workers) + 1)
+            self._next_numbers[job_id] = max(self._next_numbers.get(job_id, 0), max(workers) + 1)
 
     def _enter(
         self,

@@ -90,11 +90,6 @@ class ElasticController:
         return self.gang.steps
 
     @property
-    def has_state(self) -> bool:
-        """Whether workers that join get the state of those that train. If none has it, the gang ends."""
-        return self.gang.membership.has_started
-
-    @property
     def is_over(self) -> bool:
         return self._live.replies.is_over
 

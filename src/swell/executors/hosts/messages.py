@@ -14,10 +14,10 @@ it is opened before the first and closed after the last::
     CloseRun                       ->                              no worker of it is left
 
 To a controller that is new to it a host tells first, before `DevicesOffered`, what it has kept: a `RunKept`
-for each run that is open (with `TalkKept`s, if it is long), an `EndKept` for each gang that has ended; and
-`FilesKept`, if need be. Where workers cannot start yet a `KeptTold` follows, and the devices come later.
+for each run that is open (with `TalkKept`s, if it is long), and an `EndKept` for each gang that has ended.
+Where workers cannot start yet a `KeptTold` follows, and the devices come later.
 
-A host that has a state folder of its own says and hears about files between: see `file_messages`.
+Of files nothing is said: they lie in the storage that all hosts have in common.
 
 No message carries a time: the controller stamps what it hears with its own clock. A worker is addressed by
 its host, its run and its number, which no other worker of the job has.
@@ -31,25 +31,15 @@ import msgspec
 
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.kept_worker import KeptWorker
-from swell.executors.hosts.file_messages import (
-    CheckpointOffered,
-    CheckpointsHeld,
-    CheckpointTaken,
-    FilePart,
-    FilesKept,
-    JobFilesFound,
-    JobFilesRequest,
-    LogPiece,
-    LogTaken,
-    NoFile,
-    PartRequest,
-)
-from swell.executors.hosts.host_message import HostMessage as HostMessage
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.node import Node
 from swell.model.usage import GangUsage
 from swell.wire.messages import Alive, FromAgent, FromWorker
+
+
+class HostMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What all of them have in common."""
 
 
 def trial_run(job_id: str) -> str:
@@ -66,7 +56,6 @@ class OpenRun(HostMessage, frozen=True, kw_only=True):
     spec: JobSpec
     is_trial: bool = False  #: no cores are divided for it
     share: float | None = None  #: None: none was chosen
-    is_joining: bool = False  #: its gang hands the state over from other hosts: no checkpoint is needed
 
 
 class StartWorker(HostMessage, frozen=True, kw_only=True):
@@ -156,12 +145,6 @@ ToHost = (
     | KeepRecord
     | DropCode
     | CloseRun
-    | PartRequest
-    | FilePart
-    | NoFile
-    | JobFilesFound
-    | CheckpointTaken
-    | LogTaken
 )
 
 
@@ -318,14 +301,6 @@ FromHost = (
     | UsageRead
     | OwnerWarned
     | HostLeaving
-    | PartRequest
-    | FilePart
-    | NoFile
-    | FilesKept
-    | JobFilesRequest
-    | CheckpointOffered
-    | CheckpointsHeld
-    | LogPiece
 )
 
 

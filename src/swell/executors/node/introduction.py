@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from swell import __version__
 from swell.executors.node.options import NodeOptions
+from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.opening import (
     JOIN_PROTOCOL,
     Join,
+    JoinAccepted,
     python_version,
     torch_version,
 )
+from swell.executors.storage import why_not_shared
 
 
 def introduction(options: NodeOptions, machine: str, session: str, probe_port: int) -> Join:
@@ -29,3 +33,17 @@ def introduction(options: NodeOptions, machine: str, session: str, probe_port: i
         advertise=options.advertise,
         probe_port=probe_port,
     )
+
+
+def check_storage(options: NodeOptions, accepted: JoinAccepted) -> None:
+    """Raises CannotJoin: this machine does not have the storage of the platform."""
+    if accepted.settings is None or not accepted.settings.storage:
+        return
+    storage = options.storage or Path(accepted.settings.storage)
+    if why := why_not_shared(storage, accepted.mark):
+        raise CannotJoin(
+            f"host {options.name!r} cannot join: {why}; all machines of a platform have one folder in "
+            "common: mount it there, name its path on this machine with `swell node --storage`, or start the "
+            "platform with `swell up --storage FOLDER`",
+            is_final=True,
+        )

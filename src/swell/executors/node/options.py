@@ -51,6 +51,7 @@ class NodeOptions:
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM until it has to be gone
     sigterm_means: str = TOLD_TO_END  #: why SIGTERM is sent to it, for people
+    storage: Path | None = None  #: where the platform's storage is here; None: where the head has it
 
     def node(self) -> LocalNode:
         """This machine, by its name among the nodes; its devices are NAME/0, NAME/1, ...
@@ -137,6 +138,7 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         "--grace", type=float, default=0.0, help="seconds from SIGTERM until it has to be gone"
     )
     parser.add_argument("--sigterm-means", default=TOLD_TO_END, help="why SIGTERM comes, for people")
+    parser.add_argument("--storage", type=Path, default=None, help="where the platform's storage is here")
     parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
     arguments = parser.parse_args(words)
     head = parse_address(arguments.join)
@@ -159,4 +161,5 @@ def read_options(words: Sequence[str]) -> NodeOptions:
         is_borrowed=arguments.borrowed,
         grace_s=arguments.grace,
         sigterm_means=arguments.sigterm_means,
+        storage=None if arguments.storage is None else arguments.storage.resolve(),
     )

@@ -29,7 +29,7 @@ from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
-from swell.executors.node.introduction import introduction
+from swell.executors.node.introduction import check_storage, introduction
 from swell.executors.node.lacks import lacks_of, there_of
 from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.probes import listen_for_probes
@@ -82,6 +82,7 @@ class HostProcess:
         self._address = ""
         self._num_insides = self._probe_port = 0
         self._settings = PlatformSettings()
+        self._storage = ""  #: the head's, which this machine was seen to have
         self._is_told_to_leave = asyncio.Event()
         self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
 
@@ -183,8 +184,15 @@ class HostProcess:
             line.close()
 
     def _take(self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted) -> None:
-        """Go on upon this line, as the platform is set now; `lost` is set when the line is closed."""
+        """Go on upon this line, as the platform is set now; `lost` is set when the line is closed.
+
+        Raises CannotJoin: this machine does not see the storage. That it did once is enough: one that hangs
+        takes no lease.
+        """
         settings = accepted.settings or PlatformSettings()
+        if settings.storage != self._storage:
+            check_storage(self._options, accepted)
+            self._storage = settings.storage
         if settings != self._settings:
             self._settings = settings
             if not terms.renew():
@@ -206,11 +214,11 @@ class HostProcess:
             advertise=self._options.advertise,
             rack=self._options.rack,
             joined_as=self._options.name,
+            mounted_at=self._options.storage or (Path(self._storage) if self._storage else None),
         )
         boot_id = f"{self._session}-{self._num_insides}"
-        left = () if self._inside is None else self._inside.left_logs
         listen_at = self._handshakes.listen_at
-        host = LocalHost(options, boot_id, self._lock_fd, answer, listen_at, left_logs=left)
+        host = LocalHost(options, boot_id, self._lock_fd, answer, listen_at)
         host.start(self._address)
         lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
         self._inside = LocalTermProcesses(host, self._node, lacks, self._warn_again)

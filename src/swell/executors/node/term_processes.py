@@ -13,7 +13,6 @@ import msgspec
 from swell.executors.hosts.messages import ToHost
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.devices import LocalNode
-from swell.executors.local.files.forwarded_log import ForwardedLog
 from swell.executors.local.lines import LineLink
 from swell.model.lengths import span
 from swell.wire.messages import Hello
@@ -74,11 +73,6 @@ class LocalTermProcesses:
         what = f"modules are not imported after {span(WARM_WITHIN_S)}" if is_cold else "modules are imported"
         log.info("%s: the devices of this host are offered", what)
         self._offered(self)
-
-    @property
-    def left_logs(self) -> tuple[ForwardedLog, ...]:
-        """See `LocalHost.left_logs`."""
-        return self._host.left_logs
 
     @property
     def is_needed(self) -> bool:

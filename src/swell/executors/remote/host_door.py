@@ -16,19 +16,15 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.hosts.file_messages import FileMessage, FilesKept
 from swell.executors.hosts.messages import (
     DevicesOffered,
     EndKept,
     FromHost,
-    KeptTold,
     NodeHost,
     RunKept,
 )
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
-from swell.executors.local.files.opened_runs import OpenedRuns
 from swell.executors.rate_limited_log import RateLimitedLog
-from swell.executors.remote.claims import Claimant, Claims
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.host_in_term import HostInTerm
 from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, SaidInTerm
@@ -36,6 +32,7 @@ from swell.executors.remote.join_token import NAME
 from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine
+from swell.executors.remote.opened_runs import OpenedRuns
 from swell.executors.remote.opening import Join, JoinRefused, python_version
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
@@ -57,7 +54,7 @@ class HostsOwner(Protocol):
 
     def await_hosts(self, names: Collection[str]) -> None: ...
 
-    def join_host(self, name: str, host: NodeHost, machine: str) -> None: ...
+    def join_host(self, name: str, host: NodeHost) -> None: ...
 
     def lose_host(self, name: str, why: str) -> None: ...
 
@@ -74,7 +71,6 @@ class JoinedHost:
     offered: DevicesOffered | None = None  #: last, in this term
     remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
     opened: OpenedRuns = field(default_factory=OpenedRuns)  #: in this term
-    is_distrusted: bool = False  #: it is to end this term, and nothing that it says counts until it has
 
     @property
     def name(self) -> str:
@@ -83,10 +79,6 @@ class JoinedHost:
     @property
     def machine(self) -> str:
         return self.join.machine
-
-    @property
-    def claimant(self) -> Claimant:
-        return Claimant(self.name, self.machine)
 
     @property
     def session(self) -> str:
@@ -101,7 +93,6 @@ class HostDoor:
         self,
         owner: HostsOwner,
         book: LeaseBook,
-        claims: Claims,
         session: str,
         torch: str = "",
         probe: Probe = no_probe,
@@ -113,7 +104,7 @@ class HostDoor:
             probe: tries the way to a host that has joined.
         """
         self._probe = probe
-        self._owner, self._book, self._claims = owner, book, claims
+        self._owner, self._book = owner, book
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
@@ -237,55 +228,27 @@ class HostDoor:
             host.conversation.close()
 
     def _hear_said(self, host: JoinedHost, said: SaidInTerm) -> None:
-        """What it may say, in this term, the controller hears. Of files see `HeadFiles`, which answers."""
-        if host.is_distrusted:
-            return
+        """What it may say, in this term, the controller hears."""
         message = said.message
-        if isinstance(message, FilesKept):
-            self._hear_files_kept(host, message)
-            return
-        if isinstance(message, RunKept | EndKept):
-            why = self._why_not_kept(host, message, said.term)
-        else:
-            why = _why_not_now(host, message)
-        if why:
-            self._refuse(host, why)
+        if why := self._why_not(host, message, said.term):
+            self._tell_seldom(f"refused host {host.name}: {why}")
             return
         host.opened.note_said(message)
-        if isinstance(message, DevicesOffered | KeptTold):
-            self._book.note_told(host.name)
         if isinstance(message, DevicesOffered):
             host.offered = message
             message = _remarked(message, host.remarks)
         self._owner.hear(host.name, message)
 
-    def _why_not_kept(self, host: JoinedHost, kept: RunKept | EndKept, term: int) -> str:
-        """What a host had kept is believed if it can have: it could claim the gang of any job by that."""
-        if not self._book.is_recalled(host.name, host.machine, term):
-            what = type(kept).__name__
+    def _why_not(self, host: JoinedHost, message: FromHost, term: int) -> str:
+        """Why it has no business to say this in its present term; empty: it has."""
+        if isinstance(message, DevicesOffered):
+            return _why_not_its_own(host.name, message)
+        if isinstance(message, RunKept | EndKept) and not self._book.is_recalled(
+            host.name, host.machine, term
+        ):
+            what = type(message).__name__
             return f"it says what it has kept ({what}), and no earlier agent gave it a lease in term {term}"
-        why = self._claims.why_not(host.claimant, kept)
-        if why and isinstance(kept, RunKept):
-            self._distrust(host, term)  # something runs there, and nobody knows what
-        return why
-
-    def _distrust(self, host: JoinedHost, term: int) -> None:
-        host.is_distrusted = True
-        self._book.refuse(host.name)
-        host.conversation.say_aside(TermOver(term=term))
-
-    def _hear_files_kept(self, host: JoinedHost, kept: FilesKept) -> None:
-        """It may be of a lease of a former controller that is over. Of a host that this controller has had
-        before it is known what it may send.
-        """
-        who = host.name, host.machine, host.term or 0
-        if self._book.is_recalled(*who) or self._book.follows_recalled(*who):
-            own = self._claims.true_part(host.claimant, kept)
-            host.opened.note_said(own)
-            self._owner.hear(host.name, own)
-
-    def _refuse(self, host: JoinedHost, why: str) -> None:
-        self._tell_seldom(f"refused host {host.name}: {why}")
+        return host.opened.why_not(message)
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
         """The host asks for its lease."""
@@ -308,13 +271,11 @@ class HostDoor:
             self._awaited.discard(host.name)
         self._lose_ended("its lease had ended, and its workers with it")
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
-            host.term, host.offered, host.is_distrusted = answer.term, None, False
+            host.term, host.offered = answer.term, None
             host.opened = OpenedRuns()
             here = partial(self._owner.hear, host.name)
-            in_term = HostInTerm(
-                host.conversation, answer.term, here, host.claimant, self._claims, host.opened
-            )
-            self._owner.join_host(host.name, in_term, host.machine)
+            in_term = HostInTerm(host.conversation, answer.term, here, host.opened)
+            self._owner.join_host(host.name, in_term)
             log.info("host %s has a lease in term %d", host.name, answer.term)
         host.conversation.say_aside(answer)
 
@@ -418,15 +379,6 @@ class HostDoor:
         """Hosts go on asking for another controller."""
         for host in list(self._hosts.values()):
             host.conversation.close()
-
-
-def _why_not_now(host: JoinedHost, message: FromHost) -> str:
-    """Why it has no business to say this in its present term; empty: it has."""
-    if isinstance(message, FileMessage):
-        return ""
-    if isinstance(message, DevicesOffered):
-        return _why_not_its_own(host.name, message)
-    return host.opened.why_not(message)
 
 
 def _why_not_its_own(host: str, offered: DevicesOffered) -> str:

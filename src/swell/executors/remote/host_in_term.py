@@ -14,11 +14,10 @@ from swell.executors.hosts.messages import (
     ToHost,
     WorkerExited,
 )
-from swell.executors.local.files.opened_runs import OpenedRuns
-from swell.executors.remote.claims import Claimant, Claims
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import ToldInTerm
 from swell.executors.remote.machine_line import MessageTooLong
+from swell.executors.remote.opened_runs import OpenedRuns
 from swell.model.event import Outcome
 
 log = logging.getLogger("swell.hosts")
@@ -32,8 +31,6 @@ class HostInTerm:
         conversation: Conversation,
         term: int,
         answer: Callable[[FromHost], None],
-        who: Claimant,
-        claims: Claims,
         opened: OpenedRuns,
     ) -> None:
         """
@@ -43,7 +40,7 @@ class HostInTerm:
         """
         self.term = term
         self._conversation = conversation
-        self._answer, self._who, self._claims, self._opened = answer, who, claims, opened
+        self._answer, self._opened = answer, opened
 
     @property
     def is_reached(self) -> bool:
@@ -51,7 +48,6 @@ class HostInTerm:
 
     def tell(self, message: ToHost) -> None:
         self._opened.note_told(message)
-        self._claims.note_told(self._who, message)
         try:
             self._conversation.say(ToldInTerm(term=self.term, message=message))
         except MessageTooLong as error:

@@ -49,10 +49,11 @@ class JoinListener:
         joined: Callable[[MachineLine, Join], None],
         why_not: Callable[[Join], JoinRefused | None] = lambda join: None,
         settings: PlatformSettings | None = None,
+        mark: str = "",
     ) -> None:
         """`joined` sets `heard` and `closed` of the line. `why_not`: asked before, of who has a token.
 
-        `settings`: told to hosts that join.
+        `settings` and `mark`: told to hosts that join.
 
         Raises:
             UnusableCertificate: see `certificate.py`.
@@ -60,7 +61,7 @@ class JoinListener:
         self._context = controller_context(certificate)
         self._tokens, self._version = tokens, version
         self._joined, self._why_not = joined, why_not
-        self._accepted = JoinAccepted(protocol=JOIN_PROTOCOL, version=version, settings=settings)
+        self._accepted = JoinAccepted(protocol=JOIN_PROTOCOL, version=version, settings=settings, mark=mark)
         self._unidentified: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._lines: dict[MachineLine, str] = {}  #: of hosts, with the names of their tokens
         self._listening: socket.socket | None = None

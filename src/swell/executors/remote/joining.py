@@ -45,7 +45,8 @@ async def join(
 ) -> MachineLine:
     """A line on which both sides may send. `join`: without the token.
 
-    `joined` sets `heard` and `closed` of the line. It is called before anything else can arrive.
+    `joined` sets `heard` and `closed` of the line. It is called before anything else can arrive, and raises
+    CannotJoin if the host cannot be one of this platform.
 
     Raises:
         CannotJoin: see `is_final`.
@@ -101,8 +102,12 @@ class _AnsweredLine(MachineLine):
             self._fail("what it answered is no answer to a host")
             return
         if isinstance(answer, JoinAccepted):
+            try:
+                self._joined(self, answer)
+            except CannotJoin as error:
+                self.answer.set_exception(error)
+                return
             self.is_joined = True
-            self._joined(self, answer)
         if not self.answer.done():
             self.answer.set_result(answer)
 

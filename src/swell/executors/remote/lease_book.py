@@ -54,7 +54,6 @@ class LeaseBook:
         self._unheard = {record.granted.host for record in found if not record.granted.is_over}
         #: Terms in which an earlier controller may have started them; None: in any.
         self._recalled = {r.granted.host: r.granted.term for r in found if not r.granted.is_over}
-        self._told: set[str] = set()  #: those of them that have told what they had kept
         self._written = {record.granted.host: record for record in found}
         self._is_behind = not has_file  #: what was to be written is not
         self._is_told = False  #: that it cannot be written
@@ -82,17 +81,6 @@ class LeaseBook:
         known = self._recalled.get(host, term + 1)
         return known in (term, None) and self._machines.get(host, machine) == machine
 
-    def follows_recalled(self, host: str, machine: str, term: int) -> bool:
-        """Whether an earlier controller had it in an earlier term, of which it has told this one nothing."""
-        known = self._recalled.get(host, term)
-        is_same = self._machines.get(host, machine) == machine
-        return host not in self._told and known is not None and known < term and is_same
-
-    def note_told(self, host: str) -> None:
-        """It has told what it had kept."""
-        if host in self._recalled:
-            self._told.add(host)
-
     def answer(self, host: str, machine: str, asked: LeaseAsked) -> FromController:
         """May be sent as soon as this returns.
 
@@ -106,7 +94,6 @@ class LeaseBook:
         if self._machines.get(host, machine) != machine:
             self._leases.forget(host, now_s)
             self._recalled.pop(host, None)
-            self._told.discard(host)
         self._machines[host] = machine
         answer = self._leases.answer(host, asked, now_s)
         if self._is_behind or self._record(self._leases.record(host, now_s)) != self._written.get(host):

@@ -12,7 +12,6 @@ from swell import __version__
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
-from swell.executors.remote.claims import Claims
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost
 from swell.executors.remote.join_listener import JoinListener
@@ -21,6 +20,7 @@ from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
 from swell.executors.remote.opening import torch_version
 from swell.executors.remote.token_list import TokenList, TokenListError
+from swell.executors.storage import write_mark
 from swell.wire.unslewed_clocks import granter_now_s
 from swell.wire.whole_files import write_whole
 
@@ -42,8 +42,7 @@ class ListeningDoor:
             self._fingerprint = fingerprint_of(certificate)
             self._tokens = TokenList(folder)
             book = LeaseBook(folder, options.leases, granter_now_s)
-            claims, probe = Claims(folder), NetworkProbe()
-            self._hosts = HostDoor(controller, book, claims, session, torch_version(), probe)
+            self._hosts = HostDoor(controller, book, session, torch_version(), NetworkProbe())
             self._listener = JoinListener(
                 certificate,
                 self._tokens,
@@ -51,6 +50,7 @@ class ListeningDoor:
                 self._hosts.joined,
                 self._hosts.why_not,
                 options.of_platform,
+                _marked(options.storage),
             )
         except (UnusableCertificate, UnusableLeases, TokenListError) as error:
             raise DoorError(str(error)) from error
@@ -168,6 +168,15 @@ class ListeningDoor:
                 f"join token {name!r} may be in force again after a restart, because the list cannot be "
                 f"written ({error.strerror}); make room on the disk, and revoke it again"
             ) from error
+
+
+def _marked(storage: Path) -> str:
+    """Return what hosts have to find there. Raises DoorError."""
+    try:
+        (storage / "jobs").mkdir(mode=0o700, exist_ok=True)
+        return write_mark(storage)
+    except OSError as error:
+        raise DoorError(_unwritable(storage, error)) from error
 
 
 def _unwritable(folder: Path, error: OSError) -> str:

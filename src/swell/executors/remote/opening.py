@@ -10,7 +10,7 @@ import msgspec
 from swell.executors.local.agent.options import PlatformSettings
 
 #: Raised when a host and a controller of two versions would not understand each other.
-JOIN_PROTOCOL = 2
+JOIN_PROTOCOL = 3
 
 
 class OpeningMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -40,6 +40,7 @@ class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
     protocol: int
     version: str
     settings: PlatformSettings | None = None  #: None: the controller knows none; as by default
+    mark: str = ""  #: what the head has just written into its storage, see `storage.why_not_shared`
 
 
 class JoinRefused(OpeningMessage, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import hmac
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -20,42 +20,35 @@ import msgspec
 from swell.executors.awake_clock import AwakeClock
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages
-from swell.executors.hosts.file_messages import FileMessage
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.local.agent.containers import ADDRESS, Containers
 from swell.executors.local.agent.gang_limits import GangLimits
-from swell.executors.local.agent.job_files import (
-    JobFiles,
-    JobPlace,
-    Opening,
-    OpeningRefusal,
-    SharedFiles,
-    WhenSettled,
-    at_once,
-)
-from swell.executors.local.agent.joined_files import JoinedFiles
+from swell.executors.local.agent.job_code import drop_code
+from swell.executors.local.agent.job_files import JobPlace, OpeningRefusal, place_job
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.agent.scratch import Scratch
-from swell.executors.local.files.background import ThreadBackground
-from swell.executors.local.files.forwarded_log import ForwardedLog
+from swell.executors.local.background import ThreadBackground
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.dropped_output import DroppedOutput
-from swell.executors.local.logs.files import TRIAL, WORKER, read_tail
+from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.zygote.client import REAP_S, Callbacks
 from swell.executors.local.zygote.zygotes import Zygotes
+from swell.executors.storage import job_folder
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.wire.lines import NO_MESSAGE
-from swell.wire.messages import CheckpointSaved, FromWorker, Hello, Reported
+from swell.wire.messages import FromWorker, Hello, Reported
 from swell.wire.numbers import Number
 
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
+#: The storage may take so long to tell what a worker has left; then its end is told without that.
+LAST_WORDS_S = 5.0
 #: The process of a worker that is silent for this part of `Timeouts.standstill_s` is looked at.
 SILENT_SHARE = 0.5
 
@@ -73,15 +66,11 @@ class LocalHost:
         lock_fd: int,
         answer: Callable[[FromHost], None],
         listen_at: Callable[[Path], Awaitable[asyncio.Server]],
-        when_settled: WhenSettled = at_once,
-        left_logs: Iterable[ForwardedLog] = (),
     ) -> None:
         """
         Args:
             answer: takes what the controller is told.
             listen_at: opens the door for workers at a path.
-            when_settled: of the controller's state folder, where this host shares it.
-            left_logs: of the term before.
         """
         self._options = options
         self._hear = answer
@@ -90,9 +79,8 @@ class LocalHost:
         self._address = ""
         self.bindings: dict[str, DeviceBinding] = {}
         self._runs: dict[str, HostedRun] = {}
-        self._background = ThreadBackground()
-        self._files = self._new_files(when_settled, left_logs)
-        self.left_logs: tuple[ForwardedLog, ...] = ()  #: after `shut_down`: of which there is more to send
+        self._openings: dict[str, OpenRun] = {}  #: runs whose places are being made
+        self._background = ThreadBackground()  #: for all that touches the storage, which may hang
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._dropped_output = DroppedOutput(options.state_dir)
         callbacks = Callbacks(
@@ -114,20 +102,11 @@ class LocalHost:
             listen_at,
         )
 
-    def _new_files(self, when_settled: WhenSettled, left_logs: Iterable[ForwardedLog]) -> JobFiles:
-        options = self._options
-        if not options.joined_as:
-            return SharedFiles(options.state_dir, when_settled)
-        return JoinedFiles(
-            options.state_dir, options.joined_as, self._answer, self._clock.now_s, self._background, left_logs
-        )
-
     # ------------------------------------------------------------ life
     def start(self, address: str) -> None:
         """Warm the zygote up. `address`: where workers call."""
         self._address = address
         self._scratch.begin()
-        self._files.begin()
         self._zygotes.start()
 
     @property
@@ -136,13 +115,10 @@ class LocalHost:
         return self._zygotes.is_starting
 
     def tell_kept(self) -> None:
-        """Send a controller that is new to this host what runs here. The devices are sent afterwards.
-
-        Files that were on their way to another controller are offered again.
-        """
+        """Send a controller that is new to this host what runs here. The devices are sent afterwards."""
         for message in self._kept.kept():
             self._hear(message)
-        self._files.controller_replaced()
+        self._openings.clear()  # the new one asks again
 
     def tell_all_kept(self) -> None:
         """After `tell_kept`, where devices are offered later."""
@@ -161,18 +137,16 @@ class LocalHost:
         await self._zygotes.shut_down(reap_s)
         self._limits.close()
         self._scratch.end()
-        self.left_logs = self._files.close()
         self._background.close()
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
         now_s = self._clock.now_s()
         for run in list(self._runs.values()):  # an answer may open or close one
-            run.try_to_note()
+            run.note_leaders(self._background)
             self._look_at_silent(run, now_s)
         self._limits.tick(now_s)
         self._zygotes.tick(now_s)
-        self._files.tick()
 
     def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
         """A script that knows nothing of Swell says little: it is always looked at."""
@@ -187,8 +161,8 @@ class LocalHost:
 
     @property
     def is_needed(self) -> bool:
-        """Whether there are workers here, or what they have left and the controller lacks."""
-        return any(run.live for run in self._runs.values()) or self._files.has_unsent
+        """Whether there are workers here."""
+        return any(run.live for run in self._runs.values())
 
     def warn_of_end(self, within_s: float, why: str) -> None:
         """Tell the controller that this machine is about to go."""
@@ -206,9 +180,8 @@ class LocalHost:
         if isinstance(message, OpenRun):
             self._open(message)
         elif isinstance(message, messages.DropCode):
-            self._files.succeeded(message.job_id)
-        elif isinstance(message, FileMessage):
-            self._files.hear(message)
+            folder = job_folder(self._options.storage, message.job_id)
+            self._background(lambda: drop_code(folder), lambda _: None)
         elif (run := self._runs.get(message.run)) is not None:
             self._tell_run(run, message)
 
@@ -217,7 +190,8 @@ class LocalHost:
             case StartWorker():
                 self._start_worker(run, message)
             case TellWorker(worker=worker, message=said):
-                self._note_leader(run, message)
+                run.see_leader(message)
+                run.note_leaders(self._background)
                 if (link := run.links.get(worker)) is not None:
                     link.send(said)
             case messages.SignalWorker(worker=worker, signal=number):
@@ -249,7 +223,18 @@ class LocalHost:
         self._answer(messages.RunPortFound(run=run.key, address=run.reached_at, port=port))
 
     def _open(self, order: OpenRun) -> None:
-        self._files.open(order, Opening(partial(self._opened, order), partial(self._refuse, order)))
+        self._openings[order.run] = order
+        self._background(partial(place_job, self._options, order), partial(self._placed, order))
+
+    def _placed(self, order: OpenRun, place: JobPlace | OpeningRefusal) -> None:
+        """An order that came again meanwhile counts in place of the one before."""
+        if self._openings.get(order.run) is not order:
+            return
+        del self._openings[order.run]
+        if isinstance(place, OpeningRefusal):
+            self._refuse(order, place)
+        else:
+            self._opened(order, place)
 
     def _opened(self, order: OpenRun, place: JobPlace) -> None:
         kind = TRIAL if order.is_trial else WORKER
@@ -282,14 +267,14 @@ class LocalHost:
         self._limits.ended(run.key)
 
     def _start_worker(self, run: HostedRun, order: StartWorker) -> None:
-        self._files.log_begins(run.log_name(order.worker), run.log_path(order.worker))
-        self._note_leader(run, order)
+        run.see_leader(order)
+        run.note_leaders(self._background)
         run.live.add(order.worker)
-        run.discard_logs(self._options.gang_settings.logs)
-        log_bytes = self._options.gang_settings.logs.log_bytes
+        logs, live = self._options.gang_settings.logs, frozenset(run.live)
+        self._background(lambda: run.discard_logs(logs, live), lambda _: None)
         groups = self._limits.entries(run.key)
         address = ADDRESS if run.spec.image else self._address
-        fork = run.fork(order, self._options.call, address, log_bytes, groups)
+        fork = run.fork(order, self._options.call, address, logs.log_bytes, groups)
         if run.spec.image:
             self._zygotes.fork_contained(
                 self._containers.equip(fork, run), lambda: self._containers.place(run)
@@ -297,12 +282,6 @@ class LocalHost:
         else:
             equipped = self._scratch.equip(fork, run.kind == TRIAL and order.entry is None)
             self._zygotes.fork(equipped, run.spec.python)
-
-    def _note_leader(self, run: HostedRun, order: StartWorker | TellWorker) -> None:
-        noted = run.note_leader(order)
-        if noted is not None:
-            worker, position = noted
-            self._files.leads(run.log_name(worker), position)
 
     def _warn(self, job_id: str, about: str, message: str) -> None:
         self._answer(messages.OwnerWarned(job_id=job_id, about=about, message=message))
@@ -339,8 +318,6 @@ class LocalHost:
 
     def _pass_on(self, run: HostedRun, worker: int, message: FromWorker) -> None:
         run.heard_s[worker] = self._clock.now_s()
-        if isinstance(message, CheckpointSaved):
-            self._files.saved(run.job_id, message.path)  # the controller hears of it before the worker leaves
         self._answer(messages.WorkerSaid(run=run.key, worker=worker, message=message))
 
     def _lose_worker_link(self, run: HostedRun, worker: int, link: LineLink) -> None:
@@ -375,23 +352,36 @@ class LocalHost:
             asyncio.get_running_loop().call_later(DRAIN_S, self._tell_exit, run, worker)
 
     def _tell_exit(self, run: HostedRun, worker: int) -> None:
+        """Say that a worker is gone, with its last words if the storage gives them in time."""
         status, message = run.exits.pop(worker, (None, ""))
         if status is None:
             return  # told already, when its line closed
-        run.live.discard(worker)
         run.stopped.discard(worker)
         run.heard_s.pop(worker, None)
-        if (link := run.links.pop(worker, None)) is not None:
-            link.close()
-        if warning := run.code_warning():
-            self._warn(run.job_id, "code", warning)
-        tail = message or (read_tail(run.log_path(worker)) if status else "")
-        run.end_log(worker)
         self._scratch.drop(f"{run.key}/{worker}")
-        if strays := run.strays_warning():
-            self._warn(run.job_id, "", strays)
-        exited = messages.WorkerExited(run=run.key, worker=worker, status=status, log_tail=tail)
-        self._files.log_ends(run.log_name(worker), partial(self._answer, exited))
+        is_tail_wanted = bool(status) and not message
+
+        def look() -> tuple[str, str]:
+            return run.code_warning(), run.end_log(worker, is_tail_wanted)
+
+        def tell(found: tuple[str, str]) -> None:
+            if worker not in run.live:
+                return
+            run.live.discard(worker)
+            if (link := run.links.pop(worker, None)) is not None:
+                link.close()
+            warning, tail = found
+            if warning:
+                self._warn(run.job_id, "code", warning)
+            if strays := run.strays_warning():
+                self._warn(run.job_id, "", strays)
+            exited = messages.WorkerExited(
+                run=run.key, worker=worker, status=status, log_tail=message or tail
+            )
+            self._answer(exited)
+
+        self._background(look, tell)
+        asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, ("", ""))
 
     def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:
         run, _ = self._find(key)

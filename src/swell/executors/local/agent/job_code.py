@@ -2,8 +2,8 @@
 
 `jobs/ID/code` looks like the file system's root: what the snapshot has is a copy at its own path below it,
 and other files of the same folders are links to the originals. So a path of the code, relative to its own
-file, leads where it always led. On a machine at which the job was not submitted there are no originals, and
-no links.
+file, leads where it always led, on machines that have the originals. The first host that needs the tree makes
+it, for all of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import hashlib
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import tempfile
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +27,8 @@ from swell.model.job import JobSpec
 log = logging.getLogger("swell.agent")
 
 FOLDER = "code"
+#: What is not whole yet is called so, and is nobody's any longer if it has not changed for so long.
+PARTIAL, PARTIAL_AGE_S = f".{FOLDER}.partial-", 3600.0
 #: So many folders above those that were looked through have links too: scripts look into `../data`.
 NUM_LEVELS_ABOVE = 3
 #: A folder above with more entries is no folder of a project.
@@ -35,36 +39,42 @@ UNLINKED = frozenset({"__pycache__"})
 NUM_NAMED = 3
 
 
-def place_code(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
+def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> None:
     """Make the job's tree with links to the originals, if it is to have one and has none.
+
+    Several hosts may do so at the same time: the first one that has it whole gives it its name.
 
     Raises:
         ValueError: the snapshot is not there any more, or is damaged.
         OSError: it cannot be written.
     """
-    _place(state_dir, job_dir, spec, _link_originals)
-
-
-def place_copies(state_dir: Path, job_dir: Path, spec: JobSpec) -> None:
-    """Make the tree as `place_code` does, without links: the originals are on another machine."""
-    _place(state_dir, job_dir, spec, lambda partial, tree: None)
-
-
-def _place(state_dir: Path, job_dir: Path, spec: JobSpec, complete: Callable[[Path, CodeTree], None]) -> None:
     code = job_dir / FOLDER
     if not spec.code or code.is_dir():
         return
-    tree = read_tree(state_dir, spec.code)
+    tree = read_tree(storage, spec.code)
     if tree is None:
-        raise ValueError(f"snapshot {spec.code[:12]} of its code is gone from {state_dir}; submit it again")
+        raise ValueError(f"snapshot {spec.code[:12]} of its code is gone from {storage}; submit it again")
     with suppress(FileExistsError):  # the daemon has linked it, perhaps at this very moment
-        os.link(tree_path(state_dir, spec.code), job_tree_path(job_dir))
-    partial = job_dir / f".{FOLDER}.partial"
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(mode=0o700)
-    _fill(partial, tree, state_dir)
-    complete(partial, tree)
-    partial.rename(code)
+        os.link(tree_path(storage, spec.code), job_tree_path(job_dir))
+    _remove_left(job_dir)
+    partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=job_dir))
+    try:
+        _fill(partial, tree, storage)
+        _link_originals(partial, tree)
+        partial.rename(code)
+    except OSError:
+        if not code.is_dir():
+            raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _remove_left(job_dir: Path) -> None:
+    """What hosts have left that were killed while they made it."""
+    for partial in job_dir.glob(f"{PARTIAL}*"):
+        with suppress(FileNotFoundError):
+            if time.time() - partial.stat().st_mtime > PARTIAL_AGE_S:
+                shutil.rmtree(partial, ignore_errors=True)
 
 
 def written_beside(job_dir: Path) -> str:
@@ -94,12 +104,12 @@ def drop_code(job_dir: Path) -> None:
 
 
 # ---------------------------------------------------------------- making it
-def _fill(partial: Path, tree: CodeTree, state_dir: Path) -> None:
+def _fill(partial: Path, tree: CodeTree, storage: Path) -> None:
     children = tree.children()
     for folder in children:
         _at(partial, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     for path, file in tree.files.items():
-        _copy(object_path(state_dir, file.digest), _at(partial, path), file)
+        _copy(object_path(storage, file.digest), _at(partial, path), file)
     for path, target in tree.links.items():
         _at(partial, path).symlink_to(target)
 

@@ -1,21 +1,23 @@
-"""The files of a job on its host before workers start: its folder, its code, its checkpoints."""
+"""The files of a job before workers of it start on a host: its folder, its code, its checkpoints."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
+from errno import ENOENT
 from pathlib import Path
-from typing import Protocol
 
-from swell.executors.hosts.file_messages import FileMessage
+from swell.executors.code_tree import read_tree
 from swell.executors.hosts.messages import OpenRun
-from swell.executors.local.agent.job_code import drop_code, place_code
-from swell.executors.local.files.forwarded_log import ForwardedLog, LogName
-from swell.executors.local.files.places import CHECKPOINTS
-from swell.executors.local.logs.files import TRIAL, WORKER, job_folder, next_number
+from swell.executors.local.agent.job_code import FOLDER, place_code
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.logs.files import TRIAL, WORKER, next_number
+from swell.executors.storage import CHECKPOINTS, job_folder
+from swell.model.code import CodeTree
 from swell.model.event import Outcome
 from swell.model.job import JobSpec
+from swell.wire import environ
+from swell.wire.lease_end import LEASE_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,134 +44,91 @@ class OpeningRefusal:
     is_lacking: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """Who waits for the files of a run; one of the two is called, once."""
-
-    ready: Callable[[JobPlace], None]
-    refuse: Callable[[OpeningRefusal], None]
-
-
-class JobFiles(Protocol):
-    """What differs between a host that shares the controller's state folder and one that does not."""
-
-    def begin(self) -> None:
-        """No worker is here yet."""
-
-    def open(self, order: OpenRun, opening: Opening) -> None:
-        """Make ready for workers of the run. Answered at once, or later."""
-
-    def hear(self, message: FileMessage) -> None:
-        """What the controller says about files."""
-
-    def saved(self, job_id: str, path: str) -> None:
-        """A worker has saved a checkpoint."""
-
-    def log_begins(self, name: LogName, path: Path) -> None:
-        """A worker is about to print."""
-
-    def leads(self, name: LogName, position: int) -> None:
-        """What it prints from here on is the job's."""
-
-    def log_ends(self, name: LogName, told: Callable[[], None]) -> None:
-        """The worker is gone. `told` is called when the controller may hear of it."""
-
-    def succeeded(self, job_id: str) -> None:
-        """The job's code is of no more use."""
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether the controller lacks something that workers have left: a checkpoint, output."""
-
-    def tick(self) -> None:
-        """Time has passed."""
-
-    def controller_replaced(self) -> None:
-        """Another controller is there now, which knows nothing."""
-
-    def close(self) -> tuple[ForwardedLog, ...]:
-        """No worker is left. Returns the logs of which the controller may not have all."""
+def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | OpeningRefusal:
+    """Make ready for workers of a run on the host with these options. Call it in the background."""
+    spec, host = order.spec, options.joined_as
+    on = f"host {host!r}" if host else "this machine"
+    why = lack_of_needs(spec, on) or (_lack_of_paths(spec, on) if host else "")
+    if why:
+        return OpeningRefusal(Outcome.LOST, why, is_lacking=True)
+    try:
+        folder = job_folder(options.storage, order.job_id)
+        (folder / CHECKPOINTS).mkdir(mode=0o700, parents=True, exist_ok=True)
+        place_code(options.storage, folder, spec)
+        first = next_number(folder, TRIAL if order.is_trial else WORKER)
+        if not host:
+            return JobPlace(folder, first, spec.workdir, spec.entry)
+        return _place_away(options, folder, spec, first)
+    except ValueError as error:
+        return OpeningRefusal(Outcome.FAILED, str(error))
+    except OSError as error:
+        return OpeningRefusal(Outcome.LOST, f"its folder cannot be used on {on}: {error}")
 
 
-#: Takes a job, and what to do once no host is about to send a checkpoint of it to the controller's folder.
-WhenSettled = Callable[[str, Callable[[], None]], None]
-
-
-def at_once(job_id: str, then: Callable[[], None]) -> None:
-    """See `WhenSettled`: there are no other hosts."""
-    then()
-
-
-class SharedFiles:
-    """See `JobFiles`: the controller's state folder is this one, so all is there already.
-
-    But for a checkpoint that another host is still sending: a gang that comes from there waits for it.
-    """
-
-    def __init__(self, state_dir: Path, when_settled: WhenSettled = at_once) -> None:
-        self._state_dir, self._when_settled = state_dir, when_settled
-
-    def begin(self) -> None:
-        """The controller sees what is there."""
-
-    def open(self, order: OpenRun, opening: Opening) -> None:
-        if order.is_trial or order.is_joining:  # it begins from nothing, or from what its gang has
-            self._place(order, opening)
-        else:
-            self._when_settled(order.job_id, lambda: self._place(order, opening))
-
-    def _place(self, order: OpenRun, opening: Opening) -> None:
-        spec, kind = order.spec, TRIAL if order.is_trial else WORKER
-        if why := lack_of_needs(spec, "this machine"):
-            opening.refuse(OpeningRefusal(Outcome.LOST, why, is_lacking=True))
-            return
-        try:
-            folder = job_folder(self._state_dir, order.job_id)
-            (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
-            place_code(self._state_dir, folder, spec)
-            first = next_number(folder, kind)
-        except ValueError as error:
-            opening.refuse(OpeningRefusal(Outcome.FAILED, str(error)))
-        except OSError as error:
-            opening.refuse(OpeningRefusal(Outcome.LOST, str(error)))
-        else:
-            opening.ready(JobPlace(folder, first, spec.workdir, spec.entry))
-
-    def hear(self, message: FileMessage) -> None:
-        """The controller does not ask for what is there."""
-
-    def saved(self, job_id: str, path: str) -> None:
-        """It is where it is to be."""
-
-    def log_begins(self, name: LogName, path: Path) -> None:
-        """Likewise."""
-
-    def leads(self, name: LogName, position: int) -> None:
-        """It was noted in the job's folder."""
-
-    def log_ends(self, name: LogName, told: Callable[[], None]) -> None:
-        told()
-
-    def succeeded(self, job_id: str) -> None:
-        drop_code(job_folder(self._state_dir, job_id))
-
-    @property
-    def has_unsent(self) -> bool:
-        return False
-
-    def tick(self) -> None:
-        """Nothing is under way."""
-
-    def controller_replaced(self) -> None:
-        """It has the same folder."""
-
-    def close(self) -> tuple[ForwardedLog, ...]:
-        return ()  # they are where they are to be
-
-
-def lack_of_needs(spec: JobSpec, host: str) -> str:
+def lack_of_needs(spec: JobSpec, on: str) -> str:
     """Why a host cannot run this job: a path that it needs is not there. Empty if all are."""
     missing = next((path for path in spec.needs if not os.path.exists(path)), None)
     if missing is None:
         return ""
-    return f"{missing} is not on {host}, and the job needs it (`needs`); mount it there, or correct the path"
+    return f"{missing} is not on {on}, and the job needs it (`needs`); mount it there, or correct the path"
+
+
+def _lack_of_paths(spec: JobSpec, on: str) -> str:
+    """Live code has the same paths on every host; so has an interpreter."""
+    if spec.python and not (os.path.isfile(spec.python) and os.access(spec.python, os.X_OK)):
+        return (
+            f"its interpreter {spec.python} (`python`) is no program on {on}; install it there under the "
+            "same path, or leave `python` out: then it is the one that Swell runs with there"
+        )
+    if spec.image and not os.path.isdir(spec.workdir):
+        return (
+            f"its workdir {spec.workdir} is not on {on}, and its container shows it; use a path that all "
+            "hosts have"
+        )
+    if spec.code:
+        return ""
+    script = spec.entry if os.path.isabs(spec.entry) else ""
+    for path, is_there in ((spec.workdir, os.path.isdir), (script, os.path.isfile)):
+        if path and not is_there(path):
+            return (
+                f"{path} is not on {on}; with `code: live` it must have the same path on every host: mount "
+                "it there, or submit with `code: snapshot`"
+            )
+    return ""
+
+
+def _place_away(options: AgentOptions, folder: Path, spec: JobSpec, first: int) -> JobPlace:
+    """The working directory is the job's own where this host has it too, and else that of the snapshot."""
+    variables = {environ.AWAY: options.joined_as, environ.LEASE: str(options.state_dir / LEASE_FILE)}
+    tree = read_tree(options.storage, spec.code) if spec.code else None
+    if tree is None:
+        return JobPlace(folder, first, spec.workdir, spec.entry, variables)
+    if spec.image and (missing := next((root for root in tree.roots if not os.path.isdir(root)), None)):
+        raise FileNotFoundError(ENOENT, "its container shows this folder, which is not there", missing)
+    code, real = folder / FOLDER, os.path.realpath(spec.workdir)
+    workdir = spec.workdir if os.path.isdir(real) and real == tree.roots[0] else _within(code, tree.roots[0])
+    return JobPlace(folder, first, workdir, _entry(tree, code, spec), variables)
+
+
+def _entry(tree: CodeTree, code: Path, spec: JobSpec) -> str:
+    """The script's copy. The snapshot has it by its name without links, which may be another machine's.
+
+    Raises:
+        ValueError: the snapshot has it under none of the names that it may have.
+    """
+    if not os.path.isabs(spec.entry):
+        return spec.entry
+    names = [spec.entry, os.path.join(tree.roots[-1], os.path.basename(spec.entry))]
+    names.append(os.path.normpath(os.path.join(tree.roots[0], os.path.relpath(spec.entry, spec.workdir))))
+    for name in names:
+        found = os.path.realpath(_within(code, name))
+        if os.path.isfile(found) and f"{found}/".startswith(f"{os.path.realpath(code)}/"):
+            return found
+    raise ValueError(
+        f"the snapshot of its code does not hold {spec.entry} under a name that this host can tell; submit "
+        "the script by its path without symbolic links"
+    )
+
+
+def _within(code: Path, path: str) -> str:
+    return str(code / path.lstrip("/"))

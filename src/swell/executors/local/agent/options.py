@@ -13,6 +13,7 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.limits.limiter import CoreSharing
+from swell.executors.storage import storage_of
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PRELOAD = (
@@ -33,6 +34,7 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     call: str = DEFAULT_CALL  #: as in `AgentOptions`
     gang_settings: GangSettings = msgspec.field(default_factory=GangSettings)
     containers: ContainerChoice = ContainerChoice.AUTO
+    storage: str = ""  #: path of the head's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +47,26 @@ class AgentOptions:
     advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
     rack: str = ""  #: in which the machine stands; empty: that of one that names none
     gang_settings: GangSettings = field(default_factory=GangSettings)
-    joined_as: str = ""  #: name of a host whose state folder is not the controller's; empty: it is
+    joined_as: str = ""  #: name of a host that has joined; empty: it is the controller's own machine
+    mounted_at: Path | None = None  #: where a host that has joined has the storage
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
     engine: str = ""  #: JSON: options of what brings hosts; empty: people do
 
     @property
+    def storage(self) -> Path:
+        """Where the files of jobs are."""
+        return self.mounted_at or storage_of(self.state_dir)
+
+    @property
     def of_platform(self) -> PlatformSettings:
         """What hosts that join are told."""
         return PlatformSettings(
-            preload=self.preload, call=self.call, gang_settings=self.gang_settings, containers=self.containers
+            preload=self.preload,
+            call=self.call,
+            gang_settings=self.gang_settings,
+            containers=self.containers,
+            storage=str(self.storage),
         )
 
 

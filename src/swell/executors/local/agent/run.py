@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,8 +16,6 @@ from swell.executors.local.agent.job_code import FOLDER as CODE_FOLDER
 from swell.executors.local.agent.job_code import written_beside
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.options import LOOPBACK
-from swell.executors.local.files.forwarded_log import LogName
-from swell.executors.local.files.places import CHECKPOINTS
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import (
     TRIAL,
@@ -26,15 +24,36 @@ from swell.executors.local.logs.files import (
     drop_if_empty,
     log_path,
     note_leaders,
+    read_tail,
 )
 from swell.executors.local.logs.pieces import end_offset
 from swell.executors.local.zygote.forking import Fork
+from swell.executors.storage import CHECKPOINTS
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import DEFAULT_RACK
 from swell.wire import environ
 from swell.wire.messages import Regroup
 
 log = logging.getLogger("swell.agent")
+
+
+#: See `ThreadBackground`.
+Background = Callable[[Callable[[], OSError | None], Callable[[OSError | None], None]], None]
+
+
+@dataclass(slots=True)
+class LeaderNote:
+    """A worker that came to be rank 0, and since when."""
+
+    log: Path
+    worker: int
+    position: int | None  #: in its log; None: its end when it is looked at
+
+    def line(self) -> tuple[int, int]:
+        """See `note_leaders`. Looks at the disk once."""
+        if self.position is None:
+            self.position = end_offset(self.log)
+        return self.worker, self.position
 
 
 @dataclass(slots=True)
@@ -50,7 +69,9 @@ class HostedRun:
     reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
     rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
     leader: int | None = None  #: the worker that is rank 0
-    unnoted: list[tuple[int, int]] = field(default_factory=list)  #: leaders that the job's folder lacks
+    unnoted: list[LeaderNote] = field(default_factory=list)  #: that the job's folder lacks
+    is_noting: bool = False
+    is_note_failing: bool = False  #: the last try was in vain
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
@@ -71,17 +92,11 @@ class HostedRun:
             self.held_port.close()
             self.held_port = None
 
-    def log_name(self, worker: int) -> LogName:
-        return LogName(self.job_id, worker, self.kind == TRIAL)
-
     def log_path(self, worker: int) -> Path:
         return log_path(self.folder, self.kind, worker)
 
-    def note_leader(self, effect: StartWorker | TellWorker) -> tuple[int, int] | None:
-        """If this makes a worker rank 0 that was not, keep in the job's folder which, and since when.
-
-        Returns the worker, and the position in its log.
-        """
+    def see_leader(self, effect: StartWorker | TellWorker) -> None:
+        """If this makes a worker rank 0 that was not, the job's folder is to say which, and since when."""
         if isinstance(
             effect, StartWorker
         ):  # who has no rank yet: the first will have rank 0, if it gets so far
@@ -90,38 +105,55 @@ class HostedRun:
         else:
             is_leader = isinstance(effect.message, Regroup) and effect.message.rank == 0
         if self.kind == TRIAL or not is_leader or effect.worker == self.leader:
-            return None
-        # Of the first one of a gang, what it says on its way to the group is the job's too.
-        is_start = isinstance(effect, StartWorker)
-        noted = effect.worker, 0 if is_start else end_offset(self.log_path(effect.worker))
+            return
         self.leader = effect.worker
-        self.unnoted.append(noted)
-        if (error := self.try_to_note()) is not None:
-            log.warning("cannot note the leader of %s: %s; `swell logs` lacks its lines", self.key, error)
-        return noted
+        # Of the first one of a gang, what it says on its way to the group is the job's too.
+        position = 0 if isinstance(effect, StartWorker) else None
+        self.unnoted.append(LeaderNote(self.log_path(effect.worker), effect.worker, position))
 
-    def try_to_note(self) -> OSError | None:
-        """Which workers led, as far as it is not yet on disk; called again while the disk is full."""
-        try:
-            if self.unnoted:
-                note_leaders(self.folder, self.unnoted)
-        except OSError as error:
-            return error
-        self.unnoted.clear()
-        return None
+    def note_leaders(self, in_background: Background) -> None:
+        """Which workers led, as far as it is not yet on disk; to be called again while that is full."""
+        if self.is_noting or not self.unnoted:
+            return
+        notes, self.is_noting = tuple(self.unnoted), True
 
-    def end_log(self, worker: int) -> None:
-        """The worker is gone: of a trial run's many, keep the logs of those that had something to say."""
-        if self.kind == TRIAL:
-            drop_if_empty(self.log_path(worker))
+        def note() -> OSError | None:
+            try:
+                note_leaders(self.folder, [one.line() for one in notes])
+            except OSError as error:
+                return error
+            return None
 
-    def discard_logs(self, limits: LogLimits) -> None:
-        """Before another worker starts to print: those of ended ones are in the way."""
+        def settle(error: OSError | None) -> None:
+            self.is_noting = False
+            if error is None:
+                del self.unnoted[: len(notes)]
+            elif not self.is_note_failing:
+                log.warning("cannot note the leader of %s: %s; `swell logs` lacks its lines", self.key, error)
+            self.is_note_failing = error is not None
+
+        in_background(note, settle)
+
+    def discard_logs(self, limits: LogLimits, live: Container[int]) -> None:
+        """Before another worker starts to print: those of ended ones are in the way. Touches the storage."""
         if self.kind == WORKER and limits.job_log_bytes:
             try:
-                discard_logs(self.folder, limits.job_log_bytes, self.live)
+                discard_logs(self.folder, limits.job_log_bytes, live)
+            except FileNotFoundError:
+                pass  # another host does the same
             except OSError as error:
                 log.warning("cannot discard old logs of %s: %s", self.key, error)
+
+    def end_log(self, worker: int, is_tail_wanted: bool) -> str:
+        """The worker is gone. Returns the last lines of its log, if wanted. Touches the storage.
+
+        Of a trial run's many, keep the logs of those that had something to say.
+        """
+        path = self.log_path(worker)
+        tail = read_tail(path) if is_tail_wanted else ""
+        if self.kind == TRIAL:
+            drop_if_empty(path)
+        return tail
 
     def strays_warning(self) -> str:
         """What the job's owner should know once the last of its workers is gone; empty if nothing."""
@@ -136,7 +168,10 @@ class HostedRun:
         return f"{who} ended"
 
     def code_warning(self) -> str:
-        """What the job's owner should know of what its workers have written; empty if nothing."""
+        """What the job's owner should know of what its workers have written; empty if nothing.
+
+        Touches the storage.
+        """
         warning = written_beside(self.folder) if self.kind == WORKER else ""
         host = self.place.environ.get(environ.AWAY)
         return f"on host {host!r} {warning}" if warning and host else warning
@@ -161,7 +196,7 @@ class HostedRun:
         )
 
     def _ballot(self, spawn: StartWorker) -> dict[str, str]:
-        """The controller names the file, and each host has a folder of its own."""
+        """The controller names the file, and knows no path of this host."""
         name = spawn.environ.get(environ.BALLOT)
         return {} if name is None else {environ.BALLOT: str(self.folder / CHECKPOINTS / name)}
 

@@ -10,7 +10,6 @@ import logging
 import secrets
 import signal
 from collections.abc import Callable
-from functools import partial
 
 import msgspec
 
@@ -21,8 +20,7 @@ from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost, is_same
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
-from swell.executors.local.files.background import ThreadBackground
-from swell.executors.local.files.head_files import HeadFiles
+from swell.executors.local.background import ThreadBackground
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import (
     PROTOCOL,
@@ -66,13 +64,11 @@ class WorkerSupervisor:
         self._options = options
         self._daemon: LineLink | None = None
         self._background = ThreadBackground()
-        files = HeadFiles(options.state_dir, options.gang_settings, self._background)
         self._controller = Controller(
             options.state_dir,
             options.gang_settings,
             self.boot_id,
             PROTOCOL,
-            files=files,
             in_background=self._background,
         )
         self._handshakes = Handshakes(self._identify)
@@ -82,7 +78,6 @@ class WorkerSupervisor:
             lock_fd,
             self._hear_host,
             self._handshakes.listen_at,
-            partial(files.when_settled, HOST),
         )
         self._controller.join_host(HOST, self._host)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)

@@ -56,7 +56,8 @@ def _quoted(field: str) -> str:
 def job_mounts(state_dir: Path, folder: Path, spec: JobSpec) -> list[Mount]:
     """The job's folder to write in; its working directory, its code, and the lease of this machine to read.
 
-    A state folder below one of these is hidden: it has the files of other jobs, and the platform's token.
+    A state folder or a storage below one of these is hidden: they have the files of other jobs, and the
+    platform's token.
 
     Raises:
         ValueError: a container cannot have one of these folders.
@@ -68,8 +69,8 @@ def job_mounts(state_dir: Path, folder: Path, spec: JobSpec) -> list[Mount]:
                 f"its code or its working directory is {root}, which a container has of its own; "
                 "use a folder of the job's"
             )
-    state = str(state_dir.resolve())
-    hidden = [Mount("", state)] if any(_is_within(state, root) for root in roots) else []
+    own = {str(path.resolve()) for path in (state_dir, folder.parent.parent)}
+    hidden = [Mount("", path) for path in sorted(own) if any(_is_within(path, root) for root in roots)]
     to_read = (*(folder / name for name in SEALED), state_dir / LEASE_FILE)
     return [
         *(Mount(root, root) for root in roots),

@@ -13,7 +13,6 @@ import os
 from collections.abc import Container, Iterable
 from pathlib import Path
 
-from swell.executors.hosts.file_messages import names_folder
 from swell.executors.local.logs.pieces import (
     begins_of,
     discard,
@@ -86,10 +85,3 @@ def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
 def log_path(folder: Path, kind: str, number: int) -> Path:
     """Path of a log file, such as `worker-3.log` or `trial-0.log`."""
     return folder / f"{kind}-{number}.log"
-
-
-def job_folder(state_dir: Path, job_id: str) -> Path:
-    """Raises ValueError if the id would lead out of the folder of jobs."""
-    if not names_folder(job_id):
-        raise ValueError(f"job id {job_id!r} cannot name a folder: it must have no slash and not be '..'")
-    return state_dir / "jobs" / job_id

@@ -5,29 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 #: One of them may sync gigabytes to a disk.
 NUM_THREADS = 4
 
 
-class Background(Protocol):
-    def __call__(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
-        """Returns at once. `then` is called in the caller's thread, with what `work` has returned.
-
-        `work` raises nothing: what may go wrong is a part of its result.
-        """
-
-
 class ThreadBackground:
-    """Threads, and the running event loop. They are started when they are first needed."""
+    """Threads for an event loop. They are started when they are first needed."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(NUM_THREADS, "swell-files")
         self._is_closed = False
 
     def __call__(self, work: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Returns at once. `then` is called in the loop's thread, with what `work` has returned.
+
+        `work` raises nothing: what may go wrong is a part of its result.
+        """
+
         def settle(done: asyncio.Future[T]) -> None:
             if not done.cancelled():
                 then(done.result())

@@ -1,0 +1,215 @@
+"""The files of a job on a host that has nothing of the machine where it was submitted but the storage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.executors.puppets import make_spec
+
+from swell.executors.hosts import messages as h
+from swell.executors.local.agent import job_code
+from swell.executors.local.agent.job_code import PARTIAL_AGE_S, written_beside
+from swell.executors.local.agent.job_files import JobPlace, OpeningRefusal, place_job
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.logs.files import log_path
+from swell.executors.storage import job_folder
+from swell.model.event import Outcome
+from swell.store.code_store import CodeStore
+from swell.train.link.code_paths import edited_since, why_missing
+from swell.wire import environ
+from swell.wire.lease_end import LEASE_FILE
+
+JOB = "job-1"
+FILES = {"train.py": "import helper", "helper.py": "A = 1", "pkg/deep.py": "B = 2", "empty.py": ""}
+
+
+class Submitted:
+    """A job in a storage, and its project."""
+
+    def __init__(self, folder: Path, script: str = "train.py", project: str = "project") -> None:
+        self.storage = folder / "storage"
+        self.project = folder / project
+        for name, text in FILES.items():
+            path = self.project / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (self.project / "large.bin").write_bytes(b"x" * (2 << 20))
+        digest = CodeStore(self.storage).take(str(self.project), str(self.project / script))
+        self.folder = job_folder(self.storage, JOB)
+        self.spec = make_spec(
+            entry=str(self.project / script), workdir=str(self.project), code=digest, env=(("A", "b"),)
+        )
+
+    def leave(self) -> None:
+        """The project is on no host."""
+        shutil.rmtree(os.path.realpath(self.project))
+
+    def open(self, host: str, **changes: Any) -> JobPlace | OpeningRefusal:
+        options = AgentOptions(
+            state_dir=self.storage.parent / host,
+            preload=(),
+            call="",
+            joined_as=host,
+            mounted_at=self.storage,
+        )
+        spec = msgspec.structs.replace(self.spec, **changes)
+        return place_job(options, h.OpenRun(run=JOB, job_id=JOB, spec=spec))
+
+    def placed(self, host: str) -> JobPlace:
+        place = self.open(host)
+        assert isinstance(place, JobPlace), place
+        return place
+
+    def refused(self, **changes: Any) -> OpeningRefusal:
+        refusal = self.open("a", **changes)
+        assert isinstance(refusal, OpeningRefusal)
+        return refusal
+
+
+@pytest.fixture
+def submitted(tmp_path: Path) -> Submitted:
+    return Submitted(tmp_path)
+
+
+def test_the_snapshot_is_there_with_all_its_files(submitted: Submitted) -> None:
+    submitted.leave()
+    place = submitted.placed("a")
+    project = Path(place.workdir)
+    assert Path(place.entry) == project / "train.py"
+    assert {str(p.relative_to(project)): p.read_text() for p in project.rglob("*") if p.is_file()} == FILES
+    lease = submitted.storage.parent / "a" / LEASE_FILE
+    assert place.environ == {environ.AWAY: "a", environ.LEASE: str(lease)}
+
+
+def test_hosts_that_open_a_run_at_the_same_time_have_one_tree(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have made it before the first one names it."""
+    both, fill = threading.Barrier(2), job_code._fill
+
+    def fill_together(*parts: Any) -> None:
+        fill(*parts)
+        both.wait(10)
+
+    monkeypatch.setattr(job_code, "_fill", fill_together)
+    places: list[JobPlace] = []
+    hosts = [
+        threading.Thread(target=lambda name=name: places.append(submitted.placed(name))) for name in "ab"
+    ]
+    for host in hosts:
+        host.start()
+    for host in hosts:
+        host.join()
+    assert len(places) == 2 and places[0].entry == places[1].entry
+    assert Path(places[0].entry).read_text() == FILES["train.py"]
+    assert not list(submitted.folder.glob(".code*"))
+
+
+def test_what_a_host_left_that_was_killed_while_it_made_the_tree_is_removed(submitted: Submitted) -> None:
+    old, new = submitted.folder / f"{job_code.PARTIAL}old", submitted.folder / f"{job_code.PARTIAL}new"
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (0, os.stat(old).st_mtime - PARTIAL_AGE_S - 1))
+    submitted.placed("a")
+    assert not old.exists() and new.exists(), "another host may be about to name the new one"
+
+
+def test_workers_have_numbers_that_no_host_has_given(submitted: Submitted) -> None:
+    assert submitted.placed("a").first_worker == 0
+    log_path(submitted.folder, "worker", 6).touch()
+    assert submitted.placed("b").first_worker == 7
+
+
+def test_the_working_directory_is_the_jobs_own_where_the_host_has_it(submitted: Submitted) -> None:
+    place = submitted.placed("a")
+    assert place.workdir == str(submitted.project)
+    assert place.entry.startswith(str(place.folder))
+
+
+def test_a_project_that_was_submitted_through_a_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "home").symlink_to("real")
+    submitted = Submitted(tmp_path, project="home/project")
+    submitted.leave()
+    (tmp_path / "home").unlink()
+    place = submitted.placed("a")
+    assert Path(place.entry).read_text() == FILES["train.py"]
+    assert Path(place.workdir, "helper.py").read_text() == FILES["helper.py"]
+
+
+def test_what_a_script_writes_beside_its_code_is_told_there_too(submitted: Submitted) -> None:
+    submitted.leave()
+    place = submitted.placed("a")
+    assert written_beside(place.folder) == ""
+    Path(place.workdir, "out.txt").write_text("x")
+    assert "out.txt" in written_beside(place.folder)
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(b"?")
+
+
+@pytest.mark.parametrize("harm", [damage, Path.unlink])
+def test_code_that_is_damaged_or_gone_is_never_run(
+    submitted: Submitted, harm: Callable[[Path], object]
+) -> None:
+    harm(next((submitted.storage / "code" / "objects").glob("*/*")))
+    refusal = submitted.refused()
+    assert refusal.outcome is Outcome.FAILED
+    assert "gone or damaged" in refusal.why and "submit it again" in refusal.why
+    assert not list(submitted.folder.glob(".code*")) and not (submitted.folder / "code").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"needs": ("/none/data",)}, "/none/data is not on host 'a', and the job needs it (`needs`)"),
+        ({"python": "/none/python"}, "its interpreter /none/python (`python`) is no program on host 'a'"),
+        ({"code": "", "workdir": "/none"}, "/none is not on host 'a'; with `code: live` it must have"),
+        ({"code": "", "workdir": "/", "entry": "/none/a.py"}, "/none/a.py is not on host 'a'; with `code:"),
+        ({"image": "i", "workdir": "/none"}, "its workdir /none is not on host 'a', and its container"),
+    ],
+)
+def test_a_host_that_lacks_what_a_job_has_elsewhere_refuses_it(
+    submitted: Submitted, changes: dict[str, Any], said: str
+) -> None:
+    refusal = submitted.refused(**changes)
+    assert refusal.outcome is Outcome.LOST and refusal.is_lacking and refusal.why.startswith(said)
+
+
+def test_a_storage_that_is_full_refuses_the_run_for_now(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(job_code, "_copy", no_room)
+    refusal = submitted.refused()
+    assert refusal.outcome is Outcome.LOST and "No space left on device" in refusal.why
+    assert not list(submitted.folder.glob(".code*"))
+
+
+@pytest.mark.parametrize("job_id", ["", ".", "..", "../x", "a/b", "a\0b"])
+def test_a_folder_that_no_job_can_have_is_refused_for_good(tmp_path: Path, job_id: str) -> None:
+    options = AgentOptions(state_dir=tmp_path, preload=(), call="")
+    refusal = place_job(options, h.OpenRun(run=JOB, job_id=job_id, spec=make_spec()))
+    assert isinstance(refusal, OpeningRefusal) and refusal.outcome is Outcome.FAILED
+    assert "cannot name a folder" in refusal.why
+
+
+def test_a_file_that_is_not_on_the_host_is_told_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = FileNotFoundError(2, "No such file or directory", "/state/jobs/j/code/home/u/data.bin")
+    assert why_missing(error) == ""
+    monkeypatch.setenv(environ.AWAY, "n2")
+    monkeypatch.setenv(environ.CODE, "/state/jobs/j/code")
+    told = why_missing(error)
+    assert told.startswith("/home/u/data.bin is not on host 'n2'") and "`needs`" in told
+    assert why_missing(ValueError()) == ""
+    assert not edited_since("/state/jobs/j/code/home/u/train.py")
