@@ -122,5 +122,5 @@ def test_a_job_without_a_curve_says_why(
         with pytest.raises(ApiError, match="elasticity 'restart' it has no trial run"):
             client.curve(other)
         client.cancel(job)
-        with pytest.raises(ApiError, match="it ended before its trial run was over"):
+        with pytest.raises(ApiError, match="it has ended"):
             client.curve(job)

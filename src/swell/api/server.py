@@ -32,7 +32,6 @@ from swell.api.identity import (
     of_other_tenant,
 )
 from swell.api.intake import Intake
-from swell.api.job_throughput import throughput_of
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets
 from swell.api.openapi import document
 from swell.api.page.docs_page import docs_page
@@ -58,7 +57,7 @@ from swell.model.errors import (
     UnknownNode,
     WrongPhase,
 )
-from swell.model.job import JobClass, JobSpec, Origin, key_of_user
+from swell.model.job import Elasticity, JobClass, JobSpec, Origin, key_of_user
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, PrunedJob, SubmitResult
 
@@ -212,7 +211,9 @@ class Operations:
         return self._platform.ask_deadline(job_id, deadline_s, until_s)
 
     def curve(self, job_id: str) -> JobThroughput:
-        return throughput_of(self._platform, job_id)
+        if (found := self._platform.throughput(job_id)) is None:
+            raise WrongPhase(f"job {job_id!r} has no curve: {_why_no_curve(self._platform.job(job_id))}")
+        return found
 
     def logs(
         self, job_id: str, offset: str, worker: int | None, whose: LogOwner, tail: int
@@ -235,6 +236,14 @@ class Operations:
     def stop(self) -> Stopping:
         self._platform.stop()
         return Stopping()
+
+
+def _why_no_curve(view: JobView) -> str:
+    if view.elasticity is Elasticity.RESTART:
+        return "with elasticity 'restart' it has no trial run, and is planned by its estimate"
+    if view.phase.is_end:
+        return "it has ended"
+    return f"its trial run is not over; `swell explain {view.id}` tells how far it is"
 
 
 def _of_tenant(submission: Submission, caller: Caller) -> Submission:

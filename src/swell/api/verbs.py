@@ -511,10 +511,10 @@ class Verbs:
 
     @verb("GET", "/v1/jobs/{job_id}/curve", Role.VIEW, failures=(404, 409, 503))
     def curve(self, job_id: JobId) -> JobThroughput:
-        """Samples a second of a job by number of workers and batch, the best batch of each number of workers,
-        and what each of these was made from. Of an ended job: what its trial run has measured.
+        """Samples a second of an open job by number of workers and batch, the best batch of each number of
+        workers, and what each of these was made from.
 
-        Raises UnknownJob; ApiError: its trial run is not over, or it has none.
+        Raises UnknownJob; ApiError: its trial run is not over, it has none, or the job has ended.
         """
 
     @verb("GET", "/v1/jobs/{job_id}/logs", Role.VIEW, failures=(404, 422))

@@ -14,15 +14,13 @@ from swell import __version__
 from swell.api import words
 from swell.api.answers import answer, failure
 from swell.api.caller import caller_of
-from swell.api.job_throughput import throughput_of
 from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.job_files import NotShown, checkpoint_path, read_code, read_code_text
 from swell.api.page.job_parts import part_values, rendered_parts
 from swell.api.page.job_rows import JobRow, job_row
 from swell.api.words import ENDS, SIGNS
 from swell.live.platform import Platform
-from swell.model.errors import UnknownJob, WrongPhase
-from swell.model.throughput import JobThroughput
+from swell.model.errors import UnknownJob
 from swell.model.view import JobView
 from swell.web.templating import render
 
@@ -79,7 +77,7 @@ class JobPage:
         row = job_row(view, now_s)
         return {
             **part_values(self._control, view, row, may_change),
-            "throughput": _throughput(self._control, view.id),
+            "throughput": self._control.throughput(view.id),
             "told_source": words.told_source,
             "offer": words.offer(view),
             "code": read_code(self._control.log_dir(view.id), view.entry) if view.code else None,
@@ -119,14 +117,6 @@ class JobPage:
                 404, f"job {job_id!r} has no checkpoint of this name any more; load its page again"
             )
         return FileResponse(path, media_type="application/octet-stream", filename=path.name)
-
-
-def _throughput(control: Platform, job_id: str) -> JobThroughput | None:
-    """None while there is no curve."""
-    try:
-        return throughput_of(control, job_id)
-    except (WrongPhase, UnknownJob):
-        return None
 
 
 def _state(view: JobView, row: JobRow, now_s: float) -> dict[str, Any]:
