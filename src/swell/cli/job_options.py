@@ -8,9 +8,8 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from swell.api.submission import MOMENT, DeclaredField, declared
+from swell.api.submission import DeclaredField, declared
 from swell.cli.options import OptionGroup
-from swell.model.job import MOST_PRIORITY, MOST_WEIGHT
 
 #: Fields that say what runs: their options stand first.
 PROGRAM = ("script", "entry", "name")
@@ -45,15 +44,19 @@ def option_name(field: str) -> str:
     return f"--{declared()[field].word.replace('_', '-')}"
 
 
-def _option(name: str) -> Any:
+def _option(name: str, default: str = "") -> Any:
+    """The option of a field. `default`: what holds without it, where that is not what the field says."""
     field = declared()[name]
     extra = field.meta.extra or {}
+    told = _help(extra["help"]) + (" May be repeated." if _type(field) == list[str] else "")
+    if default:
+        told = f"{re.sub(' Default: .*', '', told)} Default: {default}."
     return typer.Option(
         option_name(name),
         metavar=extra["metavar"] or None,
-        help=_help(extra["help"]) + (" May be repeated." if _type(field) == list[str] else ""),
+        help=told,
         show_default=False,
-        hidden=name not in DAILY,
+        hidden=name not in DAILY and not default,
     )
 
 
@@ -84,34 +87,11 @@ JobFields = Annotated[dict[str, Any], OptionGroup(tuple(map(_parameter, _NAMES))
 
 AcceptUntil = Annotated[str | None, _option("accept_until")]
 RequiredDeadline = Annotated[str, _option("deadline")]
-OtherDeadline = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help=f"New deadline: now+3m or {MOMENT}. Default: as submitted; a relative one counts from now.",
-        show_default=False,
-    ),
-]
-OtherPriority = Annotated[
-    int | None,
-    typer.Option(
-        "--priority",
-        metavar="N",
-        help=f"New priority, from {-MOST_PRIORITY} to {MOST_PRIORITY}: among the jobs of a class, those with "
-        "the highest get devices first.",
-        show_default=False,
-    ),
-]
-OtherWeight = Annotated[
-    float | None,
-    typer.Option(
-        "--weight",
-        metavar="W",
-        help=f"New weight, from {1 / MOST_WEIGHT:g} to {MOST_WEIGHT:g}: factor of what the job gains, in "
-        "policies that add up the gains of jobs.",
-        show_default=False,
-    ),
-]
+#: The same of a job that is there.
+OtherDeadline = Annotated[str | None, _option("deadline", "as submitted; a relative one counts from now")]
+OtherKind = Annotated[str | None, _option("kind", "as submitted")]
+OtherPriority = Annotated[int | None, _option("priority", "as it is")]
+OtherWeight = Annotated[float | None, _option("weight", "as it is")]
 NoWait = Annotated[
     bool, typer.Option("--no-wait", help="Do not wait for the trial run and the admission decision.")
 ]

@@ -30,11 +30,6 @@ TIMED_OUT = 124
 #: Seconds between two looks at the jobs.
 LOOK_EVERY_S = 0.5
 
-Kind = Annotated[
-    str | None,
-    typer.Option(metavar="KIND", help="Kind of the devices that it runs on. Default: as submitted."),
-]
-
 
 def _meant(client: Client, jobs: list[str], is_meant: Callable[[JobView], bool]) -> list[JobView]:
     """The jobs of these names; of a group only those that are meant."""
@@ -212,7 +207,7 @@ def _decided(client: Client, view: JobView) -> JobView:
 def retry(
     jobs: JobNames,
     deadline: job.OtherDeadline = None,
-    kind: Kind = None,
+    kind: job.OtherKind = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,
@@ -226,7 +221,7 @@ def retry(
 def go_on(
     jobs: JobNames,
     deadline: job.OtherDeadline = None,
-    kind: Kind = None,
+    kind: job.OtherKind = None,
     no_wait: job.NoWait = False,
     state: State = None,
     json: Json = False,

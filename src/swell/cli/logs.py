@@ -6,6 +6,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -65,16 +66,16 @@ def logs(
         whose = LogOwner.TRIAL if trial else LogOwner.WORKERS
     with (connect if follow else connect_to_read)(state) as client:
         job_id = find_job(client, job).id
-        reader = LogReader(client, job_id, worker, whose)
+        read = partial(_news, client, job_id, worker, whose, {})
         if json:
-            print_json([chunk for chunks in reader.rest() for chunk in chunks])
+            print_json([chunk for chunks in read() for chunk in chunks])
             return
         printer = Printer(whose is not None and worker is None, is_raw, num_lines)
         has_ended = False
         while not has_ended:
             # Asked before the logs are read: nothing is written after the end.
             has_ended = not follow or client.job(job_id).phase.is_end
-            for chunks in reader.rest():
+            for chunks in read():
                 printer.print(chunks)
             printer.release()
             if not has_ended:
@@ -99,34 +100,32 @@ def _nothing(client: Client, job_id: str, worker: int | None) -> str:
     return f"worker {worker} of job {job_id} has printed nothing; {known}"
 
 
-class LogReader:
-    """What was written since it was last asked."""
+def _news(
+    client: Client,
+    job_id: str,
+    worker: int | None,
+    whose: LogOwner | None,
+    offsets: dict[bool, dict[int, int]],
+) -> Iterator[list[LogChunk]]:
+    """What was written since it was asked last, answer by answer: a log may be larger than memory.
 
-    def __init__(self, client: Client, job_id: str, worker: int | None, whose: LogOwner | None) -> None:
-        self._client = client
-        self._job_id = job_id
-        self._worker = worker
-        self._whose = whose
-        self._offsets: dict[bool, dict[int, int]] = {False: {}, True: {}}  #: of the trial run: True
+    Args:
+        whose: None: the leader's, or the trial run's until there is one.
+        offsets: of each worker's log, where to go on; those of the trial run under True.
+    """
+    from swell.api.logs import LogOwner, is_news
 
-    def rest(self) -> Iterator[list[LogChunk]]:
-        """Answer by answer: a log may be larger than memory."""
-        from swell.api.logs import is_news
+    def ask(owner: LogOwner) -> list[LogChunk]:
+        return client.logs(job_id, offsets.setdefault(owner == "trial", {}), worker, owner)
 
-        while news := [chunk for chunk in self._ask() if is_news(chunk)]:
-            for chunk in news:
-                self._offsets[chunk.is_trial][chunk.worker] = chunk.next_offset
-            yield news
-
-    def _ask(self) -> list[LogChunk]:
-        from swell.api.logs import LogOwner
-
-        if self._whose is not None:
-            return self._logs(self._whose)
-        return self._logs(LogOwner.LEADER) or self._logs(LogOwner.TRIAL)
-
-    def _logs(self, whose: LogOwner) -> list[LogChunk]:
-        return self._client.logs(self._job_id, self._offsets[whose == "trial"], self._worker, whose)
+    while True:
+        chunks = ask(whose) if whose else ask(LogOwner.LEADER) or ask(LogOwner.TRIAL)
+        news = [chunk for chunk in chunks if is_news(chunk)]
+        if not news:
+            return
+        for chunk in news:
+            offsets[chunk.is_trial][chunk.worker] = chunk.next_offset
+        yield news
 
 
 class Printer:
