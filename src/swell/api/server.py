@@ -21,7 +21,7 @@ from swell import __version__
 from swell.api import fields
 from swell.api.access_log import AccessLog
 from swell.api.answers import answer, failure
-from swell.api.caller import OWNER, Caller, caller_of
+from swell.api.caller import OWNER, Caller, Role, caller_of
 from swell.api.fields import InvalidField, parsed, wrong_type
 from swell.api.identity import (
     MAX_BODY_BYTES,
@@ -40,12 +40,11 @@ from swell.api.pages import parse_query
 from swell.api.prometheus import Exposition
 from swell.api.resubmission import Resubmission, submitted_again
 from swell.api.submission import Number, Submission, origin_of, request_key, within_bounds
-from swell.api.usage_accounting import usage_report
 from swell.api.user_list import UserList, UserListError
 from swell.api.verbs import VERBS, Health, JobRef, PageLink, Stopping, Verb
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest
-from swell.model.device_usage import GroupBy, UsageReport
+from swell.model.device_usage import GroupBy, UsageReport, report_of
 from swell.model.errors import (
     InvalidInput,
     InvalidJob,
@@ -67,6 +66,9 @@ SUBMISSION_THREADS = 40
 FREE_THREAD_S = 10.0
 #: After an answer 503, for programs: what kept the platform from answering may be over by then.
 RETRY_AFTER_S = 10
+
+#: How far back a list of device hours reaches that names no begin.
+DAYS_30_S = 30 * 86400.0
 
 #: What an error of a verb is answered with.
 STATUSES: dict[type[Exception], int] = {
@@ -228,7 +230,16 @@ class Operations:
         return self._platform.prune(PruneRequest(job_ids=tuple(job_ids), **limits))
 
     def usage(self, scope: Scope, by: GroupBy, since_s: float | None, until_s: float | None) -> UsageReport:
-        return usage_report(self._platform, caller_of(scope), by, since_s, until_s)
+        """Times end now at the latest. Users see the device hours of their own jobs, operators all."""
+        caller, now_s = caller_of(scope), self._platform.now_s()
+        end_s = now_s if until_s is None else min(until_s, now_s)
+        begin_s = end_s - DAYS_30_S if since_s is None else since_s
+        if not begin_s <= end_s:
+            raise InvalidField(
+                "since", "the time begins after its end, or after now; choose an earlier begin"
+            )
+        user = None if caller.role >= Role.OPERATE else caller.name
+        return report_of(self._platform.used_between(begin_s, end_s, user), by, begin_s, end_s)
 
     def page(self, scope: Scope) -> PageLink:
         return PageLink(url=self._page.link(caller_of(scope)))

@@ -126,7 +126,8 @@ ADMIN_SOURCES: Mapping[str, CommandSource] = {
         "Show who changed what, and what was refused, on a platform with users besides its owner.",
     ),
     "usage": CommandSource(
-        "upkeep:usage", "Show how many device hours jobs used: of your own jobs or, to operators, of all."
+        "upkeep:usage",
+        "Print device hours as CSV: of your own jobs or, to operators, of all.",
     ),
     "backup": CommandSource(
         "doctor:backup",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
+import msgspec
 import typer
 
+from swell.api.caller import OWNER
 from swell.api.named_job import choose
 from swell.cli.clock import clock
 from swell.cli.commands import AdminGroup
@@ -18,13 +21,22 @@ from swell.cli.output import print_json, print_table
 from swell.cli.selection import find_job
 from swell.model.device_usage import GroupBy
 from swell.model.durations import parse_duration
-from swell.model.errors import InvalidInput
 from swell.model.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
     from swell.live.recovery import Replay
     from swell.model.device_usage import UsageReport
     from swell.model.view import JobView, PrunedJob
+
+#: What a row of device hours is about.
+COLUMNS: dict[GroupBy, tuple[str, ...]] = {
+    GroupBy.USER: ("user",),
+    GroupBy.TENANT: ("tenant",),
+    GroupBy.CLASS: ("job_class",),
+    GroupBy.KIND: ("kind",),
+    GroupBy.JOB: ("job", "name", "user", "tenant", "job_class", "kind"),
+    GroupBy.ALL: ("user", "tenant", "job_class", "kind"),
+}
 
 app = typer.Typer(
     name="admin", cls=AdminGroup, rich_markup_mode=None, add_completion=False, no_args_is_help=True
@@ -52,30 +64,24 @@ def usage(
             help="What has a line of its own; all: each combination of user, tenant, class and kind."
         ),
     ] = GroupBy.USER,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     state: State = None,
     json: Json = False,
 ) -> None:
-    """Show how many device hours jobs used: of your own jobs or, to operators, of all.
+    """Print device hours as CSV: of your own jobs or, to operators, of all.
 
     Device hours are devices times the time for which a job's gangs trained on them; start-up and trial runs
     are not counted.
     """
     from swell.api.client import connect
-    from swell.api.usage_accounting import csv_of
 
-    if csv and json:
-        raise InvalidInput("choose one of --json and --csv")
     now_s = time.time()
     since_s, until_s = _time("since", since, now_s), _time("until", until, now_s)
     with connect(state) as client:
         report = client.usage(by, since_s, until_s)
     if json:
         print_json(report)
-    elif csv:
-        sys.stdout.write(csv_of(report))
     else:
-        _print_report(report)
+        _print_csv(report)
 
 
 def _time(option: str, text: str | None, now_s: float) -> float | None:
@@ -84,16 +90,13 @@ def _time(option: str, text: str | None, now_s: float) -> float | None:
     return parse_since(text, option)(now_s)
 
 
-def _print_report(report: UsageReport) -> None:
-    from swell.api.usage_accounting import cells_of, headings_of
-
-    if not report.rows:
-        print("no job had a device in this time")
-        return
-    headings = [*map(str.upper, headings_of(report.by)), "DEVICE HOURS"]
-    rows = [[*cells_of(row, report.by), f"{row.device_hours:,.3f}"] for row in report.rows]
-    total = ["total", *[""] * (len(headings) - 2), f"{report.device_hours:,.3f}"]
-    print_table(headings, [*rows, total], wrapping=None)
+def _print_csv(report: UsageReport) -> None:
+    """A line of names, then one for each row. Device hours are not rounded."""
+    columns = COLUMNS[report.by]
+    lines = csv.DictWriter(sys.stdout, [*columns, "device_hours"], extrasaction="ignore", lineterminator="\n")
+    lines.writeheader()
+    for row in report.rows:
+        lines.writerow({**msgspec.structs.asdict(row), "user": row.user or OWNER.name})
 
 
 def replay(state: State = None, json: Json = False) -> None:
