@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +21,7 @@ from swell.sim.traces.survey import TraceSurvey
 
 if TYPE_CHECKING:
     from swell.sim.traces.arrivals import Arrivals
-    from swell.sim.traces.entry import Trace, TraceJob
+    from swell.sim.traces.entry import Trace
     from swell.sim.traces.generate import Demand
 
 #: Kinds shown of devices and models; what there is beyond is counted.
@@ -104,32 +104,20 @@ def _deadlines(found: TraceSurvey) -> str:
 
 HOUR_S = 3600.0
 
-#: (file, jobs, the first submission on the log's own clock)
-Writer = Callable[[Path, "Iterable[TraceJob]", float], None]
-
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Trace; may be gzipped (.gz).")]
 Out = Annotated[Path, typer.Argument(metavar="OUT", help="File to write; gzipped if its name ends in .gz.")]
-To = Annotated[str, typer.Option("--to", metavar="FORMAT", help="Format to write: plain or elasticflow.")]
 Jobs = Annotated[int, typer.Option("--jobs", metavar="N", help="Number of jobs.")]
 Kind = Annotated[
     str,
     typer.Option(
         "--arrivals",
         metavar="LAW",
-        help="Arrival process: poisson, bursty, mmpp (bursty with random phases) or diurnal.",
+        help="Arrival process: poisson, bursty (a high rate and a quarter of it in turn) or diurnal.",
     ),
 ]
 PerHour = Annotated[
     float,
     typer.Option("--per-hour", metavar="JOBS", help="Mean arrival rate; for bursty arrivals the high rate."),
-]
-LowPerHour = Annotated[
-    float | None,
-    typer.Option(
-        "--low-per-hour",
-        metavar="JOBS",
-        help="Low rate of bursty arrivals. Default: a quarter of --per-hour.",
-    ),
 ]
 Phase = Annotated[
     str,
@@ -138,10 +126,6 @@ Phase = Annotated[
         metavar="DURATION",
         help="Length of each phase of bursty arrivals, which begin with the high rate.",
     ),
-]
-Swing = Annotated[
-    float,
-    typer.Option("--swing", metavar="SHARE", help="Amplitude of diurnal arrivals, as a share of the mean."),
 ]
 Devices = Annotated[
     str | None,
@@ -159,11 +143,9 @@ Spread = Annotated[
     ),
 ]
 
-LogFilling = Annotated[dict[str, Any], declared_options(FillRules, {"buggy_share", "cancelled_share"})]
-#: Of generated jobs, which have no model before they are filled.
-Filling = Annotated[
-    dict[str, Any], declared_options(FillRules, {"buggy_share", "cancelled_share", "unknown"})
-]
+#: Of a log whose jobs may name models.
+Filling = Annotated[dict[str, Any], declared_options(FillRules, {"buggy_share", "cancelled_share"})]
+Seed = Annotated[int, typer.Option(metavar="N", help="Random seed.")]
 
 app = typer.Typer(
     name="trace",
@@ -212,24 +194,25 @@ def convert(
     file: File,
     out: Out,
     *,
-    to: To = "plain",
     profiles: Profiles = None,
-    filling: LogFilling,
+    filling: Filling,
     format: Format = None,
     strict: Strict = False,
     help_all: HelpAll = False,
 ) -> None:
-    """Convert a trace to another format; with --profiles, also fill in missing fields.
+    """Write a trace as a plain table; with --profiles, also fill in missing fields.
 
     Prints the rules by which fields were filled, and the jobs that were left out because they could not be.
     """
     from swell.cli.output import reading
     from swell.sim.traces.read import read
-    from swell.sim.traces.record import plural
 
     rules = FillRules(**filling)
-    _check_losses(rules, profiles)
-    writer = _writer(to)
+    if rules.draw_losses and profiles is None:
+        raise InvalidInput(
+            "--draw-losses draws curves over the steps of jobs, which follow from profiles; give --profiles, "
+            "such as law"
+        )
     check_files({"OUT": out}, [])
     with reading(file) as watch:
         log = read(file, format, strict, watch)
@@ -237,94 +220,65 @@ def convert(
         warn(f"{file}: {line}")
     jobs, lines = plural(len(log.jobs), "job"), plural(len(log.skipped), "line")
     print(f"{file}: {log.format}, {jobs}, {lines} skipped")
-    _write(log, out, to, writer, profiles, rules)
+    _write(log, out, profiles, rules)
 
 
 @app.command()
-@with_groups
 def generate(
     out: Out,
     *,
     jobs: Jobs = 1000,
     arrivals: Kind = "poisson",
     per_hour: PerHour = 60.0,
-    low_per_hour: LowPerHour = None,
     phase: Phase = "1h",
-    swing: Swing = 0.8,
     devices: Devices = None,
     median: Median = "1h",
     spread: Spread = 1.5,
-    to: To = "plain",
-    profiles: Profiles = None,
-    filling: Filling,
-    help_all: HelpAll = False,
+    seed: Seed = 0,
 ) -> None:
     """Generate a trace: Poisson, bursty or diurnal arrivals, devices by weight, log-normal durations.
 
-    With --profiles, jobs also get models, steps and deadlines. The same options write the same file.
+    Models, steps and deadlines are filled in where the trace is simulated or converted. The same options
+    write the same file.
     """
     from swell.sim.traces.generate import generate as make
 
-    rules = FillRules(**filling)
-    _check_losses(rules, profiles)
-    writer = _writer(to)
     check_files({"OUT": out}, [])
-    law = _arrivals(arrivals, per_hour, low_per_hour, phase, swing)
-    trace = make(law, jobs, _demand(devices, median, spread), rules.seed)
-    _write(trace, out, to, writer, profiles, rules)
+    law = _arrivals(arrivals, per_hour, phase)
+    _write(make(law, jobs, _demand(devices, median, spread), seed), out)
 
 
-def _write(trace: Trace, out: Path, to: str, writer: Writer, profiles: str | None, rules: FillRules) -> None:
+def _write(trace: Trace, out: Path, profiles: str | None = None, rules: FillRules | None = None) -> None:
     """Write the trace as it is, or filled from `profiles`, and print what was done."""
     from swell.cli.output import counted
     from swell.sim.profiles.load import load
     from swell.sim.traces.fill import Filling
-    from swell.sim.traces.record import plural
+    from swell.sim.traces.write import write_plain
 
-    filling = None if profiles is None else Filling(trace.jobs, load(profiles), rules)
+    filling = None if profiles is None else Filling(trace.jobs, load(profiles), rules or FillRules())
     jobs = trace.jobs if filling is None else (job.as_trace_job() for job in filling)
     with counted(str(out), jobs, len(trace.jobs)) as each:
-        writer(out, each, trace.epoch_s)
+        write_plain(out, each, trace.epoch_s)
     if filling is not None:
         for line in filling.applied.lines():
             print(f"  {line}")
         for line in filling.dropped.lines():
             print(f"  left out: {line}")
     num_left_out = 0 if filling is None else len(filling.dropped)
-    print(f"{out}: {to}, {plural(len(trace.jobs) - num_left_out, 'job')}")
+    print(f"{out}: {plural(len(trace.jobs) - num_left_out, 'job')}")
 
 
-def _check_losses(rules: FillRules, profiles: str | None) -> None:
-    if rules.draw_losses and profiles is None:
-        raise InvalidInput(
-            "--draw-losses draws curves over the steps of jobs, which follow from profiles; give --profiles, "
-            "such as law"
-        )
-
-
-def _writer(to: str) -> Writer:
-    from swell.sim.traces.write import write_elasticflow, write_plain
-
-    writers = {"plain": write_plain, "elasticflow": write_elasticflow}
-    if to not in writers:
-        raise InvalidInput(f"--to is {to!r}; choose one of {', '.join(writers)}")
-    return writers[to]
-
-
-def _arrivals(law: str, per_hour: float, low_per_hour: float | None, phase: str, swing: float) -> Arrivals:
+def _arrivals(law: str, per_hour: float, phase: str) -> Arrivals:
     from swell.sim.traces.arrivals import Bursty, Diurnal, Poisson
 
     per_s = per_hour / HOUR_S
-    low_per_s = per_s / 4 if low_per_hour is None else low_per_hour / HOUR_S
     if law == "poisson":
         return Poisson(per_s)
-    if law in ("bursty", "mmpp"):
-        return Bursty(
-            high_per_s=per_s, low_per_s=low_per_s, phase_s=seconds("phase", phase), is_random=law == "mmpp"
-        )
+    if law == "bursty":
+        return Bursty(high_per_s=per_s, low_per_s=per_s / 4, phase_s=seconds("phase", phase))
     if law == "diurnal":
-        return Diurnal(mean_per_s=per_s, swing_share=swing)
-    raise InvalidInput(f"--arrivals is {law!r}; choose one of poisson, bursty, mmpp, diurnal")
+        return Diurnal(mean_per_s=per_s)
+    raise InvalidInput(f"--arrivals is {law!r}; choose one of poisson, bursty, diurnal")
 
 
 def _demand(devices: str | None, median: str, spread: float) -> Demand:

@@ -27,7 +27,7 @@ Segments = Iterator[tuple[float, float]]
 class Arrivals(Protocol):
     """A rate over time."""
 
-    def segments(self, generator: np.random.Generator) -> Segments: ...
+    def segments(self) -> Segments: ...
 
 
 class Poisson(msgspec.Struct, frozen=True):
@@ -38,15 +38,12 @@ class Poisson(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         _check_rate(self.rate_per_s)
 
-    def segments(self, generator: np.random.Generator) -> Segments:
+    def segments(self) -> Segments:
         return repeat((MANY_JOBS / self.rate_per_s, self.rate_per_s))
 
 
 class Bursty(msgspec.Struct, frozen=True, kw_only=True):
-    """High and low rates in turn, the high one first.
-
-    Each lasts `phase_s`; with `is_random` so long on average, drawn from an exponential distribution: a
-    Markov-modulated Poisson process of two states.
+    """High and low rates in turn, the high one first, each for `phase_s`.
 
     References: Saxena et al., section IV-A: "alternates the mean of the Poisson distribution between high and
         low every 60 or 120 mins", the low rate being a quarter of the high one.
@@ -55,7 +52,6 @@ class Bursty(msgspec.Struct, frozen=True, kw_only=True):
     high_per_s: float
     low_per_s: float
     phase_s: float = 3600.0
-    is_random: bool = False
 
     def __post_init__(self) -> None:
         _check_rate(self.high_per_s)
@@ -64,9 +60,9 @@ class Bursty(msgspec.Struct, frozen=True, kw_only=True):
         if not 0.0 < self.phase_s < math.inf:
             raise TraceError("a phase of bursty arrivals must last longer than 0 s")
 
-    def segments(self, generator: np.random.Generator) -> Segments:
+    def segments(self) -> Segments:
         for rate in cycle((self.high_per_s, self.low_per_s)):
-            yield (generator.exponential(self.phase_s) if self.is_random else self.phase_s), rate
+            yield self.phase_s, rate
 
 
 class Diurnal(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +82,7 @@ class Diurnal(msgspec.Struct, frozen=True, kw_only=True):
         if not 0.0 < self.period_s < math.inf:
             raise TraceError("the period of diurnal arrivals must be longer than 0 s")
 
-    def segments(self, generator: np.random.Generator) -> Segments:
+    def segments(self) -> Segments:
         step_s = self.period_s / STEPS_A_PERIOD
         for step in cycle(range(STEPS_A_PERIOD)):
             # The mean of the sine over the step, so that the rate's mean is exact.
@@ -107,7 +103,7 @@ def arrival_times(arrivals: Arrivals, num_jobs: int, generator: np.random.Genera
     """
     due = np.cumsum(generator.exponential(size=num_jobs))
     expected, clock_s = [0.0], [0.0]
-    for length_s, rate_per_s in arrivals.segments(generator):
+    for length_s, rate_per_s in arrivals.segments():
         if expected[-1] >= due[-1]:
             break
         expected.append(expected[-1] + length_s * rate_per_s)

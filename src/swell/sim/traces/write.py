@@ -1,4 +1,4 @@
-"""Writing traces: plain CSV, and ElasticFlow's."""
+"""Writing traces as plain CSV."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import gzip
 import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import compress
 from pathlib import Path
@@ -15,18 +15,6 @@ from typing import IO, Any, TextIO, cast
 from swell.sim.traces.entry import TraceJob
 from swell.sim.traces.errors import TraceError
 from swell.sim.traces.formats import plain
-
-ELASTICFLOW_HEADER = (
-    "job_id",
-    "submit_time",
-    "iteration",
-    "model_name",
-    "ddl",
-    "batch_size",
-    "num_gpu",
-    "duration",
-    "best_effort",
-)
 
 
 def write_plain(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> None:
@@ -49,45 +37,6 @@ def write_plain(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> N
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(compress(fields, is_filled))
         writer.writerows(map(spell, compress(row, is_filled)) for row in rows)
-
-
-def write_elasticflow(path: Path, jobs: Iterable[TraceJob], epoch_s: float = 0.0) -> None:
-    """Later of the two spellings, on a clock that is 0 at the first submission.
-
-    A best-effort job without a deadline gets its submission as one; the format has no blank for it, nor for
-    `epoch_s`.
-
-    Raises:
-        TraceError: a job lacks what the format needs, or the file cannot be written.
-    """
-    with replacing(path) as text:
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(ELASTICFLOW_HEADER)
-        writer.writerows(map(elasticflow_cells, jobs))
-
-
-def elasticflow_cells(job: TraceJob) -> Sequence[str]:
-    """Return a job's cells in the order of `ELASTICFLOW_HEADER`. Raises TraceError if the job lacks one."""
-    is_best_effort = bool(job.is_best_effort)
-    deadline_s = job.submit_s if is_best_effort and job.deadline_s is None else job.deadline_s
-    values = (
-        job.id,
-        job.submit_s,
-        job.num_steps,
-        job.model,
-        deadline_s,
-        job.global_batch,
-        job.num_devices,
-        job.duration_s,
-        is_best_effort,
-    )
-    for name, value in zip(ELASTICFLOW_HEADER, values, strict=True):
-        if value is None:
-            raise TraceError(
-                f"job {job.id!r} has no {name}, which an elasticflow trace needs; fill what is missing with "
-                "--profiles, or write a plain one"
-            )
-    return [spell(value) for value in values]
 
 
 def spell(value: Any) -> str:
