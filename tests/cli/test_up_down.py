@@ -26,9 +26,7 @@ from swell.api.serving import bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
 from swell.cli import up as up_command
-from swell.executors.local import launch
 from swell.executors.local.launch import AgentSettings, await_address, start_agent
-from swell.executors.local.protocol import AgentAddress
 from swell.model.job import Phase
 from swell.model.view import Story
 from swell.platform_options import PlatformOptions
@@ -518,51 +516,17 @@ def test_down_ends_what_a_killed_platform_left(state: Path, left_agent: subproce
     assert left_agent.wait(10) is not None
 
 
-@pytest.mark.parametrize(
-    ("left", "told"),
-    [
-        ({7}, "1 worker was ended unsaved: a-1, continuing from the last checkpoint"),
-        ({7, 8, 9}, "3 workers were ended unsaved: a-1, b-2, continuing from the last checkpoint"),
-        ({10}, "1 worker was ended unsaved"),  # of a trial run, or of a job that the journal does not know
-    ],
-)
-def test_down_counts_the_workers_that_a_killed_platform_left(
+def test_down_names_the_jobs_of_a_killed_platform(
     state: Path,
-    left: set[int],
-    told: str,
+    left_agent: subprocess.Popen[bytes],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    StateFolder(state).create()
-    jobs = [
-        job_view(id="a-1", live_pids=(7,)),
-        job_view(id="b-2", live_pids=(8, 9)),
-        job_view(live_pids=(1,)),
-    ]
-    monkeypatch.setattr(down, "_worker_pids", lambda folder: frozenset(left))
-    monkeypatch.setattr(down, "_stop_agent", lambda folder: True)
-    monkeypatch.setattr(down, "_running", lambda folder: jobs)
+    monkeypatch.setattr(down, "_running", lambda folder: [job_view(id="a-1"), job_view(id="b-2")])
     assert main.run(["down", "--state", str(state)]) == 0
+    told = "not saved, continuing from their last checkpoints: a-1, b-2"
     assert capsys.readouterr().out == f"{LEFT} running for {state}\n{told}\n"
-
-
-def test_workers_are_the_children_of_the_agents_children(
-    state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Each tells its own number, the worker first waits for a line; it ends when its input is closed.
-    worker = "import os; print(os.getpid(), flush=True); input()"
-    zygote = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {worker!r}])"
-    agent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {zygote!r}])"
-    with subprocess.Popen(
-        [sys.executable, "-c", agent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        number = int(process.stdout.readline())
-        address = AgentAddress(port=1, pid=process.pid, token="", boot_id="")
-        monkeypatch.setattr(launch, "find_agent", lambda state_dir: address)
-        assert down._worker_pids(StateFolder(state)) == {number}
-        process.communicate("\n")
-    assert down._worker_pids(StateFolder(state)) == frozenset()
+    assert left_agent.wait(10) is not None
 
 
 def test_down_tells_what_it_waits_for(

@@ -97,9 +97,8 @@ def test_what_was_saved_outlives_everything(
 
     assert daemon is not None
     kill(daemon)
-    assert "that a killed platform had left running" in eventually(
-        lambda: down(swell), "the lock of the dead"
-    )
+    told = eventually(lambda: down(swell), "the lock of the dead")
+    assert "that a killed platform had left running" in told and f"last checkpoints: {job}" in told
     assert swell.processes() == set()
     begin = len(read_diary(tmp_path))
     swell.up()

@@ -1,26 +1,27 @@
-"""`swell down`."""
+"""`swell down`: ask the platform to end, wait until it has, and tell what was not saved."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.errors import ApiError, PlatformSilent
+from swell.api.errors import ApiError, InvalidOption, NoPlatform, PlatformSilent
 from swell.cli.options import State
 from swell.cli.output import warn
 from swell.model.errors import Unavailable
 from swell.model.lengths import span
+from swell.store.errors import StateError
 
 if TYPE_CHECKING:
-    from psutil import Process
-
     from swell.api.client import Client
     from swell.model.view import JobView
     from swell.store.folder import StateFolder
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 END_WITHIN_S = 120.0
 #: Seconds between two looks at what it waits for.
 LOOK_EVERY_S = 1.0
+#: A killed process is gone in milliseconds, one that waits for a disk later.
+GONE_WITHIN_S = 10.0
 #: Exit status when a job that ran was not saved.
 UNSAVED = 1
 
@@ -47,34 +50,43 @@ def down(
 
     Exit status 1: a job could not be saved in time; it will continue from its last checkpoint.
     """
-    from swell.cli.force import make_answer
+    from swell.executors.local.launch import AgentError, stop_agent
+    from swell.executors.local.processes.strays import end_strays
     from swell.store.folder import StateFolder
 
     folder = StateFolder(state)
-    is_killed = force and make_answer(folder)
+    is_killed = force and _make_answer(folder)
     pid = _stop_daemon(folder, force)
     if pid is None and not folder.path.exists():
         print(f"nothing to stop: there is no state folder {folder.path}")
         return
     with _free(folder):  # from here on no daemon runs, and none can start
-        left = _worker_pids(folder)
-        num_strays = _end_strays(folder)
-        is_left = _stop_agent(folder)
-        jobs = _running(folder) if pid is not None or is_killed or left else []
+        num_strays = end_strays(folder.path)
+        try:
+            is_left = stop_agent(folder.path)  # of a platform that was killed
+        except AgentError as error:
+            raise ApiError(str(error)) from error
+        was_up = pid is not None or is_killed
+        unsaved = ", ".join(job.id for job in _running(folder)) if was_up or is_left else ""
     if num_strays:
-        print(f"ended {_processes(num_strays)} left behind by jobs of a killed platform")
-    if pid is not None or is_killed:
-        _tell_of_platform(folder, pid, jobs)
+        processes = "1 process" if num_strays == 1 else f"{num_strays} processes"
+        print(f"ended {processes} left behind by jobs of a killed platform")
+    if was_up:
+        who = "the killed platform" if pid is None else f"the platform (pid {pid})"
+        print(f"stopped {who} of {folder.path}; `swell up` continues its jobs")
     elif is_left:
-        print(_killed(folder, left, jobs))
+        print(f"stopped the workers that a killed platform had left running for {folder.path}")
     elif not num_strays:
         print(f"nothing to stop: no platform is running for state folder {folder.path}")
+    if unsaved:
+        print(f"not saved, continuing from their last checkpoints: {unsaved}")
+        if was_up:
+            raise typer.Exit(UNSAVED)
 
 
 def _stop_daemon(folder: StateFolder, force: bool) -> int | None:
     """The pid of the daemon that has ended; None if there was none."""
-    from swell.api.client import NoPlatform, PlatformSilent, connect_as_owner
-    from swell.cli.force import kill_daemon
+    from swell.api.client import connect_as_owner
 
     try:
         with connect_as_owner(folder.path) as client:
@@ -84,44 +96,14 @@ def _stop_daemon(folder: StateFolder, force: bool) -> int | None:
             except (TimeoutError, PlatformSilent):
                 if not force:
                     raise
-                kill_daemon(folder, pid)
+                _kill(folder, pid)
     except (NoPlatform, ProcessLookupError):  # it may end while we ask
         return None
     return pid
 
 
-@contextmanager
-def _free(folder: StateFolder) -> Iterator[None]:
-    """Holds the folder's lock. Raises PlatformSilent if a daemon has it: one that starts, or that hangs."""
-    from swell.store.errors import StateLocked
-    from swell.store.lock import StateLock, find_holder
-
-    lock = StateLock(folder.lock)
-    try:
-        lock.acquire()
-    except StateLocked as error:
-        pid = find_holder(folder.lock)
-        raise PlatformSilent(
-            f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: it "
-            "is a platform that starts or hangs, or another `swell down`; try again, or end "
-            "it with `swell down --force`"
-        ) from error
-    with lock:
-        yield
-
-
-def _end_strays(folder: StateFolder) -> int:
-    from swell.executors.local.processes.strays import end_strays
-
-    return end_strays(folder.path)
-
-
-def _processes(num: int) -> str:
-    return "1 process" if num == 1 else f"{num} processes"
-
-
 def _stop(client: Client) -> None:
-    """Ask the daemon to end, and wait until its process has."""
+    """Ask the daemon to end, and wait until its process has. Raises TimeoutError."""
     daemon = os.pidfd_open(client.endpoint.pid)
     try:
         asked_s = time.monotonic()
@@ -148,7 +130,7 @@ def _wait(client: Client, daemon: int, asked_s: float) -> bool:
             return True
         for line in _hindrances(client, asked_s):
             if line not in told:
-                print(line, file=sys.stderr)
+                _say(line)
                 told.add(line)
     return False
 
@@ -158,11 +140,13 @@ def _hindrances(client: Client, asked_s: float) -> list[str]:
 
     Nothing if no daemon answers any more.
     """
-    from swell.api.client import ApiError, NoPlatform
     from swell.cli.selection import HOLDING
 
-    if told := _agent_hindrance(client.folder):
-        return [told]
+    if pid := _stopped_agent(client.folder):
+        return [
+            f"waiting for the agent (pid {pid}), which was stopped by a signal: `kill -CONT {pid}` "
+            "lets it go on, and `swell down --force` does so"
+        ]
     try:
         # The machine's clock, and with it the platform's calendar, may be set while we wait.
         since_s = client.cluster().now_s - (time.monotonic() - asked_s)
@@ -175,60 +159,38 @@ def _hindrances(client: Client, asked_s: float) -> list[str]:
         return []
 
 
-def _agent_hindrance(folder: StateFolder) -> str:
-    from swell.executors.local.launch import find_agent
-    from swell.executors.local.processes.stopped import is_stopped
-
-    agent = find_agent(folder.path)
-    if agent is None or not is_stopped(agent.pid):
-        return ""
-    return (
-        f"waiting for the agent (pid {agent.pid}), which was stopped by a signal: `kill -CONT {agent.pid}` "
-        "lets it go on, and `swell down --force` does so"
-    )
-
-
 def _failures(client: Client, job_id: str, since_s: float) -> list[str]:
     stories = client.stories(job_id)
     return [told.text for told in stories if told.code == "suspend_failed" and told.at_s >= since_s]
 
 
-def _worker_pids(folder: StateFolder) -> frozenset[int]:
-    """Pids of the workers that a killed platform has left: the children of its agent's children."""
-    import psutil
-
+def _stopped_agent(folder: StateFolder) -> int | None:
+    """The pid of the agent, if it was stopped by a signal."""
     from swell.executors.local.launch import find_agent
+    from swell.executors.local.processes.stopped import is_stopped
 
     agent = find_agent(folder.path)
-    if agent is None:
-        return frozenset()
+    return agent.pid if agent is not None and is_stopped(agent.pid) else None
+
+
+@contextmanager
+def _free(folder: StateFolder) -> Iterator[None]:
+    """Holds the folder's lock. Raises PlatformSilent if a daemon has it: one that starts, or that hangs."""
+    from swell.store.errors import StateLocked
+    from swell.store.lock import StateLock, find_holder
+
+    lock = StateLock(folder.lock)
     try:
-        zygotes = psutil.Process(agent.pid).children()
-        return frozenset(
-            worker for zygote in zygotes for worker in _workers_of(zygote.pid, zygote.children())
-        )
-    except (psutil.NoSuchProcess, ProcessLookupError):
-        # the agent, and with it all that it had, ends by itself
-        return frozenset()
-
-
-def _workers_of(zygote: int, children: Sequence[Process]) -> Iterator[int]:
-    """A zygote's children are its workers, and what these have left behind in other groups or sessions."""
-    pids = {child.pid for child in children}
-    for pid in pids:
-        is_in_group_of_other = os.getpgid(pid) in pids - {pid}
-        if os.getsid(pid) == os.getsid(zygote) and not is_in_group_of_other:
-            yield pid
-
-
-def _stop_agent(folder: StateFolder) -> bool:
-    """End the agent of a platform that was killed. True if there was one."""
-    from swell.executors.local.launch import AgentError, stop_agent
-
-    try:
-        return stop_agent(folder.path)
-    except AgentError as error:
-        raise ApiError(str(error)) from error
+        lock.acquire()
+    except StateLocked as error:
+        pid = find_holder(folder.lock)
+        raise PlatformSilent(
+            f"a process (pid {pid or 'unknown'}) holds {folder.lock} and does not answer: it "
+            "is a platform that starts or hangs, or another `swell down`; try again, or end "
+            "it with `swell down --force`"
+        ) from error
+    with lock:
+        yield
 
 
 def _running(folder: StateFolder) -> list[JobView]:
@@ -245,25 +207,50 @@ def _running(folder: StateFolder) -> list[JobView]:
         return []
 
 
-def _tell_of_platform(folder: StateFolder, pid: int | None, unsaved: list[JobView]) -> None:
-    """Ends the program with status 1 if not all was saved. `pid`: None if it was killed."""
-    who = "the killed platform" if pid is None else f"the platform (pid {pid})"
-    print(f"stopped {who} of {folder.path}; `swell up` continues its jobs")
-    if unsaved:
-        print(f"not saved, continuing from their last checkpoints: {_ids(unsaved)}")
-        raise typer.Exit(UNSAVED)
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
-def _killed(folder: StateFolder, left: frozenset[int], jobs: list[JobView]) -> str:
-    """Jobs may have ended since the daemon was killed: what counts is whose workers were there."""
-    text = f"stopped the workers that a killed platform had left running for {folder.path}"
-    if not left:
-        return text
-    number = "1 worker was" if len(left) == 1 else f"{len(left)} workers were"
-    text += f"\n{number} ended unsaved"
-    unsaved = [job for job in jobs if left.intersection(job.live_pids)]
-    return f"{text}: {_ids(unsaved)}, continuing from the last checkpoint" if unsaved else text
+# ------------------------------------------------------------ by force
+def _make_answer(folder: StateFolder) -> bool:
+    """Kill a daemon that does not answer, and start another to save what it left. True if it was killed."""
+    from swell.api.client import connect_as_owner
+    from swell.store.lock import find_holder
+
+    if pid := _stopped_agent(folder):  # it can save its workers once it goes on
+        os.kill(pid, signal.SIGCONT)
+        _say(f"resumed the agent (pid {pid}), which was stopped by a signal")
+    if not folder.lock.exists() or (pid := find_holder(folder.lock)) is None:
+        return False
+    try:
+        connect_as_owner(folder.path).close()
+    except (NoPlatform, ApiError):
+        _kill(folder, pid)
+        _start_again(folder)
+        return True
+    return False
 
 
-def _ids(jobs: list[JobView]) -> str:
-    return ", ".join(job.id for job in jobs)
+def _kill(folder: StateFolder, pid: int) -> None:
+    """Returns when the folder is free. Raises StateLocked if it does not become so."""
+    from swell.store.lock import StateLock
+
+    with contextlib.suppress(ProcessLookupError):  # it may end while we ask
+        os.kill(pid, signal.SIGKILL)
+    lock = StateLock(folder.lock)
+    lock.acquire(GONE_WITHIN_S)
+    lock.release()
+    _say(f"killed the platform (pid {pid}) of {folder.path}, which did not answer or did not end")
+
+
+def _start_again(folder: StateFolder) -> None:
+    """So that workers that still train are saved, and not only ended."""
+    from swell.cli.launch import launch
+    from swell.executors.local.launch import find_agent
+
+    if find_agent(folder.path) is None:
+        return
+    try:
+        launch(folder, ()).close()
+    except (InvalidOption, StateError) as error:
+        _say(f"its jobs cannot be saved: {error}")
