@@ -13,9 +13,9 @@ from tests.preloaded_program import preloaded
     ("arguments", "says"),
     [
         (["--devices", "paced:8"], "devices 'paced:8' are not known"),
-        (["--out", "taken/pictures"], "folder taken/pictures cannot be created"),
-        (["--json", "taken/out.json"], "folder taken cannot be created"),
-        (["--json", "temporary"], "temporary is a folder"),
+        (["--out", "taken/pictures"], "--out: cannot write taken/pictures: "),
+        (["--json", "taken/out.json"], "--json: taken is a file"),
+        (["--json", "temporary"], "--json: temporary is a folder"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(tmp_path: Path, arguments: list[str], says: str) -> None:

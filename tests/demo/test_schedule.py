@@ -101,19 +101,19 @@ def test_answers_are_the_text_moved_on_by_one() -> None:
 @given(st.lists(st.floats(0, 120), max_size=30))
 def test_each_part_is_submitted_once_and_never_early(looks: list[float]) -> None:
     schedule, first = DemoSchedule(CAST), CAST[0]
-    submitted = [submission.part for submission in schedule.due(900.0, [])]
+    submitted = [part for part, _ in schedule.due(900.0, [])]
     assert submitted == [first]
     for reason in ("submitted", "profiling", "trial_lost"):
         assert schedule.due(990.0, [make_view(first.name, phase=Phase.QUEUED, reason_code=reason)]) == []
     views = [make_view(first.name, phase=Phase.RUNNING)]
     for after_s in [0.0, *sorted(looks), 120.0]:
-        for submission in schedule.due(1000.0 + after_s, views):
-            assert submission.part.at_s <= after_s
-            if submission.part.deadline_after_s is None:
-                assert submission.deadline_s is None
+        for part, deadline_s in schedule.due(1000.0 + after_s, views):
+            assert part.at_s <= after_s
+            if part.deadline_after_s is None:
+                assert deadline_s is None
             else:
-                assert submission.deadline_s == 1000.0 + after_s + submission.part.deadline_after_s
-            submitted.append(submission.part)
+                assert deadline_s == 1000.0 + after_s + part.deadline_after_s
+            submitted.append(part)
     assert submitted == list(CAST)
     assert all(before.at_s <= after.at_s for before, after in pairwise(submitted))
 
@@ -123,11 +123,11 @@ def test_a_refused_part_comes_again_once_by_the_offer() -> None:
     schedule = DemoSchedule([part])
     schedule.due(1000.0 + part.at_s, [])
     views = [make_view(part.name, phase=Phase.REJECTED, counter_offer_s=1077.0)]
-    (again,) = schedule.due(1030.0, views)
-    assert (again.part.name, again.deadline_s) == (part.second_try, 1077.0 + SECOND_TRY_SLACK_S)
+    ((again, deadline_s),) = schedule.due(1030.0, views)
+    assert (again.name, deadline_s) == (part.second_try, 1077.0 + SECOND_TRY_SLACK_S)
     assert schedule.due(1031.0, views) == []
     assert not schedule.is_over(views)
-    assert schedule.is_over([*views, make_view(again.part.name)])
+    assert schedule.is_over([*views, make_view(again.name)])
     assert set(schedule.played) == {part.name, part.second_try}
 
 

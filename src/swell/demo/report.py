@@ -1,14 +1,12 @@
-"""What came of it: the table, the JSON and the verdict, as pure functions of what the platform shows."""
+"""What happens and what came of it, as pure functions of what the platform shows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from swell.demo.schedule import DemoJob
+from swell.model.counted import told_workers
 from swell.model.failure import why_failed
 from swell.model.job import JobClass, MetricTarget, Phase
 from swell.model.view import JobView
@@ -64,43 +62,28 @@ def as_json(devices: str, is_paced: bool, views: Sequence[JobView]) -> dict[str,
     return {"cluster": {"devices": devices, "paced": is_paced}, "jobs": [_job_json(view) for view in views]}
 
 
+#: Fields of a view that are in the JSON as they are.
+FIELDS = (
+    *("id", "name", "phase", "submitted_s", "deadline_s", "finished_s", "kept", "counter_offer_s"),
+    *("sizes", "pids", "resizes", "resize_pause_s"),
+)
+
+
 def _job_json(view: JobView) -> dict[str, Any]:
-    return {
-        "id": view.id,
-        "name": view.name,
-        "class": str(view.job_class),
-        "phase": str(view.phase),
-        "submitted_s": view.submitted_s,
-        "deadline_s": view.deadline_s,
-        "finished_s": view.finished_s,
-        "kept": view.kept,
-        "counter_offer_s": view.counter_offer_s,
-        "sizes": [[at_s, workers] for at_s, workers in view.sizes],
-        "pids": list(view.pids),
-        "resizes": view.resizes,
-        "resize_pause_s": view.resize_pause_s,
-        "final_loss": final_loss(view),
-        "final_accuracy": final_accuracy(view),
-    }
+    shown = {name: getattr(view, name) for name in FIELDS} | {"class": view.job_class}
+    return shown | {"final_loss": final_loss(view), "final_accuracy": final_accuracy(view)}
 
 
-def table(parts: Mapping[str, DemoJob], views: Sequence[JobView]) -> Table:
-    """Make the table of jobs for people. Times are seconds after the job's own submission.
+#: Of the table. Times are seconds after the job's own submission.
+HEADINGS = (
+    *("JOB", "CLASS", "DEADLINE", "FINISHED", "KEPT?", "SIZES", "RESIZES", "LOST IN RESIZES"),
+    *("LOSS", "ACCURACY"),
+)
 
-    What a job has learned is shown with the bar that it had to reach.
-    """
-    made = Table(title="What was promised and what came of it", title_justify="left", box=SIMPLE_HEAD)
-    for heading in ("job", "class"):
-        made.add_column(heading, no_wrap=True)
-    for heading in ("deadline", "finished"):
-        made.add_column(heading, justify="right", no_wrap=True)
-    made.add_column("kept?")
-    made.add_column("sizes", overflow="fold")
-    for heading in ("resizes", "lost in resizes", "loss", "accuracy"):
-        made.add_column(heading, justify="right", overflow="fold")
-    for view in views:
-        made.add_row(*_cells(parts.get(view.name), view))
-    return made
+
+def rows(parts: Mapping[str, DemoJob], views: Sequence[JobView]) -> list[tuple[str, ...]]:
+    """Rows of the table of jobs. What a job has learned is shown with the bar that it had to reach."""
+    return [_cells(parts.get(view.name), view) for view in views]
 
 
 def _cells(part: DemoJob | None, view: JobView) -> tuple[str, ...]:
@@ -148,3 +131,21 @@ def path(sizes: Sequence[tuple[float, int]]) -> str:
     """The worker counts a job went through while it held any: 8→4→8."""
     counts = [workers for _, workers in sizes if workers > 0]
     return "→".join(str(now) for now, before in zip(counts, [0, *counts], strict=False) if now != before)
+
+
+def changes(before: Sequence[JobView], after: Sequence[JobView]) -> list[str]:
+    """A line for each job that is new, or whose state or number of workers is another than before."""
+    known = {view.id: (_state(view), view.workers) for view in before}
+    return [_line(view) for view in after if known.get(view.id) != (_state(view), view.workers)]
+
+
+def _line(view: JobView) -> str:
+    if view.phase.is_end or not view.workers:
+        return f"{view.name}: {_state(view)}"
+    done = f", {view.steps / view.total_steps:.0%} done" if view.total_steps else ""
+    return f"{view.name}: {view.phase} on {told_workers(view.workers)}{done}"
+
+
+def _state(view: JobView) -> str:
+    """The phase, and for a job that waits what for."""
+    return f"{view.phase}, {view.reason_code}" if view.phase is Phase.QUEUED else str(view.phase)

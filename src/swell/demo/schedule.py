@@ -132,12 +132,8 @@ CAST = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DemoSubmission:
-    """A part whose time has come."""
-
-    part: DemoJob
-    deadline_s: float | None  #: seconds since 1970
+#: A part whose time has come, and its deadline in seconds since 1970.
+Submission = tuple[DemoJob, float | None]
 
 
 class DemoSchedule:
@@ -153,9 +149,9 @@ class DemoSchedule:
         self._may_be_refused = {part.name: part for part in cast if part.second_try}
         self.played: dict[str, DemoJob] = {}  #: name -> part, of all that was submitted
 
-    def due(self, now_s: float, views: Sequence[JobView]) -> list[DemoSubmission]:
+    def due(self, now_s: float, views: Sequence[JobView]) -> list[Submission]:
         """What has come due, and second tries of what `views` show as refused with a counter-offer."""
-        submissions = []
+        submissions: list[Submission] = []
         if not self.played:
             submissions.append(self._submission(now_s))
         elif self._tried_out_s is None and any(is_measured(view) or view.phase.is_end for view in views):
@@ -164,24 +160,24 @@ class DemoSchedule:
             while self._waiting and self._tried_out_s + self._waiting[0].at_s <= now_s:
                 submissions.append(self._submission(now_s))
         submissions += self._second_tries(views)
-        self.played.update({submission.part.name: submission.part for submission in submissions})
+        self.played.update({part.name: part for part, _ in submissions})
         return submissions
 
-    def _submission(self, now_s: float) -> DemoSubmission:
+    def _submission(self, now_s: float) -> Submission:
         """Submit the next part."""
         part = self._waiting.pop(0)
         after_s = part.deadline_after_s
-        return DemoSubmission(part=part, deadline_s=None if after_s is None else now_s + after_s)
+        return part, None if after_s is None else now_s + after_s
 
-    def _second_tries(self, views: Sequence[JobView]) -> list[DemoSubmission]:
-        tries = []
+    def _second_tries(self, views: Sequence[JobView]) -> list[Submission]:
+        tries: list[Submission] = []
         for view in views:
             if view.name not in self._may_be_refused or not view.phase.is_end:
                 continue
             part = self._may_be_refused.pop(view.name)
             if view.phase is Phase.REJECTED and view.counter_offer_s is not None and part.second_try:
                 again = replace(part, name=part.second_try, second_try=None)
-                tries.append(DemoSubmission(part=again, deadline_s=view.counter_offer_s + SECOND_TRY_SLACK_S))
+                tries.append((again, view.counter_offer_s + SECOND_TRY_SLACK_S))
         return tries
 
     def is_over(self, views: Sequence[JobView]) -> bool:
