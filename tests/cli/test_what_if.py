@@ -72,18 +72,6 @@ def test_json_is_the_same_for_programs(stage: Stage, swell: Run, script: Path) -
     assert job["id"] == job_id and job["now"] == job["then"] and not job["is_hypothetical"]
 
 
-def test_quotas_are_tried_out_and_named(stage: Stage, swell: Run, script: Path) -> None:
-    stage.run(script, tenant="ana", **ONE)
-    title, *_ = swell("what-if", "--policy", "fifo", "--quota", "ana=50%").stdout.splitlines()
-    assert title == "policy fifo instead of elasticflow; ana may use 50% of the devices"
-    found = json.loads(swell("what-if", "--policy", "fifo", "--quota", "ana=1", "--json").stdout)
-    assert (found["quotas_now"], found["quotas_then"]) == ({}, {"ana": {"devices": 1}})
-    done = swell("what-if", "--policy", "fifo", "--quota", "ben=1")
-    assert done.returncode == 2 and "no open job is of tenant 'ben'" in done.stderr
-    done = swell("what-if", "--policy", "flowcon", "--quota", "ana=1")
-    assert done.returncode == 2 and "flowcon cannot keep quotas" in done.stderr and "ana" not in done.stdout
-
-
 def test_without_jobs_and_without_a_question(stage: Stage, swell: Run) -> None:
     assert swell("what-if", "--add-nodes", 1).stdout == "4 devices instead of 2\nthere are no open jobs\n"
     done = swell("what-if")

@@ -21,7 +21,6 @@ from swell.model.deadline_state import is_measured
 from swell.model.event import DrainRequested
 from swell.model.job import JobClass, Phase
 from swell.model.node import Node
-from swell.model.quota import Quota, Quotas
 from swell.model.view import JobView
 from swell.policies import registry
 from swell.sim.job import SimJob
@@ -74,9 +73,8 @@ class Half:
         policy: str = "",
         nodes: tuple[Node, ...] = (),
         jobs: tuple[SimJob, ...] = (),
-        quotas: Quotas | None = None,
     ) -> dict[str, JobForecast]:
-        change = PlatformChange(policy=policy, nodes=nodes, jobs=jobs, quotas=quotas)
+        change = PlatformChange(policy=policy, nodes=nodes, jobs=jobs)
         return go_on(head(self.policy), self.standing, change)
 
 
@@ -212,15 +210,3 @@ def test_a_platform_that_is_down_is_taken_to_come_up() -> None:
 
 def ends(told: dict[str, JobForecast]) -> list[str]:
     return sorted(told, key=lambda name: told[name].finish_s or math.inf)
-
-
-def test_the_head_that_goes_on_hears_of_other_quotas() -> None:
-    half, quotas = Half([job("a", steps=400)], 30.25, "fifo"), {"ana": Quota(devices=3)}
-    core = head("fifo")
-    go_on(core, half.standing, PlatformChange(quotas=quotas))
-    assert core.quotas == quotas
-    later = PlatformState(now_s=30.25, saved=read_one_kind(core.save()), jobs={})
-    for change, then in ((PlatformChange(), quotas), (PlatformChange(quotas={}), {})):
-        core = head("fifo")
-        go_on(core, later, change)
-        assert core.quotas == then

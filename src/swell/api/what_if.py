@@ -13,11 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from swell.api import fields
 from swell.api.client import connect_as_owner
 from swell.api.errors import NoPlatform
 from swell.api.job_file import load
-from swell.api.named_job import choose as choose_named
 from swell.api.quotas import refuse_unkept
 from swell.api.similar_jobs import SimilarJobs
 from swell.api.user_list import UserList
@@ -30,9 +28,9 @@ from swell.core.saved_kinds import SavedKind, read_kinds
 from swell.core.state import Saved, job_sizes
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.live.clock import HeadClock
-from swell.live.job_checks import check_job, check_promisable, with_named_kinds
+from swell.live.job_checks import check_job, with_named_kinds
 from swell.model.counted import told_devices
-from swell.model.errors import InvalidInput, InvalidJob, UnknownJob
+from swell.model.errors import InvalidInput, InvalidJob
 from swell.model.job import Elasticity, JobClass, JobSpec, Phase
 from swell.model.node import Node
 from swell.model.options import Sizes
@@ -82,8 +80,6 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     num_devices_then: int
     jobs: tuple[Forecast, ...]  #: in order of submission, hypothetical ones last
     left_out: tuple[LeftOut, ...]
-    quotas_now: dict[str, Quota] = {}  #: of devices, by tenant
-    quotas_then: dict[str, Quota] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +90,7 @@ class WhatIfQuery:
     add_nodes: int = 0
     kind: str = ""  #: of these nodes; empty: of the only kind that there is
     drain: tuple[str, ...] = ()  #: nodes that jobs are to leave
-    #: (what names an open job, the deadline to ask for, as users write it)
-    deadlines: tuple[tuple[str, str], ...] = ()
     submit: Path | None = None  #: a job file
-    #: Of tenants, each in place of the one that it has; None: any number of devices.
-    quotas: tuple[tuple[str, Quota | None], ...] = ()
 
 
 def what_if(state: str | os.PathLike[str] | None, wish: WhatIfQuery) -> WhatIf:
@@ -156,10 +148,6 @@ class WhatIfState:
     @property
     def policy(self) -> str:
         return self.kinds[0].saved.policy or DEFAULT_POLICY
-
-    @property
-    def quotas(self) -> dict[str, Quota]:
-        return self.kinds[0].saved.quotas
 
     @property
     def num_devices(self) -> int:
@@ -223,23 +211,18 @@ def _answer(scene: WhatIfState, wish: WhatIfQuery) -> WhatIf:
     num_then = scene.num_devices + sum(len(node.devices) for node in nodes) - _num_lost(scene, wish.drain)
     policy = wish.policy or scene.policy
     _check_drained(scene, wish.drain)
-    quotas = _quotas(scene, wish)
-    refuse_unkept([policy], quotas, "take the quotas away with --quota TENANT=any")
-    deadlines = _deadlines(scene, wish.deadlines)
+    quotas = scene.kinds[0].saved.quotas
+    refuse_unkept([policy], quotas, "take the quotas away with `swell admin tenants limit`")
     drafts = _drafts(scene, wish, nodes, new_policy(policy).domain.sizes)
-    _check_tenants(wish, [*scene.records, *drafts])
     told, left_out = dict[str, Forecast](), dict[str, LeftOut]()
     unnamed = place_without_kind([kind.kind for kind in scene.kinds])
     for kind in scene.kinds:
         of_kind = [draft for draft in drafts if (draft.spec.kind or scene.kinds[unnamed].kind) == kind.kind]
         added = tuple(node for node in nodes if node.kind == kind.kind)
-        ids = {record.id for record in kind.saved.records}
         change = PlatformChange(
             policy=wish.policy or "",
             nodes=added,
             drained=tuple(node.name for node in kind.saved.cluster.nodes if node.name in wish.drain),
-            deadlines=tuple((job_id, at_s) for job_id, at_s in deadlines if job_id in ids),
-            quotas=quotas if wish.quotas else None,
         )
         forecasts, unknown = _forecasts(scene, kind, change, of_kind)
         told |= {forecast.id: forecast for forecast in forecasts}
@@ -254,25 +237,7 @@ def _answer(scene: WhatIfState, wish: WhatIfQuery) -> WhatIf:
         num_devices_then=num_then,
         jobs=tuple(told[record.id] for record in (*records, *drafts) if record.id in told),
         left_out=tuple(left_out[record.id] for record in records if record.id in left_out),
-        quotas_now=scene.quotas,
-        quotas_then=dict(quotas),
     )
-
-
-def _quotas(scene: WhatIfState, wish: WhatIfQuery) -> dict[str, Quota]:
-    """All that would hold."""
-    wanted = scene.quotas | dict(wish.quotas)
-    return {tenant: quota for tenant, quota in wanted.items() if quota is not None}
-
-
-def _check_tenants(wish: WhatIfQuery, records: Sequence[JobRecord]) -> None:
-    """Raises InvalidInput: a quota of a tenant without jobs changes nothing."""
-    there = {record.spec.tenant for record in records}
-    for tenant, _ in wish.quotas:
-        if tenant not in there:
-            raise InvalidInput(
-                f"--quota: no open job is of tenant {tenant!r}; `swell jobs --tenant {tenant}` lists its jobs"
-            )
 
 
 def _forecasts(
@@ -283,8 +248,7 @@ def _forecasts(
     new_jobs = tuple(_known(draft, kind, num_then) for draft in drafts)
     standing, left_out = _standing(scene.now_s, kind, num_then)
     as_is = go_on(new_core(settings=scene.settings), standing, PlatformChange())
-    known = tuple((job_id, at_s) for job_id, at_s in change.deadlines if job_id in as_is)
-    change = replace(change, deadlines=known, jobs=new_jobs)
+    change = replace(change, jobs=new_jobs)
     as_wished = go_on(new_core(settings=scene.settings), standing, change)
     offset_s = scene.calendar_offset_s
     forecasts = [
@@ -334,22 +298,6 @@ def _num_lost(scene: WhatIfState, names: Sequence[str]) -> int:
     """Devices of these nodes."""
     nodes = [node for kind in scene.kinds for node in kind.saved.cluster.nodes]
     return sum(len(node.devices) for node in nodes if node.name in names)
-
-
-def _deadlines(scene: WhatIfState, wanted: Sequence[tuple[str, str]]) -> list[tuple[str, float]]:
-    """What is asked for, by the calendar. Raises InvalidInput, InvalidJob."""
-    records = {record.id: record for record in scene.records}
-    views = [record.view() for record in scene.records] if wanted else []
-    now_s, asked = scene.now_s + scene.calendar_offset_s, []
-    for name, text in wanted:
-        try:
-            job_id = choose_named(views, name, "`swell jobs` lists the open ones").id
-        except UnknownJob as error:
-            raise InvalidInput(f"--deadline, of an open job: {error}") from error
-        check_promisable(records[job_id].spec.name, records[job_id].spec.elasticity)
-        deadline_s = fields.deadline(text, now_s) or now_s
-        asked.append((job_id, deadline_s))
-    return asked
 
 
 def _drafts(scene: WhatIfState, wish: WhatIfQuery, nodes: Sequence[Node], sizes: Sizes) -> list[JobRecord]:
@@ -454,10 +402,9 @@ def _forecast(
 
 def _by_calendar(fate: JobForecast, offset_s: float) -> JobForecast:
     """The head that went on, and with it its fate, is in head time."""
-    finish_s, offer_s, deadline_s = fate.finish_s, fate.counter_offer_s, fate.deadline_s
+    finish_s, offer_s = fate.finish_s, fate.counter_offer_s
     return msgspec.structs.replace(
         fate,
         finish_s=None if finish_s is None else finish_s + offset_s,
         counter_offer_s=None if offer_s is None else offer_s + offset_s,
-        deadline_s=None if deadline_s is None else deadline_s + offset_s,
     )

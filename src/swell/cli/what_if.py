@@ -38,22 +38,6 @@ def what_if(
     drain: Annotated[
         list[str] | None, typer.Option(metavar="NODE", help="Drain this node. May be given several times.")
     ] = None,
-    deadline: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="JOB=TIME",
-            help="Ask for another deadline of this open job, such as digits-1=now+10m, by its id or name. "
-            "May be given several times.",
-        ),
-    ] = None,
-    quota: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="TENANT=DEVICES|SHARE|any",
-            help="Give a tenant this quota of devices in place of the one it has: ana=8, ben=25% of those "
-            "there are, or ana=any. May be given several times.",
-        ),
-    ] = None,
     submit: Annotated[
         Path | None, typer.Option(metavar="FILE.yaml", help="Submit the jobs of this file.")
     ] = None,
@@ -65,7 +49,6 @@ def what_if(
     A copy of the live scheduler's state is simulated, with its estimated speeds of the jobs. Options can be
     combined. Works with the platform up or down.
     """
-    from swell.api.quotas import parse_quotas
     from swell.api.what_if import WhatIfQuery
     from swell.api.what_if import what_if as ask
 
@@ -74,14 +57,11 @@ def what_if(
         add_nodes=add_nodes,
         kind=kind,
         drain=tuple(drain or ()),
-        deadlines=_deadlines(deadline or []),
         submit=submit,
-        quotas=tuple(parse_quotas(quota or []).items()),
     )
     if wish == WhatIfQuery(kind=kind):
         raise typer.BadParameter(
-            "name at least one change: --policy NAME, --add-nodes N, --drain NODE, --deadline JOB=TIME, "
-            "--quota TENANT=DEVICES, --submit FILE.yaml"
+            "name at least one change: --policy NAME, --add-nodes N, --drain NODE, --submit FILE.yaml"
         )
     answer = ask(state, wish)
     if json:
@@ -90,14 +70,6 @@ def what_if(
     for one in answer.left_out:
         warn(f"left out: {one.id} {one.why}")
     _print(answer)
-
-
-def _deadlines(given: list[str]) -> tuple[tuple[str, str], ...]:
-    pairs = [text.partition("=") for text in given]
-    for text, (job_id, _, at) in zip(given, pairs, strict=True):
-        if not job_id or not at:
-            raise typer.BadParameter(f"--deadline {text!r}: write JOB=TIME, such as digits-1=now+10m")
-    return tuple((job_id, at) for job_id, _, at in pairs)
 
 
 def _print(answer: WhatIf) -> None:
@@ -120,38 +92,20 @@ def _differences(answer: WhatIf) -> Iterator[str]:
         yield f"policy {answer.policy_then} instead of {answer.policy_now}"
     if answer.num_devices_then != answer.num_devices_now:
         yield f"{answer.num_devices_then} devices instead of {answer.num_devices_now}"
-    yield from _changed_quotas(answer)
     num_new = sum(job.is_hypothetical for job in answer.jobs)
     if num_new:
         yield "1 more job" if num_new == 1 else f"{num_new} more jobs"
-
-
-def _changed_quotas(answer: WhatIf) -> Iterator[str]:
-    from swell.model.quota_words import told_quota, told_tenant
-
-    now, then = answer.quotas_now, answer.quotas_then
-    for tenant in sorted(now.keys() | then.keys()):
-        if now.get(tenant) != then.get(tenant):
-            quota = told_quota(then[tenant]) if tenant in then else "any number of devices"
-            before = f" instead of {told_quota(now[tenant])}" if tenant in now else ""
-            yield f"{told_tenant(tenant)} may use {quota}{before}"
 
 
 def _row(job: Forecast, at_s: float) -> tuple[str, ...]:
     return (
         job.id,
         job.job_class,
-        _deadline(job, at_s),
+        "-" if job.deadline_s is None else clock(job.deadline_s, at_s),
         "-" if job.now is None else _end(job.now, at_s),
         _end(job.then, at_s),
         _difference(job),
     )
-
-
-def _deadline(job: Forecast, at_s: float) -> str:
-    """Deadline that the job would have; `-` for none."""
-    deadline_s = job.deadline_s if job.then.deadline_s is None else job.then.deadline_s
-    return "-" if deadline_s is None else clock(deadline_s, at_s)
 
 
 def _end(fate: JobForecast, at_s: float) -> str:
@@ -190,11 +144,6 @@ def _remarks(answer: WhatIf) -> Iterator[str]:
                 yield f"  earliest deadline that can be promised: {offer}"
         elif job.then.is_unpromised and (job.now is None or not job.now.is_unpromised):
             yield f"{job.id}: not promised: {job.then.reason}"
-        elif job.then.refusal and (job.now is None or job.now.refusal != job.then.refusal):
-            yield f"{job.id}: its other deadline is refused: {job.then.refusal}"
-            if job.then.counter_offer_s is not None:
-                offer = moment(job.then.counter_offer_s, answer.at_s)
-                yield f"  earliest deadline that can be promised: {offer}"
     yield _summary(answer)
 
 

@@ -13,11 +13,10 @@ from swell.core.cost_table import CROWDING_SHARE, TRIED_FAMILY, UNTRIED_FAMILY, 
 from swell.core.platform_core import PlatformCore
 from swell.core.saved_kinds import SavedKind, encode_kinds
 from swell.model.coding import encode
-from swell.model.event import DeadlineChangeAsked, JobSubmitted, NodeWarned, Opened, QuotasSet
+from swell.model.event import JobSubmitted, NodeWarned, Opened
 from swell.model.failure import why_failed
 from swell.model.job import Phase
 from swell.model.node import Node
-from swell.model.quota import Quotas
 from swell.model.view import JobView
 from swell.sim.change_cost import AsMeasured
 from swell.sim.gangs import GangTimings
@@ -38,9 +37,7 @@ class PlatformChange:
     policy: str = ""  #: empty: the same
     nodes: tuple[Node, ...] = ()  #: that join
     drained: tuple[str, ...] = ()  #: names of nodes that take no more work, and that jobs leave
-    deadlines: tuple[tuple[str, float], ...] = ()  #: (job id, s) that are asked for, as in a `JobSpec`
     jobs: tuple[SimJob, ...] = ()  #: that are submitted
-    quotas: Quotas | None = None  #: all that hold; None: the same
 
 
 class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,12 +46,10 @@ class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
     phase: Phase  #: one that is no end: it does not come to one
     finish_s: float | None  #: None: never, or it was refused
     is_promised: bool
-    deadline_s: float | None = None
     kept: bool | None  #: ends at or before its deadline; None without one, refused or cancelled
     counter_offer_s: float | None  #: refused: the earliest deadline that could be promised
     reason: str
     is_unpromised: bool = False  #: refused a promise, and tried all the same
-    refusal: str = ""  #: why another deadline that was asked for is not promised, of a job that goes on
 
 
 def go_on(core: PlatformCore, standing: PlatformState, change: PlatformChange) -> dict[str, JobForecast]:
@@ -107,14 +102,8 @@ def _events(standing: PlatformState, change: PlatformChange) -> list[tuple[float
     now_s, happening = standing.now_s, list[Occurrence]()
     if change.policy or standing.saved.is_draining:
         happening.append(EventArrives(Opened(at_s=now_s, policy=change.policy)))
-    if change.quotas is not None:
-        happening.append(EventArrives(QuotasSet(at_s=now_s, quotas=dict(change.quotas))))
     happening += [NodeReturns(node) for node in change.nodes]
     happening += [EventArrives(NodeWarned(at_s=now_s, name=name, why="what if")) for name in change.drained]
-    happening += [
-        EventArrives(DeadlineChangeAsked(at_s=now_s, job_id=job_id, deadline_s=deadline_s))
-        for job_id, deadline_s in change.deadlines
-    ]
     happening += [EventArrives(JobSubmitted(at_s=now_s, job_id=job.id, spec=job.spec)) for job in change.jobs]
     return [(now_s, occurrence) for occurrence in happening]
 
@@ -125,10 +114,8 @@ def _fate(view: JobView) -> JobForecast:
         phase=view.phase,
         finish_s=None if view.phase is Phase.REJECTED else view.finished_s,
         is_promised=view.is_promised,
-        deadline_s=view.deadline_s,
         kept=False if is_open and view.deadline_s is not None else view.kept,
         counter_offer_s=view.counter_offer_s,
         reason=view.refusal or why_failed(view),
         is_unpromised=view.is_unpromised,
-        refusal=view.refusal,
     )
