@@ -50,8 +50,6 @@ def test_a_measurement_as_json(here: Run, measured: list[LocalNode]) -> None:
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("--measure", "--join", "10.9.0.1"), "--measure is about this machine alone"),
-        (("--measure", "--name", "n1"), "--measure is about this machine alone"),
         (("--measure", "--devices", "gpu"), "--devices: "),
         (("--measure", "--devices", "none"), "there is nothing to measure"),
     ],

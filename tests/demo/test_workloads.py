@@ -53,10 +53,10 @@ def test_runs_alone_and_begins_to_learn(script: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     environ = {"OMP_NUM_THREADS": "1"}
     if script == OWN_PROGRAM:
-        with log.open("wb") as file:
+        with log.open("wb") as out:
             words = [sys.executable, str(path), *arguments]
             subprocess.run(
-                words, cwd=tmp_path, env=os.environ | environ, stdout=file, stderr=file, timeout=LIMIT_S
+                words, cwd=tmp_path, env=os.environ | environ, stdout=out, stderr=out, timeout=LIMIT_S
             ).check_returncode()
     else:
         process = fork_script(path, arguments, log, environ)

@@ -9,21 +9,20 @@ from pathlib import Path
 from tests.chaos.machines.fleet import Fleet, Head, Host
 from tests.machines.namespaces import STORAGE
 from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, RayNode
-from tests.ray.swell_on_ray import name_of
 
 OFFER = NodeOffer(num_cpus=2, num_gpus=0)
 RESOURCE = "CPU=paced@320"
 
 
 class RayHost(Host):
-    """Its name in the platform is its address, with an id behind it while Ray has a former node of it."""
+    """Its slices are named by its address and a number."""
 
     def __init__(self, node: RayNode, head: Head, folder: Path) -> None:
-        super().__init__(node.machine, name_of(node), head, folder)
+        super().__init__(node.machine, node.machine.address.replace(".", "-"), head, folder)
         self._node = node
 
     def is_named(self, node: str) -> bool:
-        return node.startswith(self.name)
+        return node.rpartition("-")[0] == self.name
 
     def start(self) -> None:
         """Another node, for Ray."""
