@@ -9,7 +9,6 @@ import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -152,14 +151,14 @@ def test_figures_are_in_one_piece_however_narrow_the_terminal_is(
     swell: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow_paper,fifo", "--timing")
+    done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow_paper,fifo")
     headings, *rows = [
         re.split("  +", line)
         for line in done.stdout.splitlines()
         if line.startswith(("POLICY", "elas", "fifo"))
     ]
-    assert headings[-1] == "RESIZES" and len(rows) == 5
-    assert all(len(row) == 14 and row[-1].isdecimal() for row in rows[:2])
+    assert headings[-1] == "RESIZES" and len(rows) == 2
+    assert all(len(row) == 14 and row[-1].isdecimal() for row in rows)
 
 
 def test_json_has_an_object_a_policy_and_comes_out_again_to_the_byte(swell: Run) -> None:
@@ -421,17 +420,6 @@ def test_what_fails_while_it_is_written_comes_after_the_table(swell: Run) -> Non
     done = swell(*TWO_ON_ONE_NODE, "--json", "/dev/full")
     assert done.returncode == 2 and "unified" in done.stdout
     assert done.stderr == "swell: --json: cannot write /dev/full: No space left on device\n"
-
-
-def test_a_log_of_which_too_much_would_be_kept_is_refused_before_it_runs(
-    swell: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=1000))
-    monkeypatch.setattr("swell.cli.simulate._run", None)
-    done = swell(*TWO_ON_ONE_NODE, "--policy", "elasticflow,fifo")
-    assert done.returncode == 2
-    assert "log.csv has 3 jobs; what 2 runs would keep of them takes 0.0 GB of memory" in done.stderr
-    assert "simulate fewer policies at once, or a part of the trace" in done.stderr
 
 
 def test_jobs_run_on_nodes_that_a_log_says_are_idle(swell: Run) -> None:

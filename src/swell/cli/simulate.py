@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from swell.sim.traces.workload import Workload
 
 
-def print_results(results: list[PolicyResult], timing: bool) -> None:
-    """The truth, the figures, and with `timing` what deciding cost."""
-    from swell.sim.result_tables import bound_in_words, conditions, result_tables, timing_table
+def print_results(results: list[PolicyResult]) -> None:
+    """The truth, and the figures."""
+    from swell.sim.result_tables import bound_in_words, conditions, result_tables
 
     title, *filled = conditions(results)
     print(title)
@@ -44,9 +44,6 @@ def print_results(results: list[PolicyResult], timing: bool) -> None:
         print_table(table.headings, table.rows, wrapping=None)
     if (bound := bound_in_words(results[0].truth)) is not None:
         print(f"\n{bound}")
-    if timing:
-        print()
-        print_table(*timing_table(results), wrapping=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,12 +146,6 @@ Bound = Annotated[
         "deadlines, even if it knows all jobs in advance.",
     ),
 ]
-Timing = Annotated[
-    bool,
-    typer.Option(
-        "--timing", hidden=True, help="Also show the time that decisions took, which differs from run to run."
-    ),
-]
 
 
 def _read_scenario(context: typer.Context, file: Path | None) -> Path | None:
@@ -211,7 +202,6 @@ def simulate(
     set_: Set = None,
     files: SimulationFiles,
     bound: Bound = False,
-    timing: Timing = False,
     scenario_file: ScenarioFile = None,
     help_all: HelpAll = False,
 ) -> None:
@@ -237,18 +227,18 @@ def simulate(
     names = policy_names(policy)
     refuse_unkept(names, conditions.quotas, "leave --quota out")
     files.check_files([trace, *borrowed.files])
-    log = _read(trace, format, strict, len(names), files)
+    log = _read(trace, format, strict)
     workload, scenario = _set_up(log, profiles, rules, conditions, settings)
     files.check_folders()
     most = _bound(scenario, conditions) if bound else None
     _note_undivided(names, conditions, settings)
     simulated = truth_of(workload, conditions, settings.changed, most)
     runs = {name: _run(name, scenario, settings, files) for name in names}
-    results = _results(runs, simulated, conditions, timing)
+    results = _results(runs, simulated, conditions)
     if files.prints_json:
         print_json(results)
     else:
-        print_results(results, timing)
+        print_results(results)
     files.write(SimulatedLog(workload, scenario, results, runs), command_line(context))
 
 
@@ -303,7 +293,7 @@ def _settings(texts: list[str]) -> Settings:
         raise InvalidInput(f"--set: {error}") from error
 
 
-def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: SimulationFiles) -> Trace:
+def _read(trace: Path, format: str | None, strict: bool) -> Trace:
     from swell.cli.output import reading
     from swell.sim.traces.read import read
     from swell.sim.traces.record import plural
@@ -314,7 +304,6 @@ def _read(trace: Path, format: str | None, strict: bool, num_runs: int, files: S
         warn(f"{trace}: {line}")
     if len(log.skipped):
         warn(f"{trace}: {plural(len(log.skipped), 'line')} skipped; `swell trace info {trace}` says why")
-    _check_room(log, num_runs, files.has_gangs)
     return log
 
 
@@ -336,24 +325,6 @@ def _set_up(
         notice_s=settings.leases.wait_s,
     )
     return workload, replace(scenario, timings=timings)
-
-
-def _check_room(log: Trace, num_runs: int, is_logged: bool) -> None:
-    """What is kept of jobs must fit into memory in the end: better said now than found out after a day."""
-    import psutil
-
-    from swell.sim.simulate import BYTES_AN_ENDED_JOB, BYTES_OF_ITS_GANGS
-    from swell.sim.traces.record import plural
-
-    num_jobs = len(log.jobs)
-    job_bytes = BYTES_AN_ENDED_JOB + (BYTES_OF_ITS_GANGS if is_logged else 0)
-    needed_bytes, free_bytes = num_jobs * num_runs * job_bytes, psutil.virtual_memory().available
-    if needed_bytes > free_bytes:
-        raise InvalidInput(
-            f"{log.source} has {num_jobs:,} jobs; what {plural(num_runs, 'run')} would keep of them takes "
-            f"{needed_bytes / 1e9:.1f} GB of memory, and {free_bytes / 1e9:.1f} GB are free; simulate fewer "
-            "policies at once, or a part of the trace, as its first lines"
-        )
 
 
 def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationFiles) -> SimOutcome:
@@ -379,10 +350,8 @@ def _run(policy: str, scenario: Scenario, settings: Settings, files: SimulationF
     return outcome
 
 
-def _results(
-    runs: Mapping[str, SimOutcome], truth: Truth, conditions: Conditions, timing: bool
-) -> list[PolicyResult]:
-    from swell.sim.metrics import metrics_of, timing_of
+def _results(runs: Mapping[str, SimOutcome], truth: Truth, conditions: Conditions) -> list[PolicyResult]:
+    from swell.sim.metrics import metrics_of
     from swell.sim.report import PolicyResult
 
     return [
@@ -391,7 +360,6 @@ def _results(
             cluster=conditions.shape,
             truth=truth,
             metrics=metrics_of(outcome),
-            timing=timing_of(outcome) if timing else None,
         )
         for policy, outcome in runs.items()
     ]

@@ -57,14 +57,6 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     learnt: int | UnsetType = UNSET  #: jobs that got there
 
 
-class Timing(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run itself cost; differs from one run to the next."""
-
-    decision_p50_ms: float
-    decision_p99_ms: float
-    wall_s: float  #: CPU seconds of the whole run on one core
-
-
 def metrics_of(outcome: SimOutcome) -> Metrics:
     sums = MetricSums()
     for job in outcome.jobs:
@@ -156,15 +148,6 @@ class MetricSums:
         elif job.phase is not Phase.REJECTED:
             self.num_admitted += 1
             self.num_late += _is_late(job)
-
-
-def timing_of(outcome: SimOutcome) -> Timing:
-    decision_ms = 1000.0 * outcome.decision_s if len(outcome.decision_s) else np.zeros(1)
-    return Timing(
-        decision_p50_ms=float(np.percentile(decision_ms, 50)),
-        decision_p99_ms=float(np.percentile(decision_ms, 99)),
-        wall_s=outcome.cpu_s,
-    )
 
 
 def _is_late(job: JobOutcome) -> bool:

@@ -13,7 +13,7 @@ from swell.model.quota import Quota
 from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
 from swell.sim.kind_nodes import KindNodes
-from swell.sim.metrics import Metrics, Timing
+from swell.sim.metrics import Metrics
 from swell.sim.outcome import JobOutcome
 from swell.sim.segments import holdings, pauses, starts
 from swell.sim.shared_cores import CoreDivision
@@ -67,13 +67,12 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """One policy's. `timing` is there if asked for: it differs from one run to the next."""
+    """What a policy did with a log."""
 
     policy: str
     cluster: Shape
     truth: Truth
     metrics: Metrics
-    timing: Timing | None = None
 
 
 #: Fields of an outcome that are no column as they are.

@@ -10,7 +10,6 @@ from msgspec import UNSET
 from swell.model.lengths import span
 from swell.model.quota_words import told_quotas
 from swell.sim.groups import Fairness
-from swell.sim.metrics import Timing
 from swell.sim.report import PolicyResult, Truth
 from swell.sim.traces.record import plural
 
@@ -46,7 +45,6 @@ LEARNING_HEADINGS = ("POLICY", "TIME TO 95 %", "JOBS")
 #: Begins a line about deadlines that the log does not have.
 INVENTED = "invented deadlines"
 _DEADLINE = "deadline = "
-TIMING_HEADINGS = ("POLICY", "DECISION P50 MS", "P99 MS", "CPU S OF THE RUN")
 
 
 class ResultTable(NamedTuple):
@@ -81,11 +79,6 @@ def result_tables(results: Sequence[PolicyResult]) -> Iterator[ResultTable]:
         yield ResultTable(LEARNING_HEADINGS, [_learning_row(result) for result in results])
     if truth.pool is not None:
         yield ResultTable(POOL_HEADINGS, [_pool_row(result) for result in results])
-
-
-def timing_table(results: Sequence[PolicyResult]) -> ResultTable:
-    """What deciding cost."""
-    return ResultTable(TIMING_HEADINGS, [_timing_row(result.policy, result.timing) for result in results])
 
 
 def bound_in_words(truth: Truth) -> str | None:
@@ -160,12 +153,6 @@ def _learning_row(result: PolicyResult) -> tuple[str, ...]:
 def _tenant_row(policy: str, found: Fairness) -> tuple[str, ...]:
     worst = found.worst_tenant or "(none)"
     return (policy, _share(found.jain_index), worst, _share(found.worst_satisfaction))
-
-
-def _timing_row(policy: str, timing: Timing | None) -> tuple[str, ...]:
-    if timing is None:
-        return (policy, "-", "-", "-")
-    return (policy, f"{timing.decision_p50_ms:.2f}", f"{timing.decision_p99_ms:.2f}", f"{timing.wall_s:.1f}")
 
 
 def _share(value: float | None) -> str:

@@ -32,10 +32,6 @@ from swell.sim.world import SimulatedWorld
 #: So many jobs make so many plans that machine code for the loops of a policy is worth its import.
 NUM_JOBS_WORTH_COMPILING = 100
 
-#: Kept of each job that has ended, with the turns that it took: about so much.
-BYTES_AN_ENDED_JOB = 300
-#: Where it is logged what gangs do, under policies that change them now and then: so much more.
-BYTES_OF_ITS_GANGS = 900
 #: Each is a thing that the head knows by name: ten times what decisions are measured on is as far as it goes.
 MAX_DEVICES = 100_000
 
