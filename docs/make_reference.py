@@ -17,7 +17,6 @@ from swell.api.prometheus import PlatformGauges, described
 from swell.api.submission import DeclaredField, declared
 from swell.api.verbs import VERBS
 from swell.cli.commands import load_all
-from swell.cli.demo_program import demo_app
 from swell.cli.main import app
 from swell.live.counters import Counters, Measures
 from swell.model.view import ClusterView
@@ -69,7 +68,7 @@ A list of combinations (`sweep: [{lr: 0.1, width: 64}, {lr: 0.01, width: 128}]`)
 def cli_page() -> str:
     """Every command with its arguments and options."""
     group = typer.main.get_command(app)
-    commands = {**load_all(), "demo": typer.main.get_command(demo_app())}
+    commands = load_all()
     parts = [
         f"# Command line\n\n{_text(group.help)}\n",
         "Exit status: 0 success; 1 failure (one line on stderr says why): of a job, a check or the command "

@@ -8,10 +8,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-import typer
 
 from swell.cli.commands import load_all
-from swell.cli.demo_program import demo_app
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -48,7 +46,7 @@ def commands_in(text: str) -> list[str]:
 @cache
 def options_of() -> dict[str, frozenset[str]]:
     """Command, or group and command -> its options, as the program has them."""
-    commands = {**load_all(), "demo": typer.main.get_command(demo_app())}
+    commands = load_all()
     inner = {
         f"{name} {inner_name}": command
         for name, outer in commands.items()

@@ -41,8 +41,8 @@ def test_help_imports_neither_a_client_nor_what_validates_options(words: tuple[s
 
 
 def test_help_of_all_commands_imports_none_of_them() -> None:
-    modules = {f"swell.cli.{source.place.split(':')[0]}" for source in SOURCES.values()}
-    assert imported("--help") & modules == {"swell.cli.demo_program"}
+    modules = {f"swell.cli.{place.split(':')[0]}" for place, _ in SOURCES.values()}
+    assert not imported("--help") & modules
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_a_simulation_imports_nothing_that_validates_options(tmp_path: Path) -> 
 
 def test_the_lines_of_the_help_are_the_first_sentences_of_the_commands() -> None:
     for sources in (SOURCES, ADMIN_SOURCES):
-        for name, source in sources.items():
+        for name, (_, told) in sources.items():
             text = " ".join(inspect.cleandoc(load(name, sources).help).split("\n\n")[0].split())
-            assert f"{text} ".startswith(f"{source.help} "), name
+            assert f"{text} ".startswith(f"{told} "), name
 
 
 def test_the_help_has_each_command_once_and_no_more_than_a_page() -> None:

@@ -6,7 +6,6 @@ To import all takes longer than most commands do.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar
@@ -14,128 +13,108 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from swell.cli import demo_program
 from swell.cli.plain_values import use_plain_values
 from swell.entry_points import EntryPoint, entry_points_of, how_to_install, repair
 from swell.model.errors import InvalidInput
 
-
-@dataclass(frozen=True, slots=True)
-class CommandSource:
-    """Where the function or the group of a command is, and its line in `swell --help`."""
-
-    place: str  #: module of this package, `:`, name in it
-    help: str  #: first sentence of its docstring
-
+#: How help is asked for and laid out.
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+#: Where the function or the group of a command is (module of this package, `:`, name in it), and the first
+#: sentence of its docstring.
+CommandSource = tuple[str, str]
 
 #: What `swell --help` lists under each heading. A command of another package stands under the last one.
-SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "Each day": ("up", "submit", "jobs", "show", "logs", "explain", "cancel", "page", "check", "down"),
-    "Jobs": (
-        *("wait", "hold", "resume", "promise", "prioritize", "retry", "continue", "accept-differences"),
-        *("metrics", "curve"),
-    ),
-    "Platforms": ("node", "nodes", "what-if", "doctor", "restore", "admin"),
-    "Research": ("simulate", "trace", "demo"),
+SECTIONS: Mapping[str, Mapping[str, CommandSource]] = {
+    "Each day": {
+        "up": ("up:up", "Start the platform, or continue a stopped one."),
+        "submit": ("submit:submit", "Submit a job and print whether its deadline is promised."),
+        "jobs": ("jobs:list_jobs", "List jobs, open ones before ended ones."),
+        "show": ("jobs:show", "Show everything about a job, including why it failed."),
+        "logs": ("logs:logs", "Print the output of a job."),
+        "explain": ("jobs:explain", "Explain a job's size, waiting or refusal, live or in a simulated run."),
+        "cancel": ("job_verbs:cancel", "Cancel jobs."),
+        "page": ("page:page", "Open the live page in a browser on this machine."),
+        "check": (
+            "check:check",
+            "Check whether a script gives the same result at any number of workers, without a platform.",
+        ),
+        "down": ("down:down", "Suspend every job and end the platform with all its processes."),
+    },
+    "Jobs": {
+        "wait": ("job_verbs:wait", "Wait until jobs have ended."),
+        "hold": (
+            "job_verbs:hold",
+            "Have jobs give up their devices, saved, and wait until they are resumed.",
+        ),
+        "resume": ("job_verbs:resume", "Let held jobs go on from where they were saved."),
+        "promise": (
+            "job_verbs:promise",
+            "Ask for another deadline of a job that runs or waits: earlier, later, or its first.",
+        ),
+        "prioritize": ("job_verbs:prioritize", "Give jobs another priority, another weight, or both."),
+        "retry": (
+            "job_verbs:retry",
+            "Submit jobs again that failed, ended early, were refused or stopped, each as a new job from "
+            "step 0.",
+        ),
+        "continue": (
+            "job_verbs:go_on",
+            "Submit jobs again that failed, ended early or were stopped, each from its last checkpoint.",
+        ),
+        "accept-differences": (
+            "job_verbs:accept_differences",
+            "Accept findings of a job's trial run, so that they do not limit its number of workers.",
+        ),
+        "metrics": (
+            "metrics:metrics",
+            "Show what jobs have reported, by step: curves, with the number of workers under them.",
+        ),
+        "curve": (
+            "throughput:curve",
+            "Show samples a second of a job by number of workers and batch, and the best batch of each "
+            "number.",
+        ),
+    },
+    "Platforms": {
+        "node": (
+            "nodes:node",
+            "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
+        ),
+        "nodes": ("nodes:app", "List nodes and devices, and the jobs that use them."),
+        "what-if": (
+            "what_if:what_if",
+            "Forecast each job after a change of policy, nodes or jobs, without making the change.",
+        ),
+        "doctor": ("doctor:doctor", "Check a state folder and this machine."),
+        "restore": ("doctor:restore", "Restore the journal, and the files that a copy has besides."),
+        "admin": (
+            "upkeep:app",
+            "Users, tenants, join tokens, device hours, copies, and what a platform keeps.",
+        ),
+    },
+    "Research": {
+        "simulate": ("simulate:simulate", "Try policies on a log of jobs."),
+        "trace": ("trace:app", "Inspect, convert or generate a log of jobs."),
+        "demo": ("demo:demo", "Train real jobs under deadlines, and show the promises kept."),
+    },
 }
-
-
-SOURCES: Mapping[str, CommandSource] = {
-    "up": CommandSource("up:up", "Start the platform, or continue a stopped one."),
-    "submit": CommandSource("submit:submit", "Submit a job and print whether its deadline is promised."),
-    "jobs": CommandSource("jobs:list_jobs", "List jobs, open ones before ended ones."),
-    "show": CommandSource("jobs:show", "Show everything about a job, including why it failed."),
-    "logs": CommandSource("logs:logs", "Print the output of a job."),
-    "explain": CommandSource(
-        "jobs:explain",
-        "Explain a job's size, waiting or refusal, live or in a simulated run.",
-    ),
-    "cancel": CommandSource("job_verbs:cancel", "Cancel jobs."),
-    "page": CommandSource("page:page", "Open the live page in a browser on this machine."),
-    "check": CommandSource(
-        "check:check",
-        "Check whether a script gives the same result at any number of workers, without a platform.",
-    ),
-    "down": CommandSource("down:down", "Suspend every job and end the platform with all its processes."),
-    "wait": CommandSource("job_verbs:wait", "Wait until jobs have ended."),
-    "hold": CommandSource(
-        "job_verbs:hold", "Have jobs give up their devices, saved, and wait until they are resumed."
-    ),
-    "resume": CommandSource("job_verbs:resume", "Let held jobs go on from where they were saved."),
-    "promise": CommandSource(
-        "job_verbs:promise",
-        "Ask for another deadline of a job that runs or waits: earlier, later, or its first.",
-    ),
-    "prioritize": CommandSource(
-        "job_verbs:prioritize", "Give jobs another priority, another weight, or both."
-    ),
-    "retry": CommandSource(
-        "job_verbs:retry",
-        "Submit jobs again that failed, ended early, were refused or stopped, each as a new job from step 0.",
-    ),
-    "continue": CommandSource(
-        "job_verbs:go_on",
-        "Submit jobs again that failed, ended early or were stopped, each from its last checkpoint.",
-    ),
-    "accept-differences": CommandSource(
-        "job_verbs:accept_differences",
-        "Accept findings of a job's trial run, so that they do not limit its number of workers.",
-    ),
-    "metrics": CommandSource(
-        "metrics:metrics",
-        "Show what jobs have reported, by step: curves, with the number of workers under them.",
-    ),
-    "curve": CommandSource(
-        "throughput:curve",
-        "Show samples a second of a job by number of workers and batch, and the best batch of each number.",
-    ),
-    "node": CommandSource(
-        "nodes:node",
-        "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
-    ),
-    "nodes": CommandSource("nodes:app", "List nodes and devices, and the jobs that use them."),
-    "what-if": CommandSource(
-        "what_if:what_if",
-        "Forecast each job after a change of policy, nodes or jobs, without making the change.",
-    ),
-    "doctor": CommandSource(
-        "doctor:doctor",
-        "Check a state folder (journal, jobs, checkpoints, processes), this machine (devices, torch, "
-        "control groups, containers, namespaces, network, disk, clock).",
-    ),
-    "restore": CommandSource("doctor:restore", "Restore the journal, and the files that a copy has besides."),
-    "admin": CommandSource(
-        "upkeep:app", "Users, tenants, join tokens, device hours, copies, and what a platform keeps."
-    ),
-    "simulate": CommandSource("simulate:simulate", "Try policies on a log of jobs."),
-    "trace": CommandSource("trace:app", "Inspect, convert or generate a log of jobs."),
-    "demo": CommandSource(
-        "demo_program:demo", "Train real jobs under deadlines, and show the promises kept."
-    ),
-}
+SOURCES = {name: source for section in SECTIONS.values() for name, source in section.items()}
 #: The commands of `swell admin`.
 ADMIN_SOURCES: Mapping[str, CommandSource] = {
-    "users": CommandSource("users:app", "List the users besides the owner, with role and tenant."),
-    "tenants": CommandSource(
+    "users": ("users:app", "List the users besides the owner, with role and tenant."),
+    "tenants": (
         "tenants:app",
         "List the tenants that have limits, and what those with quotas use while the platform is up.",
     ),
-    "tokens": CommandSource("tokens:app", "Join tokens, by which other machines join a platform."),
-    "access": CommandSource(
+    "tokens": ("tokens:app", "Join tokens, by which other machines join a platform."),
+    "access": (
         "users:access",
         "Show who changed what, and what was refused, on a platform with users besides its owner.",
     ),
-    "usage": CommandSource(
-        "upkeep:usage",
-        "Print device hours as CSV: of your own jobs or, to operators, of all.",
-    ),
-    "backup": CommandSource(
-        "doctor:backup",
-        "Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and "
-        "webhook-secret; the platform may be running.",
-    ),
-    "replay": CommandSource("upkeep:replay", "Check that the journal leads to the same commands again."),
-    "prune": CommandSource("upkeep:prune", "Remove ended jobs with their logs, checkpoints and records."),
+    "usage": ("upkeep:usage", "Print device hours as CSV: of your own jobs or, to operators, of all."),
+    "backup": ("doctor:backup", "Copy what a platform keeps, but for checkpoints and logs."),
+    "replay": ("upkeep:replay", "Check that the journal leads to the same commands again."),
+    "prune": ("upkeep:prune", "Remove ended jobs with their logs, checkpoints and records."),
 }
 #: Entry points of typer apps: commands of other packages, by name.
 GROUP = "swell.commands"
@@ -149,7 +128,7 @@ class LazyGroup(TyperGroup):
     sources: ClassVar[Mapping[str, CommandSource]]
 
     def __init__(self, **attributes: Any) -> None:
-        lines = {name: TyperCommand(name, help=source.help) for name, source in self.sources.items()}
+        lines = {name: TyperCommand(name, help=text) for name, (_, text) in self.sources.items()}
         super().__init__(**{**attributes, "commands": lines})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -208,7 +187,7 @@ class CommandGroup(LazyGroup):
 
 def load(name: str, sources: Mapping[str, CommandSource] = SOURCES) -> Any:
     """The command, or the group of commands, complete."""
-    module, attribute = sources[name].place.split(":")
+    module, attribute = sources[name][0].split(":")
     found = getattr(import_module(f"swell.cli.{module}"), attribute)
     program = found if isinstance(found, typer.Typer) else _of_function(name, found)
     return typer.main.get_command(program)
@@ -241,10 +220,14 @@ def load_of_package(name: str) -> Any:
     return typer.main.get_command(found)
 
 
+#: A command that takes whatever it is given.
+PASS_ALL = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
 def _unusable(name: str, why: str) -> Any:
     program = typer.Typer(add_completion=False, rich_markup_mode=None)
 
-    @program.command(name, help=why, context_settings=demo_program.PASS_ALL)
+    @program.command(name, help=why, context_settings=PASS_ALL)
     def complain() -> None:
         raise InvalidInput(why)
 
@@ -253,8 +236,5 @@ def _unusable(name: str, why: str) -> Any:
 
 def _of_function(name: str, function: Any) -> typer.Typer:
     program = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    if name == "demo":
-        program.command(name, add_help_option=False, context_settings=demo_program.PASS_ALL)(function)
-    else:
-        program.command(name)(function)
+    program.command(name)(function)
     return program

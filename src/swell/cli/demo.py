@@ -60,10 +60,10 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Train eight real jobs under deadlines, and show which promises were kept.
+    """Train real jobs under deadlines, and show the promises kept.
 
-    They run on this machine, or with --state on a platform that is up. Exits with 0 only if every promise was
-    kept and every model learned.
+    Eight jobs run on this machine, or with --state on a platform that is up. Exits with 0 only if every
+    promise was kept and every model learned.
     """
     if state is not None and devices is not None:
         raise InvalidOption("--devices is of a platform of the demo's own; leave it out with --state")

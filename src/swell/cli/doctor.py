@@ -39,8 +39,10 @@ def doctor(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Check a state folder (journal, jobs, checkpoints, processes), this machine (devices, torch, control
-    groups, containers, namespaces, network, disk, clock). Changes nothing.
+    """Check a state folder and this machine.
+
+    Of the folder it looks at journal, jobs, checkpoints and processes, of the machine at devices, torch,
+    control groups, containers, network, disk and clock. It changes nothing.
 
     With --measure it measures the devices of this machine instead. On a machine that has joined a platform it
     checks the state folder of `swell node`, and its lease. Exit status 1: a check failed. The platform may be
@@ -90,10 +92,10 @@ def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the copy.")],
     state: State = None,
 ) -> None:
-    """Copy the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and webhook-secret;
-    the platform may be running.
+    """Copy what a platform keeps, but for checkpoints and logs.
 
-    Checkpoints and logs are not included. The copy holds secrets, so only you can read it.
+    These are the journal, users.json (roles, limits, quotas), options.json, webhooks.yaml and webhook-secret.
+    The platform may be running. The copy holds secrets, so only you can read it.
     """
     from swell.store.copies import back_up
     from swell.store.folder import StateFolder

@@ -10,8 +10,7 @@ import typer
 
 from swell import __version__
 from swell.api.errors import ApiError, InvalidOption, NoPlatform, PlatformSilent
-from swell.cli import demo_program
-from swell.cli.commands import CommandGroup
+from swell.cli.commands import HELP, CommandGroup
 from swell.cli.output import printable_output
 from swell.model.errors import InvalidInput, InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.store.errors import StateError
@@ -39,7 +38,7 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings=demo_program.HELP,
+    context_settings=HELP,
 )
 
 
