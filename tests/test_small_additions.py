@@ -135,7 +135,7 @@ COUNTER = Addition(
         "live/counters.py": [
             (
                 '        self._submitted = self._counter("swell_jobs_submitted", '
-                '"Jobs that were submitted.", ["class"])\n',
+                '"Jobs that were submitted.", of_class)\n',
                 '        self._looks = self._counter("swell_head_batches", "Batches of the head.")\n',
             ),
             ("        news = turn.news\n", "        self._looks.inc()\n"),

@@ -9,13 +9,14 @@ from collections import Counter as Sum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from types import MappingProxyType
 from typing import NamedTuple, get_args
 
 from prometheus_client import Counter, Histogram, disable_created_metrics
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from swell.core.explanations import TurnChanges, planned_s
+from swell.core.explanations import planned_s
 from swell.live.board import TurnNews
 from swell.live.webhooks import WebhookCounts
 from swell.model.calendar import Calendar
@@ -90,21 +91,15 @@ class Described(NamedTuple):
     labels: tuple[str, ...]
 
 
-class HalfTime(NamedTuple):
-    """When a job was seen to have made half of its steps, and when it was expected to end then."""
-
-    at_s: float
-    expected_s: float
-
-
 @dataclass(slots=True)
 class _CountedJob:
     """What is counted of an open job."""
 
     promised_s: float | None = None  #: calendar time
     resizes: frozenset[float] = frozenset()  #: when those were decided that count
-    half_time: HalfTime | None = None
-    is_half_done: bool = False
+    is_half_done: bool = False  #: it was seen to have made half of its steps
+    half_s: float = 0.0  #: when that was
+    expected_s: float | None = None  #: when it was expected to end then; None: unknown
     tenant_kind: tuple[str, str] = ("", "")  #: and kind of its devices
     num_devices: int = 0  #: that it has since the latest turn
 
@@ -128,11 +123,12 @@ class Counters(Collector):
         self._make_scheduler_counters()
 
     def _make_job_counters(self) -> None:
-        self._submitted = self._counter("swell_jobs_submitted", "Jobs that were submitted.", ["class"])
+        of_class: dict[str, Iterable[str]] = {"class": JobClass}
+        self._submitted = self._counter("swell_jobs_submitted", "Jobs that were submitted.", of_class)
         self._ended = self._counter(
             "swell_jobs_ended",
             "Jobs that ended, by their last phase. `rejected` are refused jobs.",
-            ["phase", "class"],
+            {"phase": END_PHASES, **of_class},
         )
         self._promised = self._counter(
             "swell_promises_made", "Deadlines that were promised, those in place of an earlier one included."
@@ -142,19 +138,15 @@ class Counters(Collector):
             "swell_promises_missed",
             "Promised jobs that did not, by how they ended: `succeeded` late, `ended-early` or `failed`. "
             "Cancelled ones do not count.",
-            ["phase"],
+            {"phase": (Phase.SUCCEEDED, Phase.ENDED_EARLY, Phase.FAILED)},
         )
         self._refused = self._counter(
             "swell_promises_refused",
             "Deadlines that could not be promised, by what became of the job: `ended` refused, `tried` "
             "without a promise, `unchanged` with the deadline it had. A counter-offer that was taken counts "
             "as a promise.",
-            ["then"],
+            {"then": ("ended", *TOLD_REFUSALS.values())},
         )
-        _begin_at_0(self._submitted, JobClass)
-        _begin_at_0(self._ended, END_PHASES, JobClass)
-        _begin_at_0(self._missed, (Phase.SUCCEEDED, Phase.ENDED_EARLY, Phase.FAILED))
-        _begin_at_0(self._refused, ("ended", *TOLD_REFUSALS.values()))
         self._error_s = self._histogram(
             "swell_finish_error_seconds",
             "Of each job that succeeded, the time between its end and the end expected after the first "
@@ -170,7 +162,7 @@ class Counters(Collector):
             "swell_tenant_device_seconds",
             "Devices times the time for which gangs of a tenant's jobs trained on them, as `swell admin "
             "usage` counts it. `tenant` is empty for jobs that name none.",
-            ["tenant", "kind"],
+            {"tenant": (), "kind": ()},
         )
 
     def _make_resize_counters(self) -> None:
@@ -178,9 +170,8 @@ class Counters(Collector):
             "swell_resizes",
             "Resizes of running jobs whose new size was given up since, or that came to nothing, by what "
             "came of them (as in `swell show`).",
-            ["verdict"],
+            {"verdict": [verdict for verdict in Verdict if verdict != Verdict.UNDER_WAY]},
         )
-        _begin_at_0(self._resizes, [verdict for verdict in Verdict if verdict != Verdict.UNDER_WAY])
         self._pause_s = self._histogram(
             "swell_resize_pause_seconds",
             "Time in which no worker trained, of each of these resizes of which it is known.",
@@ -199,9 +190,8 @@ class Counters(Collector):
         self._losses = self._counter(
             "swell_node_losses",
             "Nodes lost with their hosts. `warned`: whether the node was to be left anyway.",
-            ["warned"],
+            {"warned": ("yes", "no")},
         )
-        _begin_at_0(self._losses, ("yes", "no"))
         self._turn_s = self._histogram(
             "swell_turn_duration_seconds",
             "Time of a scheduling cycle, from taking a batch of events to showing what came of it.",
@@ -215,18 +205,25 @@ class Counters(Collector):
         self._journal_s = self._histogram(
             "swell_journal_write_duration_seconds", "The part of it until the batch is on disk.", TURNS_S
         )
-        self._events = self._counter("swell_events", "Events that the scheduler handled, by type.", ["event"])
-        _begin_at_0(self._events, [kind.__name__ for kind in get_args(AnyEvent)])
+        kinds = [kind.__name__ for kind in get_args(AnyEvent)]
+        self._events = self._counter(
+            "swell_events", "Events that the scheduler handled, by type.", {"event": kinds}
+        )
         self._stories = self._counter(
             "swell_stories",
             "Lines of the stories of jobs (`swell explain`), by code: why jobs have what they have.",
-            ["code"],
+            {"code": ()},
         )
 
-    def _counter(self, name: str, meaning: str, labels: Sequence[str] = ()) -> Counter:
-        counter = Counter(name, meaning, labels, registry=None)
+    def _counter(
+        self, name: str, meaning: str, labels: Mapping[str, Iterable[str]] = MappingProxyType({})
+    ) -> Counter:
+        """Args: labels: each with the values that are known: else the first count would be no growth."""
+        counter = Counter(name, meaning, tuple(labels), registry=None)
         self.described.append(Described(f"{name}_total", "counter", meaning, tuple(labels)))
         self._metrics.append(counter)
+        for values in product(*labels.values()) if labels else ():
+            counter.labels(*values)
         return counter
 
     def _histogram(self, name: str, meaning: str, bounds: Sequence[float]) -> Histogram:
@@ -271,7 +268,8 @@ class Counters(Collector):
                 self._note(job, view, news.calendar)
                 self._note_devices(job, view)
                 if not job.is_half_done and _is_half_done(view):
-                    job.is_half_done, job.half_time = True, _half_time(view, changes)
+                    job.is_half_done, job.half_s = True, changes.now_s
+                    job.expected_s = planned_s(view, changes.outlook, changes.up_s.get(view.id))
         for view in news.ended:
             job = self._jobs.pop(view.id, _CountedJob())
             self._note(job, view, news.calendar)
@@ -347,18 +345,11 @@ class Counters(Collector):
             self._kept.inc()
         elif view.is_promised and view.kept is False:
             self._missed.labels(view.phase).inc()
-        if job.half_time and view.phase is Phase.SUCCEEDED and view.finished_s is not None:
-            error_s = abs(job.half_time.expected_s - view.finished_s)
-            rest_s = view.finished_s - job.half_time.at_s
+        if job.expected_s is not None and view.phase is Phase.SUCCEEDED and view.finished_s is not None:
+            error_s, rest_s = abs(job.expected_s - view.finished_s), view.finished_s - job.half_s
             self._error_s.observe(error_s)
             if rest_s > 0:
                 self._error_share.observe(error_s / rest_s)
-
-
-def _begin_at_0(counter: Counter, *axes: Iterable[str]) -> None:
-    """A sample for each value of the labels: else the first count would be no growth."""
-    for values in product(*axes):
-        counter.labels(*values)
 
 
 def _deadline_s(view: JobView, calendar: Calendar) -> float:
@@ -367,11 +358,6 @@ def _deadline_s(view: JobView, calendar: Calendar) -> float:
 
 def _over(view: JobView) -> list[Resize]:
     return [one for one in view.resize_history if not one.is_held and one.verdict is not Verdict.UNDER_WAY]
-
-
-def _half_time(view: JobView, changes: TurnChanges) -> HalfTime | None:
-    expected_s = planned_s(view, changes.outlook, changes.up_s.get(view.id))
-    return None if expected_s is None else HalfTime(changes.now_s, expected_s)
 
 
 def _is_half_done(view: JobView) -> bool:

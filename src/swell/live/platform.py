@@ -54,6 +54,8 @@ from swell.model.usage import total_usage
 from swell.model.view import ClusterView, JobView, NodeView, PrunedJob, SubmitResult
 from swell.store.journal import JournalHistory, SqlJournal
 
+#: What an owner may ask of an open job.
+ChangeAsked = HoldRequested | ResumeRequested | DifferencesAccepted | PriorityChanged | DeadlineChangeAsked
 #: What is shown of a node that is drained, and of one that is removed.
 DRAINED = "drained, until `swell nodes drain --undo`"
 REMOVED = "being removed"
@@ -197,20 +199,28 @@ class Platform(JobLookup):
         No effect on one that is held. Raises UnknownJob, Unavailable; WrongPhase: it has ended, or is being
         cancelled.
         """
-        return self._set_held(HoldRequested(at_s=self._clock.now_s(), job_id=job_id), is_held=True)
+        return self._set_held(HoldRequested(at_s=self._clock.now_s(), job_id=job_id), "held")
 
     def resume(self, job_id: str) -> JobView:
         """Let a held job go on; no effect on another one. Raises as `hold` does."""
-        return self._set_held(ResumeRequested(at_s=self._clock.now_s(), job_id=job_id), is_held=False)
+        return self._set_held(ResumeRequested(at_s=self._clock.now_s(), job_id=job_id), "resumed")
 
-    def _set_held(self, event: HoldRequested | ResumeRequested, is_held: bool) -> JobView:
+    def _set_held(self, event: HoldRequested | ResumeRequested, done: str) -> JobView:
+        self._change(event, f"be {done}", f"cannot be {done}")
         view = self.job(event.job_id)
-        if not view.phase.is_end:
-            self._ask(event, f"job {view.id!r} may or may not be {'held' if is_held else 'resumed'}")
-            view = self.job(event.job_id)
-        if view.phase.is_end or view.is_held is not is_held:
-            raise has_ended_error(view, f"cannot be {'held' if is_held else 'resumed'}")
+        if view.phase.is_end or view.is_held is not isinstance(event, HoldRequested):
+            raise has_ended_error(view, f"cannot be {done}")
         return view
+
+    def _change(self, event: ChangeAsked, what: str, consequence: str, option: str = "") -> bool:
+        """Hand an event about an open job to the head; False if it was stale.
+
+        Raises UnknownJob, Unavailable; WrongPhase: the job has ended.
+        """
+        view = self.job(event.job_id)
+        if view.phase.is_end:
+            raise has_ended_error(view, consequence, option)
+        return self._ask(event, f"job {view.id!r} may or may not {what}")
 
     def accept_differences(self, job_id: str, names: Collection[str]) -> JobView:
         """Let findings of its trial run not hold an open job any more; the job after that.
@@ -219,12 +229,10 @@ class Platform(JobLookup):
             UnknownJob, Unavailable; WrongPhase: the job has ended.
             InvalidJob: its trial run is over and has not found this.
         """
-        view = self.job(job_id)
-        if view.phase.is_end:
-            raise has_ended_error(view, "is not limited by its findings any more")
-        check_findings(view, names)
+        if not (view := self.job(job_id)).phase.is_end:
+            check_findings(view, names)
         event = DifferencesAccepted(at_s=self._clock.now_s(), job_id=job_id, names=tuple(names))
-        self._ask(event, f"job {job_id!r} may or may not be held any more")
+        self._change(event, "be held any more", "is not limited by its findings any more")
         return self.job(job_id)
 
     def change_priority(self, job_id: str, priority: int | None, weight: float | None = None) -> JobView:
@@ -232,11 +240,8 @@ class Platform(JobLookup):
 
         Raises UnknownJob, Unavailable; WrongPhase: the job has ended.
         """
-        view = self.job(job_id)
-        if view.phase.is_end:
-            raise has_ended_error(view, "has no other priority or weight")
         event = PriorityChanged(at_s=self._clock.now_s(), job_id=job_id, priority=priority, weight=weight)
-        self._ask(event, f"job {job_id!r} may or may not have another priority or weight")
+        self._change(event, "have another priority or weight", "has no other priority or weight")
         return self.job(job_id)
 
     def ask_deadline(self, job_id: str, deadline_s: float, accept_until_s: float | None = None) -> JobView:
@@ -253,9 +258,9 @@ class Platform(JobLookup):
         event = DeadlineChangeAsked(
             at_s=self._clock.now_s(), job_id=job_id, deadline_s=deadline_s, accept_until_s=accept_until_s
         )
-        doubt = f"job {job_id!r} may or may not have another deadline"
-        if view.phase.is_end or not self._ask(event, doubt):
-            raise has_ended_error(self.job(job_id), "has no other deadline", " --deadline TIME")
+        without = ("has no other deadline", " --deadline TIME")
+        if not self._change(event, "have another deadline", *without):
+            raise has_ended_error(self.job(job_id), *without)
         return self.job(job_id)
 
     def prune(self, request: PruneRequest) -> list[PrunedJob]:

@@ -62,22 +62,13 @@ EVENTS = {DeadlineState.AT_RISK: WebhookEvent.AT_RISK, DeadlineState.LATE: Webho
 #: Of the lines in a job's story that tell of its messages.
 CODE = "webhook"
 
-#: What a message tells of a job as it stood, and the field of its view. Times are seconds since 1970.
-TOLD = {
-    "id": "id",
-    "name": "name",
-    "tenant": "tenant",
-    "class": "job_class",
-    "phase": "phase",
-    "submitted_s": "submitted_s",
-    "deadline_s": "deadline_s",
-    "is_promised": "is_promised",
-    "kept": "kept",
-    "expected_finish_s": "estimated_finish_s",
-    "finished_s": "finished_s",
-    "steps": "steps",
-    "total_steps": "total_steps",
-}
+#: What a message tells of a job as it stood, in this order; times are seconds since 1970.
+TOLD = (
+    *("id", "name", "tenant", "class", "phase", "submitted_s", "deadline_s", "is_promised", "kept"),
+    *("expected_finish_s", "finished_s", "steps", "total_steps", "reason"),
+)
+#: Fields of its view with other names.
+FIELDS = {"class": "job_class", "expected_finish_s": "estimated_finish_s"}
 #: Characters of a reason: it may be the end of a traceback.
 MAX_REASON = 500
 
@@ -142,9 +133,8 @@ def _body(event: WebhookEvent, view: JobView, calendar: Calendar, at_s: float) -
     """
     shown = shown_job(view, calendar)
     told_s = datetime.fromtimestamp(calendar.time_of(at_s), UTC)
-    data = {name: getattr(shown, field) for name, field in TOLD.items()} | {
-        "reason": view.reason[:MAX_REASON]
-    }
+    data = {name: getattr(shown, FIELDS.get(name, name)) for name in TOLD}
+    data["reason"] = view.reason[:MAX_REASON]
     timestamp = told_s.isoformat(timespec="milliseconds")
     return encode({"type": f"job.{event}", "timestamp": timestamp, "data": data}).decode()
 
