@@ -24,13 +24,16 @@ class Jobs:
         self.views = {name: job_view(id=name, name=name, phase=phase) for name, phase in ENDED.items()}
         self.views["runs"] = job_view(id="runs", name="runs", phase=Phase.RUNNING)
         self.told: list[Any] = []
-        self.watch = FollowerWatch(self.views.get, self.told.append, lambda: 7.0)
+        self.watch = FollowerWatch(self.views.get)
 
     def candidates(self, word: str) -> list[JobView]:
         return [view for name, view in self.views.items() if name.startswith(word)]
 
     def follow(self, *awaited: str) -> None:
-        self.watch.note([job_view(id="f", phase=Phase.QUEUED, awaits=awaited)], [])
+        self.note([job_view(id="f", phase=Phase.QUEUED, awaits=awaited)], [])
+
+    def note(self, changed: list[JobView], ended: list[JobView]) -> None:
+        self.told += self.watch.look(changed, ended, 7.0)
 
 
 def test_a_follower_may_start_once_all_have_succeeded() -> None:
@@ -38,10 +41,10 @@ def test_a_follower_may_start_once_all_have_succeeded() -> None:
     jobs.follow("good", "runs")
     assert jobs.told == []
     jobs.views["runs"] = done = job_view(id="runs", phase=Phase.SUCCEEDED)
-    jobs.watch.note([], [done])
+    jobs.note([], [done])
     assert jobs.told == [PredecessorsSucceeded(at_s=7.0, job_id="f")]
-    jobs.watch.note([job_view(id="f", phase=Phase.QUEUED)], [])
-    jobs.watch.note([], [done])
+    jobs.note([job_view(id="f", phase=Phase.QUEUED)], [])
+    jobs.note([], [done])
     assert len(jobs.told) == 1, "it follows none any more"
 
 
@@ -70,10 +73,10 @@ def test_followers_of_a_follower_are_cancelled_with_it() -> None:
     first = job_view(id="f", phase=Phase.QUEUED, awaits=("bad",))
     second = job_view(id="g", phase=Phase.QUEUED, awaits=("f",))
     jobs.views |= {"f": first, "g": second}
-    jobs.watch.note([first, second], [])
+    jobs.note([first, second], [])
     assert [event.job_id for event in jobs.told] == ["f"]
     jobs.views["f"] = job_view(id="f", phase=Phase.CANCELLED)
-    jobs.watch.note([], [jobs.views["f"]])
+    jobs.note([], [jobs.views["f"]])
     assert [event.job_id for event in jobs.told] == ["f", "g"]
 
 

@@ -85,12 +85,17 @@ class TurnNews:
         return [view for of_core in self.changes for view in of_core.views]
 
 
-class JobOutlook(NamedTuple):
-    """What is said of an open job beside its view: see `with_outlook`."""
+class ToldJob(NamedTuple):
+    """An open job, and what is said of it beside its view: see `with_outlook`."""
 
+    view: JobView
     outlook: PlanOutlook | None
     is_explained: bool
     up_s: float | None
+    now_s: float  #: of the latest turn
+
+    def complete(self) -> JobView:
+        return guessed(with_outlook(self.view, self.outlook, self.is_explained, self.up_s), self.now_s)
 
 
 @dataclass(slots=True)
@@ -100,9 +105,6 @@ class PostedPlan:
     outlook: PlanOutlook | None = None
     explained: set[str] = field(default_factory=set)  #: open jobs of which its reason is not the latest
     up_s: dict[str, float] = field(default_factory=dict)  #: when gangs that have started since had
-
-    def of(self, job_id: str) -> JobOutlook:
-        return JobOutlook(self.outlook, job_id in self.explained, self.up_s.get(job_id))
 
 
 class ViewBoard:
@@ -122,7 +124,7 @@ class ViewBoard:
         self._turn = 0
         self._planned_turn = 0  #: of the latest plan
         self._touched: deque[tuple[int, tuple[str, ...]]] = deque(maxlen=TURNS_KEPT)  # jobs, by turn
-        self._told: deque[tuple[int, str, Story]] = deque(maxlen=STORIES_SHOWN)  # by turn
+        self._stories: deque[tuple[int, str, Story]] = deque(maxlen=STORIES_SHOWN)  # by turn
 
     def post(self, news: TurnNews) -> None:
         """Show what the head knows after the turn it has just made. Jobs that have ended are in the store."""
@@ -135,7 +137,7 @@ class ViewBoard:
                 self._plan_of.pop(view.id, None)
             for place, of_core in enumerate(news.changes):
                 self._post_changes(place, of_core)
-            self._told.extend((self._turn, job_id, story) for job_id, story in news.stories)
+            self._stories.extend((self._turn, job_id, story) for job_id, story in news.stories)
             self._posted = news
             self._news.notify_all()
 
@@ -168,14 +170,20 @@ class ViewBoard:
         with self._news:
             return self._news.wait_for(lambda: self._turn > since, most_s)
 
+    def _told(self, views: Iterable[JobView]) -> list[ToldJob]:
+        """The caller has the lock; it completes the views without it, which takes longer."""
+        now_s, told = self._posted.now_s, list[ToldJob]()
+        for view in views:
+            plan = self._plan_of[view.id]
+            is_explained, up_s = view.id in plan.explained, plan.up_s.get(view.id)
+            told.append(ToldJob(view, plan.outlook, is_explained, up_s, now_s))
+        return told
+
     def job(self, job_id: str) -> JobView | None:
         """An open job, with head times; None for any other job."""
         with self._lock:
-            now_s, view = self._posted.now_s, self._open.get(job_id)
-            if view is None:
-                return None
-            told = self._plan_of[job_id].of(job_id)
-        return _complete(view, now_s, told)
+            told = self._told([view] if (view := self._open.get(job_id)) else [])
+        return told[0].complete() if told else None
 
     def jobs(self, is_wanted: Callable[[JobView], bool] = lambda view: True, limit: int = 0) -> list[JobView]:
         """Jobs that run or wait, oldest first.
@@ -185,9 +193,8 @@ class ViewBoard:
             limit: the newest so many of them; 0: all.
         """
         with self._lock:
-            now_s, views = self._posted.now_s, self._newest(is_wanted, limit)
-            told = [self._plan_of[view.id].of(view.id) for view in views]
-        return [_complete(view, now_s, one) for view, one in zip(views, told, strict=True)]
+            told = self._told(self._newest(is_wanted, limit))
+        return [one.complete() for one in told]
 
     def _newest(self, is_wanted: Callable[[JobView], bool], limit: int) -> list[JobView]:
         """Looks at no more jobs than it takes to find so many."""
@@ -202,17 +209,14 @@ class ViewBoard:
             also: jobs that are to be told of as well, if they are open.
         """
         with self._lock:
-            posted_s, turn = self._posted.now_s, self._turn
-            touched = self._touched_since(since)
+            turn, touched = self._turn, self._touched_since(since)
             ids = set(self._open) if touched is None else touched
             archived = [job_id for job_id in ids if job_id not in self._open]
-            ids.update(job_id for job_id in also if job_id in self._open)
-            views = [view for job_id in ids if (view := self._open.get(job_id))]
-            told = [self._plan_of[view.id].of(view.id) for view in views]
-            stories = [(job_id, story) for at_turn, job_id, story in self._told if at_turn > since]
+            told = self._told(self._open[job_id] for job_id in {*ids, *also} if job_id in self._open)
+            stories = [(job_id, story) for at_turn, job_id, story in self._stories if at_turn > since]
             has_new_plan = self._planned_turn > since
-        complete = [_complete(view, posted_s, one) for view, one in zip(views, told, strict=True)]
-        return BoardChanges(turn, complete, archived, touched is None, has_new_plan, stories)
+        views = [one.complete() for one in told]
+        return BoardChanges(turn, views, archived, touched is None, has_new_plan, stories)
 
     def _touched_since(self, since: int) -> set[str] | None:
         """None: that is too long ago to be known."""
@@ -236,9 +240,8 @@ class ViewBoard:
             is_wanted: may look at anything but a reason or an estimate.
         """
         with self._lock:
-            views = [view for view in self._open.values() if is_wanted(view)]
-            told = [(view, self._plan_of[view.id].of(view.id)) for view in views]
-        return [(view, planned_s(view, one.outlook, one.up_s)) for view, one in told]
+            told = self._told(filter(is_wanted, self._open.values()))
+        return [(one.view, planned_s(one.view, one.outlook, one.up_s)) for one in told]
 
     def views(self) -> list[JobView]:
         """Open jobs, without what the plan says of them."""
@@ -266,11 +269,6 @@ class ViewBoard:
             if node.name not in posted.warned:
                 nums[node.kind] = nums.get(node.kind, 0) + len(node.devices)
         return nums
-
-    def num_devices(self, kind: str = "") -> int:
-        """Number of devices on all nodes that are present, of one kind or, if `kind` is empty, of any."""
-        cluster = self._posted.cluster
-        return sum(len(node.devices) for node in cluster.nodes if kind in ("", node.kind))
 
     def lost_nodes(self) -> tuple[LostNode, ...]:
         """Those lost lately that have not joined again, the latest last."""
@@ -315,7 +313,3 @@ def _time_of(at_s: float | None, calendar: Calendar) -> float | None:
 def _place(view: JobView) -> tuple[float, str]:
     """Sort key of a view: what `job_query.place` orders by, in less memory."""
     return view.submitted_s, view.id
-
-
-def _complete(view: JobView, now_s: float, told: JobOutlook) -> JobView:
-    return guessed(with_outlook(view, *told), now_s)

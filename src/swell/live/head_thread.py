@@ -38,6 +38,7 @@ from swell.model.event import (
 from swell.model.node import Node
 from swell.model.quota import Quotas
 from swell.model.running import RunningWork
+from swell.model.view import JobView
 from swell.store.journal import JournalHistory, SqlJournal
 
 #: `down` waits so long for checkpoints before it ends the processes anyway.
@@ -110,9 +111,7 @@ class HeadThread:
         self.journal = HeadJournal(store, webhooks, tell)
         self.started_s = self.clock.now_s()  #: head time
         self._guard = PoisonGuard(core, self.journal)
-        lookup = JobLookup(self.board, store)
-        self._followers = FollowerWatch(lookup.find, self.inbox.put, self.clock.now_s)
-        self._demand = DeviceDemand()
+        self._followers, self._demand = FollowerWatch(JobLookup(self.board, store).find), DeviceDemand()
         self._is_stopping = False
         self._is_open = False  #: the first turn is over, and so it is known that this platform is up
         self._drain_until_s: float | None = None
@@ -134,15 +133,20 @@ class HeadThread:
 
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
-        now_s, open_jobs = self.clock.now_s(), self.board.views()
+        now_s = self.clock.now_s()
         work = self._executor.start(self._hear)
         self.inbox.put(self._opened())
         for event in differences(self._core, self._site.nodes, work, now_s):
             self.inbox.put(event)
-        self._followers.note(open_jobs, ())
-        self._demand.note(open_jobs, ())
+        self._watch(self.board.views(), ())
         self._executor.want_devices(self._demand.num_devices)
         self._repeat(work)
+
+    def _watch(self, changed: Sequence[JobView], ended: Sequence[JobView]) -> bool:
+        """Put before the head what jobs are to hear that follow others; whether other devices are wanted."""
+        for event in self._followers.look(changed, ended, self.clock.now_s()):
+            self.inbox.put(event)
+        return self._demand.note(changed, ended)
 
     def _repeat(self, work: RunningWork) -> None:
         """What was commanded and not answered; and the end of trial runs whose answer is of no use."""
@@ -224,9 +228,7 @@ class HeadThread:
         turn.news = news = TurnNews.of(self._core)
         new = self.journal.finish(self.journal.store.last_seq, turn.commands, news)
         self.board.post(news)
-        changed = news.changed
-        self._followers.note(changed, news.ended)
-        if self._demand.note(changed, news.ended):
+        if self._watch(news.changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
         self.inbox.settle(self._core.ignored)
         self._executor.acknowledge()

@@ -25,6 +25,11 @@ NUM_CANDIDATES = 6
 #: Lengths of a period of history that are chosen from, where none is given.
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60.0, 3600.0, 86400.0, 7 * 86400.0
 LENGTHS_S = (5 * MINUTE_S, HOUR_S, DAY_S, WEEK_S)
+#: Columns of a metric's history, and the fields of its tallies.
+COLUMNS = {
+    name: name for name in ("first_step", "last_step", "num_workers", "count", "mean", "min", "max", "last")
+}
+COLUMNS |= {"not_finite": "num_odd"}
 #: More than these, and the next longer ones are chosen.
 MANY_PERIODS = 48
 
@@ -194,22 +199,8 @@ def metric_history(
     for name, points in curves.items():
         timed = [(calendar.time_of(point.at_s), point.tally) for point in points]
         late = [(at_s, tally) for at_s, tally in timed if since_s is None or at_s >= since_s]
-        tallies = [tally for _, tally in late]
+        columns = {column: [getattr(tally, told) for _, tally in late] for column, told in COLUMNS.items()}
         if points:
-            series.append(
-                MetricSeries(
-                    name=name,
-                    reduction=points[-1].tally.reduction,
-                    at_s=[at_s for at_s, _ in late],
-                    first_step=[tally.first_step for tally in tallies],
-                    last_step=[tally.last_step for tally in tallies],
-                    num_workers=[tally.num_workers for tally in tallies],
-                    count=[tally.count for tally in tallies],
-                    not_finite=[tally.num_odd for tally in tallies],
-                    mean=[tally.mean for tally in tallies],
-                    min=[tally.min for tally in tallies],
-                    max=[tally.max for tally in tallies],
-                    last=[tally.last for tally in tallies],
-                )
-            )
+            reduction, times_s = points[-1].tally.reduction, [at_s for at_s, _ in late]
+            series.append(MetricSeries(name=name, reduction=reduction, at_s=times_s, **columns))
     return MetricHistory(series=series)

@@ -184,8 +184,10 @@ class Platform(JobLookup):
 
     def _devices_of(self, kind: str) -> int:
         """Devices of the kind, or of any if it is empty, that are present or the platform's own."""
-        own = sum(len(node.devices) for node in self._site.nodes if kind in ("", node.kind))
-        return max(own, self._board.num_devices(kind))
+        own, there = self._site.nodes, self._board.latest.cluster.nodes
+        return max(
+            sum(len(node.devices) for node in nodes if kind in ("", node.kind)) for nodes in (own, there)
+        )
 
     def cancel(self, job_id: str) -> None:
         """No effect on a job that has ended. Raises UnknownJob, Unavailable."""

@@ -62,21 +62,16 @@ class FollowerWatch:
 
     Args:
         find: a job that is open or has ended; None: it was pruned.
-        put: takes an event for the head.
-        now_s: head time.
     """
 
-    def __init__(
-        self,
-        find: Callable[[str], JobView | None],
-        put: Callable[[CancelRequested | PredecessorsSucceeded], None],
-        now_s: Callable[[], float],
-    ) -> None:
-        self._find, self._put, self._now_s = find, put, now_s
+    def __init__(self, find: Callable[[str], JobView | None]) -> None:
+        self._find = find
         self._awaits: dict[str, tuple[str, ...]] = {}  #: by job
 
-    def note(self, changed: Iterable[JobView], ended: Sequence[JobView]) -> None:
-        """What a turn has changed: tell followers of which all predecessors, or one of them, has ended."""
+    def look(
+        self, changed: Iterable[JobView], ended: Sequence[JobView], now_s: float
+    ) -> list[CancelRequested | PredecessorsSucceeded]:
+        """What followers are to hear after a turn of which all predecessors, or one of them, has ended."""
         is_any_news = bool(ended)
         for view in changed:
             if view.awaits != self._awaits.get(view.id, ()):
@@ -84,19 +79,19 @@ class FollowerWatch:
                 is_any_news = True
         for view in ended:
             self._awaits.pop(view.id, None)
-        if self._awaits and is_any_news:
-            self._awaits = {job_id: awaited for job_id, awaited in self._awaits.items() if awaited}
-            for event in list(self._events()):
-                self._put(event)
+        if not is_any_news or not self._awaits:
+            return []
+        self._awaits = {job_id: awaited for job_id, awaited in self._awaits.items() if awaited}
+        return list(self._events(now_s))
 
-    def _events(self) -> Iterator[CancelRequested | PredecessorsSucceeded]:
+    def _events(self, now_s: float) -> Iterator[CancelRequested | PredecessorsSucceeded]:
         for job_id, awaited in self._awaits.items():
             views = {one: self._find(one) for one in awaited}
             if failed := [(one, why) for one, view in views.items() if (why := _failure(view))]:
                 why = f"was cancelled: {failed[0][0]}, which it was to follow, {failed[0][1]}"
-                yield CancelRequested(at_s=self._now_s(), job_id=job_id, why=why)
+                yield CancelRequested(at_s=now_s, job_id=job_id, why=why)
             elif all(view is not None and view.phase.is_end for view in views.values()):
-                yield PredecessorsSucceeded(at_s=self._now_s(), job_id=job_id)
+                yield PredecessorsSucceeded(at_s=now_s, job_id=job_id)
 
 
 def _failure(view: JobView | None) -> str:
