@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.live.webhooks.test_webhooks import finder, hook
 from tests.store.views import job_view
 
-from swell.api.page.job_rows import job_row
+from swell.api.page.rows import job_row
 from swell.cli.verdict import verdict
 from swell.model.deadline_state import DeadlineState, deadline_state
 

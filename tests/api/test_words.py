@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.store.views import job_view
 
-from swell.api.page.job_rows import job_row
+from swell.api.page.rows import job_row
 from swell.api.words import facts, moments, promise_moments, promise_words, refusal_of_change
 from swell.cli.clock import WallTimes
 from swell.cli.jobs import facts_in_order, row

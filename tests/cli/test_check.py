@@ -20,7 +20,7 @@ from tests.cli.conftest import Run, run_swell
 from tests.store.views import job_view
 from tests.train.fake_agent import fork_script
 
-from swell.api.page.job_rows import job_row
+from swell.api.page.rows import job_row
 from swell.cli import main
 from swell.executors.local import script_check
 from swell.model.findings import JobFinding

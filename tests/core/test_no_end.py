@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.core.fakes import core_of, node, profile, spec
 from tests.examples import share_of_examples
 
-from swell.api.page.job_rows import job_row
+from swell.api.page.rows import job_row
 from swell.api.words import distance
 from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnNews, ViewBoard

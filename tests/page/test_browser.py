@@ -12,9 +12,10 @@ from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
 from swell.api.caller import OWNER
+from swell.api.page.page import JUST_ENDED_S
 from swell.model.job import JobClass, Phase
 from swell.model.quota import TenantDevices
-from swell.model.view import JobView, Story
+from swell.model.view import JobView, NodeView, Story
 
 from .browser import Watched, serious_faults
 from .conftest import Served
@@ -229,3 +230,67 @@ def test_of_a_thousand_jobs_the_first_are_shown_and_the_others_come_when_asked_f
         assert page.locator("#jobs tbody tr").count() == 200
         page.click("#more")
         assert page.locator("#jobs tbody tr").count() == 400
+
+
+def test_now_is_what_runs_waits_or_has_just_ended(served: Served, browser: Browser) -> None:
+    now_s = time.time()
+    ended: dict[str, Any] = {
+        "phase": Phase.SUCCEEDED,
+        "kept": True,
+        "workers": 0,
+        "submitted_s": now_s - 1000,
+    }
+    served.control.put(job_view(id="open-1", name="open", submitted_s=now_s))
+    served.control.put(job_view(id="late-1", name="late", finished_s=now_s - JUST_ENDED_S + 4, **ended))
+    served.control.put(job_view(id="old-1", name="old", finished_s=now_s - JUST_ENDED_S - 60, **ended))
+    with served.opened() as client:
+        first = client.get("/").text.partition("<template")[0]
+        assert 'data-id="late-1"' in first and 'data-id="old-1"' not in first
+    with browser.new_context() as context:
+        page = Watched(context).page
+        page.goto(served.page.link(OWNER))
+        page.wait_for_selector(".link.live")
+        rows = page.locator("#jobs tbody tr")
+        expect(rows).to_have_count(1, timeout=SOON_MS)  # the other one has ended too long ago by then
+        page.get_by_label("Phase").select_option("any")
+        expect(rows).to_have_count(3)
+
+
+def test_a_failed_or_refused_job_says_so_once(served: Served) -> None:
+    for view in a_load(time.time()):
+        served.control.put(view)
+    served.control.put(job_view(id="bad-1", name="bad", phase=Phase.FAILED, finished_s=time.time()))
+    with served.opened() as client:
+        text = client.get("/").text.partition("<template")[0]
+    rows = dict(re.findall(r'<tr data-id="([^"]+)".*?data-field="phase_word">([^<]*)<', text, re.DOTALL))
+    assert (rows["bad-1"], rows["no-1"], rows["strict-1"]) == ("", "", "running")
+
+
+CHART = """jobs => {
+    return import("/static/timeline.js").then(({ colourNumber, giveColours }) => {
+        giveColours(jobs.slice(0, 9));
+        giveColours(jobs.slice(6));
+        return jobs.slice(6).map((job) => colourNumber(job.id));
+    });
+}"""
+
+
+def test_jobs_that_are_shown_together_have_colours_of_their_own(served: Served, browser: Browser) -> None:
+    """Of more jobs than colours only those repeat that are not shown any more."""
+    with browser.new_context() as context:
+        page = Watched(context).page
+        page.goto(served.page.link(OWNER))
+        colours = page.evaluate(CHART, [{"id": f"job-{number}"} for number in range(16)])
+    assert len(set(colours)) == 10
+
+
+def test_a_node_is_marked_with_the_time_until_which_it_is_there(served: Served, browser: Browser) -> None:
+    until_s = 1.8e9
+    node = {"name": "n", "rack": "r", "kind": "cpu", "is_borrowed": True, "devices": {"c0": None}}
+    served.control.joined = (NodeView(**node, until_s=until_s),)
+    with browser.new_context() as context:
+        page = Watched(context).page
+        page.goto(served.page.link(OWNER))
+        marks = page.locator("#nodes li").filter(has_text="0 of 1 in use").locator(".mark")
+        expect(marks.first).to_have_text("borrowed")
+        expect(marks.last).to_contain_text("until")

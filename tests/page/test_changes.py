@@ -20,9 +20,8 @@ from tests.live.test_platform import PATIENCE_S
 from tests.store.views import job_view
 
 from swell import __version__
-from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, RecentChanges
-from swell.api.page.job_rows import HISTORY_S, SPARK_LENGTH, job_row, thinned
-from swell.api.page.platform_rows import changes_only, tenant_rows
+from swell.api.page.changes import MAX_ENDED, WARNINGS_S, PageChanges, Told
+from swell.api.page.rows import HISTORY_S, SPARK_LENGTH, changes_only, job_row, tenant_rows, thinned
 from swell.api.words import SIGNS
 from swell.live.board import BoardChanges
 from swell.live.pruning import PruneRequest
@@ -42,32 +41,29 @@ class Reading:
 
     def __init__(self, feed: PageChanges) -> None:
         self._feed = feed
-        self._take(json.loads(msgspec.json.encode(feed.shown())))
+        self.num_whole = -1
+        self._take(as_json(feed.shown()))
 
-    def _take(self, state: dict[str, Any]) -> None:
-        self.id: str = state["id"]
-        self.jobs: dict[str, Any] = {job["id"]: job for job in state["jobs"]}
-        self.stories: list[Any] = state["stories"]
-        self.tenants: list[Any] = state["tenants"]
-        self.num_whole = getattr(self, "num_whole", -1) + 1
+    def _take(self, told: dict[str, Any]) -> None:
+        if "version" in told:
+            self.jobs: dict[str, Any] = {}
+            self.stories: list[Any] = []
+            self.num_whole += 1
+        self.id: str = told["id"]
+        self.jobs |= {job["id"]: job for job in told.get("jobs", ())}
+        for job_id in told.get("gone", ()):
+            self.jobs.pop(job_id, None)
+        self.stories += told.get("stories", ())
+        self.tenants: list[Any] = told.get("tenants", getattr(self, "tenants", []))
 
     def hear(self) -> None:
-        told = json.loads(encode(self._feed.since(self.id)))
-        if "state" in told:
-            self._take(told["state"])
-        self.id = told["id"]
-        for value in told.get("changes", ()):
-            self.jobs |= {job["id"]: job for job in value.get("new", ())}
-            for job_id in value.get("gone", ()):
-                self.jobs.pop(job_id, None)
-            for job_id, fields in value.get("jobs", {}).items():
-                self.jobs[job_id] |= fields
-            self.stories += value.get("stories", ())
-            self.tenants = value.get("tenants", self.tenants)
+        self._take(as_json(self._feed.since(self.id)))
 
 
-def without_spark(jobs: dict[str, Any]) -> dict[str, Any]:
-    return {job_id: {**job, "spark": ()} for job_id, job in jobs.items()}
+def as_json(told: Told) -> dict[str, Any]:
+    """As a page gets it."""
+    found: dict[str, Any] = json.loads(encode(told))
+    return found
 
 
 STEPS = st.tuples(
@@ -94,7 +90,7 @@ def test_a_page_that_hears_now_and_then_shows_what_a_new_one_shows(
             page.hear()
     page.hear()
     fresh = Reading(feed)
-    assert without_spark(page.jobs) == without_spark(fresh.jobs)
+    assert page.jobs == fresh.jobs
 
 
 def end(control: FakeControl, job_id: str) -> None:
@@ -272,7 +268,7 @@ def test_a_page_hears_of_a_turn_at_once(tmp_path: Path, monkeypatch: pytest.Monk
             asked = asyncio.ensure_future(feed.wait(last_id, None, PATIENCE_S))
             control.put(job_view(id=name))
             told = json.loads(await asked)
-            assert [job["id"] for change in told["changes"] for job in change.get("new", ())] == [name]
+            assert [job["id"] for job in told["jobs"]] == [name]
             last_id = told["id"]
         feed.stop()
 
@@ -296,11 +292,12 @@ def test_who_waits_in_vain_is_answered_in_time_and_when_the_platform_stops(tmp_p
     async def scene() -> None:
         feed = PageChanges(FakeControl(tmp_path))
         last_id = feed.shown().id
-        assert json.loads(await feed.wait(last_id, None, 0.0)) == {"id": last_id, "changes": []}
+        told = json.loads(await feed.wait(last_id, None, 0.0))
+        assert (told.keys(), told["id"]) == ({"id", "now_s"}, last_id)
         asked = asyncio.ensure_future(feed.wait(last_id, None, 3600.0))
         await asyncio.sleep(0)
         feed.stop()
-        assert json.loads(await asyncio.wait_for(asked, PATIENCE_S)) == {"id": last_id, "changes": []}
+        assert json.loads(await asyncio.wait_for(asked, PATIENCE_S))["id"] == last_id
 
     asyncio.run(scene())
 
@@ -309,20 +306,20 @@ def test_the_page_of_a_job_hears_of_that_job_alone(tmp_path: Path) -> None:
     control = FakeControl(tmp_path)
     control.put(job_view())
     feed = PageChanges(control)
-    last_id = feed.since("", "digits-1")["id"]
+    last_id = feed.since("", "digits-1").id
     control.put(job_view(id="other"))
     feed.shown()
     told = feed.since(last_id, "digits-1")
-    assert told["changes"] == []
+    assert (told.id != last_id, told.jobs, told.nodes) == (True, [], None)
     control.tell("digits-1", Story(at_s=NOW_S, code="boosted", text="has 4 workers"))
     control.put(job_view(workers=4))
     feed.shown()
-    assert feed.since(told["id"], "digits-1")["state"].row.size == 4
+    assert [row.size for row in feed.since(told.id, "digits-1").jobs] == [4]
     control.put(job_view(id="digits-1", phase=Phase.SUCCEEDED, finished_s=NOW_S))
     control.prune(PruneRequest(job_ids=("digits-1",)))
     feed.shown()
     with pytest.raises(UnknownJob):
-        feed.since(told["id"], "digits-1")
+        feed.since(told.id, "digits-1")
 
 
 def test_the_page_of_a_job_that_ended_long_ago_can_follow_it(tmp_path: Path) -> None:
@@ -331,10 +328,9 @@ def test_the_page_of_a_job_that_ended_long_ago_can_follow_it(tmp_path: Path) -> 
         end(control, f"job-{number:03}")
     feed = PageChanges(control)
     feed.shown()
-    feed._rows.pop("job-000", None)
     told = feed.since("", "job-000")
-    assert told["state"].row.id == "job-000"
-    assert feed.since(told["id"], "job-000")["changes"] == []
+    assert [row.id for row in told.jobs] == ["job-000"]
+    assert feed.since(told.id, "job-000").jobs == []
 
 
 @given(st.integers(1, 12), st.integers(1, 5))
@@ -366,7 +362,7 @@ def test_the_number_of_devices_is_known_for_the_last_hour_and_no_longer(
         clock.at_s += WARNINGS_S + passed_s
         if not changes or changes[-1][1] != clock.num_devices:
             changes.append((round(clock.at_s, 1), clock.num_devices))
-        shown = feed.shown().capacity
+        shown = list(feed.shown().capacity or ())
     begin_s = clock.at_s - HISTORY_S
     assert shown == [one for one, after in pairwise([*changes, (inf, 0)]) if after[0] > begin_s]
 
@@ -388,9 +384,9 @@ def test_a_page_shows_what_tenants_hold_and_hears_of_it_only_when_it_changes(
     for before, clock.tenants in pairwise([first, *later]):
         clock.at_s += WARNINGS_S
         feed.shown()
-        changes = json.loads(encode(feed.since(page.id)))["changes"]
-        told = dict[str, Any](pair for delta in changes for pair in delta.items())
-        assert ("tenants" in told) == (tenant_rows(clock.tenants) != tenant_rows(before))
+        assert ("tenants" in as_json(feed.since(page.id))) == (
+            tenant_rows(clock.tenants) != tenant_rows(before)
+        )
         page.hear()
         is_one_kind = len({kind for _, kind in clock.tenants}) == 1
         assert page.tenants == Reading(feed).tenants
@@ -425,11 +421,10 @@ def test_an_id_of_another_life_is_answered_with_the_whole_state(tmp_path: Path) 
     former, feed = PageChanges(control), PageChanges(control)
     feed.shown()
     for last_id in (former.shown().id, "", "x", "-", "é-1", f"{feed.shown().id}9", "a" * 40):
-        told = json.loads(encode(feed.since(last_id)))
-        state = told["state"]
-        assert state["version"] == __version__
-        assert told["id"] == state["id"] == feed.shown().id
-        assert [job["id"] for job in state["jobs"]] == ["digits-1"]
+        told = feed.since(last_id)
+        assert told.version == __version__
+        assert told.id == feed.shown().id
+        assert [job.id for job in told.jobs] == ["digits-1"]
 
 
 @pytest.mark.parametrize("path", ["/", "/jobs/digits-1"])
@@ -443,19 +438,21 @@ def test_a_page_knows_which_version_has_made_it(served: Served, path: str) -> No
 
 
 @given(st.integers(1, 5), st.integers(0, 12))
-def test_so_many_changes_as_are_kept_are_made_up_for(kept: int, number: int) -> None:
+def test_jobs_that_have_left_are_told_of_as_long_as_they_are_known(kept: int, number: int) -> None:
+    """A page that was away for longer gets the whole state."""
+    control = FakeControl(Path("unused"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("swell.api.page.changes.CHANGES_KEPT", kept)
-        changes = RecentChanges("life")
-        first_id = changes.last_id
-        for told in range(number):
-            changes = changes.and_then({"number": told})
-    missed = changes.after(first_id)
-    if number > kept:
-        assert missed is None
-    else:
-        assert missed is not None
-        assert [json.loads(bytes(one.content))["number"] for one in missed] == [*range(number)]
+        patch.setattr("swell.api.page.changes.GONE_KEPT", kept)
+        feed = PageChanges(control)
+        for name in range(number):
+            end(control, f"job-{name}")
+        page = Reading(feed)
+        for name in range(number):
+            control.prune(PruneRequest(job_ids=(f"job-{name}",)))
+            feed.shown()
+        page.hear()
+        assert page.jobs == {}
+        assert page.num_whole == (number >= kept)
 
 
 @given(st.lists(st.floats(-9, 9), max_size=500))
@@ -562,16 +559,16 @@ def test_a_page_goes_on_where_it_was(served: Served) -> None:
         state_id = served.page.changes.shown().id
         served.control.put(job_view(workers=4))
         told = client.get("/v1/changes", params={"since": state_id, "wait_s": 30.0}).json()
-        assert told["changes"][0]["jobs"]["digits-1"]["size"] == 4
+        assert [job["size"] for job in told["jobs"]] == [4]
         assert client.get("/v1/changes", params={"since": state_id}).json() == told
-        assert client.get("/v1/changes", params={"since": told["id"]}).json()["changes"] == []
+        assert "jobs" not in client.get("/v1/changes", params={"since": told["id"]}).json()
 
 
 def test_a_page_of_an_earlier_daemon_gets_the_whole_state(served: Served) -> None:
     served.control.put(job_view())
     with served.opened() as client:
         told = client.get("/v1/changes", params={"since": "00000000-7", "wait_s": 30.0}).json()
-        assert [job["id"] for job in told["state"]["jobs"]] == ["digits-1"]
+        assert [job["id"] for job in told["jobs"]] == ["digits-1"]
         assert client.get("/v1/changes", params={"job": "nobody"}).status_code == 404
         assert client.get("/v1/changes", params={"wait_s": "61"}).status_code == 422
 
@@ -583,15 +580,25 @@ def test_a_change_is_one_line() -> None:
     why = "has 2 workers: minimum 1, plus 1 to finish 59 s sooner"
     other = ("b", Story(at_s=1.0, code="boosted", text=why))
     stories = [
-        at(0.5, "profiled", "has 400 steps to do"),
+        at(0.5, "waiting", "waits: promises come first"),
         at(1.0, "boosted", why),
         other,
         at(1.0, "decided", f"is to go from 4 to 2 workers: {why}"),
         at(2.0, "resized", "went from 4 to 2 workers at step 43"),
         at(3.0, "checkpoints", "is saved every 6 min"),
+        at(3.0, "finding", "may have any size: its trial run found random-draws"),
         at(4.0, "boosted", why),
         at(5.0, "sharing", "has 2 workers, its minimum"),
     ]
-    shown = [stories[0], other, stories[3], stories[7]]
+    shown = [stories[0], other, stories[3], stories[8]]
     assert changes_only(stories) == shown
-    assert changes_only(stories[6:], {"a": stories[3][1].text}) == shown[3:]
+    assert changes_only(stories[7:], {"a": stories[3][1].text}) == shown[3:]
+
+
+def test_what_happens_to_a_job_in_one_second_is_one_line() -> None:
+    told = [("warned", "its disk is slow"), ("priority", "its owner changes its priority from 0 to 5")]
+    stories = [
+        ("a", Story(at_s=1.0 + number / 10, code=code, text=text)) for number, (code, text) in enumerate(told)
+    ]
+    ((job_id, story),) = changes_only(stories)
+    assert (job_id, story.code, story.text) == ("a", "priority", "; ".join(text for _, text in told))

@@ -14,9 +14,8 @@ import pytest
 from tests.api.fake_control import FakeControl
 
 from swell.api.caller import OWNER
-from swell.api.page.door import PageDoor
 from swell.api.page.page import Page
-from swell.api.page.sessions import Sessions
+from swell.api.page.sessions import PageDoor, Sessions
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
 from swell.api.unix_socket import listen

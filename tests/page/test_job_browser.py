@@ -15,6 +15,7 @@ from tests.store.views import job_view
 
 from swell.api.caller import OWNER, Caller, Role
 from swell.live.pruning import PruneRequest
+from swell.model.findings import JobFinding
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
 from swell.store.curve import CurvePoint
@@ -154,7 +155,7 @@ def test_thousands_of_points_and_of_names_are_shown(served: Served, browser: Bro
 def test_a_job_is_cancelled_by_mouse(opened: Opened) -> None:
     page = opened.page
     page.get_by_role("button", name="Cancel…").click()
-    expect(page.locator("#cancel-job .command")).to_contain_text("swell cancel digits-1")
+    expect(page.locator("#do-cancel .command")).to_contain_text("swell cancel digits-1")
     assert serious_faults(page) == []
     page.get_by_role("button", name="Back").click()
     assert not opened.job().phase.is_end
@@ -173,7 +174,7 @@ def test_a_job_is_cancelled_by_keyboard(opened: Opened) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Back")).to_be_focused()
     page.keyboard.press("Escape")
-    expect(page.locator("#cancel-job")).to_be_hidden()
+    expect(page.locator("#do-cancel")).to_be_hidden()
     expect(page.get_by_role("button", name="Cancel…")).to_be_focused()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
@@ -186,7 +187,7 @@ def test_a_job_is_cancelled_by_keyboard(opened: Opened) -> None:
 def test_another_deadline_is_asked_for_and_a_refusal_is_said(opened: Opened) -> None:
     page, before_s = opened.page, opened.job().deadline_s
     page.get_by_role("button", name="Change deadline…").click()
-    entry, error = page.locator("#change-deadline input"), page.locator("#change-deadline .error")
+    entry, error = page.locator("#do-promise input"), page.locator("#do-promise .error")
     for given, told in (
         ("soon", "deadline"),
         ("now+5s", "refused: 8 devices cannot finish it so soon; it could"),
@@ -197,10 +198,10 @@ def test_another_deadline_is_asked_for_and_a_refusal_is_said(opened: Opened) -> 
         assert opened.job().deadline_s == before_s
     expect(page.locator("#promise")).to_contain_text("Another deadline was refused: 8 devices")
     entry.fill("now+1h; ls")
-    expect(page.locator("#change-deadline .command")).to_contain_text("--deadline 'now+1h; ls'")
+    expect(page.locator("#do-promise .command")).to_contain_text("--deadline 'now+1h; ls'")
     entry.fill("now+1h")
     page.get_by_role("button", name="Ask for it").click()
-    expect(page.locator("#change-deadline")).to_be_hidden()
+    expect(page.locator("#do-promise")).to_be_hidden()
     expect(page.locator("[data-field=deadline-in]")).to_have_text("in 1 h")
     assert (opened.job().deadline_s or 0) > time.time() + 3000
 
@@ -232,7 +233,11 @@ def test_a_refused_job_shows_its_trial_run_and_no_time_to_come(
 ) -> None:
     now_s = time.time()
     refused = {"phase": Phase.REJECTED, "started_s": None, "finished_s": now_s - 5, "submitted_s": now_s - 9}
-    served.control.put(a_job(**refused, counter_offer_s=now_s + 50.5, deadline_s=now_s + 180, workers=0))
+    served.control.put(
+        a_job(
+            **refused, counter_offer_s=now_s + 50.5, deadline_s=now_s + 180, workers=0, loss=None, metrics={}
+        )
+    )
     folder = served.control.folder / "digits-1"
     folder.mkdir()
     (folder / "trial-0.log").write_text(printed)
@@ -241,9 +246,9 @@ def test_a_refused_job_shows_its_trial_run_and_no_time_to_come(
     expect(page.locator("#whose")).to_have_value("trial")
     expect(page.locator("#log")).to_have_text(printed)
     expect(page.locator("#log-note")).to_have_text("" if printed else "nothing was printed in its trial run")
-    expect(page.locator("#promise")).to_contain_text(
-        "A deadline of now+1m1s could be promised then: retry it"
-    )
+    expect(page.locator("#why")).to_contain_text("A deadline of now+1m1s could be promised then.")
+    for title in ("Promise", "Metrics", "Changes of size", "Throughput"):
+        expect(page.get_by_role("heading", name=title)).to_have_count(0)
     expect(page.locator("[data-field=deadline]")).not_to_be_empty()
     expect(page.locator("[data-field=deadline-in]")).to_be_empty()
     opened.end()
@@ -368,3 +373,58 @@ def test_a_job_that_is_pruned_is_said_to_be_gone(opened: Opened) -> None:
     control.prune(PruneRequest(job_ids=("digits-1",)))
     expect(opened.page.locator("[data-field=outcome]")).to_have_text("This job has been removed.")
     opened.watched.complaints.clear()  # of the question that was answered so
+
+
+def test_a_job_is_held_and_resumed_and_its_priority_changed(opened: Opened) -> None:
+    page = opened.page
+    page.get_by_role("button", name="Hold…").click()
+    page.get_by_role("button", name="Hold the job").click()
+    expect(page.get_by_role("button", name="Resume…")).to_be_visible()
+    assert opened.job().is_held
+    page.get_by_role("button", name="Resume…").click()
+    page.get_by_role("button", name="Resume the job").click()
+    expect(page.get_by_role("button", name="Hold…")).to_be_visible()
+    assert not opened.job().is_held
+    page.get_by_role("button", name="Prioritize…").click()
+    entry = page.locator("#do-prioritize input")
+    expect(entry).to_have_value("0")
+    entry.fill("7")
+    expect(page.locator("#do-prioritize .command")).to_have_text(
+        re.compile(r"prioritize digits-1 .*--priority 7")
+    )
+    entry.press("Enter")
+    expect(page.locator("#do-prioritize")).to_be_hidden()
+    assert opened.job().priority == 7
+
+
+def test_what_a_trial_run_has_found_is_accepted(served: Served, browser: Browser) -> None:
+    found = JobFinding(name="random-draws", text="numbers are drawn", place="train.py:7", holds=True)
+    served.control.put(a_job(findings=(found,), held_by=("random-draws",)))
+    opened = open_job(served, browser)
+    page = opened.page
+    expect(page.locator("#why .warning")).to_contain_text("limited to 1 worker, random-draws")
+    page.get_by_role("button", name="Accept differences…").click()
+    command = page.locator("#do-accept .command")
+    expect(command).to_have_text(re.compile("accept-differences digits-1 random-draws --state"))
+    page.get_by_role("button", name="Accept them").click()
+    expect(page.get_by_role("button", name="Accept differences…")).to_have_count(0)
+    expect(page.locator("#why .warning")).to_have_count(0)
+    assert opened.job().held_by == ()
+    opened.end()
+
+
+def test_a_refused_job_is_submitted_again_with_what_was_offered(served: Served, browser: Browser) -> None:
+    spec = {"name": "digits", "script": __file__, "workdir": "/", "global_batch": 64, "steps": 10}
+    with served.opened() as client:
+        headers = {"Authorization": f"Bearer {'t' * 40}"}
+        job_id = client.post("/v1/jobs", json={**spec, "deadline": "now+5s"}, headers=headers).json()["id"]
+    assert served.control.job(job_id).phase is Phase.REJECTED
+    page = browser.new_context().new_page()
+    page.set_default_timeout(SOON_MS)
+    page.goto(served.page.link(OWNER))
+    page.goto(f"{served.url}/jobs/{job_id}")
+    page.get_by_role("button", name=re.compile(r"^Submit again with now\+\dm")).click()
+    page.get_by_role("button", name="Submit again", exact=True).click()
+    page.wait_for_url("**/jobs/digits-0001")
+    assert served.control.job("digits-0001").is_promised
+    page.context.close()

@@ -19,7 +19,7 @@ from tests.store.views import job_view
 from swell.api.caller import OWNER, Caller, Role
 from swell.api.logs import LogOwner, read_chunks, read_tail_offsets
 from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
-from swell.api.page.job_rows import job_row
+from swell.api.page.rows import job_row
 from swell.api.words import promise_words, resize_rows, standing
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict
@@ -170,11 +170,11 @@ def test_an_unknown_job_is_said_to_be_unknown(served: Served) -> None:
 @pytest.mark.parametrize(
     ("phase", "offered"),
     [
-        (Phase.RUNNING, {"change-deadline", "cancel-job"}),
-        (Phase.QUEUED, {"change-deadline", "cancel-job"}),
-        (Phase.FAILED, {"retry-job", "continue-job"}),
-        (Phase.CANCELLED, {"retry-job", "continue-job"}),
-        (Phase.REJECTED, {"retry-job"}),
+        (Phase.RUNNING, {"do-hold", "do-prioritize", "do-promise", "do-cancel"}),
+        (Phase.QUEUED, {"do-hold", "do-prioritize", "do-promise", "do-cancel"}),
+        (Phase.FAILED, {"do-retry", "do-continue"}),
+        (Phase.CANCELLED, {"do-retry", "do-continue"}),
+        (Phase.REJECTED, {"do-retry"}),
         (Phase.SUCCEEDED, set()),
     ],
 )
@@ -194,18 +194,30 @@ def test_a_refused_job_is_retried_with_the_deadline_that_was_offered(served: Ser
     times = {"submitted_s": NOW_S, "finished_s": NOW_S + 1, "counter_offer_s": NOW_S + 89.5}
     served.control.put(job_view(phase=Phase.REJECTED, message="too soon", reason="too soon", **times))
     found = look(served)
-    assert [attrs["value"] for tag, attrs in found.tags if tag == "input" and "value" in attrs][
-        -1
-    ] == "now+1m31s"
+    assert found.having("data-opens") == ["do-take-offer"]
+    assert found.having("data-value") == ["now+1m31s"]
+    assert "Submit again with now+1m31s…" in found.text
+    assert found.text.partition('"spark"')[0].count("too soon") == 1
     assert not [tag for tag, attrs in found.tags if attrs.get("aria-label") == "Message"]
+
+
+def test_an_ended_job_has_no_card_that_says_there_is_nothing(served: Served) -> None:
+    served.control.put(job_view(phase=Phase.FAILED, finished_s=NOW_S, message="oh", loss=None, metrics={}))
+    text = look(served).text
+    for told in ("No curve", "has not changed", "No checkpoint", "as said above"):
+        assert told not in text
+    assert "Throughput" not in text
 
 
 def test_commands_beside_the_buttons_are_quoted(served: Served) -> None:
     served.control.put(job_view(id="it's $HOME"))
     commands = look(served, "it's%20$HOME").having("data-command")
-    assert [command.split(" ")[1] for command in commands] == ["cancel", "promise", "retry", "continue"]
+    assert [command.split(" ")[1] for command in commands] == [
+        *("hold", "resume", "accept-differences", "prioritize", "promise", "cancel", "continue"),
+        *("retry", "retry"),
+    ]
     for command in commands:
-        assert "'it'\"'\"'s $HOME' --state " in command
+        assert "'it'\"'\"'s $HOME'" in command
 
 
 # ---------------------------------------------------------------- files
@@ -255,6 +267,12 @@ def test_checkpoints_are_listed_newest_first(served: Served) -> None:
     text = look(served).text
     assert "1.5 kB" in text
     assert all(name in text for name in names)
+    assert "final model" not in text
+    served.control.put(job_view(phase=Phase.SUCCEEDED, finished_s=NOW_S, kept=True, steps=2000))
+    found = look(served)
+    assert "Download the final model" in found.text
+    links = [attrs["href"] for tag, attrs in found.tags if tag == "a" and attrs.get("class") == "button"]
+    assert links == [f"/page/jobs/digits-1/checkpoint?file={names[1]}"]
 
 
 def test_who_may_cancel_a_job_may_keep_its_checkpoints_and_no_other_file(

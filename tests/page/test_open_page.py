@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Request, Route, expect
 from tests.store.views import job_view
 
+from swell import __version__
 from swell.api.caller import OWNER
 from swell.model.job import Phase
 from swell.model.view import BorrowedNodes
@@ -119,7 +120,7 @@ def test_a_link_keeps_the_focus_when_other_jobs_end_and_a_warning_is_put_there_o
     for number in (0, 2):  # one before it, and its own
         ended = {"phase": Phase.SUCCEEDED, "finished_s": now_s - number, "workers": 0}
         served.control.put(msgspec.structs.replace(views[number], **ended))
-        expect(page.locator(f"tr[data-id='job-{number}'] [data-field=phase]")).to_have_text("succeeded")
+        expect(page.locator(f"tr[data-id='job-{number}'] [data-field=sign]")).to_have_text("done")
     expect(page.locator("[data-fact=devices]")).to_have_text("2 of 8 devices in use")
     expect(page.locator("[data-fact=given-back]")).to_have_text("")
     served.control.borrowed = BorrowedNodes(num_there=0, num_given_back=1, lent_s=60.0)
@@ -146,12 +147,14 @@ def test_a_page_of_another_version_is_loaded_again_once(served: Served, page: Pa
 
     def answer_page(route: Route) -> None:
         answer = route.fetch()
-        route.fulfill(response=answer, body=answer.text().replace('{"signs":', '{"version":"1","signs":'))
+        route.fulfill(
+            response=answer, body=answer.text().replace(f'"version":"{__version__}"', '"version":"1"')
+        )
 
     def answer_changes(route: Route) -> None:
         asked.append(route.request.url)
-        state = msgspec.to_builtins(served.page.changes.shown()) | {"version": "2"}
-        route.fulfill(content_type="application/json", body=msgspec.json.encode({"id": "", "state": state}))
+        told = msgspec.structs.replace(served.page.changes.shown(), version="2")
+        route.fulfill(content_type="application/json", body=msgspec.json.encode(told))
 
     loads: list[str] = []
     page.on("load", lambda loaded: loads.append(loaded.url))

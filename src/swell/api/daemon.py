@@ -18,9 +18,8 @@ import msgspec
 from swell import compiled
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
-from swell.api.page.door import PageDoor
 from swell.api.page.page import Page
-from swell.api.page.sessions import Sessions
+from swell.api.page.sessions import PageDoor, Sessions
 from swell.api.prometheus import create_metrics_app
 from swell.api.quotas import HOW_TO_END, refuse_unkept, set_quotas
 from swell.api.server import create_app

@@ -23,8 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from swell.api.access_log import AccessEntry, AccessLog
 from swell.api.answers import failure
 from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
-from swell.api.page.refusal import NO_SESSION, refusal_page
-from swell.api.page.sessions import Session, Sessions
+from swell.api.page.sessions import NO_SESSION, Session, Sessions, refusal_page
 from swell.api.user_list import UserList, UserListError
 from swell.api.verbs import Verb
 from swell.executors.rate_limited_log import RateLimitedLog

@@ -368,7 +368,7 @@ class Verbs:
 
     @verb("GET", "/v1/changes", Role.VIEW, failures=(404, 422), answer=dict[str, Any])
     def _changes(self, since: ChangesSince = "", job: OfJob | None = None, wait_s: WaitS = 0.0) -> bytes:
-        """What has changed in what the live page shows: an `id`, and `changes`, or all of it as `state`."""
+        """What has changed in what the live page shows, with an `id`; with a `version` it is all of it."""
 
     # ------------------------------------------------------------ jobs
     @verb("POST", "/v1/jobs", Role.SUBMIT, status=201, failures=(409, 422, 503), answer=SubmitResult)

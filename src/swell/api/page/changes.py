@@ -1,4 +1,4 @@
-"""What open pages show, and its latest changes in sequence: made once for all of them, in one thread."""
+"""What open pages show, and what of it has changed: made once for all of them, in one thread."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,24 +17,18 @@ import msgspec
 from anyio import to_thread
 
 from swell import __version__
-from swell.api.page.job_rows import (
+from swell.api.page.rows import (
     HISTORY_S,
     JobRow,
-    becomes_overdue,
-    changed_fields,
-    job_row,
-    place_in_table,
-    thinned,
-)
-from swell.api.page.platform_rows import (
-    NodeRow,
     StoryRow,
     TenantRow,
     Totals,
+    becomes_overdue,
     changes_only,
-    node_rows,
-    story_row,
+    job_row,
+    place_in_table,
     tenant_rows,
+    thinned,
     totals,
 )
 from swell.live.board import BoardChanges
@@ -43,14 +37,14 @@ from swell.model.coding import encode
 from swell.model.errors import UnknownJob
 from swell.model.job import LOSS, Phase
 from swell.model.job_query import JobQuery
-from swell.model.view import JobView
+from swell.model.view import JobView, LostNode, NodeView, Story
 
 #: Between two looks. After it a turn of the head is waited for, for `WARNINGS_S` at most.
 LEAST_PAUSE_S = 0.5
 #: The thread looks on for so long after a page has asked last.
 NOBODY_S = 10.0
-#: A page that was away for no more changes goes on where it was.
-CHANGES_KEPT = 64
+#: Jobs that have left the table and are still known: a page that missed more of them gets the whole state.
+GONE_KEPT = 1000
 #: Ended jobs and stories that a page shows.
 MAX_ENDED = 60
 MAX_STORIES = 60
@@ -65,106 +59,65 @@ JOBS_TOLD_OF = 16
 HISTORIES_READ = 64
 #: The platform's warnings need looks at the disk, and are looked at so often.
 WARNINGS_S = 2.0
-
 #: After a failure the platform is left alone for so long.
 AFTER_FAILURE_S = 10.0
-
 
 log = logging.getLogger("swell.page")
 
 ENDED = JobQuery(phases=frozenset(phase for phase in Phase if phase.is_end), limit=MAX_ENDED)
 
 
-class ShownPage(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the page shows, at one place of the sequence."""
+class Told(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that a page shows, or what of it is another since the page was told last. Left out: as before."""
 
     id: str
-    version: str = __version__  #: of the program: the script of a page of another one is not made for this
     now_s: float
-    jobs: list[JobRow]  #: those that come first in the table
-    num_jobs: int  #: in all
-    nodes: tuple[NodeRow, ...]
-    tenants: tuple[TenantRow, ...]  #: those that have quotas
-    totals: Totals | None
+    version: str = ""  #: of the program, if this is all: the script of another one is not made for it
+    jobs: list[JobRow] = []
+    gone: list[str] = []  #: ids of jobs that are no longer there
+    num_jobs: int | None = None  #: in all
+    stories: list[StoryRow] = []  #: further ones
+    nodes: tuple[NodeView, ...] | None = None
+    lost_nodes: tuple[LostNode, ...] | None = None
+    tenants: tuple[TenantRow, ...] | None = None  #: those that have quotas
+    totals: Totals | None = None
+    capacity: tuple[tuple[float, int], ...] | None = None  #: devices from each time on
+
+
+class _Look(NamedTuple):
+    """What one look has found, before anything is told of it."""
+
+    rows: Mapping[str, JobRow]  #: new ones, and others than before
+    gone: set[str]  #: ids of jobs that were pruned
     stories: list[StoryRow]
-    capacity: list[tuple[float, int]]
-
-
-class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What the page of a job is told at each change."""
-
-    version: str = __version__
-    now_s: float
-    row: JobRow
-
-
-class PageChange(NamedTuple):
-    """What one look has found."""
-
-    content: msgspec.Raw  #: JSON, made once for all pages
-    job_ids: frozenset[str]  #: of the jobs that it tells of
-
-
-class RecentChanges:
-    """The latest changes, in sequence; never altered, but for what is remembered in `answers`."""
-
-    def __init__(self, life: str, number: int = 0, kept: tuple[PageChange, ...] = ()) -> None:
-        self._life, self._number, self._kept = life, number, kept
-        self.answers: dict[tuple[str, str | None], tuple[bytes, bool]] = {}
-
-    @property
-    def last_id(self) -> str:
-        return f"{self._life}-{self._number}"
-
-    def and_then(self, delta: dict[str, Any]) -> RecentChanges:
-        """These, and one more."""
-        told = {row.job_id for row in delta.get("stories", ())}
-        new = {row.id for row in delta.get("new", ())}
-        change = PageChange(
-            msgspec.Raw(encode(delta)),
-            frozenset({*told, *new, *delta.get("jobs", ()), *delta.get("gone", ())}),
-        )
-        return RecentChanges(self._life, self._number + 1, (*self._kept, change)[-CHANGES_KEPT:])
-
-    def after(self, last_id: str) -> Sequence[PageChange] | None:
-        """None: it is not known what a page of that id has missed."""
-        life, _, number = last_id.partition("-")
-        if life != self._life or not number.isdecimal():
-            return None
-        num_missed = self._number - int(number)
-        return self._kept[len(self._kept) - num_missed :] if 0 <= num_missed <= len(self._kept) else None
-
-
-def first_changes() -> RecentChanges:
-    """None yet, of a sequence that no page knows."""
-    return RecentChanges(secrets.token_hex(4))
+    parts: Mapping[str, Any]  #: of `Told`
 
 
 class PageChanges:
     """Follows the platform while pages ask. Without one it costs nothing.
 
-    The id of an answer is the name of this sequence's life and a number: who asks with one of another life,
-    or one that is long gone, gets the whole state.
+    What is shown has the number of the look that has found it. The id of an answer is the name of this
+    sequence of looks and the number of the latest: who asks with it is told of all with a higher number, and
+    who asks with the id of another sequence, or of long ago, of all.
     """
 
     def __init__(self, control: Platform, now: Callable[[], float] = time.monotonic) -> None:
         self._control, self._now = control, now
         self._lock = threading.Lock()
-        self._turn = 0
+        self._life, self._number, self._turn = secrets.token_hex(4), 0, 0
         self._rows: dict[str, JobRow] = {}
+        self._stories: deque[tuple[int, StoryRow]] = deque(maxlen=MAX_STORIES)
+        self._parts: dict[str, Any] = {"capacity": ()}
+        #: Number of the look that has found the latest of a job, or of a part.
+        self._found: dict[str, int] = {}
+        self._found_parts: dict[str, int] = {}
+        self._gone: tuple[tuple[int, str], ...] = ()  #: a job, and the look that has missed it
         #: Open jobs of which the latest plan may say something else: those that wait for longest come first.
         self._unrenewed: dict[str, None] = {}
-        self._ended: deque[str] = deque()
-        self._stories: deque[StoryRow] = deque(maxlen=MAX_STORIES)
-        self._nodes: tuple[NodeRow, ...] = ()
-        self._tenants: tuple[TenantRow, ...] = ()
-        self._totals: Totals | None = None
-        self._capacity: deque[tuple[float, int]] = deque()
-        self._looked_s = float("-inf")
-        self._num_jobs = self._num_histories = 0
         self._has_begun = False
-        self._is_sequel = False  #: changes tell all that is new since the look before
-        self._recent = first_changes()
+        self._looked_s = float("-inf")
+        self._num_histories = 0
+        self._answers: dict[tuple[str, str | None], bytes] = {}  #: since the latest look that found something
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
         self._asked_s = float("-inf")  #: when a page has, by a steady clock
@@ -172,67 +125,90 @@ class PageChanges:
         self._stopped = threading.Event()
 
     # ------------------------------------------------------------ readers
-    def shown(self) -> ShownPage:
-        """The present state, with the place in the sequence from which changes go on."""
+    @property
+    def last_id(self) -> str:
+        """Id of what is shown now."""
+        return f"{self._life}-{self._number}"
+
+    def shown(self) -> Told:
+        """All that is shown, as it is now."""
         with self._lock:
             self._look()
-            return self._state()
+            return self._since(-1, None)
 
     def more_jobs(self, first: int) -> list[JobRow]:
         """Those from this place in the table on."""
         with self._lock:
-            return sorted(self._rows.values(), key=place_in_table)[first : first + MOST_JOBS]
+            return self._in_order()[first : first + MOST_JOBS]
 
-    def since(self, last_id: str, job_id: str | None = None) -> dict[str, Any]:
-        """What a page lacks that has heard all up to this id: changes, or the whole state.
+    def since(self, last_id: str, job_id: str | None = None) -> Told:
+        """What a page lacks that has heard all up to this id.
 
         Args:
-            job_id: the page is that of this job, and its state is its row.
+            job_id: the page is that of this job, and is told of nothing else.
 
         Raises:
             UnknownJob: there is no such job, or none any more.
         """
         if job_id is not None and job_id not in self._rows:
             self._control.job(job_id)
-        recent = self._recent
-        missed = recent.after(last_id)
-        if missed is None:
-            shown = self.shown()
-            return {"id": shown.id, "state": shown if job_id is None else self._shown_job(job_id)}
-        if job_id is None:
-            return {"id": recent.last_id, "changes": [one.content for one in missed]}
-        if any(job_id in one.job_ids for one in missed):
-            return {"id": recent.last_id, "state": self._shown_job(job_id)}
-        return {"id": recent.last_id, "changes": []}
+        number = self._known(last_id)
+        with self._lock:
+            if number < 0:
+                self._look()
+            return self._since(number, job_id)
 
-    def _shown_job(self, job_id: str) -> ShownJob:
-        row, now_s = self._rows.get(job_id), self._control.now_s()
-        return ShownJob(now_s=now_s, row=row or job_row(self._control.job(job_id), now_s))
+    def _known(self, last_id: str) -> int:
+        """Number of the look that this id is of; -1 if it is not known what has changed since."""
+        life, _, number = last_id.partition("-")
+        if life != self._life or not number.isdecimal() or int(number) > self._number:
+            return -1
+        is_all_known = len(self._gone) < GONE_KEPT or self._gone[0][0] <= int(number)
+        return int(number) if is_all_known else -1
+
+    def _since(self, number: int, job_id: str | None) -> Told:
+        told = Told(id=self.last_id, now_s=self._control.now_s(), version=__version__ if number < 0 else "")
+        if job_id is not None:
+            row = self._rows.get(job_id) or job_row(self._control.job(job_id), told.now_s)
+            is_news = number < 0 or self._is_found_after(number, job_id)
+            return msgspec.structs.replace(told, jobs=[row] if is_news else [])
+        parts = {name: part for name, part in self._parts.items() if self._found_parts.get(name, 0) > number}
+        stories = [row for at, row in self._stories if at > number]
+        if number < 0:
+            return msgspec.structs.replace(told, jobs=self._in_order()[:MOST_JOBS], stories=stories, **parts)
+        jobs = [self._rows[name] for name, at in self._found.items() if at > number and name in self._rows]
+        gone = [name for at, name in self._gone if at > number and name not in self._rows]
+        return msgspec.structs.replace(told, jobs=jobs, gone=gone, stories=stories, **parts)
+
+    def _in_order(self) -> list[JobRow]:
+        return sorted(self._rows.values(), key=place_in_table)
 
     async def wait(self, last_id: str, job_id: str | None, most_s: float) -> bytes:
         """`since` as JSON, as soon as there is something to tell, or after so long. Raises UnknownJob."""
         until_s = self._now() + most_s
         while True:
             looked, is_late = self._follow(), self._now() >= until_s or self._stopped.is_set()
-            if is_late or last_id != self._recent.last_id:
-                told = self._recent.answers.get((last_id, job_id))
-                if told is None:
-                    told = await to_thread.run_sync(self._answer, last_id, job_id)
-                content, is_news = told
-                if is_news or is_late:
-                    return content
+            if is_late or self._has_news(last_id, job_id):
+                known = self._answers.get((last_id, job_id))
+                return await to_thread.run_sync(self._answer, last_id, job_id) if known is None else known
             await asyncio.wait({asyncio.wrap_future(looked)}, timeout=until_s - self._now())
 
-    def _answer(self, last_id: str, job_id: str | None) -> tuple[bytes, bool]:
-        """`since` as JSON, made once for all that have heard the same, and whether it tells anything."""
-        asked, answers = (last_id, job_id), self._recent.answers
-        if asked not in answers:
-            found = self.since(last_id, job_id)
-            told = encode(found), bool(found.get("state") or found.get("changes"))
-            if "state" in found:
-                return told
-            answers[asked] = told
-        return answers[asked]
+    def _has_news(self, last_id: str, job_id: str | None) -> bool:
+        if last_id == self.last_id:
+            return False
+        number = self._known(last_id)
+        return number < 0 or job_id is None or self._is_found_after(number, job_id)
+
+    def _is_found_after(self, number: int, job_id: str) -> bool:
+        if job_id in self._rows:
+            return self._found.get(job_id, 0) > number
+        return any(name == job_id and at > number for at, name in self._gone)
+
+    def _answer(self, last_id: str, job_id: str | None) -> bytes:
+        """`since` as JSON, made once for all pages that have heard the same."""
+        answers, told = self._answers, self.since(last_id, job_id)
+        content = encode(told)
+        return content if told.version else answers.setdefault((last_id, job_id), content)
 
     def stop(self) -> None:
         """Answer who waits."""
@@ -259,8 +235,7 @@ class PageChanges:
                 if self._now() - self._asked_s > NOBODY_S:
                     self._thread = None
                     return
-            with self._lock:
-                pause_s = self._try_to_look()
+            pause_s = self._try_to_look()
             with self._starting:
                 self._tell_looked()
 
@@ -274,139 +249,123 @@ class PageChanges:
         Returns the time until the next look, in seconds.
         """
         try:
-            self._look()
+            with self._lock:
+                self._look()
         except Exception:
             log.exception("open pages are not kept up to date for %g s", AFTER_FAILURE_S)
             return AFTER_FAILURE_S
         return LEAST_PAUSE_S
 
     def _look(self) -> None:
-        """Bring the state up to date, and say what has changed."""
-        now_s, delta, pruned = self._control.now_s(), dict[str, Any](), list[str]()
-        is_sequel, self._is_sequel = self._is_sequel, False  # a failure loses what it has found so far
+        """Bring what is shown up to date. All is read before anything is changed: a failure loses nothing."""
+        now_s = self._control.now_s()
+        is_time = self._now() - self._looked_s >= WARNINGS_S
         renewed = list(islice(self._unrenewed, LOOKED_AT_TOGETHER))
-        found = self._control.changes(self._turn, renewed)
-        if self._has_begun:
-            found, pruned = self._with_archived(found)
-        else:
-            found = self._begin(found)
-        self._take_jobs(found, pruned, now_s, delta)
-        self._has_begun, self._turn = True, found.turn
+        overdue = [row.id for row in self._rows.values() if becomes_overdue(row, now_s)] if is_time else []
+        found = self._control.changes(self._turn, [*renewed, *overdue])
+        views, gone = self._views(found)
+        rows = self._changed_rows(views, now_s)
+        stories = self._new_stories(found, views, rows)
+        parts = self._new_parts(now_s) if found.views or is_time else {}
+        self._turn, self._has_begun = found.turn, True
         for job_id in renewed:
             del self._unrenewed[job_id]
+        self._take(_Look(rows, gone, stories, parts))
         if found.has_new_plan:
             self._unrenewed |= dict.fromkeys(row.id for row in self._rows.values() if row.is_open)
-        self._take_stories(found, delta)
-        if found.views or self._now() - self._looked_s >= WARNINGS_S:
-            self._unrenewed |= dict.fromkeys(self._overdue(now_s))
-            self._take_cluster(now_s, delta)
-        if not is_sequel:
-            self._recent = first_changes()
-        elif delta:
-            self._recent = self._recent.and_then({"now_s": now_s, **delta})
-        self._is_sequel = True
+        if parts:
+            self._looked_s = self._now()
 
-    def _begin(self, found: BoardChanges) -> BoardChanges:
-        """Return `found` with ended jobs and stories from before a restart, which only the archive has."""
-        ended = self._control.jobs(ENDED)
-        views = {view.id: view for view in (*ended, *found.views)}
-        latest = sorted(views.values(), key=lambda view: view.finished_s or view.submitted_s)
-        told = set(found.stories)
-        for view in latest[-JOBS_TOLD_OF:]:
-            told.update((view.id, story) for story in self._control.stories(view.id))
-        in_order = sorted(told, key=lambda one: one[1].at_s)
-        return found._replace(views=list(views.values()), stories=in_order)
+    def _views(self, found: BoardChanges) -> tuple[dict[str, JobView], set[str]]:
+        """Views of the jobs that have changed, and ids of those that are gone.
 
-    def _with_archived(self, found: BoardChanges) -> tuple[BoardChanges, list[str]]:
-        """Add jobs that were archived before they were looked at; also returns ids of jobs pruned since."""
-        if not (found.archived or found.is_all):
-            return found, []
+        Ended jobs are in the archive, and so is all from before a restart.
+        """
+        views, gone = {view.id: view for view in found.views}, set[str]()
+        if self._has_begun and not (found.archived or found.is_all):
+            return views, gone
         latest = {view.id: view for view in self._control.jobs(ENDED)}
-        missing = {*latest, *self._rows}.difference(view.id for view in found.views)
-        if not found.is_all:
-            missing.intersection_update(found.archived)
-        views, pruned = [latest[job_id] for job_id in missing if job_id in latest], []
-        for job_id in missing - latest.keys():
+        missing = set(found.archived)
+        if found.is_all or not self._has_begun:
+            views = latest | views
+            missing = self._rows.keys() - views.keys()
+        for job_id in missing - views.keys():
             try:
-                views.append(self._control.job(job_id))
+                views[job_id] = latest.get(job_id) or self._control.job(job_id)
             except UnknownJob:
-                pruned.append(job_id)
-        return found._replace(views=[*found.views, *views]), pruned
+                gone.add(job_id)
+        return views, gone & self._rows.keys()
 
-    def _take_jobs(self, found: BoardChanges, pruned: list[str], now_s: float, delta: dict[str, Any]) -> None:
-        new, changed, gone = [], {}, pruned
-        for job_id in pruned:
-            if not self._rows.pop(job_id).is_open:
-                self._ended.remove(job_id)
-        for view in sorted(found.views, key=lambda view: (view.submitted_s, view.id)):
+    def _changed_rows(self, views: Mapping[str, JobView], now_s: float) -> dict[str, JobRow]:
+        rows = {}
+        for view in sorted(views.values(), key=lambda view: (view.submitted_s, view.id)):
             before = self._rows.get(view.id)
-            losses = self._losses(view) if before is None else ()
-            row = self._rows[view.id] = job_row(view, now_s, before, losses)
-            if before is None or before.phase != row.phase:  # a page may not have had it so far
-                new.append(row)
-            elif fields := changed_fields(before, row):
-                changed[view.id] = fields
-            if not row.is_open and (before is None or before.is_open):
-                self._ended.append(view.id)
-        if len(self._ended) > MAX_ENDED:  # some were read from the archive, later than they ended
-            rows = (self._rows[job_id] for job_id in self._ended)
-            in_order = sorted(rows, key=lambda row: row.finished_s or row.submitted_s)
-            self._ended = deque(row.id for row in in_order)
-        while len(self._ended) > MAX_ENDED:
-            gone.append(self._ended.popleft())
-            del self._rows[gone[-1]]
-        parts = {"new": new, "jobs": changed, "gone": gone}
-        delta |= {name: part for name, part in parts.items() if part}
-
-    def _overdue(self, now_s: float) -> list[str]:
-        """Open jobs whose deadlines have passed without a turn."""
-        return [row.id for row in self._rows.values() if becomes_overdue(row, now_s)]
+            row = job_row(view, now_s, before, self._losses(view) if before is None else ())
+            if row != before:
+                rows[view.id] = row
+        return rows
 
     def _losses(self, view: JobView) -> tuple[float, ...]:
         """Before the first look, of some jobs: to read the history of thousands takes long."""
         if view.loss is None or self._num_histories >= HISTORIES_READ:
             return ()
-        self._num_histories += 1
         series = self._control.metrics(view.id, (LOSS,)).series
+        self._num_histories += 1
         return thinned([value for value in series[0].mean if value is not None]) if series else ()
 
-    def _take_stories(self, found: BoardChanges, delta: dict[str, Any]) -> None:
-        before = {row.job_id: row.text for row in self._stories}
-        told = [
-            story_row(job_id, story, row.name if (row := self._rows.get(job_id)) else job_id)
-            for job_id, story in changes_only(found.stories, before)[-MAX_STORIES:]
+    def _new_stories(
+        self, found: BoardChanges, views: Mapping[str, JobView], rows: Mapping[str, JobRow]
+    ) -> list[StoryRow]:
+        """Also those of before a restart, which only the archive has."""
+        told: list[tuple[str, Story]] = list(found.stories)
+        if not self._has_begun:
+            latest = sorted(views.values(), key=lambda view: view.finished_s or view.submitted_s)
+            archived = {
+                (view.id, story)
+                for view in latest[-JOBS_TOLD_OF:]
+                for story in self._control.stories(view.id)
+            }
+            told = sorted(archived.union(told), key=lambda one: one[1].at_s)
+        before = {row.job_id: row.text for _, row in self._stories}
+        names = {row.id: row.name for row in (*self._rows.values(), *rows.values())}
+        return [
+            StoryRow(at_s=int(story.at_s), job_id=job_id, job=names.get(job_id, job_id), text=story.text)
+            for job_id, story in changes_only(told, before)[-MAX_STORIES:]
         ]
-        if told:
-            self._stories.extend(told)
-            delta["stories"] = told
-        if self._num_jobs != len(self._rows):
-            self._num_jobs = delta["num_jobs"] = len(self._rows)
 
-    def _take_cluster(self, now_s: float, delta: dict[str, Any]) -> None:
-        cluster, tenants = self._control.cluster(), tenant_rows(self._control.tenant_devices())
-        self._looked_s = self._now()
-        nodes, line = node_rows(cluster), totals(cluster)
-        if nodes != self._nodes:
-            self._nodes = delta["nodes"] = nodes
-        if tenants != self._tenants:
-            self._tenants = delta["tenants"] = tenants
-        if line != self._totals:
-            self._totals = delta["totals"] = line
-        if not self._capacity or self._capacity[-1][1] != cluster.num_devices:
-            self._capacity.append((round(now_s, 1), cluster.num_devices))
-            delta["capacity"] = self._capacity[-1]
-        while len(self._capacity) > 1 and self._capacity[1][0] <= now_s - HISTORY_S:
-            self._capacity.popleft()
+    def _new_parts(self, now_s: float) -> dict[str, Any]:
+        cluster = self._control.cluster()
+        capacity = self._parts["capacity"]
+        if not capacity or capacity[-1][1] != cluster.num_devices:
+            capacity = (*capacity, (round(now_s, 1), cluster.num_devices))
+        while len(capacity) > 1 and capacity[1][0] <= now_s - HISTORY_S:
+            capacity = capacity[1:]
+        return {
+            "nodes": tuple(cluster.nodes),
+            "lost_nodes": tuple(cluster.lost_nodes),
+            "tenants": tenant_rows(self._control.tenant_devices()),
+            "totals": totals(cluster),
+            "capacity": capacity,
+        }
 
-    def _state(self) -> ShownPage:
-        return ShownPage(
-            id=self._recent.last_id,
-            now_s=self._control.now_s(),
-            jobs=sorted(self._rows.values(), key=place_in_table)[:MOST_JOBS],
-            num_jobs=len(self._rows),
-            nodes=self._nodes,
-            tenants=self._tenants,
-            totals=self._totals,
-            stories=list(self._stories),
-            capacity=list(self._capacity),
-        )
+    def _take(self, look: _Look) -> None:
+        """Put what a look has found in place, under its number if that is anything."""
+        number, gone = self._number + 1, set(look.gone)
+        self._rows |= look.rows
+        ended = [row for row in self._rows.values() if not row.is_open and row.id not in gone]
+        if len(ended) > MAX_ENDED:
+            ended.sort(key=lambda row: row.finished_s or row.submitted_s)
+            gone.update(row.id for row in ended[:-MAX_ENDED])
+        for job_id in gone:
+            del self._rows[job_id]
+            self._found.pop(job_id, None)
+        self._gone = (*self._gone, *((number, job_id) for job_id in gone))[-GONE_KEPT:]
+        news = {*look.rows, *(row.job_id for row in look.stories)} - gone
+        self._found |= dict.fromkeys(news, number)
+        self._stories.extend((number, row) for row in look.stories)
+        parts = {**look.parts, "num_jobs": len(self._rows)}
+        changed = {name: part for name, part in parts.items() if part != self._parts.get(name)}
+        self._parts |= changed
+        self._found_parts |= dict.fromkeys(changed, number)
+        if news or gone or changed:
+            self._number, self._answers = number, {}

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from swell.api import words
 from swell.api.page.hyperparameters import hyperparameters
-from swell.api.page.job_rows import JobRow, job_row
+from swell.api.page.rows import JobRow, job_row
 from swell.api.words import NOTHING
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob

@@ -1,7 +1,8 @@
-"""The page of one job at `/jobs/ID`, as a browser first gets it, and files of its code."""
+"""The page of one job at `/jobs/ID`: as a browser first gets it, its parts as they change, and its files."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -13,35 +14,28 @@ from starlette.routing import BaseRoute, Route
 from swell import __version__
 from swell.api import words
 from swell.api.answers import answer, failure
-from swell.api.caller import caller_of
+from swell.api.caller import Caller, caller_of
+from swell.api.page.actions import allowed
 from swell.api.page.hyperparameters import hyperparameters
-from swell.api.page.job_files import NotShown, checkpoint_path, read_code, read_code_text
-from swell.api.page.job_parts import part_values, rendered_parts
-from swell.api.page.job_rows import JobRow, job_row
-from swell.api.words import ENDS, SIGNS
+from swell.api.page.job_files import NotShown, checkpoint_path, read_checkpoints, read_code, read_code_text
+from swell.api.page.rows import changes_only, job_row
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
+from swell.model.expectation import without_expected_end
+from swell.model.job import Phase
 from swell.model.view import JobView
+from swell.store.folder import StateFolder
 from swell.web.templating import render
 
 #: Jobs that are offered where an address names none.
 MOST_CANDIDATES = 10
 #: Changes of size that the curves mark, the newest.
 MOST_SIZES = 200
-
-
-class CodeText(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a job's snapshot."""
-
-    path: str
-    text: str
-
-
-class ShownParts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page cannot say by itself of a job that has changed."""
-
-    sizes: list[tuple[float, int]]
-    parts: dict[str, str]  #: HTML by the id of its element
+#: What is told of a job's past at most, the newest.
+MOST_STORIES = 300
+#: Parts that the server alone renders, as the page is loaded and again as they change: ids of elements, and
+#: names of the templates of what is in them.
+PARTS = ("why", "promise", "resizes", "checkpoints", "actions", "facts", "story")
 
 
 class JobPage:
@@ -69,29 +63,68 @@ class JobPage:
         except UnknownJob:
             found = self._control.candidates(job_id)[-MOST_CANDIDATES:]
             return HTMLResponse(render("unknown_job.html", {**base, "job_id": job_id, "found": found}), 404)
-        may_change = caller_of(request.scope).may_change_jobs_of(view.tenant)
-        return HTMLResponse(render("job.html", {**base, **self._values(view, may_change)}))
-
-    def _values(self, view: JobView, may_change: bool) -> dict[str, Any]:
-        now_s = self._control.now_s()
-        row = job_row(view, now_s)
-        return {
-            **part_values(self._control, view, row, may_change),
+        values = self._part_values(view, caller_of(request.scope))
+        folder = self._control.log_dir(view.id)
+        more = {
             "throughput": self._control.throughput(view.id),
             "told_source": words.told_source,
-            "offer": words.offer(view),
-            "code": read_code(self._control.log_dir(view.id), view.entry) if view.code else None,
+            "code": read_code(folder, view.entry) if view.code else None,
             "command": words.command_line(view),
             "parameters": hyperparameters(view),
+            "has_metrics": bool(words.latest(view)),
             "has_only_tried": view.started_s is None and view.phase.is_end,
-            "state": _state(view, row, now_s),
+            "state": {
+                "id": "",
+                "version": __version__,
+                "now_s": self._control.now_s(),
+                "row": msgspec.to_builtins(values["row"]),
+                "sizes": latest_sizes(view),
+            },
+        }
+        return HTMLResponse(render("job.html", {**base, **values, **more}))
+
+    def _part_values(self, view: JobView, caller: Caller) -> dict[str, Any]:
+        """What the templates of the parts need. Raises UnknownJob."""
+        folder, now_s = self._control.log_dir(view.id), self._control.now_s()
+        row, may_change = job_row(view, now_s), caller.may_change_jobs_of(view.tenant)
+        checkpoints, num_checkpoints = read_checkpoints(folder)
+        stories = changes_only((view.id, story) for story in self._control.stories(view.id))
+        is_failed = view.phase is Phase.FAILED
+        return {
+            "view": view,
+            "row": row,
+            "said": row.why if is_failed else without_expected_end(view.reason),
+            "offer": words.offer(view),
+            "may_change": may_change,
+            "actions": allowed(view, caller),
+            "quoted_id": shlex.quote(view.id),
+            "state_option": _state_option(str(folder.parent.parent)),
+            "job_dir": str(folder),
+            "promise": _promise(view, self._control.cluster().policy, row.standing),
+            "promise_moments": {} if view.phase is Phase.REJECTED else words.promise_moments(view),
+            "resizes": words.resize_rows(view),
+            "resize_totals": words.totals(view),
+            "checkpoints": checkpoints,
+            "num_checkpoints": num_checkpoints,
+            "facts": self._facts(view, may_change),
+            "moments": words.moments(view, now_s),
+            "stories": [story for _, story in reversed(stories[-MOST_STORIES:])],
+            "num_older_stories": max(0, len(stories) - MOST_STORIES),
         }
 
+    def _facts(self, view: JobView, may_change: bool) -> list[tuple[str, str]]:
+        told = [("id", view.id), *words.facts(view), ("elasticity", str(view.elasticity))]
+        try:
+            return told + words.submission_facts(self._control.submission(view.id), may_change)
+        except UnknownJob:  # it ended under a version that did not keep this
+            return told
+
     def _parts(self, request: Request) -> Response:
+        """What a page cannot say by itself of a job that has changed: HTML by the id of its element."""
         view = self._control.job(request.path_params["job_id"])
-        may_change = caller_of(request.scope).may_change_jobs_of(view.tenant)
-        values = part_values(self._control, view, job_row(view, self._control.now_s()), may_change)
-        return answer(ShownParts(sizes=latest_sizes(view), parts=rendered_parts(values)))
+        values = self._part_values(view, caller_of(request.scope))
+        parts = {name: render(f"job/{name}.html", values) for name in PARTS}
+        return answer({"sizes": latest_sizes(view), "parts": parts})
 
     def _code(self, request: Request) -> Response:
         """Answer with a file of the job's code, for users who may change the job.
@@ -102,7 +135,7 @@ class JobPage:
         if not caller_of(request.scope).may_change_jobs_of(self._control.job(job_id).tenant):
             return failure(403, f"files of job {job_id!r} are shown to users who may cancel it")
         try:
-            return answer(CodeText(path=path, text=read_code_text(self._control.log_dir(job_id), path)))
+            return answer({"path": path, "text": read_code_text(self._control.log_dir(job_id), path)})
         except NotShown as why:
             return failure(404, str(why))
 
@@ -119,17 +152,15 @@ class JobPage:
         return FileResponse(path, media_type="application/octet-stream", filename=path.name)
 
 
-def _state(view: JobView, row: JobRow, now_s: float) -> dict[str, Any]:
-    """What the script of the page begins with."""
-    return {
-        "id": "",
-        "version": __version__,
-        "now_s": now_s,
-        "signs": SIGNS,
-        "ends": list(ENDS.values()),
-        "row": msgspec.to_builtins(row),
-        "sizes": latest_sizes(view),
-    }
+def _state_option(folder: str) -> str:
+    """`--state` and this folder, after a space; nothing for the one that commands take by themselves."""
+    return "" if folder == str(StateFolder().path) else f" --state {shlex.quote(folder)}"
+
+
+def _promise(view: JobView, policy: str, standing: str) -> list[str]:
+    """What is said of its deadline; nothing of one that was refused, as the reason and the offer say it."""
+    has_none = view.phase.is_end and view.deadline_s is None
+    return [] if has_none or view.phase is Phase.REJECTED else words.promise_words(view, policy, standing)
 
 
 def latest_sizes(view: JobView) -> list[tuple[float, int]]:

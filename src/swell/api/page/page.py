@@ -18,14 +18,20 @@ from swell.api.page.changes import PageChanges
 from swell.api.page.compare_page import ComparePage
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
-from swell.api.page.job_rows import BLANK
-from swell.api.page.platform_rows import BLANK_TENANT
-from swell.api.page.refusal import USED, refusal_page
-from swell.api.page.sessions import SESSION_S, Session, Sessions
-from swell.api.words import SIGNS
+from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow
+from swell.api.page.sessions import SESSION_S, USED, Session, Sessions, refusal_page
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.web.templating import render
+
+MAX_DIGITS = 9
+#: Rows of the table at first; a button shows more.
+FIRST_ROWS = 200
+#: Jobs that ended so lately are among those of *Now*; the others are in *History*.
+JUST_ENDED_S = 300.0
+
+#: Address and name of each view, in the order of the navigation.
+VIEWS = (("/", "Now"), ("/history", "History"))
 
 
 class Page:
@@ -44,10 +50,7 @@ class Page:
         self.sessions = Sessions(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.changes = PageChanges(control)
         self._port = _no_port if port is None else port
-        self._views = (
-            HistoryPage(control, base_values),
-            ComparePage(control, base_values),
-        )
+        self._views = [kind(control, base_values) for kind in (JobPage, HistoryPage, ComparePage)]
 
     def link(self, caller: Caller) -> str:
         """Opens the page for this caller once. Raises Unavailable."""
@@ -64,7 +67,6 @@ class Page:
             Mount("/static", StaticFiles(packages=[("swell.web", "static")])),
             Route("/", self._now, methods=["GET"]),
             Route("/page/jobs", self._more_jobs, methods=["GET"]),
-            *JobPage(self.control, base_values).routes(),
             *(route for view in self._views for route in view.routes()),
         ]
 
@@ -85,13 +87,16 @@ class Page:
     def _now(self, request: Request) -> Response:
         """All that is to be seen, and the data from which the script goes on."""
         shown = self.changes.shown()
+        jobs = [
+            job for job in shown.jobs if job.is_open or (job.finished_s or 0) > shown.now_s - JUST_ENDED_S
+        ]
         values = {
             "shown": shown,
-            "jobs": shown.jobs[:FIRST_ROWS],
-            "stories": list(reversed(shown.stories)),
-            "blank": BLANK,
-            "blank_tenant": BLANK_TENANT,
-            "state": {"signs": SIGNS, **msgspec.to_builtins(shown)},
+            "jobs": jobs[:FIRST_ROWS],
+            "columns": [COLUMNS[name] for name in NOW],
+            "blank": JobRow(),
+            "blank_tenant": TenantRow(),
+            "state": {"just_ended_s": JUST_ENDED_S, **msgspec.to_builtins(shown)},
         }
         return HTMLResponse(render("now.html", {**base_values(request), **values}))
 
@@ -100,14 +105,6 @@ class Page:
         if not first.isdecimal() or len(first) > MAX_DIGITS:
             return failure(422, "`from` is the place of a job in the table: a number, 0 or more")
         return answer(self.changes.more_jobs(int(first)))
-
-
-MAX_DIGITS = 9
-#: Rows of the table at first; a button shows more.
-FIRST_ROWS = 200
-
-#: Address and name of each view, in the order of the navigation.
-VIEWS = (("/", "Now"), ("/history", "History"))
 
 
 def base_values(request: Request) -> dict[str, Any]:

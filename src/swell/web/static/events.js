@@ -58,9 +58,9 @@ export async function ask(path, query, signal) {
   }
 }
 
-// begun: id and version of the state that the page was loaded with. onState: gets the whole state. onChange: gets
-// what has changed since the one before. onGone: what the page shows is no longer there. query: further parameters.
-export function follow(begun, { onState, onChange = () => {}, onGone = () => {}, query = {} }) {
+// begun: id and version of the state that the page was loaded with. onTold: gets what has changed since; with a
+// version it is all that there is. onGone: what the page shows is no longer there. query: further parameters.
+export function follow(begun, onTold, onGone = () => {}, query = {}) {
   let lastId = begun.id;
   let isLive = false; // else it is asked whether the platform is there at all
   let numFailures = 0;
@@ -73,9 +73,8 @@ export function follow(begun, { onState, onChange = () => {}, onGone = () => {},
       lastId = told.id;
       numFailures = 0;
       show("live", "live");
-      if (isOutdated(begun.version, told.state?.version)) location.reload();
-      else if (told.state) onState(told.state);
-      else told.changes.forEach(onChange);
+      if (isOutdated(begun.version, told.version)) location.reload();
+      else onTold(told);
       return REST_MS;
     }
     if (status === 404) {

@@ -42,8 +42,8 @@ function putTime(name, atS) {
 function fill() {
   const sign = field("sign");
   sign.className = `sign ${job.standing}`;
-  put("sign", state.signs[job.standing]);
-  put("phase", state.ends.includes(job.standing) ? "" : job.phase);
+  put("sign", job.sign);
+  put("phase", job.phase_word);
   put("steps", job.steps.toLocaleString("en"));
   put("size", job.size === 0 ? "–" : String(job.size));
   put("wanted", job.wanted && `of ${job.wanted}`);
@@ -108,8 +108,9 @@ async function readParts(signal) {
   return job.is_open || told === null ? RENEW_EVERY_MS : null;
 }
 
-function take({ now_s, row }) {
+function take({ now_s, jobs: [row] = [] }) {
   setNow(now_s);
+  if (row === undefined) return;
   const names = Object.keys(row).filter((name) => JSON.stringify(row[name]) !== JSON.stringify(job[name]));
   const wasOpen = job.is_open;
   Object.assign(job, row);
@@ -127,6 +128,6 @@ fill();
 const drawings = new JobCurves(document.getElementById("charts"), state.sizes, job);
 new JobLog(document.getElementById("log"), job);
 const renewParts = repeat(readParts);
-follow(state, { onState: take, onGone: () => put("outcome", "This job has been removed."), query: { job: job.id } });
+follow(state, take, () => put("outcome", "This job has been removed."), { job: job.id });
 new JobActions();
 setInterval(fillDistances, 1000);

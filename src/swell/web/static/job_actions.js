@@ -30,25 +30,39 @@ export class JobActions {
 
   click(event) {
     const opener = event.target.closest("[data-opens]");
-    if (opener) this.open(document.getElementById(opener.dataset.opens));
+    if (opener) this.open(document.getElementById(opener.dataset.opens), opener.dataset);
     if (event.target.closest("[data-closes]")) event.target.closest("dialog").close();
     const file = event.target.closest("[data-file]");
     if (file) showFile(file.dataset.file, file.textContent);
   }
 
-  open(dialog) {
+  // names, value: what is sent without being asked for, and with what the field begins.
+  open(dialog, { names, value }) {
+    const input = dialog.querySelector("input");
+    if (input && value !== undefined) input.value = value;
+    dialog.dataset.names = names ?? "[]";
     this.renew(dialog);
     this.complain(dialog, "");
     dialog.showModal();
-    (dialog.querySelector("input") ?? dialog.querySelector("[data-closes]")).focus();
+    (input ?? dialog.querySelector("[data-closes]")).focus();
   }
 
   // A request of its own: sent twice, it is done once.
   renew(dialog) {
-    const deadline = dialog.querySelector("input")?.value.trim() ?? "";
+    const input = dialog.querySelector("input"), given = input?.value.trim() ?? "";
     dialog.dataset.key = crypto.randomUUID();
-    const option = deadline ? ` --deadline ${quoted(deadline)}` : "";
-    dialog.querySelector(".command").textContent = dialog.dataset.command + option;
+    const words = JSON.parse(dialog.dataset.names).map((name) => ` ${quoted(name)}`);
+    const option = given ? ` --${input.name} ${quoted(given)}` : "";
+    dialog.querySelector(".command").textContent = dialog.dataset.command + words.join("") + dialog.dataset.state + option;
+  }
+
+  // What the platform is asked with.
+  body(dialog) {
+    const input = dialog.querySelector("input"), given = input?.value.trim() ?? "";
+    const names = JSON.parse(dialog.dataset.names);
+    if (names.length) return { names };
+    if (!given) return {};
+    return { [input.name]: input.type === "number" ? Number(given) : withOffset(given) };
   }
 
   complain(dialog, text) {
@@ -59,12 +73,10 @@ export class JobActions {
 
   async perform(dialog) {
     const button = dialog.querySelector(".does");
-    const deadline = dialog.querySelector("input")?.value.trim() ?? "";
     button.disabled = true;
     this.complain(dialog, "");
     try {
-      const body = deadline ? { deadline: withOffset(deadline) } : {};
-      const told = await send("POST", dialog.dataset.path, body, { "Idempotency-Key": dialog.dataset.key });
+      const told = await send("POST", dialog.dataset.path, this.body(dialog), { "Idempotency-Key": dialog.dataset.key });
       this.finish(dialog, told);
     } catch (error) {
       const isLost = error instanceof TypeError;
@@ -75,11 +87,11 @@ export class JobActions {
   }
 
   finish(dialog, told) {
-    if (dialog.id === "retry-job" || dialog.id === "continue-job") {
+    if (told.id !== document.querySelector("main").dataset.job) {
       location.assign(`/jobs/${encodeURIComponent(told.id)}`);
       return;
     }
-    const no = dialog.id === "change-deadline" ? refusal(told) : null;
+    const no = dialog.id === "do-promise" ? refusal(told) : null;
     if (no === null) dialog.close();
     else this.complain(dialog, no);
   }

@@ -1,13 +1,14 @@
 // Which jobs the table of the view Now shows, and in which order: a search, filters, and headings to sort by.
 
+import { now } from "/static/format.js";
 import { byPlace } from "/static/job_table.js";
 
 const WAITING = ["queued"];
 const isOf = {
-  open: (job) => job.is_open,
   running: (job) => job.is_open && !WAITING.includes(job.phase),
   waiting: (job) => WAITING.includes(job.phase),
   ended: (job) => !job.is_open,
+  any: () => true,
 };
 // What each heading sorts by; null comes last in either direction.
 const KEYS = {
@@ -30,7 +31,8 @@ function compare(one, other, sign) {
 
 export class JobChoice {
   // onChange: other jobs are chosen, or in another order.
-  constructor(table, onChange) {
+  constructor(table, justEndedS, onChange) {
+    this.justEndedS = justEndedS;
     this.onChange = onChange;
     this.headings = [...table.querySelectorAll("th[data-sort]")];
     this.sorted = { key: null, sign: 1 };
@@ -64,11 +66,23 @@ export class JobChoice {
     this.onChange();
   }
 
+  // Of what is now: it is open, or has just ended.
+  isNow(job) {
+    return job.is_open || job.finished_s > now() - this.justEndedS;
+  }
+
+  isWanted(job) {
+    const isPhase = isOf[this.phase.value]?.(job) ?? this.isNow(job);
+    return isPhase && (!this.cls.value || job.cls === this.cls.value) && has(job, this.words);
+  }
+
+  get words() {
+    return this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  }
+
   // Those of all that are wanted, in order.
   of(jobs) {
-    const words = this.search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const [isPhase, cls] = [isOf[this.phase.value] ?? (() => true), this.cls.value];
-    const chosen = jobs.filter((job) => isPhase(job) && (!cls || job.cls === cls) && has(job, words));
+    const chosen = jobs.filter((job) => this.isWanted(job));
     const { key, sign } = this.sorted;
     if (key === null) return chosen.sort(byPlace);
     return chosen.sort((one, other) => compare(KEYS[key](one), KEYS[key](other), sign) || byPlace(one, other));

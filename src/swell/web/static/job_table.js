@@ -22,7 +22,7 @@ function put(row, name, text) {
 }
 
 function putTime(row, name, atS) {
-  const place = field(row, name);
+  const place = row.querySelector(`[data-time=${name}]`);
   place.textContent = clock(atS);
   if (atS === null) return;
   place.dataset.at = atS;
@@ -30,10 +30,9 @@ function putTime(row, name, atS) {
 }
 
 export class JobTable {
-  constructor(table, template, signs) {
+  constructor(table, template) {
     this.body = table.tBodies[0];
     this.template = template;
-    this.signs = signs;
     this.rows = new Map();
     this.compared = new Set(); // a job stays chosen while its row is not shown
     for (const row of this.body.rows) this.rows.set(row.dataset.id, row);
@@ -81,21 +80,16 @@ export class JobTable {
     name.textContent = job.name;
     name.href = `/jobs/${encodeURIComponent(job.id)}`;
     name.title = job.id;
-    put(row, "short-id", job.id.startsWith(`${job.name}-`) ? job.id.slice(job.name.length + 1) : job.id);
     const box = row.querySelector("input[name=job]");
     box.value = job.id;
     box.ariaLabel = `Compare ${job.name}`;
     paint(row.querySelector(".swatch"), job);
-    const sign = field(row, "sign");
-    sign.className = `sign ${job.standing}`;
-    sign.textContent = this.signs[job.standing];
+    field(row, "sign").className = `sign ${job.standing}`;
+    for (const name of ["short_id", "sign", "phase_word", "wanted", "why"]) put(row, name, job[name]);
     this.showOffer(row, job);
-    put(row, "phase", job.phase);
     put(row, "size", job.size === 0 ? "–" : String(job.size));
-    put(row, "wanted", job.wanted);
     put(row, "done", percent(job.done));
     put(row, "loss", short(job.loss));
-    put(row, "reason", job.message || job.reason);
     put(row, "warnings", job.warnings.join("; "));
     this.showKnown(row, job.known);
     putTime(row, "expected", job.finished_s ?? job.expected_s);
@@ -106,7 +100,7 @@ export class JobTable {
   }
 
   showKnown(row, known) {
-    const place = field(row, "known");
+    const place = row.querySelector("[data-known]");
     place.hidden = known.length === 0;
     const text = `${known.length} ${known.length === 1 ? "remark" : "remarks"}`;
     if (place.firstElementChild.textContent !== text) place.firstElementChild.textContent = text;

@@ -6,9 +6,8 @@ import { JobChoice } from "/static/job_choice.js";
 import { JobTable } from "/static/job_table.js";
 import { showNodes } from "/static/nodes.js";
 import { showTenants } from "/static/tenants.js";
-import { colourNumber, timeline } from "/static/timeline.js";
+import { giveColours, timeline } from "/static/timeline.js";
 
-const SPARK_LENGTH = 40;
 const MOST_STORIES = 60;
 const ROWS_AT_ONCE = 200;
 const HISTORY_S = 3600;
@@ -16,63 +15,42 @@ const LEAST_S = 60; // of the past
 const AHEAD_SHARE = 0.6; // of the past that is shown, as much of the future at most
 
 const place = (id) => document.getElementById(id);
-const state = JSON.parse(place("state").textContent);
+const state = JSON.parse(place("state").textContent); // what is not of one job: the latest of each part
 const jobs = new Map();
-const table = new JobTable(place("jobs"), place("job-row"), state.signs);
-const choice = new JobChoice(place("jobs"), arrange);
+const table = new JobTable(place("jobs"), place("job-row"));
+const choice = new JobChoice(place("jobs"), state.just_ended_s, arrange);
 let numRows = ROWS_AT_ONCE;
 let nextPlace = 0; // in the platform's table, of the jobs that are asked for next
 let chart = null;
 
-function takeState(told) {
+// told: what has changed; with a version it is all that there is.
+function take(told) {
   setNow(told.now_s);
-  jobs.clear();
-  for (const job of told.jobs) jobs.set(job.id, job);
-  nextPlace = told.jobs.length;
-  for (const job of told.jobs.toSorted((one, other) => one.submitted_s - other.submitted_s)) colourNumber(job.id);
-  const { num_jobs, nodes, tenants, totals, capacity } = told;
-  Object.assign(state, { num_jobs, nodes, tenants, totals, capacity });
-  arrange();
-  for (const job of jobs.values()) table.fill(job);
-  showNodes(place("nodes"), state.nodes, jobs);
-  showTenants(place("tenants"), place("tenant-row"), state.tenants);
-  showTotals();
-  place("stories").replaceChildren();
-  told.stories.forEach(addStory);
-  drawChart();
-}
-
-function takeDelta(delta) {
-  setNow(delta.now_s);
-  for (const job of delta.new ?? []) jobs.set(job.id, job);
-  state.num_jobs = delta.num_jobs ?? state.num_jobs;
-  for (const id of delta.gone ?? []) jobs.delete(id);
-  for (const [id, fields] of Object.entries(delta.jobs ?? {})) {
-    const job = jobs.get(id);
-    if (job === undefined) continue;
-    change(job, fields);
+  const { jobs: changed = [], gone = [], stories = [], ...parts } = told;
+  if (told.version) {
+    jobs.clear();
+    place("stories").replaceChildren();
+    nextPlace = changed.length;
   }
-  if (delta.new || delta.gone || (choice.isActive && delta.jobs)) arrange();
-  const changed = [...Object.keys(delta.jobs ?? {}), ...(delta.new ?? []).map((job) => job.id)];
-  for (const id of changed) if (jobs.has(id)) table.fill(jobs.get(id));
-  if (delta.nodes) state.nodes = delta.nodes;
-  if (delta.nodes || delta.new) showNodes(place("nodes"), state.nodes, jobs);
-  if (delta.tenants) showTenants(place("tenants"), place("tenant-row"), delta.tenants);
-  if (delta.totals) { state.totals = delta.totals; showTotals(); }
-  if (delta.capacity) state.capacity.push(delta.capacity);
-  (delta.stories ?? []).forEach(addStory);
-}
-
-function change(job, fields) {
-  Object.assign(job, fields);
-  if (fields.steps !== undefined && job.loss !== null) job.spark = [...job.spark, job.loss].slice(-SPARK_LENGTH);
+  Object.assign(state, parts);
+  const isOther = told.version || gone.length > 0 || changed.some((job) => jobs.get(job.id)?.phase !== job.phase);
+  for (const job of changed) jobs.set(job.id, job);
+  for (const id of gone) jobs.delete(id);
+  if (isOther || parts.num_jobs !== undefined || choice.isActive) arrange();
+  if (isOther) giveColours(shownInChart());
+  for (const { id } of changed) if (jobs.has(id)) table.fill(jobs.get(id));
+  if (isOther || parts.nodes || parts.lost_nodes) showNodes(place("nodes"), state.nodes ?? [], state.lost_nodes ?? [], jobs);
+  if (parts.tenants) showTenants(place("tenants"), place("tenant-row"), parts.tenants);
+  if (parts.totals) showTotals();
+  stories.forEach(addStory);
+  if (told.version) drawChart();
 }
 
 function arrange() {
   const ordered = choice.of([...jobs.values()]);
   table.show(ordered.slice(0, numRows));
   choice.tell(ordered.length, jobs.size);
-  place("no-jobs").hidden = jobs.size > 0;
+  place("no-jobs").hidden = ordered.length > 0 || choice.isFilter;
   const numKnown = Math.max(0, ordered.length - numRows), numUnknown = Math.max(0, state.num_jobs - jobs.size);
   const isPart = choice.isActive && numKnown === 0; // of jobs that the page does not have, some may be wanted
   place("more").hidden = numKnown + numUnknown <= 0;
@@ -137,19 +115,28 @@ function segments(job, nowS) {
   return job.changes.map(([fromS, devices], at) => [fromS, job.changes[at + 1]?.[0] ?? job.finished_s ?? nowS, devices]);
 }
 
+// Jobs that held devices lately, and those that are open. A job that never ran has no end to show.
+function shownInChart() {
+  const startS = now() - HISTORY_S;
+  const shown = [...jobs.values()].filter((job) => job.is_open || (job.changes.some(([, devices]) => devices > 0) && job.finished_s > startS));
+  return shown.sort((one, other) => one.submitted_s - other.submitted_s);
+}
+
+// The past begins with the oldest job of the table that runs, or has just ended: not with what is in History.
 function chartData() {
   const nowS = now();
-  const shown = [...jobs.values()].filter((job) => (job.finished_s ?? nowS) > nowS - HISTORY_S);
-  shown.sort((one, other) => one.submitted_s - other.submitted_s);
-  const startS = Math.max(nowS - HISTORY_S, Math.min(nowS - LEAST_S, ...shown.map((job) => job.submitted_s)));
-  const ends = shown.flatMap((job) => (job.is_open ? [job.expected_s, job.deadline_s] : [job.deadline_s]));
+  const shown = shownInChart();
+  const begins = shown.filter((job) => choice.isNow(job)).map((job) => job.changes[0]?.[0] ?? nowS);
+  const startS = Math.max(nowS - HISTORY_S, Math.min(nowS - LEAST_S, ...begins));
+  const inView = shown.filter((job) => job.is_open || job.finished_s > startS);
+  const ends = inView.flatMap((job) => (job.is_open ? [job.expected_s, job.deadline_s] : [job.deadline_s]));
   const aheadS = Math.min(Math.max(5, ...ends.map((atS) => (atS ?? 0) - nowS)), AHEAD_SHARE * (nowS - startS));
   return {
     start_s: startS,
     end_s: nowS + aheadS * 1.05,
     now_s: nowS,
     capacity: state.capacity,
-    jobs: shown.map((job) => ({ ...job, state: job.standing, segments: segments(job, nowS) })),
+    jobs: inView.map((job) => ({ ...job, state: job.standing, segments: segments(job, nowS) })),
   };
 }
 
@@ -174,12 +161,13 @@ place("compare").addEventListener("submit", (event) => {
   location.assign(`/compare?${new URLSearchParams([...table.compared].map((id) => ["job", id]))}`);
 });
 place("more").addEventListener("click", showMore);
-takeState(state);
+take(state);
 showTimes(document);
-follow(state, { onState: takeState, onChange: takeDelta });
+follow(state, take);
 setInterval(() => {
   if (document.hidden) return;
   drawChart();
+  if ([...table.rows.keys()].some((id) => !choice.isWanted(jobs.get(id)))) arrange();
   for (const [id, row] of table.rows) {
     table.showOffer(row, jobs.get(id));
     table.showTimeLeft(row, jobs.get(id));

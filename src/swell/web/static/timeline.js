@@ -22,10 +22,21 @@ const STEPS_S = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 
 
 const given = new Map();
 
-// Number of a job's colour: in order of first sight, so that neighbours differ.
+// Number of a job's colour: the one that the fewest of those that have one show.
 export function colourNumber(id) {
-  if (!given.has(id)) given.set(id, given.size % NUM_COLOURS);
+  if (!given.has(id)) {
+    const counts = Array(NUM_COLOURS).fill(0);
+    for (const number of given.values()) counts[number] += 1;
+    given.set(id, counts.indexOf(Math.min(...counts)));
+  }
   return given.get(id);
+}
+
+// Colours of jobs that are not shown any more are free for others.
+export function giveColours(jobs) {
+  const shown = new Set(jobs.map((job) => job.id));
+  for (const id of given.keys()) if (!shown.has(id)) given.delete(id);
+  for (const id of shown) colourNumber(id);
 }
 
 // The stylesheet knows colours and patterns.
@@ -80,7 +91,9 @@ class Timeline {
     const before = this.data;
     this.data = data;
     this.stretches = stretches(data.jobs);
-    this.numDevices = Math.max(1, ...data.capacity.map((one) => one[1]), ...this.stretches.map((one) => one[2].reduce((sum, [, num]) => sum + num, 0)));
+    const capacity = data.capacity.filter((one, at) => (data.capacity[at + 1]?.[0] ?? Infinity) > data.start_s);
+    const inView = this.stretches.filter(([, toS]) => toS > data.start_s);
+    this.numDevices = Math.max(1, ...capacity.map((one) => one[1]), ...inView.map((one) => one[2].reduce((sum, [, num]) => sum + num, 0)));
     if (this.view && before && this.view[1] >= before.end_s) { // what was at its end stays there
       const passed = data.end_s - this.view[1];
       this.view = [this.view[0] + passed, data.end_s];
@@ -279,7 +292,7 @@ class Timeline {
       this.marks.push([x + 4, 10, `${job.name}: deadline ${timeText(job.deadline_s, 1)}`, job]);
     }
     const endS = job.finished_s ?? job.expected_s;
-    if (endS === null || endS === undefined) return;
+    if (endS === null || endS === undefined || (job.finished_s && !job.segments.some(([, , devices]) => devices > 0))) return; // it never ran
     const x = this.x(endS);
     pen.beginPath();
     pen.arc(x, HEIGHT - BOTTOM, 4.2, 0, 7);
