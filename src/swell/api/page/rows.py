@@ -10,10 +10,10 @@ from typing import NamedTuple
 import msgspec
 
 from swell.api.words import ENDS, NOTHING, OVERDUE, SIGNS, done_share, findings_by_effect, standing
-from swell.model.quota import TenantDevices
 from swell.model.deadline_state import is_finish_known
 from swell.model.expectation import without_expected_end
 from swell.model.failure import failure_sentence
+from swell.model.quota import TenantDevices
 from swell.model.view import ClusterView, JobView, Story
 
 #: The timeline shows so much of the past.
