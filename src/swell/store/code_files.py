@@ -7,6 +7,7 @@ import shutil
 import stat
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,9 +25,6 @@ ENVIRONMENT_MARK = "pyvenv.cfg"
 #: A folder is looked through for so long at most: a submission waits for it, and one that takes longer holds
 #: data, or lies on a slow file system.
 LOOK_S = 10.0
-#: A folder with so many times the permitted number of files, or bytes, is not looked at any further: enough
-#: to tell where most of them lie.
-LOOK_AT_TIMES = 2
 NUM_NAMED = 5
 LOOK_AT_CLOCK_EVERY = 256
 REMEDY = (
@@ -45,11 +43,7 @@ class CodeLimits:
 
 
 class CodeNotFound(ValueError):
-    """It cannot be said which files are the job's code; the text says why, and names the remedy."""
-
-
-class TooMuchCode(CodeNotFound):
-    """The folders hold more than a snapshot may; the text names the largest files and the remedies."""
+    """It cannot be said which files are the job's code, or they are too many; the text names the remedy."""
 
 
 @dataclass(slots=True)
@@ -70,57 +64,23 @@ def find_code(roots: Iterable[str], limits: CodeLimits, but_not: Collection[str]
         but_not: folders whose content is never code.
 
     Raises:
-        TooMuchCode: it exceeds a limit, or it takes too long to find that out.
-        CodeNotFound: a file `.swellignore` cannot be read.
+        CodeNotFound: it exceeds a limit, or it takes too long to find that out, or a file `.swellignore`
+            cannot be read.
     """
-    found, look = CodeFiles(), _Look(time.monotonic() + LOOK_S)
+    found, until_s = CodeFiles(), time.monotonic() + LOOK_S
     for root in roots:
         patterns = _read_patterns(Path(root, IGNORE_FILE))
-        for path, is_tracked in _listed(root, but_not, look):
-            look.note(path)
+        for num_seen, (path, is_tracked) in enumerate(_listed(root, but_not, until_s), 1):
+            if num_seen % LOOK_AT_CLOCK_EVERY == 0 and time.monotonic() >= until_s:
+                raise _too_long(f"{num_seen} files were found, the last one in {os.path.dirname(path)}")
             is_own = any(_is_below(path, other) for other in but_not)
             if is_own or (patterns and patterns.match_file(os.path.relpath(path, root))):
                 continue
             _take(found, path, is_tracked, limits)
-            if _is_beyond(found, limits, LOOK_AT_TIMES):
-                raise TooMuchCode(_too_much(found, limits, is_cut=True))
-    if _is_beyond(found, limits, 1):
-        raise TooMuchCode(_too_much(found, limits, is_cut=False))
+            if len(found.files) > limits.code_num_files or found.num_bytes > limits.code_total_mib * MIB:
+                raise _too_much(found, limits)
     found.links = _inside(found)
     return found
-
-
-def _is_beyond(found: CodeFiles, limits: CodeLimits, times: int) -> bool:
-    most_bytes = times * limits.code_total_mib * MIB
-    return len(found.files) > times * limits.code_num_files or found.num_bytes > most_bytes
-
-
-@dataclass(slots=True)
-class _Look:
-    """How long folders have been looked through, and where most of the time went."""
-
-    until_s: float
-    num_seen: int = 0
-    counts: dict[str, int] = field(default_factory=dict)  #: by folder, of what was seen
-
-    @property
-    def left_s(self) -> float:
-        return max(0.0, self.until_s - time.monotonic())
-
-    def note(self, path: str) -> None:
-        """Something was found. Raises TooMuchCode: there is no time left."""
-        folder = os.path.dirname(path)
-        self.counts[folder] = self.counts.get(folder, 0) + 1
-        self.num_seen += 1
-        if self.num_seen % LOOK_AT_CLOCK_EVERY == 0 and not self.left_s:
-            raise self.too_long(max(self.counts, key=lambda name: self.counts[name]))
-
-    def too_long(self, folder: str) -> TooMuchCode:
-        """The error that names what holds the look up."""
-        seen = f"{self.num_seen} files were found so far, most of them in" if self.counts else "git looks at"
-        return TooMuchCode(
-            f"to look for its code takes longer than {span(LOOK_S)}: {seen} {folder}. {REMEDY}"
-        )
 
 
 def _take(found: CodeFiles, path: str, is_tracked: bool, limits: CodeLimits) -> None:
@@ -156,24 +116,24 @@ def _inside(found: CodeFiles) -> dict[str, str]:
 
 
 # ---------------------------------------------------------------- listing
-def _listed(root: str, but_not: Collection[str], look: _Look) -> Iterator[tuple[str, bool]]:
+def _listed(root: str, but_not: Collection[str], until_s: float) -> Iterator[tuple[str, bool]]:
     """Paths of files and links below a folder, and whether git tracks them."""
-    names = _by_git(root, look)
+    names = _by_git(root, until_s)
     if not names:  # no work tree, or one that ignores the whole folder
         yield from ((path, False) for path in _walk(root, but_not))
         return
     for name, is_tracked in names.items():
         path = os.path.join(root, name)
         if os.path.isdir(path) and not os.path.islink(path):  # a work tree of its own
-            yield from _listed(path.rstrip("/"), but_not, look)
+            yield from _listed(path.rstrip("/"), but_not, until_s)
         else:
             yield path, is_tracked
 
 
-def _by_git(root: str, look: _Look) -> dict[str, bool]:
+def _by_git(root: str, until_s: float) -> dict[str, bool]:
     """Relative names below `root`, and whether they are tracked; empty if git cannot tell.
 
-    Raises TooMuchCode: git takes longer than there is time.
+    Raises CodeNotFound: git takes longer than there is time.
     """
     is_work_tree = any((folder / ".git").exists() for folder in (Path(root), *Path(root).parents))
     git = shutil.which("git") if is_work_tree else None
@@ -185,11 +145,11 @@ def _by_git(root: str, look: _Look) -> dict[str, bool]:
             command,
             check=True,
             capture_output=True,
-            timeout=look.left_s,
+            timeout=max(0.0, until_s - time.monotonic()),
             env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
         )
     except subprocess.TimeoutExpired as error:
-        raise look.too_long(root) from error
+        raise _too_long(f"git looks at {root}") from error
     except (OSError, subprocess.SubprocessError):
         return {}
     lines = (os.fsdecode(line) for line in listed.stdout.split(b"\0") if line)
@@ -229,17 +189,18 @@ def _read_patterns(file: Path) -> GitIgnoreSpec:
         raise CodeNotFound(f"{file} cannot be read ({error}); write it as a .gitignore") from error
 
 
-def _too_much(found: CodeFiles, limits: CodeLimits, is_cut: bool) -> str:
+def _too_long(what: str) -> CodeNotFound:
+    return CodeNotFound(f"to look for its code takes longer than {span(LOOK_S)}: {what}. {REMEDY}")
+
+
+def _too_much(found: CodeFiles, limits: CodeLimits) -> CodeNotFound:
+    """Tells where most of it lies of what was found before it was too much."""
     largest = sorted(found.files.items(), key=lambda item: -item[1].st_size)[:NUM_NAMED]
     sizes = ", ".join(f"{path} ({state.st_size / MIB:.1f} MiB)" for path, state in largest)
-    counts: dict[str, int] = {}
-    for path in found.files:
-        folder = os.path.dirname(path)
-        counts[folder] = counts.get(folder, 0) + 1
-    folder = max(counts, key=lambda name: counts[name])
-    return (
-        f"the snapshot of its code would hold {'more than ' if is_cut else ''}{len(found.files)} files and "
-        f"{found.num_bytes / MIB:.1f} MiB, more than {limits.code_num_files} files or "
-        f"{limits.code_total_mib:g} MiB; the largest: {sizes}; most files: {folder} ({counts[folder]}). "
-        f"{REMEDY}, or raise code_total_mib or code_num_files with `swell up --set`"
+    ((folder, num),) = Counter(map(os.path.dirname, found.files)).most_common(1)
+    return CodeNotFound(
+        f"the snapshot of its code would hold more than {limits.code_num_files} files or "
+        f"{limits.code_total_mib:g} MiB; of the {len(found.files)} files that were looked at the largest are "
+        f"{sizes}, and most are in {folder} ({num}). {REMEDY}, or raise code_total_mib or code_num_files "
+        "with `swell up --set`"
     )

@@ -130,7 +130,7 @@ def restore(folder: StateFolder, file: Path) -> Restored:
 
 
 def _unpacked(folder: StateFolder, file: Path, drafts: Path) -> dict[Path, Path]:
-    """By what they replace, the files of a sound copy; the journal comes last. Raises StateError, OSError."""
+    """Drafts of the files of a sound copy by what they replace, the journal last. Raises StateError, OSError."""
     journal = drafts / folder.journal.name
     shutil.copyfile(file, journal)
     journal.chmod(0o600)
