@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from io import FileIO
 from pathlib import Path
 
 import msgspec
@@ -37,7 +38,7 @@ from swell.store.database import log_of
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
 from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
 from swell.store.journal import JournalEntry, JournalHistory, SqlJournal
-from swell.store.lock import StateLock, find_holder
+from swell.store.lock import find_holder, lock_state
 
 #: A daemon that was killed may need a moment until the kernel has let go of its lock.
 LOCK_WAIT_S = 2.0
@@ -75,9 +76,7 @@ def open_platform(
     core = new_core(options.policy, settings)
     folder.create()
     folder.use_storage(options.storage)
-    lock = StateLock(folder.lock)
-    _acquire(lock, folder)
-    with lock:
+    with _locked(folder):
         journal = _open_journal(folder)
         executor = LocalExecutor(
             folder.path,
@@ -149,10 +148,10 @@ def _note(folder: StateFolder, why: str) -> None:
         log.warning("no notice of it is left: %s", error)
 
 
-def _acquire(lock: StateLock, folder: StateFolder) -> None:
+def _locked(folder: StateFolder) -> FileIO:
     """Raises StateLocked, whose text says so if the holder was stopped by a signal."""
     try:
-        lock.acquire(LOCK_WAIT_S)
+        return lock_state(folder.lock, LOCK_WAIT_S)
     except StateLocked:
         pid = find_holder(folder.lock)
         if pid is None or not is_stopped(pid):
@@ -268,7 +267,7 @@ def prune_left_behind(
         Unwritable: a folder cannot be removed, or the archive cannot be written.
     """
     folder = StateFolder(state_dir)
-    with StateLock(folder.lock):
+    with lock_state(folder.lock):
         refuse_lost_journal(folder)
         journal = SqlJournal(folder.journal)
         try:

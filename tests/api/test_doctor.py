@@ -34,7 +34,7 @@ from swell.store.copies import back_up, restore
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
-from swell.store.lock import StateLock
+from swell.store.lock import lock_state
 from swell.wire.whole_files import write_whole
 
 
@@ -143,7 +143,7 @@ def test_looking_changes_nothing(killed: Site) -> None:
 
 
 def test_a_platform_that_is_up_is_examined_too(tmp_path: Path) -> None:
-    with on_stage(tmp_path / "state") as stage, StateLock(stage.folder.lock):
+    with on_stage(tmp_path / "state") as stage, lock_state(stage.folder.lock):
         findings = {found.about: found for found in examine(stage.folder.path)}
         assert "is up (pid " in findings["daemon"].text
         assert findings["journal"].level is Level.OK

@@ -24,7 +24,7 @@ from swell.platform_options import PlatformOptions
 from swell.policies.registry import POLICIES, UnknownPolicy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
-from swell.store.lock import StateLock
+from swell.store.lock import lock_state
 
 
 class FakePlatform(FakeControl):
@@ -58,9 +58,7 @@ def open_platform(
     if options.policy not in POLICIES:
         raise UnknownPolicy(options.policy)
     folder.create()
-    lock = StateLock(folder.lock)
-    lock.acquire()
-    with lock:
+    with lock_state(folder.lock):
         journal = SqlJournal(folder.journal)
         platform = FakePlatform(folder.jobs)
         platform.cores = options.sharing.cores

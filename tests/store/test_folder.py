@@ -12,7 +12,7 @@ from swell.cli import main
 from swell.platform_options import PlatformOptions
 from swell.store.errors import StateError, StateLocked
 from swell.store.folder import Endpoint, StateFolder, default_path
-from swell.store.lock import StateLock
+from swell.store.lock import lock_state
 
 
 def mode(path: Path) -> str:
@@ -236,9 +236,9 @@ def test_an_unreadable_endpoint_is_named(tmp_path: Path) -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from swell.store.lock import StateLock
+from swell.store.lock import lock_state
 
-with StateLock(Path(sys.argv[1])):
+with lock_state(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -252,15 +252,14 @@ def test_a_second_daemon_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
     assert holder.stdout is not None
     assert holder.stdout.readline() == "held\n"
     with pytest.raises(StateLocked, match=rf"pid {holder.pid}\).*swell down"):
-        StateLock(path).acquire()
+        lock_state(path)
     holder.kill()
-    waiting = StateLock(path)
-    waiting.acquire(timeout_s=10.0)
+    waiting = lock_state(path, timeout_s=10.0)
     holder.communicate()
     with pytest.raises(StateLocked):
-        StateLock(path).acquire(timeout_s=0.1)
-    waiting.release()
-    with StateLock(path):
+        lock_state(path, timeout_s=0.1)
+    waiting.close()
+    with lock_state(path):
         assert path.read_text() == f"{os.getpid()}\n"
 
 

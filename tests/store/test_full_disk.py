@@ -13,7 +13,7 @@ from swell.store import database
 from swell.store.errors import StateError, StateUnwritable
 from swell.store.folder import Endpoint, StateFolder
 from swell.store.journal import SqlJournal
-from swell.store.lock import StateLock
+from swell.store.lock import lock_state
 
 DISK_BYTES = 12 << 20  # more than the write-ahead log's room
 BATCH = [report(steps) for steps in range(5)]
@@ -67,7 +67,7 @@ def test_a_notice_can_be_written_where_nothing_else_can(disk: Path) -> None:
     assert folder.read_notice() is None
     folder.write_notice("")
     assert folder.read_notice() is None
-    with StateLock(folder.lock):
+    with lock_state(folder.lock):
         pass
     fill(disk)
     folder.write_notice("the disk is full " * 1000)
@@ -78,7 +78,7 @@ def test_a_notice_can_be_written_where_nothing_else_can(disk: Path) -> None:
     assert notice is not None and notice.message == "shorter"
     folder.write_notice("")
     assert folder.read_notice() is None
-    with StateLock(folder.lock):  # its pid finds room where the one before it was
+    with lock_state(folder.lock):  # its pid finds room where the one before it was
         pass
     with pytest.raises(
         StateError, match=r"cannot write .*endpoint\.json \(No space left on device\); make room"

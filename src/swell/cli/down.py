@@ -177,11 +177,10 @@ def _stopped_agent(folder: StateFolder) -> int | None:
 def _free(folder: StateFolder) -> Iterator[None]:
     """Holds the folder's lock. Raises PlatformSilent if a daemon has it: one that starts, or that hangs."""
     from swell.store.errors import StateLocked
-    from swell.store.lock import StateLock, find_holder
+    from swell.store.lock import find_holder, lock_state
 
-    lock = StateLock(folder.lock)
     try:
-        lock.acquire()
+        lock = lock_state(folder.lock)
     except StateLocked as error:
         pid = find_holder(folder.lock)
         raise PlatformSilent(
@@ -233,13 +232,11 @@ def _make_answer(folder: StateFolder) -> bool:
 
 def _kill(folder: StateFolder, pid: int) -> None:
     """Returns when the folder is free. Raises StateLocked if it does not become so."""
-    from swell.store.lock import StateLock
+    from swell.store.lock import lock_state
 
     with contextlib.suppress(ProcessLookupError):  # it may end while we ask
         os.kill(pid, signal.SIGKILL)
-    lock = StateLock(folder.lock)
-    lock.acquire(GONE_WITHIN_S)
-    lock.release()
+    lock_state(folder.lock, GONE_WITHIN_S).close()
     _say(f"killed the platform (pid {pid}) of {folder.path}, which did not answer or did not end")
 
 

@@ -27,7 +27,7 @@ from swell.store.database import companions, copy_file, dated, explained
 from swell.store.errors import DamagedState, StateError, remedy
 from swell.store.folder import StateFolder
 from swell.store.journal import SqlJournal
-from swell.store.lock import StateLock, exclusive
+from swell.store.lock import exclusive, lock_state
 from swell.wire.whole_files import sync, write_whole
 
 #: Small files that a copy has, of those that are there. No other names are put back.
@@ -112,7 +112,7 @@ def restore(folder: StateFolder, file: Path) -> Restored:
     refuse_no_file(file)
     drafts = folder.path / ".restore"
     try:
-        with StateLock(folder.lock), exclusive(folder.users_lock):
+        with lock_state(folder.lock), exclusive(folder.users_lock):
             shutil.rmtree(drafts, ignore_errors=True)  # of one that was killed
             drafts.mkdir(mode=0o700)
             try:
@@ -130,7 +130,7 @@ def restore(folder: StateFolder, file: Path) -> Restored:
 
 
 def _unpacked(folder: StateFolder, file: Path, drafts: Path) -> dict[Path, Path]:
-    """Drafts of the files of a sound copy by what they replace, the journal last. Raises StateError, OSError."""
+    """Drafts of the files of a sound copy by what they replace; the journal is last. Raises StateError."""
     journal = drafts / folder.journal.name
     shutil.copyfile(file, journal)
     journal.chmod(0o600)
@@ -175,8 +175,7 @@ def set_aside(path: Path, suffix: str) -> Path | None:
 def _flaw(copy: Path) -> str:
     """What is wrong with a copy; empty if it is sound."""
     try:
-        journal = SqlJournal(copy)
-        try:
+        with closing(SqlJournal(copy)) as journal:
             if journal.is_blank:  # as every file of no bytes is to SQLite
                 return "it is empty"
             history = journal.history()
@@ -185,8 +184,6 @@ def _flaw(copy: Path) -> str:
             for _ in history.entries:
                 pass
             journal.rows("SELECT name, content FROM copied_files")
-        finally:
-            journal.close()
     except DamagedState as error:  # without the remedy, which is for the journal of a platform
         return str(error).partition(": `swell")[0].replace(str(copy), "it")
     except msgspec.MsgspecError as error:
@@ -335,10 +332,8 @@ def _restore_code(folder: StateFolder, to: Path) -> None:
     if options is not None and options.storage:
         folder.use_storage(options.storage, is_restored=True)
     _add_files(to / CODE, folder.path / CODE)
-    store, journal = CodeStore(folder.path), SqlJournal(folder.journal)
-    try:
+    store = CodeStore(folder.path)
+    with closing(SqlJournal(folder.journal)) as journal:
         for submission in journal.submissions():
             if submission.spec.code and tree_path(folder.path, submission.spec.code).exists():
                 store.bind(submission.job_id, submission.spec.code)
-    finally:
-        journal.close()

@@ -10,6 +10,7 @@ import stat
 import time
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -300,15 +301,10 @@ class StateFolder:
 
     def ensure_page_keys(self) -> PageKeys:
         """Those of the page; made again if there are none, or if others could have read them."""
-        text = _read(self.page)
-        try:
-            keys = msgspec.json.decode(text, type=PageKeys) if text else None
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            keys = None
-        if keys is not None and not self.page.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            return keys
-        keys = PageKeys(secret=secrets.token_urlsafe(32))
-        self.write_page_keys(keys)
+        keys = _load_sound(self.page, PageKeys)
+        if keys is None or _is_open_to_others(self.page):
+            keys = PageKeys(secret=secrets.token_urlsafe(32))
+            self.write_page_keys(keys)
         return keys
 
     def write_page_keys(self, keys: PageKeys) -> None:
@@ -320,14 +316,8 @@ class StateFolder:
         _write(self.endpoint, msgspec.json.encode(endpoint))
 
     def read_endpoint(self) -> Endpoint | None:
-        """Where the daemon said it listens; None if it did not, or ended in good order."""
-        text = _read(self.endpoint)
-        try:
-            return msgspec.json.decode(text, type=Endpoint) if text else None
-        except msgspec.MsgspecError as error:
-            raise StateError(
-                f"{self.endpoint} cannot be read ({error}): remove it and run `swell up`"
-            ) from error
+        """Where the daemon said it listens; None if it did not, or ended in good order. Raises StateError."""
+        return _load(self.endpoint, Endpoint, ": remove it and run `swell up`")
 
     def remove_endpoint(self) -> None:
         self.endpoint.unlink(missing_ok=True)
@@ -349,25 +339,16 @@ class StateFolder:
 
     def read_notice(self) -> StopNotice | None:
         """None if the platform ended in good order, or was killed."""
-        try:
-            return msgspec.json.decode(_read(self.notice), type=StopNotice)
-        except msgspec.MsgspecError:
-            return None
+        return _load_sound(self.notice, StopNotice)
 
     def write_recovery(self, recovery: RecoveryProgress) -> None:
         """Not flushed: it is of use as long as the daemon lives. Raises StateUnwritable."""
-        try:
-            write_whole(self.recovery, msgspec.json.encode(recovery))
-        except OSError as error:
-            raise _unwritable(self.recovery, error) from error
+        _write(self.recovery, msgspec.json.encode(recovery), is_synced=False)
 
     def read_recovery(self) -> RecoveryProgress | None:
         """None if no daemon is at it."""
-        try:
-            found = msgspec.json.decode(_read(self.recovery), type=RecoveryProgress)
-        except msgspec.MsgspecError:
-            return None
-        return found if found.daemon.is_alive else None
+        found = _load_sound(self.recovery, RecoveryProgress)
+        return found if found is not None and found.daemon.is_alive else None
 
     def remove_recovery(self) -> None:
         self.recovery.unlink(missing_ok=True)
@@ -377,19 +358,8 @@ class StateFolder:
         _write(self.options, msgspec.json.encode(options))
 
     def read_options(self, kind: type[Options]) -> Options | None:
-        """What it was last started with; None if it was never up.
-
-        Args:
-            kind: of the options.
-
-        Raises:
-            StateError: the file cannot be read, or is of another version.
-        """
-        text = _read(self.options)
-        try:
-            return msgspec.json.decode(text, type=kind) if text else None
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise StateError(f"{self.options} cannot be read ({error})") from error
+        """What it was last started with, options of this kind; None if it was never up. Raises StateError."""
+        return _load(self.options, kind)
 
 
 def default_path(environ: Mapping[str, str]) -> Path:
@@ -443,6 +413,22 @@ def _read_secret(path: Path) -> str:
     return _read(path).decode("ascii", "replace").strip()
 
 
+def _load_sound(path: Path, kind: type[Options]) -> Options | None:
+    """What a file says that is written again if it says nothing, or cannot be read."""
+    with suppress(StateError):
+        return _load(path, kind)
+    return None
+
+
+def _load(path: Path, kind: type[Options], remedy: str = "") -> Options | None:
+    """What a file says; None without one, or if it is empty. Raises StateError."""
+    text = _read(path).strip()
+    try:
+        return msgspec.json.decode(text, type=kind) if text else None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StateError(f"{path} cannot be read ({error}){remedy}") from error
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
@@ -454,10 +440,10 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-def _write(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes, is_synced: bool = True) -> None:
     """All or nothing, and readable by the owner only from the first byte on."""
     try:
-        write_whole(path, content, is_synced=True)
+        write_whole(path, content, is_synced=is_synced)
     except OSError as error:
         raise _unwritable(path, error) from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from swell.model.view import JobView, Story
@@ -35,29 +36,20 @@ class RunRecord:
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self._file(policy)
         file.unlink(missing_ok=True)
-        journal = SqlJournal(file)
-        try:
+        with closing(SqlJournal(file)) as journal:
             journal.fold(state)
             journal.keep(jobs, stories)
-        finally:
-            journal.close()
         return file
 
     def jobs(self, policy: str) -> list[JobView]:
         """Oldest first. Raises StateError."""
-        journal = self._open(policy)
-        try:
+        with closing(self._open(policy)) as journal:
             return journal.archived_jobs()
-        finally:
-            journal.close()
 
     def stories(self, policy: str, job_id: str) -> list[Story]:
         """Oldest first; empty if there are none. Raises StateError."""
-        journal = self._open(policy)
-        try:
+        with closing(self._open(policy)) as journal:
             return journal.stories(job_id)
-        finally:
-            journal.close()
 
     def _open(self, policy: str) -> SqlJournal:
         known = self.policies()
