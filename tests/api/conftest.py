@@ -39,5 +39,5 @@ def folder(shared: tuple[FakeControl, StateFolder]) -> StateFolder:
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"
-    path.write_text("print('training')\n")
+    path.write_text("from swell import train\n")
     return path

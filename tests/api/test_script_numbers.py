@@ -96,4 +96,19 @@ def test_only_plain_numbers_are_taken(
 )
 def test_what_neither_states_is_missing(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
     with pytest.raises(InvalidField, match=told):
-        spec(tmp_path, "elastic(model, optimizer, loader, epochs=args.epochs)", **fields)
+        text = "from swell.train import elastic\nelastic(model, optimizer, loader, epochs=args.epochs)"
+        spec(tmp_path, text, **fields)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def f(:", r"^script: .*train\.py, line 1: invalid syntax; correct it"),
+        ("print(1)", r"^script: .* never calls swell\.train\.elastic, so there is nothing to resize"),
+    ],
+)
+def test_what_is_wrong_with_the_script_is_told_before_what_it_does_not_state(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    with pytest.raises(InvalidField, match=told):
+        spec(tmp_path, text)

@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from swell.api import fields
 from swell.api.fields import InvalidField, shown
-from swell.api.script_source import numbers_of
+from swell.api.script_source import check_source, numbers_of
 from swell.api.times import is_relative, with_offset
 from swell.model.coding import encode
 from swell.model.job import (
@@ -546,7 +546,11 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         has_end = (self.steps, self.epochs, self.samples) != (None, None, None)
         if self.elasticity is not Elasticity.LIVE or self.script is None or (has_batch and has_end):
             return self
-        stated = numbers_of(fields.entry(self.script, self.entry))
+        script = fields.entry(self.script, self.entry)
+        stated = numbers_of(script)
+        is_whole = (has_batch or stated.batch) and (has_end or stated.epochs or stated.steps)
+        if not (is_whole or self.python or self.image):
+            check_source(script, is_live=True)  # why it states none, where it is no script for Swell
         batch = {} if has_batch else {"global_batch": stated.batch}
         end = {} if has_end else {"epochs": stated.epochs, "steps": stated.steps}
         return msgspec.structs.replace(self, **batch, **end)
