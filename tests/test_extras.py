@@ -22,7 +22,6 @@ EXTRAS = (
     "ray",
     "scipy",
     "sklearn",
-    "tensorboardX",
     "torch",
 )
 #: Modules of commands import what they need when they run: this is what `up`, `simulate` and `page` do then.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,49 +148,11 @@ def test_curves_are_drawn_one_for_each_metric(job: str, capsys: pytest.CaptureFi
     assert "loss, logarithmic" in capsys.readouterr().out
 
 
-def test_event_files_hold_each_mean_with_its_step_and_time(
-    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("tensorboardX")
-    folder = tmp_path / "events"
-    assert run(["metrics", job, "--tensorboard", str(folder), "--name", "loss"]) == 0
-    (file,) = (folder / job).iterdir()
-    assert _scalars(file, "loss") == [(1, 0.0, 2.0), (2, 1.0, 1.0), (4, 3.0, 0.5)]
-    assert [value for _, _, value in _scalars(file, "workers")] == [1.0, 2.0, 2.0, 3.0]
-    assert run(["metrics", job, "--tensorboard", str(folder)]) == 2
-    assert "event files already" in capsys.readouterr().err
-
-
-def _scalars(file: Path, tag: str) -> list[tuple[int, float, float]]:
-    """Step, time and value of each one, in order."""
-    from tensorboardX.proto.event_pb2 import Event
-
-    content, found, place = file.read_bytes(), [], 0
-    while place < len(content):
-        length = int.from_bytes(content[place : place + 8], "little")
-        event = Event.FromString(content[place + 12 : place + 12 + length])
-        found += [
-            (event.step, event.wall_time, value.simple_value)
-            for value in event.summary.value
-            if value.tag == tag
-        ]
-        place += 16 + length
-    return found
-
-
-def test_without_the_library_event_files_are_refused_by_name(
-    job: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    assert run(["metrics", job, "--tensorboard", str(tmp_path / "events")]) == 2
-    assert "pip install 'swell[tensorboard]'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("options", "error"),
     [
         (["--name", "foo"], "has no metric 'foo'; it has <b>$x_1$</b>, loss"),
-        (["--json", "--csv"], "choose one of --json, --csv and --tensorboard"),
+        (["--json", "--csv"], "choose one of --json and --csv"),
     ],
 )
 def test_what_is_wrong_is_said(

@@ -6,12 +6,10 @@ import csv
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from swell.cli.destinations import check_folder, writing
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, width
 from swell.cli.selection import find_job
@@ -27,8 +25,6 @@ HEIGHT, WORKERS_HEIGHT = 16, 7
 LEAST_WIDTH = 40
 #: Values that span more are drawn on a logarithmic axis.
 LOG_FROM = 100.0
-#: Tag of the number of workers in event files of TensorBoard.
-WORKERS_TAG = "workers"
 #: What a terminal without UTF-8 shows in place of frames.
 PLAIN = str.maketrans("┌┐└┘─│┤├┬┴┼", "++++-||||++")
 #: A row of `--csv` has the job, and the columns of a series.
@@ -49,13 +45,6 @@ def metrics(
         typer.Option("--log", help="Logarithmic axis. Default: where values span two orders of magnitude."),
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV, one row for each point.")] = False,
-    tensorboard: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Write TensorBoard's event files, a folder for each job. Needs swell[tensorboard].",
-        ),
-    ] = None,
     state: State = None,
     json: Json = False,
 ) -> None:
@@ -66,10 +55,8 @@ def metrics(
     """
     from swell.cli.selection import connect_to_read
 
-    if sum((json, csv, tensorboard is not None)) > 1:
-        raise InvalidInput("choose one of --json, --csv and --tensorboard")
-    if tensorboard is not None:
-        _check_destination(tensorboard)
+    if json and csv:
+        raise InvalidInput("choose one of --json and --csv")
     with connect_to_read(state) as client:
         found = dict(_series_of(client, wanted, name or []) for wanted in job)
     if json:
@@ -78,8 +65,6 @@ def metrics(
         _print_csv(found)
     elif not any(found.values()):
         print("no values yet; scripts report them by run.report(NAME=...), and the loss by run.step(loss)")
-    elif tensorboard is not None:
-        _write_event_files(found, tensorboard)
     else:
         _draw(found, log)
 
@@ -193,7 +178,6 @@ def _summary(one: MetricSeries) -> str:
     return f"{values}; {size}" + (f"; {odd} values are NaN or infinite" if odd else "")
 
 
-# ------------------------------------------------------------ in files
 def _print_csv(found: Mapping[str, Sequence[MetricSeries]]) -> None:
     """Times are seconds since 1970; a number that there is none of is empty."""
     out = csv.writer(sys.stdout, lineterminator="\n")
@@ -202,42 +186,3 @@ def _print_csv(found: Mapping[str, Sequence[MetricSeries]]) -> None:
         for one in series:
             for row in zip(*(getattr(one, column) for column in COLUMNS), strict=True):
                 out.writerow((job_id, one.name, one.reduction, *row))
-
-
-def _check_destination(tensorboard: Path) -> None:
-    """Raises InvalidInput before the platform is asked."""
-    from swell.cli.extras import require
-
-    require(["tensorboardX"], "--tensorboard", "tensorboard")
-    check_folder("--tensorboard", tensorboard)
-
-
-def _write_event_files(found: Mapping[str, Sequence[MetricSeries]], folder: Path) -> None:
-    with writing("--tensorboard", folder):
-        for job_id, series in found.items():
-            if series:
-                target = folder / Path(job_id).name
-                _write(series, target)
-                print(f"wrote {target}")
-    print(f"`tensorboard --logdir {folder}` shows them")
-
-
-def _write(series: Sequence[MetricSeries], target: Path) -> None:
-    """Write each metric's means by step and time, and the number of workers.
-
-    Raises:
-        InvalidInput: the folder has event files already, which TensorBoard would show together with these.
-        OSError: it cannot be written.
-    """
-    from tensorboardX import SummaryWriter
-
-    if any(target.glob("events.out.tfevents.*")):
-        raise InvalidInput(f"--tensorboard: {target} has event files already; name another folder")
-    longest = max(series, key=lambda one: len(one.last_step))
-    columns: list[tuple[str, Sequence[float | None], MetricSeries]]
-    columns = [(WORKERS_TAG, longest.num_workers, longest), *((one.name, one.mean, one) for one in series)]
-    with SummaryWriter(str(target)) as writer:
-        for tag, values, one in columns:
-            for value, step, at_s in zip(values, one.last_step, one.at_s, strict=True):
-                if value is not None:
-                    writer.add_scalar(tag, value, step, walltime=at_s)
