@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from tests.api.fake_control import FakeControl
@@ -12,7 +11,6 @@ from tests.store.views import job_view
 
 from swell.api.user_list import TenantLimits, UserList
 from swell.model.quota import Quota
-from swell.platform_options import PlatformOptions
 from swell.store.folder import StateFolder
 
 
@@ -94,18 +92,6 @@ def test_a_running_platform_that_cannot_keep_quotas_gets_none(
     assert UserList(folder.path).quotas() == {"vision": Quota(devices=5)}
     assert here("admin", "tenants", "limit", "vision", "--devices", "any").returncode == 0
     assert UserList(folder.path).quotas() == {}
-
-
-def test_a_platform_that_is_down_is_noted_if_it_could_not_start(here: Run, tmp_path: Path) -> None:
-    folder = StateFolder(tmp_path / "down")
-    folder.create()
-    folder.lock.touch()
-    folder.write_options(PlatformOptions(devices="cpu", policy="flowcon", preload=()))
-    done = here("admin", "tenants", "limit", "vision", "--devices", "4", "--state", folder.path)
-    assert done.returncode == 0 and done.stderr.startswith("note: ") and "flowcon" in done.stderr
-    assert UserList(folder.path).quotas() == {"vision": Quota(devices=4)}
-    folder.write_options(PlatformOptions(devices="cpu", policy="fifo", preload=()))
-    assert here("admin", "tenants", "limit", "vision", "--devices", "3", "--state", folder.path).stderr == ""
 
 
 def test_a_list_with_a_quota_that_cannot_be_is_damaged(here: Run, folder: StateFolder) -> None:

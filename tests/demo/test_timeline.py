@@ -8,10 +8,10 @@ from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from tests.demo.views import make_view
 
-from swell.demo.timeline import _figure, draw
+from swell.demo.timeline import draw
 from swell.demo.watch import DeviceSpan, Watch
 from swell.model.job import Phase
-from swell.sim.picture_style import colour, plain_text
+from swell.sim.picture_style import colour
 
 DEVICES = ("d0", "d1", "d2")
 
@@ -60,11 +60,3 @@ def test_the_picture_shows_each_job_in_its_own_colour(tmp_path: Path) -> None:
     seen = {tuple(pixel) for pixel in pixels.tolist()}
     wanted = {tuple(round(255 * part) for part in to_rgb(colour(number))) for number in range(len(views))}
     assert wanted <= seen
-
-
-def test_the_legend_has_all_jobs_whatever_their_names() -> None:
-    names = ("$$", "_hidden", "<b>")
-    with plain_text():
-        figure = _figure(DEVICES, [], [make_view(name) for name in names])
-    told = figure.axes[0].get_legend_handles_labels()[1]
-    assert [text.strip("\u200b").split(",")[0] for text in told if text] == [*names, "deadline"]

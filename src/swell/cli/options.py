@@ -202,6 +202,13 @@ RunPolicy = Annotated[
 ]
 
 
+def has_subcommand(context: typer.Context, state: Path | None, json: bool) -> bool:
+    """Whether a group that lists things by itself has another command to run, whose options come after it."""
+    if context.invoked_subcommand is not None and (state is not None or json):
+        raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
+    return context.invoked_subcommand is not None
+
+
 def seconds(option: str, text: str) -> float:
     """The length of a duration. Raises InvalidInput, which names the option."""
     try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 import typer
 
-from swell.cli.options import Json, State
+from swell.cli.options import Json, State, has_subcommand
 from swell.cli.output import print_json, print_table
 from swell.cli.users import note_access, own_folder
 
@@ -30,9 +29,7 @@ T = TypeVar("T")
 @app.callback(invoke_without_command=True)
 def list_tenants(context: typer.Context, state: State = None, json: Json = False) -> None:
     """List the tenants that have limits, and what those with quotas use while the platform is up."""
-    if context.invoked_subcommand is not None:
-        if state is not None or json:
-            raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
+    if has_subcommand(context, state, json):
         return
     from swell.api.user_list import UserList
 
@@ -154,30 +151,17 @@ def limit(
 
 
 def _check_kept(folder: StateFolder, name: str, quota: Quota) -> None:
-    """Refuses what the platform would not keep; of one that is down, says that it would not start so."""
+    """Refuses what the running platform would not keep; one that is down refuses it when it starts."""
     from swell.api.client import connect_as_owner
-    from swell.api.errors import InvalidOption, NoPlatform
-    from swell.model.quota_words import told_quota
-    from swell.platform_options import PlatformOptions
-    from swell.policies.registry import UnknownPolicy, why_no_quotas
+    from swell.api.errors import NoPlatform
+    from swell.api.quotas import refuse_unkept
 
     try:
         with connect_as_owner(folder.path) as client:
-            why = why_no_quotas(client.cluster().policy)
-        remedy = "`swell down`, then `swell up --policy NAME`"
+            policy = client.cluster().policy
     except NoPlatform:
-        pass
-    else:
-        if why:
-            raise InvalidOption(f"tenant {name} gets no quota of {told_quota(quota)}: {why} ({remedy})")
         return
-    options = folder.read_options(PlatformOptions)
-    try:
-        why = "" if options is None else why_no_quotas(options.policy)
-    except UnknownPolicy:
-        return  # `swell up` says so
-    if why:
-        print(f"note: as it was last up, the platform does not start with this quota: {why}", file=sys.stderr)
+    refuse_unkept([policy], {name: quota}, "`swell down`, then `swell up --policy NAME`")
 
 
 #: More would be no limit, and its submissions of an hour are remembered.

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api.caller import Role
-from swell.cli.options import Json, State
+from swell.cli.clock import clock
+from swell.cli.options import Json, State, has_subcommand
 from swell.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from swell.api.access_log import AccessEntry, AccessLog
-    from swell.api.user_list import KnownUser
+    from swell.api.access_log import AccessEntry
     from swell.store.folder import StateFolder
 
 app = typer.Typer(name="users", rich_markup_mode=None, add_completion=False)
@@ -26,35 +26,20 @@ UserName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the user.
 @app.callback(invoke_without_command=True)
 def list_users(context: typer.Context, state: State = None, json: Json = False) -> None:
     """List the users besides the owner, with role and tenant. Their tokens are kept nowhere."""
-    if context.invoked_subcommand is not None:
-        if state is not None or json:
-            raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
+    if has_subcommand(context, state, json):
         return
     from swell.api.user_list import UserList
 
     users = UserList(own_folder(state).path).users()
+    shown = [(name, user.role, user.tenant, user.added_s) for name, user in users.items()]
     if json:
-        print_json([_told(name, user) for name, user in users.items()])
-    elif users:
+        print_json([dict(zip(("name", "role", "tenant", "added_s"), one, strict=True)) for one in shown])
+    elif shown:
         now_s = time.time()
-        print_table(("USER", "ROLE", "TENANT", "ADDED"), [_row(*one, now_s) for one in users.items()])
+        rows = [(name, role, tenant or "-", clock(at_s, now_s)) for name, role, tenant, at_s in shown]
+        print_table(("USER", "ROLE", "TENANT", "ADDED"), rows)
     else:
         print("no users besides you; add one with `swell admin users add NAME --role ROLE`")
-
-
-def _told(name: str, user: KnownUser) -> dict[str, object]:
-    return {
-        "name": name,
-        "role": user.role,
-        "tenant": user.tenant,
-        "added_s": user.added_s,
-    }
-
-
-def _row(name: str, user: KnownUser, now_s: float) -> tuple[str, ...]:
-    from swell.cli.clock import clock
-
-    return name, user.role, user.tenant or "-", clock(user.added_s, now_s)
 
 
 @app.command()
@@ -106,23 +91,16 @@ def own_folder(state: Path | None) -> StateFolder:
     return folder
 
 
-def access_log_of(folder: StateFolder) -> AccessLog:
-    """Log of what users did, and of what the owner did about users."""
-    from swell.api.access_log import AccessLog
-
-    return AccessLog(folder.path)
-
-
 def note_access(folder: StateFolder, operation: str, about: str) -> None:
     """Log what the owner did by a command about users."""
-    from swell.api.access_log import AccessEntry
+    from swell.api.access_log import AccessEntry, AccessLog
     from swell.api.caller import OWNER
 
     role = OWNER.role.word
     entry = AccessEntry(
         at_s=time.time(), user=OWNER.name, role=role, operation=operation, about=about, status=200
     )
-    access_log_of(folder).append(entry)
+    AccessLog(folder.path).append(entry)
 
 
 def _role(text: str) -> Role:
@@ -150,13 +128,14 @@ def access(
     json: Json = False,
 ) -> None:
     """Show who changed what, and what was refused, on a platform with users besides its owner."""
+    from swell.api.access_log import AccessLog
     from swell.cli.selection import parse_since
 
     now_s = time.time()
     since_s = parse_since(since)(now_s)
     found = [
         entry
-        for entry in access_log_of(own_folder(state)).entries()
+        for entry in AccessLog(own_folder(state).path).entries()
         if (user is None or entry.user == user)
         and (since_s is None or entry.at_s >= since_s)
         and not (refused and entry.status < 400)
@@ -172,8 +151,6 @@ def access(
 
 
 def _access_row(entry: AccessEntry, now_s: float) -> tuple[str, ...]:
-    from swell.cli.clock import clock
-
     return (
         clock(entry.at_s, now_s),
         entry.user or "(no valid token)",
