@@ -26,8 +26,6 @@ COMPLETE = MachineFacts(
     gpus=GpuFacts(driver="580.159", cuda="13.0", num_pairs=28, num_peers=28, num_linked=28),
     torch=TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
     has_trial_layers=True,
-    loopback_problem="",
-    num_ports=28_232,
     host_name="node7",
     outward_address="10.9.0.17",
     outward_problem="",

@@ -12,7 +12,7 @@ import pytest
 from tests.complete_machine import CGROUP_V2, COMPLETE
 from tests.machines.namespaces import Network, why_not
 
-from swell.api.machine_findings import BAD_BYTES, FEW_PORTS, WARN_BYTES, machine_findings
+from swell.api.machine_findings import BAD_BYTES, WARN_BYTES, machine_findings
 from swell.executors.local.containers.engine import EngineOffer
 from swell.executors.local.machine_facts import (
     ClockState,
@@ -118,13 +118,6 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
             "kernel.unprivileged_userns_clone=1",
         ),
         (
-            {"loopback_problem": "Network is unreachable"},
-            Level.BAD,
-            "network: 127.0.0.1 cannot be used: Network is unreachable",
-            "ip link set lo up",
-        ),
-        ({"num_ports": FEW_PORTS - 1}, Level.WARN, "ports: 999 ports for connections", "ip_local_port_range"),
-        (
             {"outward_address": "", "outward_problem": "Network is unreachable"},
             Level.OK,
             "network: no address to advertise to other machines: Network is unreachable",
@@ -185,17 +178,13 @@ def test_a_driver_serves_torch_of_its_own_major_version_of_cuda_and_older(cuda: 
     assert {finding.level for finding in findings} == {Level.OK}
 
 
-def test_a_kernel_that_does_not_tell_its_ports_is_not_blamed() -> None:
-    assert "ports" not in {finding.about for finding in findings_with(num_ports=0)}
-
-
 # ------------------------------------------------------------ this machine
 def test_this_machine_is_probed(tmp_path: Path) -> None:
     facts = probe_machine(tmp_path / "none" / "state")
     assert facts.state_folder == str(tmp_path) and facts.state_free_bytes > 0
     assert facts.devices or facts.devices_problem
     assert list(tmp_path.iterdir()) == [], "nothing is left there"
-    assert facts.host_name == socket.gethostname() and facts.loopback_problem == ""
+    assert facts.host_name == socket.gethostname()
     assert bool(facts.outward_address) != bool(facts.outward_problem)
     assert machine_findings(facts)
 
@@ -254,9 +243,6 @@ def test_a_machine_without_a_route_and_without_layers_says_so() -> None:
 
         whole = probe("true")
         assert (whole.host_name, whole.outward_address) == (network[0].name, network[0].address)
-        lacking = probe(
-            "ip route del default; ip link set lo down; echo 0 > /proc/sys/user/max_mnt_namespaces"
-        )
+        lacking = probe("ip route del default; echo 0 > /proc/sys/user/max_mnt_namespaces")
         assert lacking.outward_problem == "Network is unreachable"
-        assert lacking.loopback_problem
         assert not lacking.has_trial_layers

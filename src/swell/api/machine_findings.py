@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swell.executors.local.machine_facts import MachineFacts, ShareFacts
-from swell.executors.local.machine_probe import LOOPBACK, SHARED_MEMORY
+from swell.executors.local.machine_probe import SHARED_MEMORY
 from swell.model.finding import Finding, bad, ok, warn
 from swell.model.lengths import span
 from swell.model.share_mode import ABOUT_SHARES, ShareMode
 
 #: Less free space than this will soon be none; with less than that nothing can be saved.
 WARN_BYTES, BAD_BYTES = 1 << 30, 64 << 20
-#: Each connection of a worker to its agent, its peers and its store takes a port.
-FEW_PORTS = 1000
 NO_LAYERS_REMEDY = (
     "let root set `kernel.unprivileged_userns_clone=1` or, with AppArmor, "
     "`kernel.apparmor_restrict_unprivileged_userns=0` (sysctl); in a container: run it privileged"
@@ -31,7 +29,7 @@ def machine_findings(facts: MachineFacts) -> list[Finding]:
         *_shares(facts.shares),
         *_engines(facts),
         _trial_layers(facts),
-        *_network(facts),
+        _network(facts),
         _disk(facts),
         _shared_memory(facts),
         _clock(facts),
@@ -132,21 +130,11 @@ def _trial_layers(facts: MachineFacts) -> Finding:
 
 
 # ------------------------------------------------------------ network
-def _network(facts: MachineFacts) -> Iterator[Finding]:
-    if facts.loopback_problem:
-        text = f"{LOOPBACK} cannot be used: {facts.loopback_problem}"
-        yield bad("network", text, "`ip link set lo up`, and end programs that hold very many ports")
-    else:
-        yield ok("network", f"{LOOPBACK} can be used")
-    if facts.num_ports:
-        text = f"{facts.num_ports:,} ports for connections"
-        remedy = "let root widen `net.ipv4.ip_local_port_range` (sysctl)"
-        yield warn("ports", text, remedy) if facts.num_ports < FEW_PORTS else ok("ports", text)
+def _network(facts: MachineFacts) -> Finding:
     if facts.outward_address:
-        yield ok("network", f"{facts.host_name} is {facts.outward_address} to other machines")
-    else:
-        text = f"no address to advertise to other machines: {facts.outward_problem}"
-        yield ok("network", text, "for several machines: connect it to a network with a default route")
+        return ok("network", f"{facts.host_name} is {facts.outward_address} to other machines")
+    text = f"no address to advertise to other machines: {facts.outward_problem}"
+    return ok("network", text, "for several machines: connect it to a network with a default route")
 
 
 # ------------------------------------------------------------ room

@@ -54,8 +54,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     shares: ShareFacts
     engines: tuple[EngineOffer, ...]  #: of containers
     has_trial_layers: bool  #: what a script writes in its trial run can stay in layers of its own
-    loopback_problem: str
-    num_ports: int  #: that the kernel gives to connections and to listeners that name none
     host_name: str
     outward_address: str  #: of the interface that leads to other machines; empty: none does
     outward_problem: str

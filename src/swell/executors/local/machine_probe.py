@@ -26,10 +26,8 @@ from swell.model.share_mode import ShareMode
 from swell.wire.private_files import can_be_private, remove_room
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
-LOOPBACK = "127.0.0.1"
 #: An address for documents (RFC 5737). To connect a UDP socket to it finds the route, and sends nothing.
 _OUTSIDE = ("203.0.113.1", 9)
-_PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 #: Importing torch takes seconds, on a busy machine more.
 _TORCH_WITHIN_S = 60.0
 _ASK_NCCL = (
@@ -71,8 +69,6 @@ def probe_machine(
         shares=_shares(state_dir, mode, pid),
         engines=engine_offers(),
         has_trial_layers=_has_trial_layers(folder),
-        loopback_problem=_loopback_problem(),
-        num_ports=_num_ports(),
         host_name=socket.gethostname(),
         outward_address=outward,
         outward_problem=outward_problem,
@@ -198,27 +194,6 @@ def nearest_folder(folder: Path) -> Path:
 
 
 # ------------------------------------------------------------ network
-def _loopback_problem() -> str:
-    """Whether a program can listen there, on any free port, and be reached."""
-    try:
-        with (
-            socket.create_server((LOOPBACK, 0)) as server,
-            socket.create_connection(server.getsockname(), timeout=1.0),
-        ):
-            return ""
-    except OSError as error:
-        return error.strerror or str(error)
-
-
-def _num_ports() -> int:
-    """0: the kernel does not tell."""
-    try:
-        first, last = map(int, _PORT_RANGE.read_text().split())
-    except OSError:
-        return 0
-    return last - first + 1
-
-
 def _outward_address() -> tuple[str, str]:
     """Return the address of the interface that leads to other machines, and why there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
