@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A program that stands for `docker`, for the calls that an agent makes. A container is a plain process.
+"""A program that stands for `docker`, for the calls that an agent makes. A container is the program itself.
 
 What the agent mounts at paths of its own is found at its source. In the folder `FAKE_DOCKER` there is a file
 for each container, with what it was told; the file `down` beside it holds the words of a daemon that refuses.
@@ -11,7 +11,6 @@ import csv
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,25 +18,10 @@ from typing import Any, NoReturn
 #: Images: what stands in for their Python.
 IMAGES = {"fake:1": sys.executable, "fake:no-python": "", "fake:ends": "/bin/true"}
 INSIDE = "/run/swell"
-#: Runs the script that is its first argument, in which paths of Unix sockets are those of the container.
-WRAPPER = """
-import json, os, runpy, socket, sys
-mounts = json.loads(os.environ.pop("FAKE_MOUNTS"))
-connect = socket.socket.connect
-def mapped(line, address):
-    for target, source in mounts.items():
-        if line.family == socket.AF_UNIX and address.startswith(target + "/"):
-            address = source + address[len(target):]
-    return connect(line, address)
-socket.socket.connect = mapped
-sys.argv = sys.argv[1:]
-sys.path[0] = os.path.dirname(sys.argv[0])
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 FOLDER = Path(os.environ["FAKE_DOCKER"])
 CONTAINERS = FOLDER / "containers"
 #: Options that stand alone; all others are followed by a value.
-ALONE = {"--detach", "--rm", "--read-only"}
+ALONE = {"--interactive", "--rm", "--read-only"}
 
 
 def fail(status: int, text: str) -> NoReturn:
@@ -60,32 +44,20 @@ def run(words: list[str]) -> None:
         fail(125, f"docker: Error response from daemon: No such image: {image}.\nSee 'docker run --help'.")
     if not IMAGES[image]:
         fail(127, 'docker: OCI runtime create failed: exec: "python3": executable file not found in $PATH')
-    mounts = {}
+    sources = {}
     for (fields,) in (list(csv.reader([text])) for text in options["--mount"]):
         pairs = dict(field.partition("=")[::2] for field in fields)
-        if pairs["destination"].startswith(INSIDE):
-            mounts[pairs["destination"]] = pairs["source"]
-    for target, source in mounts.items():
-        arguments = [text.replace(f'"{target}"', f'"{source}"') for text in arguments]
-    for target, source in mounts.items():
-        if arguments[0].startswith(f"{target}/"):
-            arguments[0] = source + arguments[0].removeprefix(target)
-    order = json.loads(arguments[1])
-    order["socket"] = f"{mounts[os.path.dirname(order['socket'])]}/{os.path.basename(order['socket'])}"
-    arguments[1] = json.dumps(order)
-    environ = dict(text.split("=", 1) for text in options["--env"])
-    environ |= {"FAKE_MOUNTS": json.dumps(mounts), "PYTHONPATH": os.environ["PYTHONPATH"]}
-    wrapped = ["-c", WRAPPER] if IMAGES[image] == sys.executable else []
-    process = subprocess.Popen(
-        [IMAGES[image], *wrapped, *arguments],
-        env=environ,
-        start_new_session=True,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        sources[pairs["destination"]] = pairs["source"]
+    script = next(
+        source + arguments[0].removeprefix(target)
+        for target, source in sources.items()
+        if target.startswith(INSIDE) and arguments[0].startswith(f"{target}/")
     )
-    note(name, {"pid": process.pid, "image": image, "run": options})
-    print("0" * 64)
+    environ = dict(text.split("=", 1) for text in options["--env"])
+    environ |= {"PYTHONPATH": os.environ["PYTHONPATH"]}
+    note(name, {"pid": os.getpid(), "image": image, "run": options})
+    os.chdir(options["--workdir"][0])
+    os.execve(IMAGES[image], [IMAGES[image], script], environ)  # noqa: S606
 
 
 def note(name: str, state: dict[str, Any]) -> None:
@@ -119,14 +91,13 @@ def main(command: str, *words: str) -> None:
         print("sha256:0")
     elif command == "inspect":
         print(read(words[-1])["pid"])
-    elif command == "update":
-        options, (name,) = parse(list(words))
-        note(name, read(name) | {"update": options})
-        print(name)
     elif command == "ps":
         print("\n".join(path.name for path in CONTAINERS.iterdir() if runs(read(path.name)["pid"])))
     elif command == "kill":
-        os.kill(read(words[-1])["pid"], signal.SIGKILL)
+        pid = read(words[-1])["pid"]
+        if not runs(pid):
+            fail(1, f"Error response from daemon: container {words[-1]} is not running")
+        os.killpg(pid, signal.SIGKILL)
     elif command == "rm":
         (CONTAINERS / words[-1]).unlink(missing_ok=True)
     else:

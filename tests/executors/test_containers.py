@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import os
-import socket
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,13 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.container_engines import TestedEngine, fake_docker
-from tests.executors.fake_groups import FakeV1
 from tests.executors.puppets import make_spec
 
 import swell
-from swell.executors.exit_status import NOT_STARTED
-from swell.executors.local.agent.containers import agent_of
 from swell.executors.local.containers import bootstrap
+from swell.executors.local.containers.command import ContainerOrder
 from swell.executors.local.containers.engine import (
     ContainerChoice,
     ContainerEngine,
@@ -32,15 +29,9 @@ from swell.executors.local.containers.engine import (
     engine_offers,
     find_engine,
 )
-from swell.executors.local.containers.group import share_words
-from swell.executors.local.containers.meter import ContainerMeter
-from swell.executors.local.containers.mounts import Mount, inside, job_mounts, needed_folders, package_mounts
-from swell.executors.local.containers.order import ContainerOrder
-from swell.executors.local.containers.place import ContainedZygote, ContainerFolder
-from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.local.processes.namespaces import find_child, inner_pid
+from swell.executors.local.containers.mounts import Mount, inside, job_mounts, package_mounts
+from swell.executors.local.processes.listing import is_alive
 from swell.model.code import CodeTree
-from swell.model.share_mode import ShareMode
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 
 DOCKER, PODMAN = ContainerEngine("docker", "/usr/bin/docker"), ContainerEngine("podman", "/usr/bin/podman")
@@ -111,77 +102,51 @@ def test_podman_does_not_copy_what_is_hidden() -> None:
 
 
 # ---------------------------------------------------------------- options
+def order(**changes: Any) -> ContainerOrder:
+    usual: dict[str, Any] = {
+        "name": "swell-1",
+        "image": "img:1",
+        "mounts": (Mount("/work", "/work"),),
+        "workdir": "/work",
+        "gpus": (),
+        "memory_bytes": None,
+        "script": "/run/swell/packages/0/x.py",
+    }
+    return ContainerOrder(**usual | changes)
+
+
 def test_a_container_can_do_little() -> None:
-    order = ContainerOrder(
-        name="swell-1",
-        image="img:1",
-        labels={"swell.job": "j"},
-        mounts=(Mount("/work", "/work"),),
-        environ={"A": "b c"},
-        limit_words=("--cpu-shares", "512"),
-        arguments=("/run/swell/packages/0/x.py", "{}"),
-    )
-    words = order.words(DOCKER)
+    words = order().words(DOCKER)
     line = " ".join(words)
     for option in (
-        "--network none",
         "--read-only",
         "--cap-drop ALL",
         "--security-opt no-new-privileges",
         "--pids-limit 4096",
         "--pull never",
-        "--cpu-shares 512",
-        "--label swell.job=j",
+        "--workdir /work",
         f"--user {os.geteuid()}:{os.getegid()}",
     ):
         assert option in line
-    assert words[-4:] == ["python3", "img:1", "/run/swell/packages/0/x.py", "{}"]
-    assert "A=b c" in words
-    assert "SWELL_TOKEN" not in line
+    assert words[-3:] == ["python3", "img:1", "/run/swell/packages/0/x.py"]
+    assert "SWELL_TOKEN" not in line and "--memory" not in line and "--gpus" not in line
 
 
-@pytest.mark.parametrize("limit_words", [(), ("--memory", "16777216", "--memory-swap", "16777216")])
-def test_a_zygote_that_was_killed_reminds_of_the_memory_limit(
-    tmp_path: Path, limit_words: tuple[str, ...]
-) -> None:
-    order = ContainerOrder(
-        name="n", image="i", labels={}, mounts=(), environ={}, limit_words=limit_words, arguments=()
-    )
-    channel, other = socket.socketpair()
-    with channel, other:
-        room = ContainerFolder(
-            lambda: tmp_path, listen=lambda path: asyncio.start_unix_server(lambda *_: None, path)
-        )
-        zygote = ContainedZygote(channel, os.getpid(), "img:1", room, order.limits_memory)
-        end = zygote.why_cold(["torch"])
-    assert end.status == NOT_STARTED
-    assert ("memory limit" in end.why) == bool(limit_words)
+def test_a_memory_limit_counts_swap_too() -> None:
+    assert "--memory 1024 --memory-swap 1024" in " ".join(order(memory_bytes=1024).words(DOCKER))
 
 
-@pytest.mark.parametrize(
-    ("sharing", "words"),
-    [
-        (CoreSharing(), ("--cpu-shares", "256")),
-        (CoreSharing(2.0, ShareMode.QUOTA), ("--cpus", "0.500")),
-        (CoreSharing(None, ShareMode.OFF), ()),
-    ],
-)
-def test_a_share_is_a_weight_or_a_part_of_all_cores(sharing: CoreSharing, words: tuple[str, ...]) -> None:
-    assert share_words(0.25, sharing) == words
-    assert share_words(1e-6, CoreSharing(2.0, ShareMode.QUOTA)) == ("--cpus", "0.010"), "engines take no less"
-
-
-@pytest.mark.parametrize(
-    ("name", "pid"), [("swell-ab-12-my-job-3", 12), ("swell-ab-x-j-1", None), ("other-ab-12-j-1", None)]
-)
-def test_a_containers_name_tells_its_agent(name: str, pid: int | None) -> None:
-    assert agent_of(name) == pid
+def test_a_worker_has_the_gpus_of_its_devices_and_no_others() -> None:
+    words = order(gpus=("GPU-a", "GPU-b")).words(DOCKER)
+    assert words[words.index("--gpus") + 1] == '"device=GPU-a,GPU-b"'
+    line = " ".join(order(gpus=("GPU-a", "GPU-b")).words(PODMAN))
+    assert "--device nvidia.com/gpu=GPU-a --device nvidia.com/gpu=GPU-b" in line
 
 
 # ---------------------------------------------------------------- inside
 def told(**changes: Any) -> dict[str, Any]:
-    order = {"version": swell.__version__, "abi": "none", "packages": [], "modules": []}
-    return order | changes
+    usual = {"version": swell.__version__, "abi": "none", "packages": [], "modules": []}
+    return usual | changes
 
 
 def find(order: dict[str, Any], *without: str) -> str:
@@ -222,30 +187,6 @@ def test_the_platforms_packages_hold_the_script_that_begins() -> None:
         inside("/nowhere/else", mounts)
 
 
-def installed(folder: Path, name: str, *needs: str) -> str:
-    """A package as pip leaves it."""
-    info = folder / f"{name}-1.0.dist-info"
-    info.mkdir(parents=True)
-    lines = [
-        "Metadata-Version: 2.1",
-        f"Name: {name}",
-        "Version: 1.0",
-        *(f"Requires-Dist: {one}" for one in needs),
-    ]
-    (info / "METADATA").write_text("\n".join(lines) + "\n")
-    return str(folder)
-
-
-def test_of_other_folders_those_are_mounted_in_which_something_is_that_is_needed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = installed(tmp_path / "one", "top", "in_two>=1; python_version > '3'", "in_three; extra == 'dev'")
-    two = installed(tmp_path / "two", "In.Two", "top", "is-nowhere (<2)")
-    three = installed(tmp_path / "three", "in-three")
-    monkeypatch.setattr(sys, "path", [three, two, one, *sys.path])
-    assert needed_folders(("top",)) == (two, one)
-
-
 def test_an_environment_whose_torch_is_elsewhere_has_it_in_containers(tmp_path: Path) -> None:
     """A new environment that knows of this one by a `.pth` file, as one with an outer environment does."""
     pytest.importorskip("torch")
@@ -272,14 +213,56 @@ def test_an_environment_whose_torch_is_elsewhere_has_it_in_containers(tmp_path: 
     assert found == "True True True True"
 
 
-# ---------------------------------------------------------------- processes
-def test_a_process_is_found_by_the_number_that_it_has_for_itself() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        assert inner_pid(process.pid) == process.pid
-        assert find_child(os.getpid(), process.pid) == process.pid
-        assert find_child(process.pid, process.pid) is None
-        process.communicate(b"\n")
-    assert inner_pid(process.pid) is None
+# ---------------------------------------------------------------- its first process
+def first_process(**changes: Any) -> subprocess.Popen[bytes]:
+    """Which has its order, and a standard input that does not end."""
+    packages = [path for path in sys.path if path]
+    given = told(**{"environ": {"A": "b"}, "packages": packages, "args": ["1"], **changes})
+    process = subprocess.Popen(
+        [sys.executable, bootstrap.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(given).encode() + b"\n")
+    process.stdin.flush()
+    return process
+
+
+@pytest.fixture
+def entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "contained_entry.py").write_text(
+        "import os, signal, sys\n"
+        "def ends(entry, args):\n    print(entry, args, os.environ['A'], sys.stdin.read())\n    return 7\n"
+        "def waits(entry, args):\n    print(os.getpid(), flush=True)\n    signal.pause()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return "contained_entry"
+
+
+def test_a_worker_has_its_variables_and_no_input_and_its_end_is_the_containers(entry: str) -> None:
+    pytest.importorskip("torch")
+    with first_process(call=f"{entry}:ends", entry="train.py") as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"train.py ['1'] b \n"
+        assert process.wait() == 7
+
+
+def test_a_worker_ends_when_the_engines_program_outside_is_gone(entry: str) -> None:
+    pytest.importorskip("torch")
+    with first_process(call=f"{entry}:waits", entry="") as process:
+        assert process.stdout is not None and process.stdin is not None
+        pid = int(process.stdout.readline())
+        assert is_alive(pid)
+        process.stdin.close()
+        assert process.wait() == 128 + signal.SIGKILL and not is_alive(pid)
+
+
+def test_a_worker_hears_the_signals_that_its_first_process_gets(entry: str) -> None:
+    pytest.importorskip("torch")
+    with first_process(call=f"{entry}:waits", entry="") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        assert process.wait() == 128 + signal.SIGTERM
 
 
 # ---------------------------------------------------------------- programs
@@ -307,8 +290,6 @@ def test_one_that_does_not_says_why_and_what_to_do(
         find_engine(ContainerChoice.DOCKER)
     down.write_text("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?")
     assert "systemctl start docker" in engine_offers()[0].remedy
-    monkeypatch.setenv("DOCKER_HOST", "tcp://elsewhere:2375")
-    assert "may be another machine" in engine_offers()[0].why_not
     monkeypatch.setenv("PATH", "")
     assert {offer.why_not for offer in engine_offers()} == {"it is not installed"}
 
@@ -321,25 +302,3 @@ def test_a_program_that_hangs_or_is_gone_is_an_answer(tmp_path: Path) -> None:
     assert not answer.is_good
     assert "did not answer within 0 s" in answer.error
     assert "cannot be run" in ContainerEngine("docker", str(tmp_path / "no")).call("version").error
-
-
-def test_of_a_container_all_interfaces_count(tmp_path: Path) -> None:
-    kernel = FakeV1(tmp_path)
-    kernel.boot()
-    names = ("cpu,cpuacct", "memory", "blkio")
-    for name in names:
-        kernel.make(kernel.at(f"/sys/fs/cgroup/{name}/box"))
-    kernel.own("3:cpu,cpuacct:/box\n2:memory:/box\n1:blkio:/box\n")
-    groups = kernel.at("/proc/7/cgroup")
-    groups.parent.mkdir()
-    groups.write_text(kernel.at("/proc/self/cgroup").read_text())
-    counted = kernel.at("/proc/7/net/dev")
-    counted.parent.mkdir()
-    counted.write_text(
-        "Inter-|   Receive  |  Transmit\n face |bytes packets\n"
-        "    lo: 100 1 0 0 0 0 0 0 100 1 0 0 0 0 0 0\n  eth0: 20 1 0 0 0 0 0 0 3 1 0 0 0 0 0 0\n"
-    )
-    meter = ContainerMeter(7, CoreSharing(), kernel)
-    assert (meter.usage().received_bytes, meter.usage().sent_bytes) == (120, 103)
-    counted.unlink()
-    assert (meter.usage().received_bytes, meter.usage().sent_bytes) == (120, 103), "the last reading stands"

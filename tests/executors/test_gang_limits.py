@@ -195,8 +195,6 @@ def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pyte
     for share in (0.5, 0.25):
         scene.limits.set_share(JOB, share)
     assert scene.warnings[2:] == [("quota", "no quota")], "once"
-    scene.limits.launch(JOB, 0.5, None, FakeGroup(set()))
-    assert len(scene.warnings) == 3, "the engine of its container has quotas"
 
 
 def test_what_cannot_be_read_is_said_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,9 +19,9 @@ from swell.executors.local.zygote.zygotes import IDLE_S, Zygotes
 class FakeZygoteClient:
     made: list[FakeZygoteClient] = []
 
-    def __init__(self, place: BesideAgent, callbacks: Callbacks, is_kept_warm: bool = True) -> None:
+    def __init__(self, place: BesideAgent, callbacks: Callbacks) -> None:
         self.preload, self.log, self.python = tuple(place.modules), place.log_path, place.python
-        self.callbacks, self.is_kept_warm = callbacks, is_kept_warm
+        self.callbacks = callbacks
         self.done: list[str] = []
         self.made.append(self)
 

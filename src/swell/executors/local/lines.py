@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from swell.executors.local.processes.namespaces import peer_pid
 from swell.model.coding import encode
 from swell.wire.lines import LineBuffer, LineTooLong
 
@@ -38,12 +37,6 @@ class LineLink(asyncio.Protocol):
     def is_open(self) -> bool:
         """Whether the connection is open in this direction."""
         return self._transport is not None and not self._transport.is_closing()
-
-    @property
-    def peer_pid(self) -> int | None:
-        """Who is at the other end, as this process sees it; None if it is no Unix socket, or not known."""
-        line = None if self._transport is None else self._transport.get_extra_info("socket")
-        return (peer_pid(line) or None) if line is not None and line.family == socket.AF_UNIX else None
 
     def send(self, message: msgspec.Struct) -> None:
         """Lost if the connection is: its end is reported, and what must not get lost is said again."""

@@ -217,8 +217,7 @@ class HostProcess:
             mounted_at=self._options.storage or (Path(self._storage) if self._storage else None),
         )
         boot_id = f"{self._session}-{self._num_insides}"
-        listen_at = self._handshakes.listen_at
-        host = LocalHost(options, boot_id, self._lock_fd, answer, listen_at)
+        host = LocalHost(options, boot_id, self._lock_fd, answer)
         host.start(self._address)
         lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
         self._inside = LocalTermProcesses(host, self._node, lacks, self._warn_again)

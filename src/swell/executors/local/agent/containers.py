@@ -1,178 +1,234 @@
-"""The containers of an agent: one for each run of a job that names an image."""
+"""The containers of an agent: one for each worker of a job that names an image."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
 import itertools
-import logging
 import os
+import signal
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from swell import __version__
+from swell.executors.exit_status import NOT_STARTED, UNFIT
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.containers import bootstrap, mounts
-from swell.executors.local.containers.engine import ContainerChoice, ContainerEngine, find_engine
-from swell.executors.local.containers.group import ContainerGroup
-from swell.executors.local.containers.mounts import Mount
-from swell.executors.local.containers.order import ContainerOrder
-from swell.executors.local.containers.place import (
-    AGENT_SOCKET,
-    ZYGOTE_SOCKET,
-    ContainerFolder,
-    ContainerPlace,
+from swell.executors.local.containers.command import CALL, FIRST_LINE, ContainerOrder
+from swell.executors.local.containers.engine import (
+    ENGINE_FAILED,
+    NO_PROGRAM,
+    ContainerChoice,
+    ContainerEngine,
+    EngineDown,
+    find_engine,
 )
-from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.local.logs.files import TRIAL
-from swell.executors.local.processes.listing import is_alive
+from swell.executors.local.logs.files import TRIAL, read_tail
 from swell.executors.local.zygote.forking import Fork
-from swell.executors.local.zygote.place import mark_of
-from swell.executors.local.zygote.zygotes import modules_everywhere
 from swell.wire import environ
 
 PREFIX = "swell-"
-#: A label of each container: a digest of the state folder.
-STATE_LABEL = "swell.state"
-JOB_LABEL = "swell.job"
-#: How workers in a container call the agent.
-ADDRESS = f"unix:{mounts.ROOM}/{AGENT_SOCKET}"
+#: Exit statuses above it are signals.
+SIGNALLED = 128
 
-log = logging.getLogger("swell.agent")
+
+@dataclass(slots=True)
+class _Container:
+    """The container of one worker."""
+
+    image: str
+    log_path: Path
+    name: str
+    engine: ContainerEngine | None = None  #: None: it has not been asked for yet
+    killed_by: int = 0  #: signal; it will not be asked for
+    has_spoken: bool = False
 
 
 class Containers:
-    """Makes nothing before a job asks for it."""
+    """The engine's program runs as a worker of the zygote does, and the worker is what it runs.
+
+    Methods that return nothing return at once: the engine is asked in threads.
+    """
 
     def __init__(
         self,
         choice: ContainerChoice,
         state_dir: Path,
-        sharing: CoreSharing,
-        preload: Sequence[str],
-        lock_fd: int,
-        new_room: Callable[[], Path],
-        listen: Callable[[Path], Awaitable[asyncio.Server]],
+        fork: Callable[[Fork], None],
+        exited: Callable[[str, int, str], None],
     ) -> None:
         """
         Args:
-            new_room: makes a folder for one container. Raises OSError.
-            listen: opens the agent's door for workers at a path.
+            fork: has the zygote start the engine's program.
+            exited: is told of a worker that could not be started, and of one whose container is gone.
         """
-        self._choice = choice
-        self._state_dir = state_dir
-        self._sharing = sharing
-        self._modules = modules_everywhere(preload)
-        self._lock_fd = lock_fd
-        self._new_room = new_room
-        self._listen = listen
+        self._choice, self._state_dir = choice, state_dir
+        self._fork, self._exited = fork, exited
         self._digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
         self._numbers = itertools.count(1)
-        self._groups: dict[str, ContainerGroup] = {}
-        self._updates: set[asyncio.Task[None]] = set()
-        self._engine: ContainerEngine | None = None
+        self._containers: dict[str, _Container] = {}  #: by worker
+        self._tasks: set[asyncio.Task[None]] = set()
         self._finding = threading.Lock()
 
-    # ------------------------------------------------------------ runs
-    def group(self, run_key: str) -> ContainerGroup:
-        """Limits of the containers that a run will have; a new one for a new run."""
-        self._groups[run_key] = ContainerGroup(self._sharing, self._spawn)
-        return self._groups[run_key]
+    # ------------------------------------------------------------ workers
+    def start(self, fork: Fork, run: HostedRun, worker: int, devices: tuple[str, ...]) -> None:
+        """Start a worker. `fork`: the request for one outside."""
+        name = f"{PREFIX}{self._digest}-{os.getpid()}-{run.job_id}-{next(self._numbers)}"
+        container = _Container(run.spec.image, run.log_path(worker), name)
+        self._containers[fork.key] = container
+        gpus = [gpu for device in devices if (gpu := run.bindings[device].cuda) is not None]
+        self._begin(self._start(container, fork, run, gpus))
 
-    def place(self, run: HostedRun) -> ContainerPlace:
-        """Where the run's workers are forked."""
-        group = self._groups.get(run.key)
-        if group is None:  # a trial run: no cores are divided for it
-            group = self.group(run.key)
-            if run.spec.memory_bytes is not None:
-                group.limit_memory(run.spec.memory_bytes)
-        room = ContainerFolder(self._new_room, self._listen)
+    async def _start(self, container: _Container, fork: Fork, run: HostedRun, gpus: list[str]) -> None:
+        status, why = NOT_STARTED, ""
+        try:
+            engine = await asyncio.to_thread(self.find_engine)
+            request = await asyncio.to_thread(self._request, engine, container.name, fork, run, gpus)
+        except ValueError as error:
+            status, why = UNFIT, f"its container cannot be made: {error}"
+        except OSError as error:
+            why = f"its container cannot be made: {error}"
+        except EngineDown as error:
+            why = str(error)
+        if why or container.killed_by:
+            del self._containers[fork.key]
+            self._exited(fork.key, -container.killed_by or status, why)
+        else:
+            container.engine = engine
+            self._fork(request)
 
-        def order(zygote_id: str) -> ContainerOrder:
-            name = f"{PREFIX}{self._digest}-{os.getpid()}-{run.job_id}-{next(self._numbers)}"
-            return self._order(run, group, room, name, zygote_id)
+    def hold_back(self, key: str, number: int) -> bool:
+        """Whether this signal is for a worker that is not started yet, which it then will not be."""
+        container = self._containers.get(key)
+        if container is None or container.engine is not None:
+            return False
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            container.killed_by = number
+        return True
 
-        return ContainerPlace(
-            run.spec.image, self._modules, room, self._lock_fd, self.find_engine, order, group.started
-        )
+    def spoke(self, key: str, found: Callable[[int], None]) -> None:
+        """The worker has called. `found` is told the pid of the container's first process."""
+        container = self._containers.get(key)
+        if container is None:
+            return
+        container.has_spoken = True
 
-    def equip(self, fork: Fork, run: HostedRun) -> Fork:
-        """The same request, for a worker in a container: it writes to its own folders only."""
-        output = "/tmp" if run.kind == TRIAL else str(run.folder / mounts.OUTPUT_FOLDER)  # noqa: S108
-        variables = {environ.OUTPUT: output}
-        if run.kind == TRIAL:
-            variables[environ.TRIAL] = "1"
-        return msgspec.structs.replace(fork, environ=fork.environ | variables)
+        async def find() -> None:
+            assert container.engine is not None  # noqa: S101 - it was started
+            pid = await asyncio.to_thread(container.engine.main_pid, container.name)
+            if pid is not None:
+                found(pid)
 
-    def ended(self, run_key: str) -> None:
-        """The run's processes are gone."""
-        self._groups.pop(run_key, None)
+        self._begin(find())
+
+    def ended(self, key: str, status: int, message: str) -> bool:
+        """Whether this worker has a container; then `exited` is told once that is gone.
+
+        Args:
+            status: of the engine's program.
+        """
+        container = self._containers.get(key)
+        if container is None:
+            return False
+
+        async def end() -> None:
+            told = await asyncio.to_thread(self._end, container, status, message)
+            del self._containers[key]
+            self._exited(key, *told)
+
+        self._begin(end())
+        return True
+
+    async def shut_down(self) -> None:
+        """No container is left. To be called when the zygote is gone."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for container in self._containers.values():
+            if container.engine is not None:
+                await asyncio.to_thread(container.engine.kill, container.name)
 
     # ------------------------------------------------------------ a container
-    def _order(
-        self, run: HostedRun, group: ContainerGroup, room: ContainerFolder, name: str, zygote_id: str
-    ) -> ContainerOrder:
-        """Raises ValueError: the job makes it impossible."""
-        if self._choice is ContainerChoice.OFF:
-            raise ValueError(
-                f"the job names the image {run.spec.image}, and this platform runs no containers "
-                "(`swell up --containers off`)"
-            )
-        if any(binding.cuda is not None for binding in run.bindings.values()):
-            raise ValueError("containers have no GPUs; submit it without an image")
+    def _request(
+        self, engine: ContainerEngine, name: str, fork: Fork, run: HostedRun, gpus: list[str]
+    ) -> Fork:
+        """The request for the engine's program. Raises ValueError: the job makes it impossible; OSError."""
         (run.folder / mounts.OUTPUT_FOLDER).mkdir(mode=0o700, exist_ok=True)
         packages = mounts.package_mounts()
-        all_mounts = (
-            *mounts.job_mounts(self._state_dir, run.folder, run.spec),
-            Mount(str(room.folder), mounts.ROOM),
-            *packages,
+        order = ContainerOrder(
+            name=name,
+            image=run.spec.image,
+            mounts=(*mounts.job_mounts(self._state_dir, run.folder, run.spec), *packages),
+            workdir=fork.workdir,
+            gpus=gpus,
+            memory_bytes=run.spec.memory_bytes,
+            script=mounts.inside(bootstrap.__file__, packages),
         )
+        is_trial = run.kind == TRIAL
+        output = "/tmp" if is_trial else str(run.folder / mounts.OUTPUT_FOLDER)  # noqa: S108
         told = {
-            "socket": f"{mounts.ROOM}/{ZYGOTE_SOCKET}",
+            "environ": fork.environ | {environ.OUTPUT: output} | ({environ.TRIAL: "1"} if is_trial else {}),
+            "call": fork.call,
+            "entry": fork.entry,
+            "args": fork.args,
             "version": __version__,
             "abi": mounts.interpreter_abi(),
             "packages": [mount.target for mount in packages],
-            "modules": list(self._modules),
         }
-        return ContainerOrder(
-            name=name,
-            image=run.spec.image,
-            labels={STATE_LABEL: self._digest, JOB_LABEL: run.job_id},
-            mounts=all_mounts,
-            environ={environ.MARK: mark_of(self._state_dir, zygote_id).text()},
-            limit_words=group.begin(),
-            arguments=(mounts.inside(bootstrap.__file__, packages), msgspec.json.encode(told).decode()),
+        return msgspec.structs.replace(
+            fork,
+            environ={FIRST_LINE: msgspec.json.encode(told).decode()},
+            workdir="/",
+            call=CALL,
+            entry=engine.program,
+            args=tuple(order.words(engine)),
         )
+
+    def _end(self, container: _Container, status: int, message: str) -> tuple[int, str]:
+        """How the worker has ended, and why, once its container is gone."""
+        assert container.engine is not None  # noqa: S101 - it was started
+        container.engine.kill(container.name)
+        if not container.has_spoken and status in (ENGINE_FAILED, *NO_PROGRAM, bootstrap.UNUSABLE):
+            return self._why_not(container, container.engine, status)
+        return (SIGNALLED - status if status > SIGNALLED else status), message
+
+    def _why_not(self, container: _Container, engine: ContainerEngine, status: int) -> tuple[int, str]:
+        """Why there was no worker: by checks, and not by the engine's error text."""
+        image, told = container.image, read_tail(container.log_path).strip()
+        if status == bootstrap.UNUSABLE:
+            return UNFIT, f"image {image} cannot be used: {told}"
+        if status in NO_PROGRAM:
+            return UNFIT, f"image {image} has no python3 that can be run: {told}"
+        try:
+            self.find_engine()
+        except EngineDown as error:
+            return NOT_STARTED, str(error)
+        if not engine.has_image(image):
+            remedy = f"get it with `{engine.name} pull {image}`"
+            return UNFIT, f"there is no image {image} on this machine; {remedy}"
+        return NOT_STARTED, f"{engine.name} could not start its container: {told}"
 
     # ------------------------------------------------------------ the engine
     def find_engine(self) -> ContainerEngine:
         """Waits for it, in a thread. The first one that is found is kept: it has the images.
 
-        With it the containers of agents that have ended are removed.
+        Raises EngineDown; ValueError: none is to be used.
         """
+        if self._choice is ContainerChoice.OFF:
+            raise ValueError(
+                "the job names an image, and this platform runs no containers (`swell up --containers off`)"
+            )
         with self._finding:
-            if self._engine is not None:
-                return find_engine(ContainerChoice(self._engine.name))
-            self._engine = find_engine(self._choice)
-            self._remove_left(self._engine)
-            return self._engine
+            engine = find_engine(self._choice)
+            self._choice = ContainerChoice(engine.name)
+            return engine
 
-    def _remove_left(self, engine: ContainerEngine) -> None:
-        for name in engine.names(f"{STATE_LABEL}={self._digest}"):
-            if (pid := agent_of(name)) is not None and not is_alive(pid):
-                log.warning("ending container %s, which an earlier agent has left behind", name)
-                engine.kill(name)
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self._updates.add(task)
-        task.add_done_callback(self._updates.discard)
-
-
-def agent_of(name: str) -> int | None:
-    """Pid of the agent that has started a container of this name; None if none has."""
-    parts = name.removeprefix(PREFIX).split("-", 2)
-    return int(parts[1]) if name.startswith(PREFIX) and len(parts) == 3 and parts[1].isdecimal() else None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

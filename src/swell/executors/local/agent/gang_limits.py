@@ -46,7 +46,6 @@ class LimitedGang:
     job_id: str
     group: GangGroup
     memory_bytes: int | None
-    is_contained: bool
     owed: float | None = None  #: the share that it should have, and that could not be set so far
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     kept_s: float = float("-inf")
@@ -75,21 +74,13 @@ class GangLimits:
         self._gangs: dict[str, LimitedGang] = {}
 
     # ------------------------------------------------------------ orders
-    def launch(
-        self,
-        job_id: str,
-        share: float | None,
-        memory_bytes: int | None,
-        group: GangGroup | None = None,
-    ) -> None:
+    def launch(self, job_id: str, share: float | None, memory_bytes: int | None) -> None:
         """Before its first worker is started.
 
         Args:
             share: None: none was chosen.
-            group: that of its container, if it has one.
         """
-        is_contained = group is not None
-        gang = LimitedGang(job_id, group or self._limiter.group(job_id), memory_bytes, is_contained)
+        gang = LimitedGang(job_id, self._limiter.group(job_id), memory_bytes)
         self._gangs[job_id] = gang
         if gang.memory_bytes is not None:
             self._limit_memory(gang, gang.memory_bytes)
@@ -104,8 +95,8 @@ class GangLimits:
             self._set_share(gang, share)
 
     def _tell_lack(self, gang: LimitedGang) -> None:
-        """A share was chosen for it. The engine of a container has what the machine lacks."""
-        if self._limiter.lack and not gang.is_contained and Doing.QUOTA not in gang.troubles:
+        """A share was chosen for it."""
+        if self._limiter.lack and Doing.QUOTA not in gang.troubles:
             gang.troubles[Doing.QUOTA] = self._limiter.lack
             self._warn(gang.job_id, _TOPICS[Doing.QUOTA], self._limiter.lack)
 

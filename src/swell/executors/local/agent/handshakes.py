@@ -9,7 +9,6 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.rate_limited_log import RateLimitedLog
@@ -43,10 +42,6 @@ class Handshakes:
         listener.listen(BACKLOG)  # asyncio has set how many are accepted at a time, and this with it
         port: int = listener.getsockname()[1]
         return port
-
-    async def listen_at(self, path: Path) -> asyncio.Server:
-        """Listen on a Unix socket, for processes that are in a container."""
-        return await asyncio.get_running_loop().create_unix_server(self._new_link, path)
 
     def refuse(self, link: LineLink, why: str) -> None:
         """Close it without a word."""

@@ -11,9 +11,8 @@ import hmac
 import logging
 import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
@@ -22,11 +21,11 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
-from swell.executors.local.agent.containers import ADDRESS, Containers
+from swell.executors.local.agent.containers import Containers
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_code import drop_code
 from swell.executors.local.agent.job_files import JobPlace, OpeningRefusal, place_job
-from swell.executors.local.agent.options import LOOPBACK, AgentOptions
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.background import ThreadBackground
@@ -65,12 +64,10 @@ class LocalHost:
         boot_id: str,
         lock_fd: int,
         answer: Callable[[FromHost], None],
-        listen_at: Callable[[Path], Awaitable[asyncio.Server]],
     ) -> None:
         """
         Args:
             answer: takes what the controller is told.
-            listen_at: opens the door for workers at a path.
         """
         self._options = options
         self._hear = answer
@@ -95,11 +92,8 @@ class LocalHost:
         self._containers = Containers(
             options.containers,
             options.state_dir,
-            options.sharing,
-            options.preload,
-            lock_fd,
-            self._scratch.new_room,
-            listen_at,
+            lambda fork: self._zygotes.fork(fork, ""),
+            self._process_gone,
         )
 
     # ------------------------------------------------------------ life
@@ -135,6 +129,7 @@ class LocalHost:
     async def shut_down(self, reap_s: float = REAP_S) -> None:
         """Every process of ours is gone when this returns. `reap_s`: see `Zygotes.shut_down`."""
         await self._zygotes.shut_down(reap_s)
+        await self._containers.shut_down()
         self._limits.close()
         self._scratch.end()
         self._background.close()
@@ -195,7 +190,8 @@ class LocalHost:
                 if (link := run.links.get(worker)) is not None:
                     link.send(said)
             case messages.SignalWorker(worker=worker, signal=number):
-                self._zygotes.signal(f"{run.key}/{worker}", number)
+                if not self._containers.hold_back(f"{run.key}/{worker}", number):
+                    self._zygotes.signal(f"{run.key}/{worker}", number)
             case messages.FindRunPort():
                 self._find_port(run)
             case messages.SetShare(share=share):
@@ -238,14 +234,11 @@ class LocalHost:
 
     def _opened(self, order: OpenRun, place: JobPlace) -> None:
         kind = TRIAL if order.is_trial else WORKER
-        # A container has only loopback.
-        reached_at = LOOPBACK if order.spec.image else self._options.advertise
-        rack = self._options.rack
+        reached_at, rack = self._options.advertise, self._options.rack
         run = HostedRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at, rack)
         self._runs[run.key] = run
         if not order.is_trial:
-            group = self._containers.group(run.key) if run.spec.image else None
-            self._limits.launch(run.key, order.share, order.spec.memory_bytes, group)
+            self._limits.launch(run.key, order.share, order.spec.memory_bytes)
         opened = messages.RunOpened(
             run=run.key,
             first_worker=place.first_worker,
@@ -262,8 +255,6 @@ class LocalHost:
     def _close(self, run: HostedRun) -> None:
         del self._runs[run.key]
         run.let_port_go()
-        self._zygotes.end_run(run.key)
-        self._containers.ended(run.key)
         self._limits.ended(run.key)
 
     def _start_worker(self, run: HostedRun, order: StartWorker) -> None:
@@ -273,12 +264,9 @@ class LocalHost:
         logs, live = self._options.gang_settings.logs, frozenset(run.live)
         self._background(lambda: run.discard_logs(logs, live), lambda _: None)
         groups = self._limits.entries(run.key)
-        address = ADDRESS if run.spec.image else self._address
-        fork = run.fork(order, self._options.call, address, logs.log_bytes, groups)
+        fork = run.fork(order, self._options.call, self._address, logs.log_bytes, groups)
         if run.spec.image:
-            self._zygotes.fork_contained(
-                self._containers.equip(fork, run), lambda: self._containers.place(run)
-            )
+            self._containers.start(fork, run, order.worker, order.devices)
         else:
             equipped = self._scratch.equip(fork, run.kind == TRIAL and order.entry is None)
             self._zygotes.fork(equipped, run.spec.python)
@@ -295,8 +283,10 @@ class LocalHost:
         run.links[hello.worker] = link
         link.heard = partial(self._hear_worker, run, hello.worker)
         link.closed = partial(self._lose_worker_link, run, hello.worker)
-        if (pid := link.peer_pid) is not None:  # in a container it has another number for itself
-            hello = msgspec.structs.replace(hello, pid=pid)
+        if run.spec.image:  # in a container it has another number for itself
+            hello = msgspec.structs.replace(hello, pid=run.pids.get(hello.worker, hello.pid))
+            enter = partial(self._limits.forked, run.key, hello.worker)
+            self._containers.spoke(f"{run.key}/{hello.worker}", enter)
         self._pass_on(run, hello.worker, hello)
         return True
 
@@ -339,6 +329,11 @@ class LocalHost:
             run.num_strays += num
 
     def _worker_exited(self, key: str, status: int, message: str) -> None:
+        """Its process has ended. One in a container is gone when that is."""
+        if not self._containers.ended(key, status, message):
+            self._process_gone(key, status, message)
+
+    def _process_gone(self, key: str, status: int, message: str) -> None:
         run, worker = self._find(key)
         if run is None:
             return

@@ -69,12 +69,6 @@ class Scratch:
             environ=fork.environ | variables,
         )
 
-    def new_room(self) -> Path:
-        """A folder for a container, with a short path; the agent removes it at its end. Raises OSError."""
-        if self._temporary is None:
-            raise OSError("there is no folder for temporary files; see agent.log")
-        return Path(tempfile.mkdtemp(prefix="room-", dir=self._temporary))
-
     def drop(self, key: str) -> None:
         """The worker is gone."""
         if folders := self._folders.pop(key, ()):

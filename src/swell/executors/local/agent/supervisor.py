@@ -77,7 +77,6 @@ class WorkerSupervisor:
             self.boot_id,
             lock_fd,
             self._hear_host,
-            self._handshakes.listen_at,
         )
         self._controller.join_host(HOST, self._host)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)

@@ -1,47 +1,64 @@
-"""The first lines that run in a container: meet the agent, find Swell and torch, become a zygote.
+"""The first process of a container: finds Swell and torch, and runs the worker in a child.
 
 Run as a script by the interpreter of the image, whatever its version: it imports the standard library only,
-until it knows that the rest is there. What it prints is the agent's explanation.
+until it knows that the rest is there. What it prints is in the worker's log. Its standard input has the order
+in its first line, and ends when the engine's program outside is gone: then the container ends, too.
 """
 
-import array
 import importlib.util
 import json
 import os
-import socket
+import select
+import signal
 import sys
 import sysconfig
+from importlib import import_module
 from typing import Any
 
-NUM_DESCRIPTORS = 2
 LEAST_VERSION = (3, 11)
+#: Exit status: the image lacks something.
+UNUSABLE = 78
+STDIN = 0
 
 
 def main() -> None:
-    order = json.loads(sys.argv[1])
-    channel = socket.socket(socket.AF_UNIX)
-    channel.connect(order["socket"])
-    _, log = receive_descriptors(channel)  # the lock is just kept
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
+    order = json.loads(read_line())
     del sys.path[0]  # this script's folder
     lack = find_packages(order)
     if lack:
-        sys.exit(lack)
-    from swell.executors.local.zygote.process import serve_on
+        print(lack, file=sys.stderr)
+        sys.exit(UNUSABLE)
+    pid = os.fork()
+    if pid == 0:
+        run(order)
+    sys.exit(watch(pid))
 
-    serve_on(channel, order["modules"])
+
+def read_line() -> bytes:
+    line = b""
+    while not line.endswith(b"\n") and (chunk := os.read(STDIN, 1 << 16)):
+        line += chunk
+    return line
 
 
-def receive_descriptors(channel: socket.socket) -> "array.array[int]":
-    """The lock that all processes of a platform hold, and the zygote's log."""
-    descriptors = array.array("i")
-    num_bytes = NUM_DESCRIPTORS * descriptors.itemsize
-    _, messages, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(num_bytes))
-    for _, _, content in messages:
-        descriptors.frombytes(content[:num_bytes])
-    return descriptors
+def run(order: "dict[str, Any]") -> None:
+    """Become the worker."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), STDIN)
+    os.environ.update(order["environ"])
+    module, _, function = order["call"].partition(":")
+    sys.exit(getattr(import_module(module), function)(order["entry"], order["args"]))
+
+
+def watch(pid: int) -> int:
+    """Return how the worker has ended, which is killed when nobody is left who would hear of it."""
+    signal.signal(signal.SIGTERM, lambda number, frame: os.kill(pid, number))
+    ended = os.pidfd_open(pid)
+    while ended not in select.select([STDIN, ended], [], [])[0]:
+        if not os.read(STDIN, 1 << 16):
+            os.kill(pid, signal.SIGKILL)
+            break
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return status if status >= 0 else 128 - status
 
 
 def find_packages(order: "dict[str, Any]") -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from swell.model.lengths import span
 
-#: A container starts in half a second, on a busy machine later. An engine that does not answer is down.
-RUN_WITHIN_S = 120.0
+#: An engine that does not answer is down.
 ANSWER_WITHIN_S = 30.0
-#: Exit status of `run` if the engine itself failed; 126 and 127: the image's program could not be started.
+#: Exit status of `run` if the engine itself failed.
 ENGINE_FAILED = 125
+#: The same if the image's program could not be started.
+NO_PROGRAM = (126, 127)
 
 
 class ContainerChoice(StrEnum):
@@ -75,6 +76,12 @@ class ContainerEngine:
         mapped = ("--userns", "keep-id") if self.name == ContainerChoice.PODMAN and os.geteuid() else ()
         return (*mapped, "--user", f"{os.geteuid()}:{os.getegid()}")
 
+    def gpu_words(self, gpus: Sequence[str]) -> tuple[str, ...]:
+        """Options of `run` that show GPUs with these UUIDs: Docker's own, and for Podman those of CDI."""
+        if self.name == ContainerChoice.PODMAN:
+            return tuple(word for gpu in gpus for word in ("--device", f"nvidia.com/gpu={gpu}"))
+        return ("--gpus", f'"device={",".join(gpus)}"') if gpus else ()
+
     @property
     def empty_options(self) -> str:
         """Mount options of an empty folder in memory.
@@ -82,10 +89,6 @@ class ContainerEngine:
         Without them Podman would copy into it what it is to hide.
         """
         return "mode=755,notmpcopyup" if self.name == ContainerChoice.PODMAN else "mode=755"
-
-    def update(self, container: str, words: Iterable[str]) -> EngineAnswer:
-        """Change the limits of a container that runs."""
-        return self.call("update", *words, container)
 
     def main_pid(self, container: str) -> int | None:
         """Return the pid of a container's first process, as this process sees it; None if it does not run."""
@@ -99,11 +102,6 @@ class ContainerEngine:
         """Kill and remove a container, with all its processes. No effect if there is none of this name."""
         self.call("kill", container)
         self.call("rm", "--force", container)
-
-    def names(self, label: str) -> list[str]:
-        """Return the names of all containers with this label, whether they run or not."""
-        found = self.call("ps", "--all", "--filter", f"label={label}", "--format", "{{.Names}}")
-        return found.text.split() if found.is_good else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,14 +145,6 @@ def _offer(name: ContainerChoice) -> EngineOffer:
     program = shutil.which(name)
     if program is None:
         return EngineOffer(name=name, why_not="it is not installed", remedy=f"install {name}")
-    host = os.environ.get("DOCKER_HOST", "")
-    if name is ContainerChoice.DOCKER and host and not host.startswith("unix://"):
-        return EngineOffer(
-            name=name,
-            program=program,
-            why_not=f"DOCKER_HOST={host} may be another machine, which has not this one's files",
-            remedy="use a Unix socket, or unset DOCKER_HOST",
-        )
     answer = ContainerEngine(name, program).call(*_QUESTIONS[name])
     if answer.is_good and answer.text:
         return EngineOffer(name=name, program=program, version=answer.text)

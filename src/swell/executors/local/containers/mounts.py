@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import re
 import sys
 import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 import msgspec
@@ -21,8 +17,7 @@ from swell.model.code import decode_tree, job_tree_path
 from swell.model.job import JobSpec
 from swell.wire.lease_end import LEASE_FILE
 
-#: Of our own, inside: the sockets of the agent, and the platform's packages.
-ROOM = "/run/swell/agent"
+#: Of our own, inside: the platform's packages.
 PACKAGES = "/run/swell/packages"
 #: Of the job, below its folder: the one for what it wants to keep.
 OUTPUT_FOLDER = "output"
@@ -106,47 +101,12 @@ def _is_within(path: str, root: str) -> bool:
 
 # ------------------------------------------------------------ the platform's packages
 def package_mounts() -> list[Mount]:
-    """Folders with Swell and with what is installed for the platform's interpreter.
-
-    Those of its own environment, and beside them those that it finds by a `.pth` file or in an outer
-    environment, as far as they hold something that Swell or torch needs.
-    """
-    own = [
-        str(Path(swell.__file__).parents[1]),
-        *(sysconfig.get_path(name) for name in ("purelib", "platlib")),
-    ]
-    sources = dict.fromkeys([*own, *needed_folders(("torch", "swell"))])
-    folders = [source for source in sources if os.path.isdir(source)]
-    return [Mount(source, f"{PACKAGES}/{number}") for number, source in enumerate(folders)]
-
-
-@cache
-def needed_folders(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Where this interpreter finds these packages, and all that they need, in the order of its path.
-
-    What is not installed is left out: a container says what it lacks.
-    """
-    folders = {folder for name in names if (folder := _folder_of_module(name))}
-    seen, open_names = set[str](), list(names)
-    while open_names:
-        name = re.sub(r"[-_.]+", "-", open_names.pop()).lower()
-        if name in seen:
-            continue
-        seen.add(name)
-        try:
-            found = metadata.distribution(name)
-        except metadata.PackageNotFoundError:
-            continue
-        folders.add(str(found.locate_file("")))
-        needed = [line for line in found.requires or () if not re.search(r"\bextra\s*==", line)]
-        open_names += [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed]
-    return tuple(folder for folder in dict.fromkeys(sys.path) if folder in folders)
-
-
-def _folder_of_module(name: str) -> str:
-    """Return the folder in which a package is found, without importing it; empty if there is none."""
-    found = importlib.util.find_spec(name)
-    return "" if found is None or found.origin is None else str(Path(found.origin).parents[1])
+    """Folders from which this interpreter imports Swell and what is installed, but the standard library's."""
+    standard = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    own = str(Path(swell.__file__).parents[1])
+    folders = dict.fromkeys(os.path.abspath(path) for path in (own, *sys.path) if os.path.isdir(path))
+    found = [path for path in folders if path not in standard and not path.endswith("lib-dynload")]
+    return [Mount(source, f"{PACKAGES}/{number}") for number, source in enumerate(found)]
 
 
 def inside(path: str, mounts: Iterable[Mount]) -> str:

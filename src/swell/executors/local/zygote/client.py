@@ -23,7 +23,7 @@ from swell.executors.local.zygote.forking import (
     ValuesPrinted,
     Warm,
 )
-from swell.executors.local.zygote.place import ColdZygoteEnd, PlaceError, RunningZygote, ZygotePlace
+from swell.executors.local.zygote.place import BesideAgent, ChildZygote, ColdZygoteEnd
 from swell.wire.numbers import Number
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
@@ -46,13 +46,11 @@ class Callbacks:
 class ZygoteClient:
     """Owns one zygote at a time. Every method is called in the agent's event loop."""
 
-    def __init__(self, place: ZygotePlace, callbacks: Callbacks, is_kept_warm: bool = True) -> None:
-        """`is_kept_warm`: where a zygote dies another one is started at once, and not by the next fork."""
+    def __init__(self, place: BesideAgent, callbacks: Callbacks) -> None:
         self._place = place
         self._callbacks = callbacks
-        self._is_kept_warm = is_kept_warm
         self._beginning: asyncio.Task[None] | None = None
-        self._zygote: RunningZygote | None = None
+        self._zygote: ChildZygote | None = None
         self._zygote_id = ""
         self._link: LineLink | None = None
         self._waiting: list[Fork | Signal] = []  # the zygote's socket is not yet connected
@@ -114,18 +112,13 @@ class ZygoteClient:
 
     # ------------------------------------------------------------ the zygote's socket
     async def _begin(self) -> None:
-        failure: PlaceError | None = None
         try:
             self._zygote = await self._place.start(self._zygote_id)
             await self._connect(self._zygote)
-        except PlaceError as error:
-            failure = error
         finally:
             self._beginning = None
-        if failure is not None:
-            self._tell_exits(self._forget_workers(), failure.end)
 
-    async def _connect(self, zygote: RunningZygote) -> None:
+    async def _connect(self, zygote: ChildZygote) -> None:
         loop = asyncio.get_running_loop()
         _, link = await loop.create_connection(lambda: LineLink(self._hear, self._lose), sock=zygote.channel)
         self._link = link
@@ -144,7 +137,8 @@ class ZygoteClient:
         if isinstance(answer, Warm):
             self._is_warm = True
         elif isinstance(answer, Forked):
-            self._note_forked(answer)
+            self._pids[answer.key] = answer.pid
+            self._callbacks.forked(answer.key, answer.pid)
         elif isinstance(answer, OutputDropped):
             (self._dropping.add if answer.why else self._dropping.discard)(answer.key)
             self._callbacks.dropped(answer.key, answer.num_bytes, answer.why)
@@ -158,20 +152,12 @@ class ZygoteClient:
                 self._callbacks.strays_ended(answer.key, answer.num_ended)
             self._callbacks.exited(answer.key, answer.status, "")
 
-    def _note_forked(self, answer: Forked) -> None:
-        """Report a new worker. If it has ended by now, only its end is reported."""
-        assert self._zygote is not None  # noqa: S101 - it has spoken
-        pid = self._zygote.find_worker(answer.pid)
-        if pid is not None:
-            self._pids[answer.key] = pid
-            self._callbacks.forked(answer.key, pid)
-
     def _lose(self, link: LineLink) -> None:
         self._link = None
         assert self._zygote is not None  # noqa: S101 - its socket was open
         self._burial = self._run(self._bury(self._zygote))
 
-    async def _bury(self, zygote: RunningZygote) -> None:
+    async def _bury(self, zygote: ChildZygote) -> None:
         """The zygote is dead, and so are its workers in a moment: the kernel sees to that."""
         # It may have hung up and have yet to end, with a status of its own.
         with contextlib.suppress(TimeoutError):
@@ -190,7 +176,7 @@ class ZygoteClient:
         was_warm = self._is_warm
         self._is_empty.set()
         self._is_buried.set()
-        if self._waiting or (was_warm and self._is_kept_warm):
+        if self._waiting or was_warm:
             self.start()
         self._tell_exits(orphans, ColdZygoteEnd(-signal.SIGKILL, "") if was_warm else cold)
 

@@ -1,4 +1,4 @@
-"""Where a zygote runs. The port, and the usual place: a child process of the agent."""
+"""Where a zygote runs: a child process of the agent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.timeouts import signal_name
@@ -44,49 +44,6 @@ class ColdZygoteEnd:
     why: str
 
 
-class PlaceError(RuntimeError):
-    """No zygote could be started here."""
-
-    def __init__(self, end: ColdZygoteEnd) -> None:
-        super().__init__(end.why)
-        self.end = end
-
-
-class RunningZygote(Protocol):
-    """A zygote's process. Pids are as this process sees them."""
-
-    @property
-    def channel(self) -> socket.socket:
-        """Connected to it; does not block."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def find_worker(self, pid: int) -> int | None:
-        """Pid of a worker that calls itself `pid`; None if it is gone."""
-
-    def kill(self) -> None:
-        """Its workers end with it. No effect if it is gone."""
-
-    def why_cold(self, modules: Sequence[str]) -> ColdZygoteEnd:
-        """Asked when it is gone, and has not imported all of `modules`."""
-
-
-class ZygotePlace(Protocol):
-    """Starts zygotes, one at a time."""
-
-    @property
-    def modules(self) -> Sequence[str]:
-        """That a zygote imports here."""
-
-    async def start(self, zygote_id: str) -> RunningZygote:
-        """`zygote_id`: for the mark of its processes. Cancelled, it leaves nothing behind.
-
-        Raises:
-            PlaceError: none could be started.
-        """
-
-
 def mark_of(state_dir: Path, zygote_id: str) -> ProcessMark:
     """Return the mark of the processes of one of this agent's zygotes."""
     return ProcessMark(os.getpid(), zygote_id, 0, str(state_dir.resolve()))
@@ -94,7 +51,7 @@ def mark_of(state_dir: Path, zygote_id: str) -> ProcessMark:
 
 @dataclass(frozen=True, slots=True)
 class BesideAgent:
-    """See `ZygotePlace`: a child process, with one of this machine's interpreters.
+    """Starts zygotes as child processes, with one of this machine's interpreters.
 
     `lock_fd` is inherited by the zygote and all workers: held by any, held by all. `log_path` lies in the
     state folder, whose name is in the mark of all processes.
@@ -124,7 +81,7 @@ class BesideAgent:
 
 
 class ChildZygote:
-    """See `RunningZygote`."""
+    """A zygote's process, whose workers end with it."""
 
     def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket, log_path: Path) -> None:
         self._process = process
@@ -134,9 +91,6 @@ class ChildZygote:
     @property
     def pid(self) -> int:
         return self._process.pid
-
-    def find_worker(self, pid: int) -> int | None:
-        return pid
 
     def kill(self) -> None:
         self._process.kill()

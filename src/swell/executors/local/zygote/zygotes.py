@@ -1,7 +1,6 @@
-"""A zygote for each interpreter that jobs ask for, and for each container.
+"""A zygote for each interpreter that jobs ask for.
 
-The platform's own stays. Those of other interpreters stay while they have workers, those of containers until
-their run has ended.
+The platform's own stays, others while they have workers.
 """
 
 from __future__ import annotations
@@ -9,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from swell.executors.local.zygote.client import REAP_S, Callbacks, ZygoteClient
 from swell.executors.local.zygote.forking import Fork
-from swell.executors.local.zygote.place import BesideAgent, ZygotePlace
+from swell.executors.local.zygote.place import BesideAgent
 
 #: The zygote of another interpreter than the platform's ends after so long without a worker.
 IDLE_S = 300.0
@@ -42,7 +41,6 @@ class Zygotes:
         self._others: dict[str, ZygoteClient] = {}  #: by interpreter
         self._pythons: dict[str, str] = {}  #: worker -> its interpreter, if that is another one
         self._used_s: dict[str, float] = {}
-        self._contained: dict[str, ZygoteClient] = {}  #: by run
         self._ending: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
@@ -64,26 +62,10 @@ class Zygotes:
         self._pythons[request.key] = python
         self._others[python].fork(request)
 
-    def fork_contained(self, request: Fork, new_place: Callable[[], ZygotePlace]) -> None:
-        """Fork a worker from the zygote of its own run.
-
-        If the run has none yet, one is started at the place that `new_place` returns.
-        """
-        run = _run_of(request.key)
-        if run not in self._contained:
-            self._contained[run] = ZygoteClient(new_place(), self._callbacks, is_kept_warm=False)
-        self._contained[run].fork(request)
-
     def signal(self, key: str, number: int) -> None:
         """Send a signal to a worker of any zygote."""
         python = self._pythons.get(key)
-        own = self._own if python is None else self._others[python]
-        self._contained.get(_run_of(key), own).signal(key, number)
-
-    def end_run(self, run: str) -> None:
-        """Its workers are gone; a zygote that it had for itself ends."""
-        if (zygote_client := self._contained.pop(run, None)) is not None:
-            self._end(zygote_client)
+        (self._own if python is None else self._others[python]).signal(key, number)
 
     def tick(self, now_s: float) -> None:
         """End those of interpreters that have had no worker for a while."""
@@ -98,7 +80,7 @@ class Zygotes:
 
         A zygote that has not told the end of its workers after `reap_s` is killed, and they with it.
         """
-        nurseries = (self._own, *self._others.values(), *self._contained.values())
+        nurseries = (self._own, *self._others.values())
         await asyncio.gather(*(zygote_client.shut_down(reap_s) for zygote_client in nurseries))
         await asyncio.gather(*self._ending)
 
@@ -116,8 +98,3 @@ class Zygotes:
     def _exited(self, key: str, status: int, message: str) -> None:
         self._pythons.pop(key, None)
         self._told.exited(key, status, message)
-
-
-def _run_of(key: str) -> str:
-    """The run of a worker: see `HostedRun.fork`."""
-    return key.rpartition("/")[0]
