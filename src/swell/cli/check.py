@@ -65,12 +65,12 @@ def check(
 
 
 def _told(script: str, failure: str) -> str:
-    """Return why nothing was compared; what Swell says is wrong in the script comes first."""
+    """Return why nothing was compared, with the traceback where it says more than one place in the script."""
     is_refusal = _REFUSAL.search(failure) is not None
     why = failure_sentence(failure)
-    is_short = is_refusal or failure.count('  File "') == 1 or failure.strip().endswith(why)
     told = f"{script} {'is to be changed' if is_refusal else 'was not checked'}: {why}"
-    return told if is_short and not why.endswith("...") else f"{told}\n\n{failure.strip()}"
+    is_all = is_refusal or failure.count('  File "') == 1 or failure.strip().endswith(why)
+    return told if is_all and not why.endswith("...") else f"{told}\n\n{failure.strip()}"
 
 
 def _short(place: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -70,23 +70,33 @@ def logs(
         if json:
             print_json([chunk for chunks in read() for chunk in chunks])
             return
-        printer = Printer(whose is not None and worker is None, is_raw, num_lines)
-        has_ended = False
-        while not has_ended:
-            # Asked before the logs are read: nothing is written after the end.
-            has_ended = not follow or client.job(job_id).phase.is_end
-            for chunks in read():
-                printer.print(chunks)
-            printer.release()
-            if not has_ended:
-                time.sleep(LOOK_EVERY_S)
-        printer.finish()
+        lines = LogLines(whose is not None and worker is None, str if is_raw else printable_log)
+        _print_all(lines, read, num_lines, lambda: not follow or client.job(job_id).phase.is_end)
         view = client.job(job_id)
         last_words = view.message.strip() if view.phase == "failed" else ""
-        if whose is None and last_words and last_words.split("\n")[-1] not in printer.last_lines:
+        if whose is None and last_words and last_words.split("\n")[-1] not in lines.last:
             print(last_words)  # another's than its leader's
-        elif whose is not None and not printer.last_lines:
+        elif whose is not None and not lines.last:
             warn(_nothing(client, job_id, worker))
+
+
+def _print_all(
+    lines: LogLines,
+    read: Callable[[], Iterator[list[LogChunk]]],
+    num_lines: int | None,
+    has_ended: Callable[[], bool],
+) -> None:
+    """Print lines until there are no more; `num_lines`: of those that are there the last so many."""
+    is_over = False
+    while not is_over:
+        is_over = has_ended()  # asked before the logs are read: nothing is written after the end
+        shown = (line for chunks in read() for line in lines.of(chunks))
+        raw(sys.stdout).writelines(shown if num_lines is None else deque(shown, num_lines))
+        sys.stdout.flush()
+        num_lines = None
+        if not is_over:
+            time.sleep(LOOK_EVERY_S)
+    raw(sys.stdout).writelines(lines.unfinished())
 
 
 def _nothing(client: Client, job_id: str, worker: int | None) -> str:
@@ -128,60 +138,46 @@ def _news(
         yield news
 
 
-class Printer:
-    """Whole lines; if `is_named`, each with its worker's number as soon as there is more than one worker."""
+class LogLines:
+    """Makes whole lines of what workers print.
 
-    def __init__(self, is_named: bool, is_raw: bool, num_lines: int | None = None) -> None:
-        """Args:
-        is_raw: as the job wrote it, and not made printable.
-        num_lines: of those before `release` only the last so many; None: all.
-        """
-        self._retained = None if num_lines is None else deque[str](maxlen=num_lines)
-        self._is_named, self._spelled = is_named, str if is_raw else printable_log
+    Args:
+        is_named: each has its worker's number in front, as soon as there is more than one worker.
+        spelled: how a line is shown.
+    """
+
+    def __init__(self, is_named: bool, spelled: Callable[[str], str]) -> None:
+        self._is_named, self._spelled = is_named, spelled
         self._unfinished: dict[tuple[bool, int], str] = {}
-        self.last_lines: deque[str] = deque(maxlen=NUM_LAST_LINES)
+        self.last: deque[str] = deque(maxlen=NUM_LAST_LINES)
 
-    def print(self, chunks: list[LogChunk]) -> None:
-        """Print complete lines; an incomplete one is kept for the next call."""
+    def of(self, chunks: list[LogChunk]) -> Iterator[str]:
+        """Complete lines; an incomplete one is kept for the next call."""
         for chunk in chunks:
             self._unfinished.setdefault((chunk.is_trial, chunk.worker), "")
         for chunk in chunks:
             key = (chunk.is_trial, chunk.worker)
             if not self._is_named:
-                self._finish(other for other in self._unfinished if other != key)  # it leads no more
+                yield from self.unfinished(but=key)  # it leads no more
             if chunk.discarded_bytes:
-                self._finish([key])
-                self._write(key, f"[swell: {chunk.discarded_bytes} bytes before this were discarded]")
-            *lines, rest = (self._unfinished[key] + chunk.text).split("\n")
-            self._unfinished[key] = rest
+                yield from self.unfinished(of=key)
+                yield self._line(key, f"[swell: {chunk.discarded_bytes} bytes before this were discarded]")
+            *lines, self._unfinished[key] = (self._unfinished[key] + chunk.text).split("\n")
             for line in lines:
-                self._write(key, line)
-        sys.stdout.flush()
+                yield self._line(key, line)
 
-    def release(self) -> None:
-        """Print the lines that were retained so far; all later ones are printed at once."""
-        retained, self._retained = self._retained, None
-        for line in retained or ():
-            raw(sys.stdout).write(line)
-        sys.stdout.flush()
-
-    def finish(self) -> None:
-        """The last lines may lack their end."""
-        self._finish(self._unfinished)
-
-    def _finish(self, keys: Iterable[tuple[bool, int]]) -> None:
-        for key in keys:
-            if line := self._unfinished[key]:
+    def unfinished(
+        self, of: tuple[bool, int] | None = None, but: tuple[bool, int] | None = None
+    ) -> Iterator[str]:
+        """Lines that lack their end, of a worker or of all others."""
+        for key, line in self._unfinished.items():
+            if line and of in (None, key) and key != but:
                 self._unfinished[key] = ""
-                self._write(key, line)
+                yield self._line(key, line)
 
-    def _write(self, key: tuple[bool, int], line: str) -> None:
-        self.last_lines.append(line)
+    def _line(self, key: tuple[bool, int], line: str) -> str:
+        self.last.append(line)
         is_trial, worker = key
         is_alone = sum(other == is_trial for other, _ in self._unfinished) == 1
         has_name = (self._is_named or is_trial) and not is_alone
-        text = self._spelled(f"[{worker}] {line}\n" if has_name else f"{line}\n")
-        if self._retained is None:
-            raw(sys.stdout).write(text)
-        else:
-            self._retained.append(text)
+        return self._spelled(f"[{worker}] {line}\n" if has_name else f"{line}\n")
