@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
 
@@ -185,3 +186,17 @@ def test_a_log_that_another_writer_keeps_is_not_discarded(tmp_path: Path) -> Non
     writer.close()
     discard_logs(tmp_path, 10, live=())
     assert begins_of(tmp_path / "worker-0.log") == (100,)
+
+
+def test_logs_have_locks_on_nfs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There a shared lock needs a file that can be read, and an exclusive one a file that can be written."""
+    lock = fcntl.flock
+
+    def lock_as_nfs(descriptor: int, operation: int) -> None:
+        mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        if mode == (os.O_RDONLY if operation & fcntl.LOCK_EX else os.O_WRONLY):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", lock_as_nfs)
+    test_a_log_that_another_writer_keeps_is_not_discarded(tmp_path)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from swell.live import head_journal
+from swell.live.disk_space import DiskSpace
 from swell.live.head_journal import HeadJournal
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
@@ -122,6 +123,10 @@ def test_a_platform_on_a_full_disk_answers_refuses_and_goes_on_when_there_is_roo
     until(lambda: platform.job(job_id).steps >= 60)
     assert told == ["the disk is full", ""]
     assert set(platform.cluster().warnings) == {"disk"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DiskSpace, "look", lambda disk: None)
+        cluster = platform.cluster()
+    assert f"{tmp_path} does not answer: jobs train on" in cluster.warnings["disk"] and not cluster.disk_bytes
 
     journal.is_full = True  # and now it is to stop: it ends as if it were killed, and says why
     with pytest.raises(Unavailable, match="takes no more requests"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from swell.core.kind_choice import named_kinds
 from swell.core.platform_core import PlatformCore
 from swell.live.clock import SystemClocks, followed, suspected
 from swell.live.counters import Measures, usage_of
+from swell.live.disk_space import DiskSpace, Space
 from swell.live.head_thread import Executor, HeadThread, Site
 from swell.live.job_checks import (
     check_findings,
@@ -93,6 +93,7 @@ class Platform(JobLookup):
         self._site, self._core, self._executor, self._head = site, core, executor, head
         self._clock, self._inbox, self._journal = head.clock, head.inbox, head.journal
         self._submitter = Submitter(self._inbox, self._clock.now_s, store, JobFolders(site.jobs_dir))
+        self._disk = DiskSpace(site.jobs_dir.resolve().parent)
         self._pruner = Pruner(store, site.jobs_dir, self._clock.now_s, self._board.note_pruned)
 
     # ------------------------------------------------------------ the head
@@ -370,7 +371,7 @@ class Platform(JobLookup):
         free = [
             device for node in nodes if not node.leaving for device in node.devices.values() if not device
         ]
-        space = shutil.disk_usage(self._site.jobs_dir)
+        space = self._disk.look()
         return ClusterView(
             version=__version__,
             policy=self._site.policy,
@@ -382,9 +383,9 @@ class Platform(JobLookup):
             num_stale_reports=self._board.latest.num_stale,
             journal_bytes=self._store.bytes_on_disk,
             clock_note=self._clock_note(),
-            disk_free_bytes=space.free,
-            disk_bytes=space.total,
-            warnings=self._warnings(space.free, nodes),
+            disk_free_bytes=0 if space is None else space.free,
+            disk_bytes=0 if space is None else space.total,
+            warnings=self._warnings(space, nodes),
             lost_nodes=self._board.lost_nodes(),
             borrowed=self._board.latest.reclaims.view(self._clock.now_s()),
             hosts_may_join=self._site.hosts_may_join,
@@ -404,11 +405,11 @@ class Platform(JobLookup):
             return ""
         return followed(calendar.step_s, self._clock.now_s() - stepped_s)
 
-    def _warnings(self, free_bytes: int, nodes: Sequence[NodeView]) -> dict[str, str]:
+    def _warnings(self, space: Space | None, nodes: Sequence[NodeView]) -> dict[str, str]:
         """Return what an operator is to be warned of now, by what it is about.
 
         Args:
-            free_bytes: on the disk of the state folder.
+            space: for files of jobs; None: their disk does not answer.
         """
         warnings = dict(self.remarks)
         if lacks := [lack for lack in (self._executor.lack, self._lack_of_neighbours(nodes)) if lack]:
@@ -428,9 +429,14 @@ class Platform(JobLookup):
             warnings["journal file"] = "; ".join(notices)
         if self._journal.why:
             warnings["journal"] = f"the platform stands still, jobs that run train on: {self._journal.why}"
-        if free_bytes < (limit := self._site.retention.min_free_bytes):
+        if space is None:
             warnings["disk"] = (
-                f"only {format_bytes(free_bytes)} are free on the disk of {self._site.jobs_dir.parent}, "
+                f"{self._disk.path} does not answer: jobs train on, and their checkpoints, logs and starts "
+                "wait for it; look after its file server"
+            )
+        elif space.free < (limit := self._site.retention.min_free_bytes):
+            warnings["disk"] = (
+                f"only {format_bytes(space.free)} are free on the disk of {self._disk.path}, "
                 f"less than min_free_bytes={limit}: make room (`swell admin prune`), or lower the setting"
             )
         return warnings

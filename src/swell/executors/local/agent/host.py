@@ -79,7 +79,7 @@ class LocalHost:
         self._openings: dict[str, OpenRun] = {}  #: runs whose places are being made
         self._background = ThreadBackground()  #: for all that touches the storage, which may hang
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
-        self._dropped_output = DroppedOutput(options.state_dir)
+        self._dropped_output = DroppedOutput(options.storage)
         callbacks = Callbacks(
             self._worker_forked,
             self._worker_exited,

@@ -13,8 +13,8 @@ ABOUT = "output"
 class DroppedOutput:
     """Counts by worker; a worker is named by its key."""
 
-    def __init__(self, state_dir: Path) -> None:
-        self._state_dir = state_dir
+    def __init__(self, storage: Path) -> None:
+        self._storage = storage
         self._jobs: dict[str, dict[str, int]] = {}  #: job -> bytes dropped, of the workers that drop now
 
     def note(self, key: str, job_id: str | None, num_bytes: int, why: str) -> JobWarned | None:
@@ -39,5 +39,5 @@ class DroppedOutput:
         total = sum(self._jobs[job_id].values())
         return (
             f"{format_bytes(total)} of its output could not be written and were dropped ({why}); "
-            f"training goes on; make room on the disk of {self._state_dir}"
+            f"training goes on; make room on the disk of {self._storage}"
         )

@@ -94,7 +94,7 @@ def mark_as_written(descriptor: int) -> None:
 def is_written(log: Path) -> bool:
     """Whether a process has the newest file of this log open to write."""
     try:
-        descriptor = os.open(log, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

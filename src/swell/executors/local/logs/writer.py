@@ -126,7 +126,8 @@ class LogWriter:
     def _open(self) -> int:
         """The file that is being written. Raises OSError."""
         if self._descriptor is None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            # For reading, too: else NFS has no lock for it.
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._descriptor = os.open(self._path, flags, 0o600)
             mark_as_written(self._descriptor)
             self._size = os.fstat(self._descriptor).st_size
