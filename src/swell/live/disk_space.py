@@ -38,8 +38,8 @@ class DiskSpace:
         """What there is now; None: the disk does not answer. Raises OSError."""
         with self._lock:
             if self._looking is None or not self._looking.is_alive():
-                self._found = found = []
-                self._looking = threading.Thread(target=self._find, args=(found,), daemon=True)
+                self._found = []
+                self._looking = threading.Thread(target=self._find, args=(self._found,), daemon=True)
                 self._looking.start()
             looking, found = self._looking, self._found
         looking.join(ANSWER_S)

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.chaos.machines.fleet import IMPORTABLE, Fleet
 from tests.chaos.machines.liar import LIE
-from tests.machines.namespaces import HOME
+from tests.machines.namespaces import HOME, STORAGE
 
 from swell.model.job import Phase
 from swell.model.view import JobView, Story
@@ -163,8 +163,8 @@ class Work:
         return f"counted {job.num_steps} {times} {times}"
 
     def _lines(self, name: str) -> list[str]:
-        """Whole ones, of all its workers."""
-        logs = (self._fleet.head.state / "jobs" / name).glob("worker-*.log*")
+        """Whole ones, of all its workers. The link in the state folder leads elsewhere from outside."""
+        logs = (self._fleet.head.machine.outside(STORAGE) / "jobs" / name).glob("worker-*.log*")
         texts = [path.read_text().rpartition("\n")[0] for path in logs]
         return [line for text in texts for line in text.splitlines()]
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from swell.executors.code_tree import read_tree
 from swell.executors.gang.allreduce import CrossingTable, GroupTimes, crossing_s
 from swell.executors.gang.trial_batches import local_batches
 from swell.executors.gang.trial_controller import told
+from swell.model.code import decode_tree, tree_path
 from swell.model.command import ProfileJob
 from swell.model.findings import JobFinding
 from swell.model.job import BetweenSteps, JobSpec, Profile
@@ -22,6 +24,9 @@ from swell.wire.whole_files import write_whole
 _GroupTable = dict[int, GroupTimes]
 _Kept = TypeVar("_Kept")
 
+#: Snapshots whose sources are known without their files.
+NUM_KNOWN = 1000
+
 log = logging.getLogger("swell.agent")
 
 
@@ -30,6 +35,8 @@ class ProfileCache:
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
+        #: Read once, when the job has just been submitted: later the storage may not answer.
+        self._sources_of = lru_cache(maxsize=NUM_KNOWN)(self._read_sources)
         self._folder = state_dir / "profiles"
 
     def profile(self, command: ProfileJob) -> Profile | None:
@@ -153,10 +160,15 @@ class ProfileCache:
     def _sources(self, spec: JobSpec) -> bytes | None:
         """What decides how fast the job is, wherever it lies."""
         if spec.code:
-            tree = read_tree(self._state_dir, spec.code)
-            return None if tree is None else tree.sources_digest.encode()
+            with suppress(FileNotFoundError):
+                return self._sources_of(spec.code)
+            return None
         source = find_source(spec)
         return None if source is None else source.read_bytes()
+
+    def _read_sources(self, code: str) -> bytes:
+        """Those of a snapshot. Raises FileNotFoundError: it is gone."""
+        return decode_tree(tree_path(self._state_dir, code).read_bytes()).sources_digest.encode()
 
 
 def _length_path(profile_path: Path) -> Path:

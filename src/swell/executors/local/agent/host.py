@@ -1,7 +1,7 @@
 """This machine as a node host: owns the processes of runs, their lines, logs, limits and folders.
 
-One event loop, one thread, no torch. Every method returns at once and waits for no other. What follows for
-a gang from what happens here is the controller's affair; see `hosts.messages`.
+One event loop, no torch. Every method returns at once and waits for no other, nor for the storage. What
+follows for a gang from what happens here is the controller's affair; see `hosts.messages`.
 """
 
 from __future__ import annotations
