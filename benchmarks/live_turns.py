@@ -80,9 +80,6 @@ class ObedientMachine:
     def acknowledge(self) -> None:
         pass
 
-    def shut_down(self) -> None:
-        pass
-
     def perform(self, command: AnyCommand) -> None:
         answer = self._answer(command, time.clock_gettime(time.CLOCK_BOOTTIME))
         if answer is not None:

@@ -223,9 +223,6 @@ class Hands:
     def want_devices(self, num: int) -> None:
         self.wanted.append(num)
 
-    def shut_down(self) -> None:
-        self.gangs.clear()
-
     def perform(self, command: AnyCommand) -> None:
         self.performed.append(command)
         if self.is_obedient:

@@ -88,12 +88,7 @@ class JobFolders:
 
     def discard(self, job_id: str) -> None:
         """Remove what `reserve` and `hand_over` made for a job that never was."""
-        folder = self.checkpoints(job_id)
-        if folder.is_dir():
-            for path in folder.iterdir():
-                path.unlink()
-            folder.rmdir()
-        (self.path / job_id).rmdir()
+        shutil.rmtree(self.path / job_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +106,7 @@ class Submitter:
     def __init__(
         self, inbox: Inbox, now_s: Callable[[], float], submissions: SqlJournal, folders: JobFolders
     ) -> None:
-        self._inbox = inbox
-        self._now_s = now_s
-        self._submissions = submissions
-        self._folders = folders
+        self._inbox, self._now_s, self._submissions, self._folders = inbox, now_s, submissions, folders
         self._lock = threading.Lock()
         self._ids: dict[str, str] = {}  #: given, and not yet in the journal; each with its tenant
         self._keys: dict[str, _InFlight] = {}  #: the same, by key
@@ -197,7 +189,7 @@ class Submitter:
         if not self._inbox.ask(event, doubt):
             self._folders.discard(mine.job_id)
             raise Unavailable(f"the scheduler knows a job {mine.job_id!r} already; submit again")
-        return SubmitResult(id=mine.job_id, is_new=True, continues=origin.continues, steps=origin.steps)
+        return _result(mine.job_id, origin, is_new=True)
 
     def _with_checkpoint(self, mine: _InFlight, spec: JobSpec) -> Origin:
         """Give the new job what it is to go on from; a restart job has that in its own folder."""
@@ -207,14 +199,13 @@ class Submitter:
         try:
             checkpoint = self._folders.newest_checkpoint(origin.continues)
             self._folders.hand_over(checkpoint, mine.job_id)
-        except OSError as error:
+        except BaseException as error:
             self._folders.discard(mine.job_id)
+            if not isinstance(error, OSError):
+                raise
             raise Unavailable(
                 f"the checkpoint of job {origin.continues!r} cannot be handed over ({error}); submit again"
             ) from error
-        except BaseException:
-            self._folders.discard(mine.job_id)
-            raise
         return msgspec.structs.replace(origin, steps=steps_in(checkpoint))
 
 
@@ -222,5 +213,8 @@ def _again(earlier: JobSubmitted | _InFlight) -> SubmitResult:
     """The answer to a request that was made before."""
     if isinstance(earlier, _InFlight):
         return msgspec.structs.replace(earlier.answer.result(), is_new=False)
-    origin = earlier.origin
-    return SubmitResult(id=earlier.job_id, is_new=False, continues=origin.continues, steps=origin.steps)
+    return _result(earlier.job_id, earlier.origin, is_new=False)
+
+
+def _result(job_id: str, origin: Origin, is_new: bool) -> SubmitResult:
+    return SubmitResult(id=job_id, is_new=is_new, continues=origin.continues, steps=origin.steps)
