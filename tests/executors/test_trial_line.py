@@ -18,7 +18,7 @@ from tests.executors.puppets import make_spec
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trial_devices import Machine, RunningPart, allot
 from swell.executors.controller.trials import LONGEST_WAIT_S, Trials
-from swell.executors.exit_status import NOT_LEASED, NOT_STARTED
+from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
@@ -384,15 +384,6 @@ def test_a_stopped_trial_is_lost_within_seconds(calibrated: Machines) -> None:
     calibrated.pass_time(1.5)
     assert ended(calibrated) == (Outcome.LOST, f"worker {0} was stopped by a signal, and was killed")
     assert calibrated.scripts("j4"), "the next one has its device"
-
-
-@pytest.mark.parametrize("status", [NOT_LEASED, NOT_STARTED])
-def test_a_trial_whose_device_could_not_be_had_says_so(calibrated: Machines, status: int) -> None:
-    calibrated.add("j0")
-    (pid,) = calibrated.scripts("j0")
-    calibrated.exit(pid, status)
-    (event,) = (event for event in calibrated.events if isinstance(event, ProfilingFailed))
-    assert event.outcome is Outcome.LOST and event.is_taken == (status == NOT_LEASED)
 
 
 def test_a_trial_that_waits_on_a_host_whose_devices_others_have_taken_holds_nothing_up(

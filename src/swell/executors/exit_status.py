@@ -10,6 +10,3 @@ OUT_OF_MEMORY = -1005
 UNFIT = -1002
 #: Likewise: nothing is known of it any more, because its host is gone.
 HOST_LOST = -1003
-#: Likewise: there never was one, because its devices cannot be had now: another user has them, or
-#: the engine that leases them does not answer.
-NOT_LEASED = -1004

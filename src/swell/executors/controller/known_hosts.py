@@ -82,7 +82,7 @@ class KnownHosts:
         self._num_cores[name] = offered.num_cores
         others = {node.name for host, nodes in self._nodes.items() if host != name for node in nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
-        why = offered.why_none or "its host offers it no longer"
+        why = "its host offers it no longer"
         changes = self._change_nodes(name, tuple(nodes), why, is_host_kept=True)
         warning = self._leaving.pop(name, None) if nodes else None
         return [*changes, *(_of_nodes(warning, nodes) if warning else ())]

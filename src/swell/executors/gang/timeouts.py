@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from swell.executors.exit_status import HOST_LOST, NOT_LEASED, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
+from swell.executors.exit_status import HOST_LOST, NOT_STARTED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.member import Member, State
 from swell.model.failure import LOG_ENDS
 from swell.model.lengths import span
@@ -134,7 +134,7 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
     """How a worker ended, in the words of its own traceback where there is one."""
     if member.failure:
         return member.failure
-    if status in (NOT_STARTED, NOT_LEASED):
+    if status == NOT_STARTED:
         return f"worker {member.number} could not be started, through no fault of the script: {log_tail}"
     if status == UNFIT:
         return f"worker {member.number} could not be started: {log_tail}"

@@ -22,7 +22,7 @@ from functools import singledispatchmethod
 
 import msgspec
 
-from swell.executors.exit_status import NOT_LEASED, OUT_OF_MEMORY, OVER_MEMORY, UNFIT
+from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.allreduce import (
     CrossingTable,
     GroupTimes,
@@ -84,7 +84,6 @@ class TrialPart:
     epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
     is_to_repeat: bool = False  #: to be done again: with smaller passes, or without a comparison
     is_unformed: bool = False  #: its workers were there, and did not become a group
-    is_taken: bool = False  #: its devices could not be had
     failure: str = ""
     is_fault: bool = False  #: of the script
 
@@ -316,7 +315,6 @@ class Trial:
         elif is_fault and part.size is None:
             part.fail(self._left(member, status, log_tail), is_fault=True)
         else:
-            part.is_taken |= status == NOT_LEASED and not part.failure
             self._give_up(part, describe_exit(member, status, log_tail))
 
     def _left(self, member: Member, status: int, log_tail: str) -> str:
@@ -650,7 +648,6 @@ class Trial:
             message=message,
             outcome=Outcome.FAILED if part.is_fault else Outcome.LOST,
             attempt=self._command.attempt,
-            is_taken=part.is_taken,
         )
         self._effects.append(Report(event))
 

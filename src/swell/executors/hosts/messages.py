@@ -185,7 +185,6 @@ class DevicesOffered(HostMessage, frozen=True, kw_only=True):
     devices: dict[str, DeviceBinding]  #: by their ids, which no other host has
     num_cores: int  #: that its workers may use
     nodes: tuple[Node, ...] = ()  #: as the scheduler is to see them; none: the daemon names them itself
-    why_none: str = ""  #: for people: why there are no nodes any more, if that is not the host's own doing
 
 
 class RunOpened(HostMessage, frozen=True, kw_only=True):
