@@ -34,7 +34,10 @@ def test_the_next_agent_listens_at_the_same_port(listen: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("listen", "family"), [("127.0.0.1:0", socket.AF_INET), ("[::1]:0", socket.AF_INET6)]
 )
-def test_a_port_that_is_taken_meanwhile_is_left(listen: str, family: int, tmp_path: Path) -> None:
+def test_a_port_that_is_taken_meanwhile_is_left_and_that_is_told(
+    listen: str, family: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     port = asyncio.run(open_and_close(tmp_path, listen))
     with socket.create_server((parse_address(listen).host, port), family=family):
         assert asyncio.run(open_and_close(tmp_path, listen)) not in (0, port)
+    assert f"port {port} cannot be had" in caplog.text

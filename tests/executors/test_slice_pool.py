@@ -318,6 +318,38 @@ def test_a_slice_that_begins_while_slurm_is_silent_ends_no_later_than_its_limit(
     assert c.of("end")[-1][2] == pytest.approx(asked_s + 50.0 + 3600.0 - LEAVE_S, abs=PERIOD_S)
 
 
+def test_a_slice_whose_end_was_believed_too_early_takes_work_again_once_slurm_answers() -> None:
+    """It began long after Slurm had spoken last, and its believed end came before it answered again."""
+    c = Cluster(limit_s=3600.0)
+    c.look()
+    c.want(2)
+    c.look(starts=False)
+    c.slurm.start(CALENDAR_S + c.now_s + 3000.0)
+    c.now_s += 3000.0
+    c.join_all()
+    c.used |= c.hosts
+    c.pool.note_hosts(c.hosts, c.now_s)
+    c.now_s += 600.0 - LEAVE_S / 2
+    c.pool.note_hosts(c.hosts, c.now_s)
+    assert [one[1:3] for one in c.of("warn")] == [("n1-1", OVER)]
+    assert ("clear", "n1-1", OVER) in c.look(starts=False)
+    assert c.hosts == {"n1-1"} and c.of("submit") == [SUBMIT], "nothing takes its place"
+
+
+def test_a_slice_that_slurm_has_taken_and_not_told_of_is_believed_to_have_the_limit_of_the_others() -> None:
+    c = Cluster(limit_s=3600.0)
+    c.look()
+    c.want(2)
+    c.look()
+    c.want(4)
+    asked_s = c.now_s
+    c.slurm.start(CALENDAR_S + c.now_s)
+    c.now_s += 100.0
+    c.join_all()
+    c.pool.note_hosts(c.hosts, c.now_s)
+    assert c.of("end")[-1] == ("end", "n2-2", asked_s + 3600.0 - LEAVE_S)
+
+
 # ---------------------------------------------------------------- what goes wrong
 def test_a_refusal_is_told_once_and_tried_again_later_each_time() -> None:
     c = Cluster()

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.backoff import Backoff
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
@@ -164,7 +165,8 @@ class HostProcess:
     # ------------------------------------------------------------ the head
     async def _keep_joined(self, terms: HostTerms) -> None:
         """Until this host has left. Raises CannotJoin: to try again is of no use."""
-        head, machine, told, pause_s = self._options.head, self._state.machine, "", FIRST_PAUSE_S
+        head, machine, told = self._options.head, self._state.machine, ""
+        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
         while not terms.is_over:
             lost = asyncio.Event()
             me = introduction(self._options, machine, self._session, self._probe_port)
@@ -175,11 +177,11 @@ class HostProcess:
                     raise
                 if told != (told := str(error)):
                     log.warning("%s; trying again", error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                await asyncio.sleep(backoff.next_s())
                 continue
             log.info("joined the head at %s as %s", head, self._options.name)
-            told, pause_s = "", FIRST_PAUSE_S
+            told = ""
+            backoff.reset()
             await lost.wait()
             line.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import socket
 from collections.abc import Mapping
@@ -28,6 +29,8 @@ from swell.wire.whole_files import write_whole
 CLOSE_S = 5.0
 PORT_FILE = "hosts-port"
 LOOK_EVERY_S = 0.02
+
+log = logging.getLogger("swell.hosts")
 
 
 class ListeningDoor:
@@ -79,8 +82,14 @@ class ListeningDoor:
         """
         try:
             port = 0 if self._listen.port else int((self._folder / PORT_FILE).read_text())
+        except (OSError, ValueError):
+            return 0
+        try:
             return await self._listener.listen(self._listen.host, port) if port else 0
-        except (OSError, ValueError, OverflowError):
+        except (OSError, OverflowError) as error:
+            log.warning(
+                "hosts of the agent before do not find this one: port %d cannot be had (%s)", port, error
+            )
             return 0
 
     def listen_at(self, where: HostAddress) -> None:

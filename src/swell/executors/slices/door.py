@@ -13,6 +13,7 @@ from typing import ClassVar
 from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_token import read_token
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.slices.order import SliceOrder
@@ -56,6 +57,7 @@ class SliceDoor(ListeningDoor):
         self._port: ClusterPort
         self._pool = SlicePool(limits, self, lambda host: bool(controller.running_kinds(host)), time.time)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._failures = RateLimitedLog()
         self._looked_s = float("-inf")
         self._is_looking = self._is_closed = False
         self._silence = ""  #: why the cluster does not answer, as last told
@@ -177,12 +179,12 @@ class SliceDoor(ListeningDoor):
             self._tell_silence(str(error))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
-        """Have work done in the background. An error of our own in it is told, and stops nothing else."""
+        """Have work done in the background. An error of our own is told seldom, and stops nothing else."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._note_done)
 
     def _note_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is not None and self._failures.take():
             self._log.error("what was to be done with %s failed", self._cluster, exc_info=error)

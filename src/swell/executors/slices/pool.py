@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from swell.executors.backoff import Backoff
 from swell.executors.slices.order import slice_of
 from swell.executors.slices.port import ClusterNode, ClusterRead, SliceJob, SliceState
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
@@ -127,7 +128,8 @@ class SlicePool:
         self._ends: dict[int, str] = {}  #: how jobs of hosts that are there have ended, for people
         self._num_wanted: int | None = None  #: devices; None: no daemon has told yet
         self._asking: list[str] = []  #: nodes of the submissions under way; empty: on any
-        self._pause_s, self._not_before_s = 0.0, -math.inf
+        self._backoff, self._not_before_s = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S), -math.inf
+        self._limit_s: float | None = None  #: of the slice that was read last
         self._told: dict[str, str] = {}  #: causes, by what they are about
         self._is_read = False
 
@@ -141,7 +143,8 @@ class SlicePool:
         """The cluster has taken a slice for this node; empty: for any."""
         self._asking.remove(node)
         self._told.pop(self._about, None)
-        known = self._slices.setdefault(job, _Slice(SliceJob(id=job, state=SliceState.WAITING), now_s))
+        begun = SliceJob(id=job, state=SliceState.WAITING, limit_s=self._limit_s)
+        known = self._slices.setdefault(job, _Slice(begun, now_s, end_s=self._end_s(begun, now_s)))
         known.asked_node = node
 
     def refused(self, why: str, now_s: float, node: str = "") -> None:
@@ -168,7 +171,8 @@ class SlicePool:
         for job, slice_ in self._slices.items():
             if slice_.host != (host := self._hosts.get(job, "")):
                 slice_.set_host(host)
-                self._pause_s = 0.0 if host else self._pause_s
+                if host:
+                    self._backoff.reset()
             if slice_.host and slice_.released_s is None:
                 self._tell_end(slice_, now_s)
 
@@ -179,7 +183,10 @@ class SlicePool:
             slice_.told_s = leave_s
             until_s = None if leave_s == math.inf else leave_s
             self._do.report(NodeEndKnown(at_s=now_s, name=slice_.host, until_s=until_s))
-        if now_s >= leave_s and not slice_.is_over:
+        if slice_.is_over and now_s < leave_s:  # it was taken to begin sooner than it did, or has more time
+            slice_.is_over = False
+            self._do.report(NodeCleared(at_s=now_s, name=slice_.host, why=OVER))
+        elif now_s >= leave_s and not slice_.is_over:
             slice_.is_over = True
             self._do.report(NodeWarned(at_s=now_s, name=slice_.host, until_s=slice_.end_s, why=OVER))
         elif slice_.is_over and not self._is_used(slice_.host):
@@ -205,6 +212,7 @@ class SlicePool:
             if not job.state.is_end:
                 slice_ = self._slices.setdefault(job.id, _Slice(job, now_s))
                 slice_.job, slice_.end_s = job, self._end_s(job, now_s)
+                self._limit_s = job.limit_s
         for job_id, slice_ in list(self._slices.items()):
             seen = jobs.get(job_id)
             is_fresh = seen is None and slice_.is_waiting and now_s < slice_.seen_s + GONE_S
@@ -231,8 +239,7 @@ class SlicePool:
             self._tell(f"{job.node or 'node'}-{job.id}", why, now_s)
 
     def _back_off(self, now_s: float) -> None:
-        self._pause_s = min(max(FIRST_PAUSE_S, 2 * self._pause_s), LONGEST_PAUSE_S)
-        self._not_before_s = now_s + self._pause_s
+        self._not_before_s = now_s + self._backoff.next_s()
 
     def _tell_waits(self, now_s: float) -> None:
         """Why slices wait, where waiting alone may not help, in the cluster's word."""
