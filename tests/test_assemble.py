@@ -20,7 +20,6 @@ from swell.assemble import (
 )
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError
-from swell.live import recovery
 from swell.live.pruning import PruneRequest
 from swell.live.recovery import digest
 from swell.live.webhooks import WebhookMessage
@@ -174,26 +173,6 @@ def test_what_a_killed_platform_has_not_told_is_told_though_its_jobs_are_pruned(
     pruned = prune_left_behind(folder.path, PruneRequest(job_ids=("b",)), lambda ended: (), EVERYWHERE)
     assert [job.job_id for job in pruned] == ["b"]
     assert to_be_told(folder) == told
-
-
-def test_while_a_platform_handles_its_journal_again_its_folder_says_how_far_it_is(
-    restless: tuple[StateFolder, PlatformCore], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also where it is handled under the settings of then, and folded."""
-    folder, _ = restless
-    monkeypatch.setattr(recovery, "TELL_EVERY_S", 0.0)
-    handle, seen = PlatformCore.handle, list[str]()
-
-    def handle_and_look(core: PlatformCore, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
-        seen.append(str(folder.read_recovery()))
-        return handle(core, batch)
-
-    monkeypatch.setattr(PlatformCore, "handle", handle_and_look)
-    for settings in (RESTLESS, Settings()):
-        seen.clear()
-        with open_platform(folder, PlatformOptions(devices="cpu:2", settings=settings.changed)):
-            assert folder.read_recovery() is None
-        assert seen == [f"{num} of 6 batches of its journal are handled" for num in range(6)]
 
 
 def test_a_new_folder_has_nothing_to_fold(tmp_path: Path) -> None:

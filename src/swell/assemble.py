@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from io import FileIO
@@ -25,7 +25,7 @@ from swell.live.job_lookup import JobLookup
 from swell.live.platform import Platform
 from swell.live.poison import PoisonGuard
 from swell.live.pruning import PruneRequest, prune
-from swell.live.recovery import Replay, ReplayError, compare, load, replay, telling
+from swell.live.recovery import Replay, ReplayError, compare, load, replay
 from swell.live.submitter import JobFolders
 from swell.live.webhooks import Webhooks, key_of
 from swell.model.quota import NO_QUOTAS, Quotas
@@ -36,7 +36,7 @@ from swell.scheduler import new_core
 from swell.settings import InvalidSetting, Settings, make_settings
 from swell.store.database import log_of
 from swell.store.errors import DamagedState, StateError, StateLocked, StateUnwritable, remedy
-from swell.store.folder import Endpoint, RecoveryProgress, StateFolder
+from swell.store.folder import StateFolder
 from swell.store.journal import JournalEntry, JournalHistory, SqlJournal
 from swell.store.lock import find_holder, lock_state
 
@@ -113,7 +113,7 @@ def open_platform(
                     webhooks=told,
                     read_quotas=read_quotas,
                 )
-                platform.recover(_watched(folder, journal))
+                platform.recover(journal.history())
             yield platform
             executor.shut_down()
         finally:
@@ -191,20 +191,6 @@ def _lost(folder: StateFolder, what: str, witness: str) -> DamagedState:
     )
 
 
-def _watched(folder: StateFolder, journal: SqlJournal) -> JournalHistory:
-    """Others see in the folder how far the head is with it."""
-    history, daemon = journal.history(), Endpoint.of_this_process()
-
-    def tell(num_handled: int) -> None:
-        num_batches = journal.last_seq - history.seq
-        with suppress(StateUnwritable):  # a full disk: it only helps to wait
-            folder.write_recovery(
-                RecoveryProgress(daemon=daemon, num_handled=num_handled, num_batches=num_batches)
-            )
-
-    return replace(history, entries=telling(history.entries, tell, folder.remove_recovery))
-
-
 def settings_of(state_dir: Path) -> Settings:
     """Those that the platform of a state folder is, or was last, up with."""
     return _last_settings(StateFolder(state_dir))
@@ -217,7 +203,7 @@ def _fold_under_last_settings(
     last = _last_settings(folder)
     is_other_head = (last.core, last.parameters) != (settings.core, settings.parameters)
     if is_other_head and journal.last_seq != 0:
-        core = _finished(journal, _watched(folder, journal), last, webhooks)
+        core = _finished(journal, journal.history(), last, webhooks)
         journal.fold(core.save())
 
 

@@ -35,6 +35,7 @@ from swell.model.job import Phase
 from swell.model.lengths import span
 from swell.model.view import JobView
 from swell.store.folder import Endpoint, StateFolder
+from swell.store.lock import find_holder
 
 __all__ = [
     "AccessDenied",
@@ -578,10 +579,10 @@ def _platform_of(folder: StateFolder) -> str:
 
 
 def _no_platform(folder: StateFolder) -> NoPlatform:
-    """Error for a platform that does not answer: its last notice, or how far its recovery has got."""
-    if (recovery := folder.read_recovery()) is not None:
-        who = f"{_platform_of(folder)} (pid {recovery.daemon.pid})"
-        return NoPlatform(f"{who} does not answer yet: {recovery}; try again in a while")
+    """Error for a platform that does not answer: something has the folder, or its last notice."""
+    if (pid := find_holder(folder.lock)) is not None:
+        who = f"{_platform_of(folder)} (pid {pid})"
+        return NoPlatform(f"{who} does not answer: it starts or ends, or is restored; try again in a while")
     text = f"no platform is running for state folder {folder.path}"
     if (notice := folder.read_notice()) is not None:
         when = datetime.fromtimestamp(notice.at_s).strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ006 - the user's

@@ -19,6 +19,7 @@ from swell.api.verbs import Verb
 from swell.assemble import open_lookup
 from swell.model.view import ClusterView, JobView
 from swell.store.folder import StateFolder
+from swell.store.lock import find_holder
 
 
 def read_stored(state: str | os.PathLike[str] | None, why: NoPlatform) -> Client:
@@ -32,7 +33,7 @@ def read_stored(state: str | os.PathLike[str] | None, why: NoPlatform) -> Client
         StateError: the journal cannot be read.
     """
     folder = StateFolder(state)
-    if os.environ.get(TOKEN) or not folder.journal.exists() or folder.read_recovery() is not None:
+    if os.environ.get(TOKEN) or not folder.journal.exists() or find_holder(folder.lock) is not None:
         raise why
     return Client(StoredTransport(folder, why))
 

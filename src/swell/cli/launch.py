@@ -15,9 +15,9 @@ from swell.executors.local.devices import DeviceError, parse_devices
 from swell.model.lengths import span
 from swell.model.view import ClusterView
 from swell.store.errors import StateUnwritable
-from swell.store.folder import NOTICE_BYTES, RecoveryProgress, StateFolder
+from swell.store.folder import NOTICE_BYTES, StateFolder
 
-#: Seconds a daemon may take to answer, from its start or from when it last got on with its journal.
+#: Seconds a daemon may take to answer. It folds its journal often enough to handle it again in a few.
 START_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.05
 
@@ -89,20 +89,13 @@ def _answering(
     folder: StateFolder, process: subprocess.Popen[bytes], is_ready: Callable[[ClusterView], bool], begin: int
 ) -> Client:
     give_up_s = time.monotonic() + START_WITHIN_S
-    latest: RecoveryProgress | None = None
     while time.monotonic() < give_up_s:
         if process.poll() is not None:
             raise InvalidOption(_last_words(folder, begin))
         if client := _ready(folder, process.pid, is_ready):
             return client
-        found = folder.read_recovery()
-        if found is not None and found.daemon.pid == process.pid and found != latest:
-            latest, give_up_s = found, time.monotonic() + START_WITHIN_S  # it gets on with its journal
         time.sleep(LOOK_EVERY_S)
-    reached = "" if latest is None else f" after {latest}"
-    raise InvalidOption(
-        f"the platform did not answer within {span(START_WITHIN_S)}{reached}; see {folder.log}"
-    )
+    raise InvalidOption(f"the platform did not answer within {span(START_WITHIN_S)}; see {folder.log}")
 
 
 def _ready(folder: StateFolder, pid: int, is_ready: Callable[[ClusterView], bool]) -> Client | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,8 +30,6 @@ from swell.model.running import RunningWork, regained_nodes
 from swell.policies.registry import UnknownPolicy
 from swell.store.journal import JournalEntry
 
-#: Between two notes of how far the head is with its journal.
-TELL_EVERY_S = 0.25
 NO_PLATFORM = "there was no platform for so long that its lease had ended, and its workers with it"
 
 
@@ -86,27 +83,6 @@ def replay(
             except Exception as last:
                 raise ReplayError(_about_poison(entry.seq, last)) from last
         yield entry, commands
-
-
-def telling(
-    entries: Iterable[JournalEntry],
-    tell: Callable[[int], None],
-    end: Callable[[], None],
-    now_s: Callable[[], float] = time.monotonic,
-) -> Iterator[JournalEntry]:
-    """The same entries.
-
-    `tell` hears every now and then how many are handled, as they are read; `end` is called after the last.
-    """
-    due_s = now_s() + TELL_EVERY_S
-    try:
-        for num_handled, entry in enumerate(entries):
-            if now_s() >= due_s:
-                tell(num_handled)
-                due_s = now_s() + TELL_EVERY_S
-            yield entry
-    finally:
-        end()
 
 
 def _about_poison(seq: int, error: Exception) -> str:

@@ -66,17 +66,6 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.metrics_port is None else f"http://{host}:{self.metrics_port}/metrics"
 
 
-class RecoveryProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a daemon is that handles its journal again, before it answers anyone."""
-
-    daemon: Endpoint
-    num_handled: int
-    num_batches: int
-
-    def __str__(self) -> str:
-        return f"{self.num_handled:,} of {self.num_batches:,} batches of its journal are handled"
-
-
 class PageKeys(msgspec.Struct, frozen=True, kw_only=True):
     """What outlives the daemon of the live page, so that one which is open goes on."""
 
@@ -108,7 +97,6 @@ class StateFolder:
         self.log = self.path / "daemon.log"
         self.agent = self.path / "agent.json"
         self.notice = self.path / "notice.json"
-        self.recovery = self.path / "recovery.json"
         self.users = self.path / "users.json"
         self.users_lock = self.path / "users.lock"
         self.page = self.path / "page.json"
@@ -341,18 +329,6 @@ class StateFolder:
         """None if the platform ended in good order, or was killed."""
         return _load_sound(self.notice, StopNotice)
 
-    def write_recovery(self, recovery: RecoveryProgress) -> None:
-        """Not flushed: it is of use as long as the daemon lives. Raises StateUnwritable."""
-        _write(self.recovery, msgspec.json.encode(recovery), is_synced=False)
-
-    def read_recovery(self) -> RecoveryProgress | None:
-        """None if no daemon is at it."""
-        found = _load_sound(self.recovery, RecoveryProgress)
-        return found if found is not None and found.daemon.is_alive else None
-
-    def remove_recovery(self) -> None:
-        self.recovery.unlink(missing_ok=True)
-
     def write_options(self, options: msgspec.Struct) -> None:
         """Remember what the platform is started with. Raises StateUnwritable."""
         _write(self.options, msgspec.json.encode(options))
@@ -440,10 +416,10 @@ def _read(path: Path) -> bytes:
         ) from error
 
 
-def _write(path: Path, content: bytes, is_synced: bool = True) -> None:
+def _write(path: Path, content: bytes) -> None:
     """All or nothing, and readable by the owner only from the first byte on."""
     try:
-        write_whole(path, content, is_synced=is_synced)
+        write_whole(path, content, is_synced=True)
     except OSError as error:
         raise _unwritable(path, error) from error
 

@@ -17,23 +17,16 @@ RETRY_S = 0.05
 
 
 def find_holder(path: Path) -> int | None:
-    """The process that holds the lock; None if none does, or if it cannot be told."""
-    try:
-        lock_state(path).close()
-    except StateLocked:
-        pid = path.read_text().strip()
-        return int(pid) if pid.isdecimal() and _has_open(int(pid), path) else None
-    return None
+    """The process that holds the lock; None if none does, or if it cannot be told.
 
-
-def _has_open(pid: int, path: Path) -> bool:
-    """A number in a file may be another process's by now: the one that is meant has the file open."""
+    The number in the file may be another process's by now: the one that is meant has the file open.
+    """
     try:
-        return any(
-            os.path.samefile(link, path) for link in Path(f"/proc/{pid}/fd").iterdir() if link.exists()
-        )
-    except OSError:
-        return False
+        pid = int(path.read_text())
+        links = list(Path(f"/proc/{pid}/fd").iterdir())
+        return pid if any(os.path.samefile(link, path) for link in links if link.exists()) else None
+    except (OSError, ValueError):
+        return None
 
 
 @contextlib.contextmanager
