@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 import re
 import subprocess
 from collections.abc import Callable
@@ -126,17 +125,12 @@ def test_quotas_that_cannot_be_are_named(swell: Run, words: tuple[str, ...], rul
 
 
 def test_the_truth_is_told_with_all_its_faults(swell: Run) -> None:
-    title = (
-        "resize cost none, noise 0.1, profile error 0.2, 2 s after every 1,500 steps, "
-        "a node fails every 10 days for 1 h, seed 3"
-    )
+    title = "resize cost none, noise 0.1, profile error 0.2, a node fails every 10 days for 1 h, seed 3"
     words = (
         "--noise",
         0.1,
         "--profile-error",
         0.2,
-        "--between-steps",
-        "2s/1500",
         "--node-mtbf",
         "10d",
         "--seed",
@@ -231,14 +225,6 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
         (("log.csv", "--cluster", "1x8", "--resize-cost", "much"), "'much' is no resize cost; give one of"),
         (("log.csv", "--cluster", "1x8", "--resize-cost", "1e9"), "or a number of seconds from 0 to 86400"),
         (("log.csv", "--cluster", "1x8", "--noise", "-1"), "--noise is -1; it must be between 0 and 2"),
-        *(
-            (
-                ("log.csv", "--cluster", "1x8", "--between-steps", text),
-                f"--between-steps: {text!r} is no time after steps; write DURATION/STEPS",
-            )
-            for text in ("2s", "2s/0", "2s/-5")
-        ),
-        (("log.csv", "--cluster", "1x8", "--between-steps", "2/5"), "--between-steps: '2' is not a duration"),
         (("none.csv", "--cluster", "1x8"), "none.csv"),
         (("log.csv", "--cluster", "1x8", "--cores", "0"), "--cores is 0; a node has more than 0 cores"),
         (("log.csv", "--cluster", "1x8", "--cores", "nan"), "--cores is nan; a node has more than 0 cores"),
@@ -247,14 +233,9 @@ def test_jobs_that_ask_for_more_than_there_is_are_counted_in_the_truth(swell: Ru
             "--cpu-shares: 'nice' is not known; choose one of weight, quota",
         ),
         (
-            ("log.csv", "--cluster", "1x8", "--interference", "0.1"),
-            "--cpu-shares and --interference are about the cores of a node; give --cores",
+            ("log.csv", "--cluster", "1x8", "--cpu-shares", "quota"),
+            "--cpu-shares is about the cores of a node; give --cores",
         ),
-        (
-            ("log.csv", "--cluster", "1x8", "--cores", "2", "--interference", "-1"),
-            "--interference is -1; it must be between 0 and 10",
-        ),
-        (("log.csv", "--cluster", "1x8", "--report-every", "0s"), "--report-every is 0 s; it must be more"),
     ],
 )
 def test_wrong_options_are_named_with_the_remedy(swell: Run, words: tuple[str, ...], text: str) -> None:
@@ -298,15 +279,11 @@ def test_jobs_share_the_cores_of_a_node_and_learn(swell: Run) -> None:
     assert [float(row["jct_s"]) for row in rows] == pytest.approx([500.0] * 10)
     times_s = [float(row["time_to_95_s"]) for row in rows]
     assert metrics["time_to_95_s"] == pytest.approx(sum(times_s) / 10)
-    slower = swell(*words, "none", "--cores", 2, "--interference", 0.1, "--report-every", "5s", "--json", "-")
-    assert json.loads(slower.stdout)[0]["metrics"]["makespan_s"] == pytest.approx(
-        500.0 * (1.0 + 0.1 * math.log2(10))
-    )
 
 
 def test_a_policy_that_has_no_cores_to_divide_is_told_of(swell: Run) -> None:
     Path("brief.csv").write_text("submit_s,id,num_devices,duration_s\n0,a,1,60\n0,b,1,60\n")
-    words = ("brief.csv", *TWO_ON_ONE_NODE[1:], "--draw-losses", "--report-every", "10s")
+    words = ("brief.csv", *TWO_ON_ONE_NODE[1:], "--draw-losses")
     told = swell(*words, "--policy", "fifo,flowcon_fit").stderr
     assert told.startswith("swell: flowcon_fit: to divide cores") and told.endswith("give --cores NUMBER\n")
     assert not swell(*words, "--policy", "fifo").stderr
@@ -314,7 +291,7 @@ def test_a_policy_that_has_no_cores_to_divide_is_told_of(swell: Run) -> None:
 
 
 def test_losses_are_drawn_with_the_seed(swell: Run) -> None:
-    words = (*TWO_ON_ONE_NODE, "--draw-losses", "--report-every", "10m", "--json", "-")
+    words = (*TWO_ON_ONE_NODE, "--draw-losses", "--json", "-")
     first, again, other = (
         json.loads(swell(*words, "--seed", seed).stdout)[0]["metrics"]["time_to_95_s"] for seed in (1, 1, 2)
     )
@@ -465,13 +442,6 @@ def test_options_about_borrowed_nodes_that_cannot_be_are_refused(
     assert message in done.stderr
 
 
-def test_a_checkpoint_takes_a_time(swell: Run) -> None:
-    done = swell(*TWO_ON_ONE_NODE, "--save-time", "long")
-    assert done.returncode == 2 and done.stderr.startswith("swell: --save-time: 'long' is not a duration")
-    done = swell(*TWO_ON_ONE_NODE, "--save-time", "2s")
-    assert done.returncode == 0 and "a checkpoint takes 2 s" in done.stdout
-
-
 @pytest.mark.parametrize("option", ["--node-mtbf", "--node-mttr"])
 def test_nodes_that_are_never_up_or_down_are_one_clear_error(option: str, swell: Run) -> None:
     done = swell(*TWO_ON_ONE_NODE, option, "0s")
@@ -531,7 +501,7 @@ def test_a_scenario_file_says_what_the_command_line_leaves_out(swell: Run) -> No
         ("- noise", "it is no mapping"),
         ("noise: {", "cannot be read"),
         ("noise: much", "--noise"),
-        ("between-steps: 2s", "--between-steps: '2s' is no time after steps"),
+        ("node-mttr: long", "--node-mttr: 'long' is not a duration"),
     ],
 )
 def test_a_scenario_file_that_cannot_be_is_refused(text: str, rule: str, swell: Run) -> None:

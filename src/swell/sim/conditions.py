@@ -14,14 +14,13 @@ from swell.model.durations import parse_duration
 from swell.model.errors import InvalidInput
 from swell.model.event import QuotasSet
 from swell.model.islands import Islands, islands_text
-from swell.model.job import MOST_BETWEEN_S, AfterRefusal
+from swell.model.job import AfterRefusal
 from swell.model.kind import ANY
 from swell.model.node import Node
 from swell.model.option import option
 from swell.model.quota import Quota
 from swell.model.quota_words import told_tenant
 from swell.sim.change_cost import change_cost
-from swell.sim.epoch_ends import EpochEnds, parse_epoch_ends
 from swell.sim.faults import node_failures
 from swell.sim.gangs import GangTimings
 from swell.sim.injected_faults import NO_FAULTS, FaultRates, InjectedFaults, parse_fault_rates
@@ -42,8 +41,6 @@ SETTINGS: dict[str, float] = {"min_hold_s": 60.0, "report_plan_s": 60.0}
 REPORT_S = 300.0
 #: Where jobs tell their losses, nearly as often as live ones.
 LOSS_REPORT_S = 1.0
-#: More interference than this is no neighbourhood.
-MAX_INTERFERENCE = 10.0
 #: Standard deviation of a logarithm: with more of it a profile says nothing.
 MAX_NOISE = 2.0
 #: More failures than one a second are no nodes.
@@ -88,17 +85,6 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
             is_rare=True,
         ),
     ] = 0.0
-    epoch_ends: Annotated[
-        EpochEnds | None,
-        option(
-            "DURATION/STEPS",
-            "Each job makes no step for so long after every so many, as one that evaluates: 2s/500. "
-            "Default: never.",
-            flag="--between-steps",
-            parse=parse_epoch_ends,
-            is_rare=True,
-        ),
-    ] = None
     cores: Annotated[
         float | None,
         option(
@@ -107,17 +93,7 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     sharing: CoreDivision = BY_WEIGHT  #: of the cores of a node
-    report_s: Annotated[
-        float | None,
-        option(
-            "DURATION",
-            "Time between two reports of a job. Default: 1s where jobs tell their losses; 5m where the speed "
-            "of jobs differs from their profiles; else never.",
-            flag="--report-every",
-            parse=parse_duration,
-            is_rare=True,
-        ),
-    ] = None
+    report_s: float | None = None  #: between two reports of a job; None: as often as is needed
     node_mtbf_s: Annotated[
         float | None,
         option(
@@ -138,16 +114,6 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
             is_rare=True,
         ),
     ] = 3600.0
-    save_s: Annotated[
-        float,
-        option(
-            "DURATION",
-            "Time that training stands still for a checkpoint. Default: checkpoints take no time.",
-            flag="--save-time",
-            parse=parse_duration,
-            is_rare=True,
-        ),
-    ] = 0.0
     fault_rates: Annotated[
         FaultRates,
         option(
@@ -198,13 +164,6 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
                     f"{name} is {mean_s:g} s; a mean time must be at least {LEAST_MEAN_S:g} s, and without "
                     "--node-mtbf nodes never fail"
                 )
-        if (ends := self.epoch_ends) is not None and (
-            ends.num_steps < 1 or not 0.0 <= ends.time_s < math.inf
-        ):
-            raise InvalidInput(
-                f"{ends.time_s:g} s after every {ends.num_steps} steps is nothing that follows an epoch; an "
-                "epoch has at least one step"
-            )
         self._check_cores()
         for name, value in (("--noise", self.noise_share), ("--profile-error", self.profile_error_share)):
             if not 0.0 <= value <= MAX_NOISE:
@@ -213,20 +172,11 @@ class Conditions(msgspec.Struct, frozen=True, kw_only=True):
     def _check_cores(self) -> None:
         if self.cores is None:
             if self.sharing != BY_WEIGHT:
-                raise InvalidInput(
-                    "--cpu-shares and --interference are about the cores of a node; give --cores"
-                )
+                raise InvalidInput("--cpu-shares is about the cores of a node; give --cores")
         elif not self.nodes and not self.kinds:
             raise InvalidInput("--cores is about owned nodes; give --cluster, or leave it out")
         elif not 0.0 < self.cores < math.inf:
             raise InvalidInput(f"--cores is {self.cores:g}; a node has more than 0 cores")
-        if not 0.0 <= self.sharing.interference_share <= MAX_INTERFERENCE:
-            raise InvalidInput(
-                f"--interference is {self.sharing.interference_share:g}; it must be between 0 and "
-                f"{MAX_INTERFERENCE:g}"
-            )
-        if self.report_s is not None and not 0.0 < self.report_s < math.inf:
-            raise InvalidInput(f"--report-every is {self.report_s:g} s; it must be more than 0")
 
     @property
     def num_devices(self) -> int:
@@ -285,11 +235,10 @@ def set_up(workload: Workload, profiles: ProfileSet, conditions: Conditions) -> 
             conditions.profile_error_share,
             conditions.seed,
             conditions.refused,
-            conditions.epoch_ends,
             speeds_of(conditions.kinds),
         ),
         cost=cost,
-        timings=GangTimings(report_s=_report_s(workload, conditions), save_s=conditions.save_s),
+        timings=GangTimings(report_s=_report_s(workload, conditions)),
         others=others,
         faults=InjectedFaults(conditions.fault_rates, conditions.seed),
         pool=_pool_beside(nodes, conditions.pool, kind),
@@ -337,13 +286,8 @@ def _report_s(workload: Workload, conditions: Conditions) -> float:
         return conditions.report_s
     if workload.tells_losses:
         return LOSS_REPORT_S
-    is_slowed = _is_long(conditions) or conditions.cores is not None or conditions.save_s > 0.0
-    return REPORT_S if conditions.noise_share or conditions.profile_error_share or is_slowed else math.inf
-
-
-def _is_long(conditions: Conditions) -> bool:
-    """Whether what follows an epoch takes longer than a trial run waits."""
-    return conditions.epoch_ends is not None and conditions.epoch_ends.time_s > MOST_BETWEEN_S
+    is_certain = not conditions.noise_share and not conditions.profile_error_share
+    return math.inf if is_certain and conditions.cores is None else REPORT_S
 
 
 def _pool_beside(nodes: Sequence[Node], pool: Pool | None, kind: str) -> Pool | None:
@@ -376,14 +320,11 @@ def truth_of(
         node_mtbf_s=conditions.node_mtbf_s,
         node_mttr_s=None if conditions.node_mtbf_s is None else conditions.node_mttr_s,
         pool=conditions.pool.source if conditions.pool else None,
-        save_s=conditions.save_s,
         fault_rates=conditions.fault_rates,
         seed=conditions.seed,
         refused=conditions.refused,
-        epoch_ends=conditions.epoch_ends,
         cores=conditions.cores,
         sharing=None if conditions.cores is None else conditions.sharing,
-        report_s=conditions.report_s,
         quotas=conditions.quotas,
         offline_bound=offline_bound,
         settings=dict(settings),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from swell.model.durations import parse_duration
-
 #: Of a second: so little is nothing, for times are sums.
 LEAST_S = 1e-9
 
@@ -85,11 +83,3 @@ class EpochEnds(NamedTuple):
     def _next_end(self, steps: float) -> int:
         """The first end of an epoch beyond these steps."""
         return (math.floor(steps / self.num_steps) + 1) * self.num_steps
-
-
-def parse_epoch_ends(text: str) -> EpochEnds:
-    """`2s/500`. Raises ValueError."""
-    duration, slash, steps = text.partition("/")
-    if not slash or not steps.isdecimal() or not int(steps):
-        raise ValueError(f"{text!r} is no time after steps; write DURATION/STEPS, such as 2s/500")
-    return EpochEnds(parse_duration(duration), int(steps))

@@ -119,8 +119,6 @@ def _inputs(truth: Truth) -> Iterator[tuple[str, object]]:
             yield name.replace("_", " "), told[name]
     if truth.quotas:
         yield "quotas", told_quotas(truth.quotas)
-    if truth.save_s:
-        yield "time that training stood still for a checkpoint", span(truth.save_s)
     if truth.node_mtbf_s is not None:
         yield "mean time between failures of a node", span(truth.node_mtbf_s)
     settings = ", ".join(

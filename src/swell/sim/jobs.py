@@ -13,16 +13,13 @@ import numpy as np
 from swell.arrays import each
 from swell.model.job import (
     LOSS,
-    MOST_BETWEEN_S,
     AfterRefusal,
-    BetweenSteps,
     EndCondition,
     JobClass,
     JobSpec,
     Profile,
 )
 from swell.model.kind import ANY
-from swell.sim.epoch_ends import EpochEnds
 from swell.sim.item_source import ItemSource, RepeatedItems
 from swell.sim.job import SimJob
 from swell.sim.kind_truth import KindTruth
@@ -45,7 +42,6 @@ def jobs_of(
     profile_error_share: float = 0.0,
     seed: int = 0,
     after_refusal: AfterRefusal = AfterRefusal.END,
-    epoch_ends: EpochEnds | None = None,
     kind_speeds: Mapping[str, float] = MappingProxyType({}),
 ) -> ItemSource[SimJob]:
     """What each user asks for, and what is true of each job. Jobs are made again each time.
@@ -55,7 +51,6 @@ def jobs_of(
             drawn for each job and size.
         profile_error_share: the same for what a trial run measures, of the truth.
         after_refusal: what strict jobs ask for in case they are refused.
-        epoch_ends: what follows epochs, of all jobs. A trial run measures it, or its first `MOST_BETWEEN_S`.
         kind_speeds: how fast each kind is, in the profiles' rates, where there are several. A job that
             names no kind may have any, the fastest first.
 
@@ -78,8 +73,6 @@ def jobs_of(
             generator = np.random.default_rng([seed, index])  # one job's draws do not depend on the others
             speed = true_speed(curve, noise_share, generator)
             profile = _misread(profile, profile_error_share, generator)
-        if epoch_ends is not None:
-            profile = msgspec.structs.replace(profile, between=_tried(epoch_ends, job))
         spec = _spec(job, curve, batches, after_refusal)
         if kind_speeds:
             spec = _with_kinds(spec, job.kinds, kind_speeds)
@@ -97,7 +90,6 @@ def jobs_of(
             cancel_s=job.cancel_s,
             requested_devices=job.requested_devices,
             model=job.model,
-            epoch_ends=epoch_ends,
             cores_per_worker=job.cores_per_worker or 1.0,
             loss=None if job.loss_curve is None else parse_loss(job.loss_curve, (seed, index, NOISE)),
         )
@@ -113,16 +105,6 @@ def _with_kinds(spec: JobSpec, named: tuple[str, ...], speeds: Mapping[str, floa
     is_any = not named or named == (ANY,)
     fastest_first = tuple(sorted(speeds, key=lambda kind: -speeds[kind]))
     return msgspec.structs.replace(spec, kinds=fastest_first if is_any else named)
-
-
-def _tried(ends: EpochEnds, job: WorkloadJob) -> BetweenSteps | None:
-    """What a trial run shows of it; None for a job that is over before its first epoch is."""
-    if (job.stated_steps or job.num_steps) < ends.num_steps:
-        return None
-    is_seen = ends.time_s <= MOST_BETWEEN_S
-    return BetweenSteps(
-        time_s=min(ends.time_s, MOST_BETWEEN_S), num_steps=ends.num_steps, num_epochs=int(is_seen)
-    )
 
 
 def true_speed(

@@ -10,7 +10,6 @@ import msgspec
 
 from swell.model.job import AfterRefusal
 from swell.model.quota import Quota
-from swell.sim.epoch_ends import EpochEnds
 from swell.sim.injected_faults import FaultRates
 from swell.sim.kind_nodes import KindNodes
 from swell.sim.metrics import Metrics
@@ -58,12 +57,9 @@ class Truth(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     pool: str | None = None  #: log of the nodes that were borrowed
     refused: AfterRefusal = AfterRefusal.END  #: what became of strict jobs that were refused
-    epoch_ends: EpochEnds | None = None  #: what followed epochs, of all jobs
     cores: float | None = None  #: of each owned node, which jobs share; None: each device had its own
     sharing: CoreDivision | None = None  #: how they did
-    report_s: float | None = None  #: between two reports of a job, if somebody chose it
     quotas: dict[str, Quota] = {}  #: of devices, by tenant
-    save_s: float = 0.0  #: that training stood still for a checkpoint
 
 
 class PolicyResult(msgspec.Struct, frozen=True, kw_only=True):

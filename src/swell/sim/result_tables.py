@@ -101,13 +101,8 @@ def _faults(truth: Truth) -> str:
     """What a run has only if somebody asked for it."""
     text = f", profile error {truth.profile_error:g}" if truth.profile_error else ""
     text += ", refused jobs tried without a promise" if truth.refused == "soft" else ""
-    if (ends := truth.epoch_ends) is not None:
-        text += f", {span(ends.time_s)} after every {ends.num_steps:,} steps"
     if (sharing := truth.sharing) is not None:
         text += f", {truth.cores:g} cores a node by {sharing.cpu_shares}"
-        text += f", interference {sharing.interference_share:g}" if sharing.interference_share else ""
-    text += f", reports every {span(truth.report_s)}" if truth.report_s else ""
-    text += f", a checkpoint takes {span(truth.save_s)}" if truth.save_s else ""
     if truth.node_mtbf_s is not None and truth.node_mttr_s is not None:
         text += f", a node fails every {span(truth.node_mtbf_s)} for {span(truth.node_mttr_s)}"
     rates = ((name, getattr(truth.fault_rates, name)) for name in truth.fault_rates.__struct_fields__)

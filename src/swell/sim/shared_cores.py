@@ -33,16 +33,8 @@ class CoreDivision(msgspec.Struct, frozen=True, kw_only=True):
             is_rare=True,
         ),
     ] = ShareMode.WEIGHT
-    interference_share: Annotated[
-        float,
-        option(
-            "SHARE",
-            "Each halving of a job's part of the cores in use of a node also makes its steps longer by this "
-            "share. Default: 0.",
-            flag="--interference",
-            is_rare=True,
-        ),
-    ] = 0.0  #: of a step's time alone: see `slowdown`
+    #: Of a step's time alone, that each halving of a gang's part of the cores adds: see `slowdown`.
+    interference_share: float = 0.0
 
 
 BY_WEIGHT = CoreDivision()
