@@ -6,7 +6,15 @@ import stat
 import threading
 from pathlib import Path
 
+import msgspec
+
 from swell.api.access_log import ACCESS_FILE, AccessEntry, AccessLog
+
+
+def entries_in(folder: Path) -> list[AccessEntry]:
+    """The entries of the log, oldest first."""
+    lines = (folder / ACCESS_FILE).read_bytes().splitlines() if (folder / ACCESS_FILE).exists() else []
+    return [msgspec.json.decode(line, type=AccessEntry) for line in lines]
 
 
 def entry(number: int, about: str = "") -> AccessEntry:
@@ -20,15 +28,6 @@ def test_only_the_owner_can_read_it(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_a_cut_line_is_left_out(tmp_path: Path) -> None:
-    log = AccessLog(tmp_path)
-    log.append(entry(1))
-    with (tmp_path / ACCESS_FILE).open("ab") as file:
-        file.write(b'{"at_s":2.0,"us\n\xff\n')
-    log.append(entry(3))
-    assert [found.at_s for found in log.entries()] == [1.0, 3.0]
-
-
 def test_no_line_is_lost_where_many_write_at_once(tmp_path: Path) -> None:
     def write(first: int) -> None:
         log = AccessLog(tmp_path)
@@ -40,4 +39,4 @@ def test_no_line_is_lost_where_many_write_at_once(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found.at_s for found in AccessLog(tmp_path).entries()) == list(range(300))
+    assert sorted(one.at_s for one in entries_in(tmp_path)) == list(range(300))

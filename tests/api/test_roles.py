@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 from tests.api.fake_control import FakeControl
+from tests.api.test_access_log import entries_in
 from tests.store.views import job_view
 
-from swell.api.access_log import AccessLog
 from swell.api.caller import Role
 from swell.api.server import create_app
 from swell.api.serving import ApiServer, bind
@@ -45,7 +45,7 @@ class Site:
             return client.request(verb.method, path, json=BODIES.get(verb.name))
 
     def log(self) -> list[tuple[str, str, str, int]]:
-        entries = AccessLog(self.folder).entries()
+        entries = entries_in(self.folder)
         return [(one.user, one.operation, one.about, one.status) for one in entries]
 
 

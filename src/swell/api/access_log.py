@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -36,15 +35,3 @@ class AccessLog:
         descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb", buffering=0) as file:
             file.write(msgspec.json.encode(entry) + b"\n")
-
-    def entries(self) -> Iterator[AccessEntry]:
-        """Oldest first. A line that a kill or a full disk has cut is left out."""
-        try:
-            lines = self._path.read_bytes().splitlines()
-        except FileNotFoundError:
-            return
-        for line in lines:
-            try:
-                yield msgspec.json.decode(line, type=AccessEntry)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                continue

@@ -107,10 +107,6 @@ ADMIN_SOURCES: Mapping[str, CommandSource] = {
         "List the tenants that have limits, and what those with quotas use while the platform is up.",
     ),
     "tokens": ("tokens:app", "Join tokens, by which other machines join a platform."),
-    "access": (
-        "users:access",
-        "Show who changed what, and what was refused, on a platform with users besides its owner.",
-    ),
     "usage": ("upkeep:usage", "Print device hours as CSV: of your own jobs or, to operators, of all."),
     "backup": ("doctor:backup", "Copy what a platform keeps, but for checkpoints and logs."),
     "replay": ("upkeep:replay", "Check that the journal leads to the same commands again."),
