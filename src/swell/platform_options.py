@@ -25,6 +25,10 @@ from swell.settings import DEFAULT_POLICY, InvalidSetting, Settings, make_settin
 LEAST_BACKUP_S = 1.0
 
 
+def _interval(said: str) -> float:
+    return parse_duration(said or "10m")
+
+
 def _path(said: str) -> str:
     return str(Path(said).expanduser().absolute()) if said else ""
 
@@ -132,7 +136,7 @@ class PlatformOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         option(
             "DURATION",
             "Time between two copies of --backup-to. Default: previous value, else 10m; '': 10m.",
-            parse=lambda said: parse_duration(said or "10m"),
+            parse=_interval,
             is_rare=True,
         ),
     ] = 600.0  #: seconds
