@@ -17,10 +17,6 @@ def final_loss(view: JobView) -> float | None:
     return view.metrics.get("held_out_loss", view.loss)
 
 
-def final_accuracy(view: JobView) -> float | None:
-    return view.metrics.get("accuracy")
-
-
 def verdict(parts: Mapping[str, DemoJob], views: Sequence[JobView]) -> list[str]:
     """Every promise that was not kept and every model that did not learn, a sentence each; empty is good.
 
@@ -71,7 +67,7 @@ FIELDS = (
 
 def _job_json(view: JobView) -> dict[str, Any]:
     shown = {name: getattr(view, name) for name in FIELDS} | {"class": view.job_class}
-    return shown | {"final_loss": final_loss(view), "final_accuracy": final_accuracy(view)}
+    return shown | {"final_loss": final_loss(view), "final_accuracy": view.metrics.get("accuracy")}
 
 
 #: Of the table. Times are seconds after the job's own submission.
@@ -99,7 +95,7 @@ def _cells(part: DemoJob | None, view: JobView) -> tuple[str, ...]:
         "" if is_refused else str(view.resizes),
         "" if is_refused else f"{view.resize_pause_s:.2f} s",
         _learned(final_loss(view), ".3f", bar if bar and bar.name != "accuracy" else None),
-        _learned(final_accuracy(view), ".1%", bar if bar and bar.name == "accuracy" else None),
+        _learned(view.metrics.get("accuracy"), ".1%", bar if bar and bar.name == "accuracy" else None),
     )
 
 

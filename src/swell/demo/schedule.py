@@ -23,13 +23,12 @@ class DemoScript:
 
     script: str  #: file name
     global_batch: int
-    samples_per_epoch: int
 
 
-CNN = DemoScript(script="cnn.py", global_batch=96, samples_per_epoch=1437)
-VAE = DemoScript(script="vae.py", global_batch=96, samples_per_epoch=1437)
-GRU = DemoScript(script="gru.py", global_batch=64, samples_per_epoch=4096)
-TRANSFORMER = DemoScript(script="transformer.py", global_batch=64, samples_per_epoch=4096)
+CNN = DemoScript(script="cnn.py", global_batch=96)
+VAE = DemoScript(script="vae.py", global_batch=96)
+GRU = DemoScript(script="gru.py", global_batch=64)
+TRANSFORMER = DemoScript(script="transformer.py", global_batch=64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +43,6 @@ class DemoJob:
     bar: MetricTarget  #: what the trained model must reach
     deadline_after_s: float | None = None  #: after its submission
     second_try: str | None = None  #: if it is refused, submit it again by the offer, under this name
-
-    def work_device_s(self, pace_per_s: float) -> float:
-        """Seconds the job takes on one paced device."""
-        return self.epochs * self.workload.samples_per_epoch / pace_per_s
 
 
 def _accuracy(value: float) -> MetricTarget:
