@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,6 +24,7 @@ from tests.executors.test_host_door import FakeController
 from swell.executors.gang.gang_settings import GangSettings, LogLimits
 from swell.executors.hosts import messages as h
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.job_files import place_job
 from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.agent.run import HostedRun
@@ -279,6 +281,21 @@ def test_a_host_that_does_not_see_the_storage_is_refused_with_the_remedy(
     assert str(folder) in str(error) and "`swell up --storage FOLDER`" in str(error)
     world.start_host(replace(world.options, storage=None))
     world.wait(h.DevicesOffered, 2)
+
+
+def test_code_is_copied_and_hashed_beside_the_event_loop(
+    world: JoinedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another host, or other jobs of this one, do not wait for it."""
+    worked_in: list[int] = []
+
+    def place(*parts: Any) -> Any:
+        worked_in.append(threading.get_ident())
+        return place_job(*parts)
+
+    monkeypatch.setattr("swell.executors.local.agent.host.place_job", place)
+    begin(world)
+    assert worked_in and threading.get_ident() not in worked_in
 
 
 def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_words(

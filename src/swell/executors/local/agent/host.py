@@ -77,7 +77,8 @@ class LocalHost:
         self.bindings: dict[str, DeviceBinding] = {}
         self._runs: dict[str, HostedRun] = {}
         self._openings: dict[str, OpenRun] = {}  #: runs whose places are being made
-        self._background = ThreadBackground()  #: for all that touches the storage, which may hang
+        #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
+        self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._dropped_output = DroppedOutput(options.storage)
         callbacks = Callbacks(
@@ -133,12 +134,13 @@ class LocalHost:
         self._limits.close()
         self._scratch.end()
         self._background.close()
+        self._log_background.close()
 
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
         now_s = self._clock.now_s()
         for run in list(self._runs.values()):  # an answer may open or close one
-            run.note_leaders(self._background)
+            run.note_leaders(self._log_background)
             self._look_at_silent(run, now_s)
         self._limits.tick(now_s)
         self._zygotes.tick(now_s)
@@ -186,7 +188,7 @@ class LocalHost:
                 self._start_worker(run, message)
             case TellWorker(worker=worker, message=said):
                 run.see_leader(message)
-                run.note_leaders(self._background)
+                run.note_leaders(self._log_background)
                 if (link := run.links.get(worker)) is not None:
                     link.send(said)
             case messages.SignalWorker(worker=worker, signal=number):
@@ -259,10 +261,10 @@ class LocalHost:
 
     def _start_worker(self, run: HostedRun, order: StartWorker) -> None:
         run.see_leader(order)
-        run.note_leaders(self._background)
+        run.note_leaders(self._log_background)
         run.live.add(order.worker)
         logs, live = self._options.gang_settings.logs, frozenset(run.live)
-        self._background(lambda: run.discard_logs(logs, live), lambda _: None)
+        self._log_background(lambda: run.discard_logs(logs, live), lambda _: None)
         groups = self._limits.entries(run.key)
         fork = run.fork(order, self._options.call, self._address, logs.log_bytes, groups)
         if run.spec.image:
@@ -354,10 +356,10 @@ class LocalHost:
         run.stopped.discard(worker)
         run.heard_s.pop(worker, None)
         self._scratch.drop(f"{run.key}/{worker}")
-        is_tail_wanted = bool(status) and not message
+        is_tail_wanted, is_last = bool(status) and not message, not run.pids
 
         def look() -> tuple[str, str]:
-            return run.code_warning(), run.end_log(worker, is_tail_wanted)
+            return run.code_warning() if is_last else "", run.end_log(worker, is_tail_wanted)
 
         def tell(found: tuple[str, str]) -> None:
             if worker not in run.live:
@@ -375,7 +377,7 @@ class LocalHost:
             )
             self._answer(exited)
 
-        self._background(look, tell)
+        self._log_background(look, tell)
         asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, ("", ""))
 
     def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.code_tree import read_tree
 from swell.model.code import CodeFile, CodeTree, decode_tree, job_tree_path, object_path, tree_path
 from swell.model.job import JobSpec
 
@@ -37,6 +36,14 @@ MAX_ENTRIES_ABOVE = 1000
 CHANGED_AT_S = 315532800
 UNLINKED = frozenset({"__pycache__"})
 NUM_NAMED = 3
+
+
+def read_tree(storage: Path, digest: str) -> CodeTree | None:
+    """The manifest of a snapshot; None if it is not there."""
+    try:
+        return decode_tree(tree_path(storage, digest).read_bytes())
+    except FileNotFoundError:
+        return None
 
 
 def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> None:

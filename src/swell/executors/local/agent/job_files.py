@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 from pathlib import Path
 
-from swell.executors.code_tree import read_tree
 from swell.executors.hosts.messages import OpenRun
-from swell.executors.local.agent.job_code import FOLDER, place_code
+from swell.executors.local.agent.job_code import FOLDER, place_code, read_tree
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
 from swell.executors.storage import CHECKPOINTS, job_folder
