@@ -6,6 +6,7 @@ import msgspec
 
 from swell.model.failure import failure_sentence
 from swell.model.lengths import span
+from swell.model.retry import retry_pause_s
 
 #: A job whose gang was lost so often in a row without finishing a step has failed; so has one whose trial
 #: run was lost so often in a row, and one that its memory limit ended so often without a newer checkpoint.
@@ -123,4 +124,4 @@ def _is_same_cause(one: str, other: str) -> bool:
 
 def _delay_s(num_failures: int) -> float:
     """Until the next try, after so many failures in a row before this one."""
-    return min(LONGEST_BACK_OFF_S, FIRST_BACK_OFF_S * 2.0 ** min(num_failures, 10))
+    return retry_pause_s(num_failures + 1, FIRST_BACK_OFF_S, LONGEST_BACK_OFF_S)

@@ -30,6 +30,7 @@ from swell.model.coding import encode
 from swell.model.deadline_state import DeadlineState, deadline_state
 from swell.model.errors import Unwritable
 from swell.model.lengths import span
+from swell.model.retry import retry_pause_s
 from swell.model.view import JobView, Story
 from swell.model.webhook import Webhook, WebhookEvent, place_of
 from swell.store.journal import Delivery, SqlJournal
@@ -170,7 +171,7 @@ class _Waiting:
 
 def wait_s(num_failures: int) -> float:
     """Until the next try, after so many in a row that have failed."""
-    return float(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** min(num_failures - 1, 32)))
+    return retry_pause_s(num_failures, FIRST_WAIT_S, LONGEST_WAIT_S)
 
 
 class Sender:

@@ -19,7 +19,6 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.backoff import Backoff
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
@@ -43,6 +42,7 @@ from swell.executors.remote.join_token import InvalidToken, JoinToken, read_toke
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JoinAccepted
+from swell.model.retry import retry_pause_s
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
@@ -166,7 +166,7 @@ class HostProcess:
     async def _keep_joined(self, terms: HostTerms) -> None:
         """Until this host has left. Raises CannotJoin: to try again is of no use."""
         head, machine, told = self._options.head, self._state.machine, ""
-        backoff = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S)
+        num_failures = 0
         while not terms.is_over:
             lost = asyncio.Event()
             me = introduction(self._options, machine, self._session, self._probe_port)
@@ -177,11 +177,11 @@ class HostProcess:
                     raise
                 if told != (told := str(error)):
                     log.warning("%s; trying again", error)
-                await asyncio.sleep(backoff.next_s())
+                num_failures += 1
+                await asyncio.sleep(retry_pause_s(num_failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
                 continue
             log.info("joined the head at %s as %s", head, self._options.name)
-            told = ""
-            backoff.reset()
+            told, num_failures = "", 0
             await lost.wait()
             line.close()
 

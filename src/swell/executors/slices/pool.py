@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from swell.executors.backoff import Backoff
 from swell.executors.slices.order import slice_of
 from swell.executors.slices.port import ClusterNode, ClusterRead, SliceJob, SliceState
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
+from swell.model.retry import retry_pause_s
 
 #: A host that was told to leave has done so within this time, or its job is cancelled. A job that was
 #: submitted is in the answers of the cluster by then.
@@ -128,7 +128,7 @@ class SlicePool:
         self._ends: dict[int, str] = {}  #: how jobs of hosts that are there have ended, for people
         self._num_wanted: int | None = None  #: devices; None: no daemon has told yet
         self._asking: list[str] = []  #: nodes of the submissions under way; empty: on any
-        self._backoff, self._not_before_s = Backoff(FIRST_PAUSE_S, LONGEST_PAUSE_S), -math.inf
+        self._num_failures, self._not_before_s = 0, -math.inf
         self._limit_s: float | None = None  #: of the slice that was read last
         self._told: dict[str, str] = {}  #: causes, by what they are about
         self._is_read = False
@@ -171,8 +171,7 @@ class SlicePool:
         for job, slice_ in self._slices.items():
             if slice_.host != (host := self._hosts.get(job, "")):
                 slice_.set_host(host)
-                if host:
-                    self._backoff.reset()
+                self._num_failures = 0 if host else self._num_failures
             if slice_.host and slice_.released_s is None:
                 self._tell_end(slice_, now_s)
 
@@ -239,7 +238,8 @@ class SlicePool:
             self._tell(f"{job.node or 'node'}-{job.id}", why, now_s)
 
     def _back_off(self, now_s: float) -> None:
-        self._not_before_s = now_s + self._backoff.next_s()
+        self._num_failures += 1
+        self._not_before_s = now_s + retry_pause_s(self._num_failures, FIRST_PAUSE_S, LONGEST_PAUSE_S)
 
     def _tell_waits(self, now_s: float) -> None:
         """Why slices wait, where waiting alone may not help, in the cluster's word."""
