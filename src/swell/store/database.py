@@ -29,9 +29,13 @@ INCREMENTAL = 2
 #: Room that the write-ahead log keeps for itself, so that a full disk does not stop the platform at once: for
 #: some 500 batches. No other writer can take it.
 RESERVE_BYTES = 8 << 20
-PAGE_BYTES = 4096
 #: The smallest page that SQLite writes.
 LEAST_BYTES = 512
+#: What helps where the machine is to blame: not each error of a full disk says that it is one.
+REMEDY = (
+    "make room on its disk, end other programs that hold it, and make the folder writable for you, or choose "
+    "another one with --state"
+)
 
 #: What the machine, and not the content of the file, is to blame for: SQLite's primary error codes.
 OF_THE_MACHINE = frozenset(
@@ -307,7 +311,7 @@ def _make(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
     except OSError as error:
-        raise StateError(f"cannot use {path} ({error.strerror}); {_remedy('', path)}") from error
+        raise StateError(f"cannot use {path} ({error.strerror}); {REMEDY}") from error
     if 0 < path.stat().st_size < LEAST_BYTES:  # SQLite would take it for a new one
         raise DamagedState(f"{path} is damaged (almost all of it is missing): {remedy(path)}")
 
@@ -336,9 +340,7 @@ def _flush(log: int, path: Path) -> None:
     try:
         os.fdatasync(log)
     except OSError as error:
-        raise StateUnwritable(
-            f"cannot use {path}: {error.strerror}; {_remedy(str(error.strerror), path)}"
-        ) from error
+        raise StateUnwritable(f"cannot use {path}: {error.strerror}; {REMEDY}") from error
 
 
 def _uri(path: Path, mode: str) -> str:
@@ -405,22 +407,5 @@ def explained(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None)
         if code is not None and code & 0xFF in OF_THE_MACHINE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-            raise StateUnwritable(f"cannot use {path}: {error}; {_remedy(str(error), path)}") from error
+            raise StateUnwritable(f"cannot use {path}: {error}; {REMEDY}") from error
         raise DamagedState(f"{path} is damaged ({error}): {remedy(path)}") from error
-
-
-def _remedy(symptom: str, path: Path) -> str:
-    if "full" in symptom or _is_full(path.parent):
-        return "make room on its disk"
-    if "locked" in symptom:
-        return "another program holds it: end that one first"
-    return "make the folder writable for you, or choose another one with --state"
-
-
-def _is_full(folder: Path) -> bool:
-    """Whether its disk has no room for a page: not each error of a full disk says that it is one."""
-    try:
-        room = os.statvfs(folder)
-    except OSError:
-        return False
-    return room.f_bavail * room.f_frsize < PAGE_BYTES
