@@ -81,6 +81,15 @@ def test_a_storage_is_of_one_platform(tmp_path: Path) -> None:
     other.use_storage(str(storage))
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make files another user's")
+def test_a_storage_in_which_another_user_has_put_jobs_is_refused(tmp_path: Path) -> None:
+    storage, folder = tmp_path / "storage", new_folder(tmp_path / "state")
+    (storage / "jobs").mkdir(parents=True)
+    os.chown(storage / "jobs", 12345, 12345)
+    with pytest.raises(StateError, match="storage/jobs belongs to user 12345"):
+        folder.use_storage(str(storage))
+
+
 def test_a_storage_that_is_not_there_is_named(tmp_path: Path) -> None:
     storage, folder = tmp_path / "storage", new_folder(tmp_path / "state")
     with pytest.raises(StateError, match=f"the storage {storage} cannot be used.*mount its disk"):

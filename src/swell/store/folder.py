@@ -138,7 +138,7 @@ class StateFolder:
             is_restored: this platform is a copy of the one that had the storage.
 
         Raises:
-            StateError: they are elsewhere already, it is another platform's, or it cannot be used.
+            StateError: they are elsewhere already, it is another platform's or user's, or it cannot be used.
         """
         try:
             storage = Path(path).expanduser().absolute() if path else self.path
@@ -166,6 +166,7 @@ class StateFolder:
         self._claim(storage)
         for part in parts:
             (storage / part.name).mkdir(exist_ok=True, mode=0o700)
+            _refuse_owner(storage / part.name, (storage / part.name).stat().st_uid)
             with contextlib.suppress(FileNotFoundError):
                 part.rmdir()
             part.symlink_to(storage / part.name)
