@@ -33,7 +33,7 @@ from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.limiter import LimitError
 from swell.live.platform import Platform
-from swell.model.errors import InvalidInput, Unavailable
+from swell.model.errors import Unavailable
 from swell.model.webhook import Webhook
 from swell.platform_options import PlatformOptions
 from swell.policies.registry import UnknownPolicy
@@ -65,6 +65,7 @@ def serve(
     Raises:
         StateError: the state folder cannot be used, or another platform uses it.
         InvalidOption: devices, policy or port are not to be had.
+        InvalidInput: the policy cannot keep the quotas of tenants.
         ApiError: no worker can be started.
     """
     settings = options.made_settings
@@ -72,17 +73,15 @@ def serve(
     _log_with_dates()
     _use_built_loops()
     _give_back_large_blocks()
-    with (
-        _opened(folder, options, webhooks) as platform,
-        _listening(folder, port) as listeners,
-        _shared(options.share) as shared,
-        _noticed(folder),
-        _metrics(platform, folder, metrics_port, metrics_address or HOST) as bound_metrics_port,
-    ):
+    with _opened(folder, options, webhooks) as platform, ExitStack() as stack:
+        listeners = _listen(stack, folder, options.share, port)
+        stack.enter_context(_noticed(folder))
+        metrics = _metrics(platform, folder, metrics_port, metrics_address or HOST)
+        bound_metrics_port = stack.enter_context(metrics)
         intake, door = Intake(folder, settings.code), PageDoor(folder)
         page = Page(platform, Sessions(door.secret), door.port)
         app = create_app(platform, folder.ensure_token(), intake, page, UserList(folder.path))
-        server = ApiServer(app, *listeners, *shared)
+        server = ApiServer(app, *listeners)
         server.start()
         door.open(server, port is not None)
         _keep_what_is_there()
@@ -100,8 +99,12 @@ def serve(
             if options.share:
                 announce(options.share, endpoint)
             folder.write_notice("")
-            with _copied(options, folder, platform.remarks):
-                platform.run()
+            if options.backup_to:
+                to = Path(options.backup_to)
+                copies = AutomaticCopies(folder, to, options.backup_every, platform.remarks)
+                copies.start()
+                stack.callback(copies.stop)
+            platform.run()
         finally:
             folder.remove_endpoint()
             page.stop()
@@ -134,23 +137,12 @@ def _keep_what_is_there() -> None:
     gc.freeze()
 
 
-@contextmanager
-def _listening(folder: StateFolder, port: int | None) -> Iterator[list[socket.socket]]:
-    with ExitStack() as stack:
-        listeners = [] if port is None else [stack.enter_context(bind(port))]
-        listeners.append(stack.enter_context(listen(folder.socket)))
-        stack.callback(folder.socket.unlink, missing_ok=True)
-        yield listeners
-
-
-@contextmanager
-def _shared(share: str) -> Iterator[list[socket.socket]]:
-    """Open the listening socket for other users of the machine; yields no socket if `share` is empty."""
-    if not share:
-        yield []
-        return
-    with shared_socket(share) as listener:
-        yield [listener]
+def _listen(stack: ExitStack, folder: StateFolder, share: str, port: int | None) -> list[socket.socket]:
+    """Sockets that are closed with the stack: of a port, of the folder, and of the one that users share."""
+    listeners = [] if port is None else [stack.enter_context(bind(port))]
+    listeners.append(stack.enter_context(listen(folder.socket)))
+    stack.callback(folder.socket.unlink, missing_ok=True)
+    return [*listeners, stack.enter_context(shared_socket(share))] if share else listeners
 
 
 @contextmanager
@@ -173,26 +165,14 @@ def _metrics(platform: Platform, folder: StateFolder, port: int | None, address:
 def _opened(folder: StateFolder, options: PlatformOptions, webhooks: Sequence[Webhook]) -> Iterator[Platform]:
     users = UserList(folder.path)
     try:
-        _refuse_unkept_quotas(options.policy, users)
+        with suppress(UserListError):  # the platform warns of that later
+            refuse_unkept([options.policy], users.quotas(), HOW_TO_END)
         with open_platform(folder, options, webhooks, set_quotas(users, options.policy)) as platform:
             yield platform
     except (DeviceError, InvalidSetting, LimitError, UnknownPolicy) as error:
         raise InvalidOption(str(error)) from error
     except AgentError as error:
         raise ApiError(str(error)) from error
-
-
-def _refuse_unkept_quotas(policy: str, users: UserList) -> None:
-    """Refuse to start with a policy that cannot keep the quotas of tenants.
-
-    If the user list cannot be read, the platform warns of that later. Raises UnknownPolicy, InvalidOption.
-    """
-    try:
-        refuse_unkept([policy], users.quotas(), HOW_TO_END)
-    except UserListError:
-        return
-    except InvalidInput as error:
-        raise InvalidOption(str(error)) from error
 
 
 def _log_with_dates() -> None:
@@ -214,20 +194,6 @@ def _noticed(folder: StateFolder) -> Iterator[None]:
         with suppress(StateUnwritable):  # stderr has it too
             folder.write_notice(str(error))
         raise
-
-
-@contextmanager
-def _copied(options: PlatformOptions, folder: StateFolder, warnings: dict[str, str]) -> Iterator[None]:
-    """While the platform runs its state is copied at an interval, if it is to be."""
-    if not options.backup_to:
-        yield
-        return
-    made = AutomaticCopies(folder, Path(options.backup_to), options.backup_every, warnings)
-    made.start()
-    try:
-        yield
-    finally:
-        made.stop()
 
 
 @contextmanager
