@@ -15,7 +15,7 @@ from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 from tests.store.views import job_view
 
-from swell.cli.options import complete_job, complete_phase
+from swell.cli.options import complete_job
 from swell.model.job import Phase
 
 ENDS = {
@@ -134,7 +134,7 @@ def test_the_last_lines_of_a_log(here: Run, control: FakeControl) -> None:
 
 # ---------------------------------------------------------------- completion
 @pytest.mark.usefixtures("ended")
-def test_a_shell_proposes_commands_options_jobs_and_phases(swell: Run) -> None:
+def test_a_shell_proposes_commands_options_and_jobs(swell: Run) -> None:
     def proposed(line: str) -> list[str]:
         words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
         return swell(_SWELL_COMPLETE="complete_bash", **words).stdout.split()
@@ -143,7 +143,6 @@ def test_a_shell_proposes_commands_options_jobs_and_phases(swell: Run) -> None:
     assert proposed("swell nodes d") == ["drain"]
     assert "--timeout" in proposed("swell wait --ti")
     assert set(proposed("swell show ne")) == {"new-1"}
-    assert proposed("swell jobs --phase open,ru") == ["open,running"]
 
 
 def test_a_shell_is_given_what_it_needs_to_propose() -> None:
@@ -158,4 +157,3 @@ def test_a_shell_is_given_what_it_needs_to_propose() -> None:
 def test_without_a_platform_no_job_is_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWELL_STATE", str(tmp_path))
     assert complete_job("a") == []
-    assert [*complete_phase("su")] == ["succeeded"]

@@ -12,7 +12,7 @@ import typer
 
 from swell.api import words
 from swell.cli.clock import Times, clock
-from swell.cli.options import JobName, Json, Run, RunPolicy, State, complete_phase
+from swell.cli.options import JobName, Json, Run, RunPolicy, State
 from swell.cli.output import print_json, print_table, warn
 from swell.model.counted import told_jobs
 from swell.model.lengths import span
@@ -41,7 +41,6 @@ def list_jobs(
             "ended-early, failed, cancelled, rejected; `open` means the first four, `ended` the last "
             "five, `held` those queued jobs that are held. Words such as `pending` and `done` "
             "are understood.",
-            autocompletion=complete_phase,
         ),
     ] = None,
     tenant: Annotated[str | None, typer.Option(metavar="TENANT", help="Only jobs of this tenant.")] = None,

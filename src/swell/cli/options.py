@@ -36,14 +36,6 @@ def complete_job(incomplete: str) -> list[str]:
     return [job_id for job_id in reversed(ids) if job_id.startswith(incomplete)]
 
 
-def complete_phase(incomplete: str) -> Iterator[str]:
-    """Phases that begin as the last one of a list does."""
-    from swell.cli.selection import LISTED_WORDS
-
-    before, comma, begun = incomplete.rpartition(",")
-    return (f"{before}{comma}{word}" for word in LISTED_WORDS if word.startswith(begun.lower()))
-
-
 @dataclass(frozen=True, slots=True)
 class OptionGroup:
     """Options, and what makes one value of them. A dataclass with options as fields is a group too."""

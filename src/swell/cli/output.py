@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TextIO, TypeVar, cast
+from typing import TextIO, cast
 
 #: All control characters but a line's end and a tab.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -23,10 +23,6 @@ _CONTROL_IN_JSON = re.compile("[\x7f-\x9f]")
 PIPED_WIDTH = 100
 #: Blanks between two columns, and the least width of one whose texts are wrapped.
 GAP, LEAST_WRAPPED = 2, 14
-#: A bar is moved after so many items.
-NUM_BETWEEN = 4096
-
-Item = TypeVar("Item")
 
 
 def printable(text: str, control: re.Pattern[str] = _CONTROLS) -> str:
@@ -99,24 +95,6 @@ def reading(file: Path) -> Iterator[Callable[[int], None]]:
     num_bytes = file.stat().st_size if file.is_file() else 0
     with progress_bar(f"reading {file.name}", num_bytes) as advance:
         yield advance
-
-
-@contextmanager
-def counted(label: str, items: Iterable[Item], num: int) -> Iterator[Iterable[Item]]:
-    """Gives the same items; the bar grows as one goes through them.
-
-    Args:
-        num: of the items, or about so many.
-    """
-    with progress_bar(label, num) as advance:
-
-        def each() -> Iterator[Item]:
-            for done, item in enumerate(items):
-                if done % NUM_BETWEEN == 0:
-                    advance(done)
-                yield item
-
-        yield each()
 
 
 def print_table(

@@ -250,15 +250,13 @@ def generate(
 
 def _write(trace: Trace, out: Path, profiles: str | None = None, rules: FillRules | None = None) -> None:
     """Write the trace as it is, or filled from `profiles`, and print what was done."""
-    from swell.cli.output import counted
     from swell.sim.profiles.load import load
     from swell.sim.traces.fill import Filling
     from swell.sim.traces.write import write_plain
 
     filling = None if profiles is None else Filling(trace.jobs, load(profiles), rules or FillRules())
     jobs = trace.jobs if filling is None else (job.as_trace_job() for job in filling)
-    with counted(str(out), jobs, len(trace.jobs)) as each:
-        write_plain(out, each, trace.epoch_s)
+    write_plain(out, jobs, trace.epoch_s)
     if filling is not None:
         for line in filling.applied.lines():
             print(f"  {line}")
