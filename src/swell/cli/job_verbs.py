@@ -13,7 +13,7 @@ from swell.api.admission_status import is_change_refused
 from swell.cli import job_options as job
 from swell.cli.options import JobName, JobNames, Json, State, seconds
 from swell.cli.output import note, print_json, warn
-from swell.cli.selection import find_job
+from swell.cli.selection import connect, find_job, find_jobs
 from swell.cli.submit import REFUSED, tell_verdicts
 from swell.cli.verdict import change_refused, verdict
 from swell.model.counted import told_workers
@@ -33,8 +33,6 @@ LOOK_EVERY_S = 0.5
 
 def _meant(client: Client, jobs: list[str], is_meant: Callable[[JobView], bool]) -> list[JobView]:
     """The jobs of these names; of a group only those that are meant."""
-    from swell.cli.selection import find_jobs
-
     return [view for view in find_jobs(client, jobs) if view.group not in jobs or is_meant(view)]
 
 
@@ -46,8 +44,6 @@ def _change(
     tell: Callable[[JobView, JobView], str],
 ) -> None:
     """Ask something of each job, of groups only of open ones, and tell of it: as it was, and as it is."""
-    from swell.api.client import connect
-
     with connect(state) as client:
         found = _meant(client, jobs, lambda view: not view.phase.is_end)
         views = [ask(client, view) for view in found]
@@ -80,8 +76,6 @@ def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
     A promise that was withdrawn is asked for again. If it cannot be made, the job runs on as a soft job with
     that deadline, and the exit status is 3.
     """
-    from swell.api.client import connect
-
     with connect(state) as client:
         found = _meant(client, jobs, lambda view: view.is_held)
         resumed = [client.resume(view.id) for view in found]
@@ -94,9 +88,6 @@ def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
 
 def cancel(jobs: JobNames, state: State = None) -> None:
     """Cancel jobs. Their checkpoints and logs stay."""
-    from swell.api.client import connect
-    from swell.cli.selection import find_jobs
-
     with connect(state) as client:
         for view in find_jobs(client, jobs):
             if view.phase.is_end:
@@ -143,7 +134,6 @@ def accept_differences(
     json: Json = False,
 ) -> None:
     """Accept findings of a job's trial run, so that they do not limit its number of workers."""
-    from swell.api.client import connect
     from swell.api.words import told_findings
 
     with connect(state) as client:
@@ -171,8 +161,6 @@ def promise(
 
     If it cannot be promised, the job keeps what it has, and the exit status is 3.
     """
-    from swell.api.client import connect
-
     with connect(state) as client:
         view = client.promise(find_job(client, job_name).id, deadline=deadline, accept_until=accept_until)
         _tell_answers(client, [view], json, is_one=True)
@@ -247,7 +235,6 @@ def _again(
     json: bool,
     ask: Callable[[Client, JobView], SubmittedJob],
 ) -> None:
-    from swell.api.client import connect
     from swell.api.resubmission import is_undone
 
     with connect(state) as client:
@@ -270,9 +257,6 @@ def wait(
     1: one failed; 3: one was refused; 4: one was cancelled; 6: one ended early, before its end condition
     was met; the first of these that is so. 124: some had not ended after --timeout.
     """
-    from swell.api.client import connect
-    from swell.cli.selection import find_jobs
-
     give_up_s = time.monotonic() + (float("inf") if timeout is None else seconds("timeout", timeout))
     with connect(state) as client:
         ids = [view.id for view in find_jobs(client, jobs)]

@@ -14,6 +14,16 @@ from swell.api import words
 from swell.cli.clock import Times, clock
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
 from swell.cli.output import print_json, print_table, warn
+from swell.cli.selection import (
+    ENDED,
+    asks_for_held,
+    connect,
+    connect_to_read,
+    parse_phases,
+    parse_since,
+    select,
+    told_phases,
+)
 from swell.model.counted import told_jobs
 from swell.model.lengths import span
 
@@ -77,16 +87,6 @@ def list_jobs(
     Ended jobs are only counted, unless an option says which jobs to list. With --json all jobs are listed,
     oldest first.
     """
-    from swell.cli.selection import (
-        ENDED,
-        asks_for_held,
-        connect_to_read,
-        parse_phases,
-        parse_since,
-        select,
-        told_phases,
-    )
-
     phases, begin_s = parse_phases(phase), parse_since(since)
     is_wanted = _condition(tenant, group, tags, asks_for_held(phase))
     is_plain = phase is None and since is None and is_wanted is None
@@ -182,8 +182,6 @@ def _print_group(group: str, views: Sequence[JobView], now_s: float) -> None:
 
 def _summary(group: str, views: Sequence[JobView]) -> str:
     """`6 jobs of lr-sweep: 2 running, 4 succeeded; best loss 0.12: lr-sweep-3 (lr=0.1)`"""
-    from swell.cli.selection import told_phases
-
     text = f"{told_jobs(len(views))} of {group}: {told_phases(Counter(view.phase for view in views))}"
     values = [(value, view) for view in views if (value := words.latest(view).get(view.metric)) is not None]
     values = [(value, view) for value, view in values if not math.isnan(value)]
@@ -278,7 +276,7 @@ def _facts_of_platform(view: JobView, state: Path | None) -> Iterator[tuple[str,
 
 def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:
     """Samples a second by workers, and what they were made from; None while there is no curve."""
-    from swell.api.client import ApiError, NoPlatform, connect
+    from swell.api.client import ApiError, NoPlatform
 
     if view.phase.is_end or view.total_steps is None:
         return None

@@ -13,7 +13,7 @@ import typer
 
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import print_json, printable_log, raw, warn
-from swell.cli.selection import find_job
+from swell.cli.selection import connect, connect_to_read, find_job
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -53,9 +53,7 @@ def logs(
     By default only the lines of rank 0. A job that has not started yet shows its trial run. The output of a
     failed job ends with its error.
     """
-    from swell.api.client import connect
     from swell.api.logs import LogOwner
-    from swell.cli.selection import connect_to_read
 
     if every and (trial or worker is not None):
         raise typer.BadParameter("--all excludes --worker and --trial; give one of them")

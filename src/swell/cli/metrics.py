@@ -12,7 +12,7 @@ import typer
 
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, width
-from swell.cli.selection import find_job
+from swell.cli.selection import connect_to_read, find_job
 from swell.model.counted import told_workers
 from swell.model.errors import InvalidInput
 from swell.model.view import MetricSeries
@@ -53,8 +53,6 @@ def metrics(
     Without options the curves are drawn in the terminal. Jobs may run or have ended. A point may stand for
     many steps: the newest are exact, older ones are merged.
     """
-    from swell.cli.selection import connect_to_read
-
     if json and csv:
         raise InvalidInput("choose one of --json and --csv")
     with connect_to_read(state) as client:

@@ -17,6 +17,7 @@ from swell.api.errors import InvalidOption
 from swell.cli.clock import clock
 from swell.cli.options import Json, State, seconds, with_groups
 from swell.cli.output import print_json, print_table
+from swell.cli.selection import connect
 from swell.model.lengths import relative, span
 from swell.model.sizes import format_bytes
 
@@ -190,8 +191,6 @@ NO_NODE = "no node has joined yet: start `swell node` on a machine that is to be
 @app.callback(invoke_without_command=True)
 def list_nodes(context: typer.Context, state: State = None, json: Json = False) -> None:
     """List nodes and devices, and the jobs that use them."""
-    from swell.api.client import connect
-
     if context.invoked_subcommand is not None:
         if state is not None or json:
             raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
@@ -212,8 +211,6 @@ def drain(
     json: Json = False,
 ) -> None:
     """Place nothing on a node any more, and move its jobs to other nodes. Returns before they have moved."""
-    from swell.api.client import connect
-
     with connect(state) as client:
         node = client.undrain_node(name) if undo else client.drain_node(name)
     if json:
@@ -233,8 +230,6 @@ def allow_kind(
     json: Json = False,
 ) -> None:
     """Let jobs have devices of a kind that is new to the platform. Nodes of such a kind wait until then."""
-    from swell.api.client import connect
-
     with connect(state) as client:
         cluster = client.allow_kind(kind)
     if json:
@@ -257,8 +252,6 @@ def remove(
 
     The name of a node that is lost is forgotten.
     """
-    from swell.api.client import connect
-
     with connect(state) as client:
         node = client.remove_node(name, force=force)
     if json:

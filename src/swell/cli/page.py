@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from swell.cli.options import State
+from swell.cli.selection import connect
 
 
 def page(
@@ -18,8 +19,6 @@ def page(
 ) -> None:
     """Open the live page in a browser on this machine. The link works once, within a minute."""
     import webbrowser
-
-    from swell.api.client import connect
 
     with connect(state) as client:
         url = client.page().url

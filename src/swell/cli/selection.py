@@ -28,12 +28,19 @@ def find_job(client: Client, wanted: str) -> JobView:
     return choose(client.candidates(wanted), wanted)
 
 
+def connect(state: Path | None) -> Client:
+    """Connect to the platform of a state folder. Raises as `swell.connect` does."""
+    from swell.api import client  # `--help` does without
+
+    return client.connect(state)
+
+
 def connect_to_read(state: Path | None) -> Client:
     """Connect to the platform of a state folder; if none is up, read the folder, and say so.
 
     Raises as `connect`; StateError: the journal cannot be read.
     """
-    from swell.api.client import NoPlatform, connect
+    from swell.api.client import NoPlatform
 
     try:
         return connect(state)

@@ -12,6 +12,7 @@ import typer
 from swell.cli.job_options import JobFields, NoWait, option_name
 from swell.cli.options import HelpAll, Json, State, with_groups
 from swell.cli.output import note, print_json
+from swell.cli.selection import connect
 from swell.cli.verdict import told_findings, verdict
 
 if TYPE_CHECKING:
@@ -75,8 +76,6 @@ def submit(
 
     Waits for the trial run of the job. Exit status 1: the job failed in its trial run; 3: it was refused.
     """
-    from swell.api.client import connect
-
     given = {name: value for name, value in fields.items() if value not in (None, [])}
     if "env" in given:  # `NAME=VALUE` by name; `NAME` alone has no value
         pairs = (text.partition("=") for text in given["env"])
@@ -113,7 +112,6 @@ def _submit_sbatch(
     json: bool,
 ) -> None:
     """Submit the job of a Slurm script."""
-    from swell.api.client import connect
     from swell.cli.from_sbatch import read_sbatch, tell_job_file, tell_translation
 
     if program := given.keys() & {"script", "entry"}:

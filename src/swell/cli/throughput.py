@@ -12,7 +12,7 @@ import typer
 from swell.api.words import told_source
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import print_json, print_table
-from swell.cli.selection import find_job
+from swell.cli.selection import connect, find_job
 from swell.model.errors import InvalidInput
 from swell.model.lengths import span
 
@@ -48,8 +48,6 @@ def curve(
     all-reduce that were measured alone, or an interpolation or extrapolation. A job that is submitted with
     --hold-after-trial is measured with as many numbers of workers as idle devices allow.
     """
-    from swell.api.client import connect
-
     if json and csv:
         raise InvalidInput("choose one of --json and --csv")
     with connect(state) as client:
