@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from swell.cli.from_sbatch import read_sbatch, tell_job_file, tell_translation
 from swell.cli.job_options import JobFields, NoWait, option_name
 from swell.cli.options import HelpAll, Json, State, with_groups
 from swell.cli.output import note, print_json
@@ -17,6 +18,7 @@ from swell.cli.verdict import told_findings, verdict
 
 if TYPE_CHECKING:
     from swell.api.client import Client
+    from swell.api.sbatch import TranslatedScript
     from swell.model.view import JobView
 
 #: Exit status when a job's trial run failed, and when one was refused.
@@ -80,53 +82,44 @@ def submit(
     if "env" in given:  # `NAME=VALUE` by name; `NAME` alone has no value
         pairs = (text.partition("=") for text in given["env"])
         given["env"] = {name: value if sign else None for name, sign, value in pairs}
-    words = words or []
-    if from_sbatch is not None:
-        _submit_sbatch(from_sbatch, words, given, dry_run, key, state, no_wait, json)
-        return
+    sbatch = None if from_sbatch is None else _read_sbatch(from_sbatch, words or [], given)
     if dry_run:
-        raise typer.BadParameter(
-            "--dry-run goes with --from-sbatch FILE; `swell what-if` forecasts a job file"
-        )
-    if not given.keys() & {"script", "entry"} and words and words[0].endswith(".py"):
-        given["script"], *words = words
-    is_file = not given.keys() & {"script", "entry"}
-    if is_file and len(words) != 1:
-        raise typer.BadParameter("give one job file, or --script PATH, or --entry PACKAGE.MODULE")
+        if sbatch is None:
+            raise typer.BadParameter(
+                "--dry-run goes with --from-sbatch FILE; `swell what-if` forecasts a job file"
+            )
+        tell_job_file(sbatch, json)
+        return
+    file = None if sbatch is not None else _job_file(words or [], given)
     with connect(state) as client:
-        if is_file:
-            ids = client.submit_file(words[0], key=key, **given)
+        if file is not None:
+            ids = client.submit_file(file, key=key, **given)
         else:
-            ids = [client.submit(**given, args=words, key=key)]
+            ids = [client.submit(**(given if sbatch is None else sbatch.fields), key=key)]
+        if sbatch is not None and not json:
+            tell_translation(sbatch)
         tell_verdicts(client, ids, no_wait, json)
 
 
-def _submit_sbatch(
-    file: Path,
-    words: list[str],
-    given: dict[str, Any],
-    dry_run: bool,
-    key: str | None,
-    state: Path | None,
-    no_wait: bool,
-    json: bool,
-) -> None:
-    """Submit the job of a Slurm script."""
-    from swell.cli.from_sbatch import read_sbatch, tell_job_file, tell_translation
+def _job_file(words: list[str], given: dict[str, Any]) -> str | None:
+    """The job file; None if there is a script, of which `given` gets the arguments."""
+    if words and words[0].endswith(".py") and not given.keys() & {"script", "entry"}:
+        given["script"], *words = words
+    if given.keys() & {"script", "entry"}:
+        given["args"] = words
+        return None
+    if len(words) != 1:
+        raise typer.BadParameter("give one job file, or --script PATH, or --entry PACKAGE.MODULE")
+    return words[0]
 
+
+def _read_sbatch(file: Path, words: list[str], given: dict[str, Any]) -> TranslatedScript:
+    """The job of a Slurm script."""
     if program := given.keys() & {"script", "entry"}:
         raise typer.BadParameter(
             f"{option_name(min(program))} and --from-sbatch exclude each other; leave one out"
         )
-    found = read_sbatch(file, words, given)
-    if dry_run:
-        tell_job_file(found, json)
-        return
-    with connect(state) as client:
-        ids = [client.submit(**found.fields, key=key)]
-        if not json:
-            tell_translation(found)
-        tell_verdicts(client, ids, no_wait, json)
+    return read_sbatch(file, words, given)
 
 
 def tell_verdicts(client: Client, job_ids: Sequence[str], no_wait: bool, json: bool) -> None:
