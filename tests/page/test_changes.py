@@ -602,3 +602,32 @@ def test_what_happens_to_a_job_in_one_second_is_one_line() -> None:
     ]
     ((job_id, story),) = changes_only(stories)
     assert (job_id, story.code, story.text) == ("a", "priority", "; ".join(text for _, text in told))
+
+
+def test_more_steps_are_told_after_a_while_and_all_else_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swell.api.page.changes.LEAST_PAUSE_S", 0.0)
+    monkeypatch.setattr("swell.api.page.changes.PROGRESS_S", 3600.0)
+
+    async def scene() -> None:
+        control = FakeControl(tmp_path)
+        control.put(job_view())
+        feed = PageChanges(control)
+        last_id = feed.shown().id
+        asked = asyncio.ensure_future(feed.wait(last_id, None, PATIENCE_S))
+        control.put(job_view(steps=900))
+        while feed.last_id == last_id:
+            await asyncio.sleep(0)
+        assert not asked.done()
+        control.put(job_view(steps=900, workers=7))
+        (job,) = json.loads(await asked)["jobs"]
+        assert (job["steps"], job["size"]) == (900, 7)
+        monkeypatch.setattr("swell.api.page.changes.PROGRESS_S", 0.0)
+        last_id = feed.last_id
+        control.put(job_view(steps=950, workers=7))
+        (job,) = json.loads(await feed.wait(last_id, None, PATIENCE_S))["jobs"]
+        assert job["steps"] == 950
+        feed.stop()
+
+    asyncio.run(scene())

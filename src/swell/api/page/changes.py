@@ -41,6 +41,10 @@ from swell.model.view import JobView, LostNode, NodeView, Story
 
 #: Between two looks. After it a turn of the head is waited for, for `WARNINGS_S` at most.
 LEAST_PAUSE_S = 0.5
+#: A page that asks is told of more steps, and what follows from them, after so long; of all else at once.
+PROGRESS_S = 2.5
+#: What more steps change of a row.
+PROGRESS = ("steps", "done", "loss", "spark", "expected_s")
 #: The thread looks on for so long after a page has asked last.
 NOBODY_S = 10.0
 #: Jobs that have left the table and are still known: a page that missed more of them gets the whole state.
@@ -105,6 +109,7 @@ class PageChanges:
         self._control, self._now = control, now
         self._lock = threading.Lock()
         self._life, self._number, self._turn = secrets.token_hex(4), 0, 0
+        self._event_number = 0  #: of the latest look that has found more than progress
         self._rows: dict[str, JobRow] = {}
         self._stories: deque[tuple[int, StoryRow]] = deque(maxlen=MAX_STORIES)
         self._parts: dict[str, Any] = {"capacity": ()}
@@ -122,6 +127,8 @@ class PageChanges:
         self._thread: threading.Thread | None = None
         self._asked_s = float("-inf")  #: when a page has, by a steady clock
         self._next_look: Future[None] = Future()
+        self._waited_for: Future[None] | None = None
+        self._waiting: asyncio.Future[None]
         self._stopped = threading.Event()
 
     # ------------------------------------------------------------ readers
@@ -185,18 +192,24 @@ class PageChanges:
 
     async def wait(self, last_id: str, job_id: str | None, most_s: float) -> bytes:
         """`since` as JSON, as soon as there is something to tell, or after so long. Raises UnknownJob."""
-        until_s = self._now() + most_s
+        asked_s = self._now()
+        until_s = asked_s + most_s
         while True:
-            looked, is_late = self._follow(), self._now() >= until_s or self._stopped.is_set()
-            if is_late or self._has_news(last_id, job_id):
+            looked, now_s = self._follow(), self._now()
+            is_late = now_s >= until_s or self._stopped.is_set()
+            if is_late or self._has_news(last_id, job_id, now_s - asked_s >= PROGRESS_S):
                 known = self._answers.get((last_id, job_id))
                 return await to_thread.run_sync(self._answer, last_id, job_id) if known is None else known
-            await asyncio.wait({asyncio.wrap_future(looked)}, timeout=until_s - self._now())
+            if self._waited_for is not looked:  # all that wait share one: each of its own is woken by itself
+                self._waited_for, self._waiting = looked, asyncio.wrap_future(looked)
+            await asyncio.wait({self._waiting}, timeout=until_s - now_s)
 
-    def _has_news(self, last_id: str, job_id: str | None) -> bool:
+    def _has_news(self, last_id: str, job_id: str | None, is_progress_enough: bool) -> bool:
         if last_id == self.last_id:
             return False
         number = self._known(last_id)
+        if 0 <= number and self._event_number <= number and not is_progress_enough:
+            return False
         return number < 0 or job_id is None or self._is_found_after(number, job_id)
 
     def _is_found_after(self, number: int, job_id: str) -> bool:
@@ -351,6 +364,7 @@ class PageChanges:
     def _take(self, look: _Look) -> None:
         """Put what a look has found in place, under its number if that is anything."""
         number, gone = self._number + 1, set(look.gone)
+        is_progress = all(_is_progress(self._rows.get(name), row) for name, row in look.rows.items())
         self._rows |= look.rows
         ended = [row for row in self._rows.values() if not row.is_open and row.id not in gone]
         if len(ended) > MAX_ENDED:
@@ -367,5 +381,15 @@ class PageChanges:
         changed = {name: part for name, part in parts.items() if part != self._parts.get(name)}
         self._parts |= changed
         self._found_parts |= dict.fromkeys(changed, number)
+        if look.stories or gone or changed or not is_progress:
+            self._event_number = number
         if news or gone or changed:
             self._number, self._answers = number, {}
+
+
+def _is_progress(before: JobRow | None, after: JobRow) -> bool:
+    """Whether nothing but steps, and what follows from them, is another."""
+    if before is None:
+        return False
+    progress = {name: getattr(after, name) for name in PROGRESS}
+    return msgspec.structs.replace(before, **progress) == after
