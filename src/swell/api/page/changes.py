@@ -208,7 +208,7 @@ class PageChanges:
         if last_id == self.last_id:
             return False
         number = self._known(last_id)
-        if 0 <= number and self._event_number <= number and not is_progress_enough:
+        if number >= 0 and self._event_number <= number and not is_progress_enough:
             return False
         return number < 0 or job_id is None or self._is_found_after(number, job_id)
 
