@@ -418,8 +418,8 @@ def test_jobs_run_on_nodes_that_a_log_says_are_idle(swell: Run) -> None:
     ("words", "message"),
     [
         ((), "there are no nodes; give --cluster NODESxDEVICES, --pool INTERVALS.csv, or both"),
-        (("--pool-nodes", "x"), "--pool-nodes chooses a part of a pool"),
-        (("--pool-window", "0:1"), "--pool-window chooses a part of a pool"),
+        (("--pool-nodes", "x"), "--pool-nodes is about a pool"),
+        (("--pool-window", "0:1"), "--pool-window is about a pool"),
         (("--pool-warning", "5s"), "--pool-warning is about a pool"),
         (("--pool", "pool.csv", "--pool-warning", "soon"), "--pool-warning: 'soon' is not a duration"),
         (("--pool", "missing.csv"), "cannot read missing.csv"),

@@ -6,6 +6,7 @@ To import all takes longer than most commands do.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar
@@ -163,12 +164,15 @@ class CommandGroup(LazyGroup):
         return [*SOURCES, *(name for name in commands_of_packages() if name not in SOURCES)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The line of a command of Swell; all of another package's."""
-        return super().get_command(ctx, cmd_name) or load_of_package(cmd_name)
+        """The line of a command of Swell; all of another package's, if it can be used."""
+        if cmd_name in self.commands or cmd_name not in commands_of_packages():
+            return super().get_command(ctx, cmd_name)
+        with suppress(InvalidInput):
+            return load_of_package(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in self.commands and args[0] in commands_of_packages():
-            return args[0], self.get_command(ctx, args[0]), args[1:]
+            return args[0], load_of_package(args[0]), args[1:]
         if args[0] in ELSEWHERE:
             ctx.fail(how_to_install(f"command {args[0]!r}", ELSEWHERE[args[0]]))
         if args[0] not in self.commands:
@@ -203,31 +207,16 @@ def commands_of_packages() -> Mapping[str, EntryPoint]:
 
 
 def load_of_package(name: str) -> Any:
-    """A command of another package; one that cannot be used says so when it is run. None: there is none."""
-    if (point := commands_of_packages().get(name)) is None:
-        return None
+    """A command of another package. Raises InvalidInput: it cannot be used."""
+    point = commands_of_packages()[name]
     try:
         found = point.load()
         if not isinstance(found, typer.Typer):
             raise TypeError(f"{point.value} is no typer.Typer")
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever another package does
+    except (Exception, SystemExit) as error:
         why = repair(point.package, f"{type(error).__name__}: {' '.join(str(error).split())}")
-        return _unusable(name, f"command {name!r} {why}")
+        raise InvalidInput(f"command {name!r} {why}") from error
     return typer.main.get_command(found)
-
-
-#: A command that takes whatever it is given.
-PASS_ALL = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
-
-def _unusable(name: str, why: str) -> Any:
-    program = typer.Typer(add_completion=False, rich_markup_mode=None)
-
-    @program.command(name, help=why, context_settings=PASS_ALL)
-    def complain() -> None:
-        raise InvalidInput(why)
-
-    return typer.main.get_command(program)
 
 
 def _of_function(name: str, function: Any) -> typer.Typer:

@@ -103,13 +103,10 @@ class PoolOptions:
         from swell.sim.pool_file import read_pool
 
         if self.pool is None:
-            for option, value in (("--pool-nodes", self.pool_nodes), ("--pool-window", self.pool_window)):
-                if value is not None:
-                    raise InvalidInput(
-                        f"{option} chooses a part of a pool; give the log of idle nodes with --pool"
-                    )
-            if self.pool_warning is not None:
-                raise InvalidInput("--pool-warning is about a pool; give the log of idle nodes with --pool")
+            for name in ("pool_nodes", "pool_window", "pool_warning"):
+                if getattr(self, name) is not None:
+                    option = f"--{name.replace('_', '-')}"
+                    raise InvalidInput(f"{option} is about a pool; give the log of idle nodes with --pool")
             return None
         pool = read_pool(self.pool)
         if self.pool_nodes is not None:
