@@ -7,7 +7,7 @@ from tests.store.views import job_view
 
 from swell.api.page.rows import job_row
 from swell.api.words import facts, moments, promise_moments, promise_words, refusal_of_change
-from swell.cli.clock import WallTimes
+from swell.cli.clock import Times
 from swell.cli.jobs import facts_in_order, row
 from swell.model.job import Phase
 
@@ -44,7 +44,7 @@ def test_a_job_that_failed_before_its_deadline_has_missed_none() -> None:
 
 
 def test_the_deadline_of_an_ended_job_is_no_longer_ahead() -> None:
-    times, deadline_s = WallTimes(NOW_S), NOW_S + 540
+    times, deadline_s = Times(NOW_S), NOW_S + 540
     running = dict(facts_in_order(job_view(deadline_s=deadline_s), times))
     assert running["deadline"] == f"{times.clock(deadline_s)} (in 9 min)"
     ended = job_view(phase=Phase.FAILED, finished_s=NOW_S, kept=False, deadline_s=deadline_s)

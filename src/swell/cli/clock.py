@@ -4,43 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from swell.model.lengths import relative
 
 
-class Times(Protocol):
-    """How moments are written: of a platform by the clock on the wall, of a simulated run as it counts."""
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How moments are written: of a platform by the clock on the wall, in seconds since 1970."""
+
+    now_s: float  #: the present, to which other times are compared
 
     def clock(self, at_s: float) -> str:
         """The time in a short form."""
-
-    def moment(self, at_s: float) -> str:
-        """The time as text, with its distance from now where that is of interest."""
-
-    @property
-    def now_s(self) -> float:
-        """The present, to which other times are compared."""
-
-
-@dataclass(frozen=True, slots=True)
-class WallTimes:
-    """Seconds since 1970, seen at `now_s`."""
-
-    now_s: float
-
-    def clock(self, at_s: float) -> str:
         return clock(at_s, self.now_s)
 
     def moment(self, at_s: float) -> str:
+        """The time, with its distance from now where that is of interest."""
         return moment(at_s, self.now_s)
 
 
 @dataclass(frozen=True, slots=True)
-class RunTimes:
+class RunTimes(Times):
     """Seconds since the first submission of a simulated run, which is over at `now_s`."""
-
-    now_s: float
 
     def clock(self, at_s: float) -> str:
         """`00:12:05`, `3d 07:00:00`."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 import typer
 
 from swell.api.named_job import choose
-from swell.cli.clock import RunTimes, Times, WallTimes
+from swell.cli.clock import RunTimes, Times
 from swell.cli.selection import connect_to_read, find_job
 from swell.model.errors import InvalidInput
 
@@ -60,7 +60,7 @@ def shown_jobs(run: Path | None, policy: str | None, state: Path | None) -> Iter
 class _LiveJobs:
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.times: Times = WallTimes(client.cluster().now_s)
+        self.times = Times(client.cluster().now_s)
 
     def find(self, wanted: str) -> JobView:
         return find_job(self._client, wanted)
