@@ -35,7 +35,7 @@ VERB = Addition(
                 '    @verb("GET", "/v1/counts", Role.VIEW)\n    def count_jobs(self) -> dict[Phase, int]:\n'
                 '        """The number of jobs in each phase."""\n',
                 '\n    @verb("GET", "/v1/jobs/{job_id}/age", Role.VIEW, failures=(404,))\n'
-                "    def age(self, job_id: JobId) -> float:\n"
+                "    def age(self, job_id: str) -> float:\n"
                 '        """Seconds since a job was submitted."""\n',
             )
         ],

@@ -61,7 +61,7 @@ def test_a_limit_is_spent_on_what_runs_first(client: Client, control: FakeContro
     assert len(chosen) + sum(left_out.values()) == len(control.jobs())
 
 
-@pytest.mark.parametrize("words", ["phase=asleep", "limit=-1", "since=soon", "since=nan"])
+@pytest.mark.parametrize("words", ["phase=asleep", "limit=-1", "since_s=soon", "since_s=nan"])
 def test_a_bad_query_is_named(client: Client, folder: StateFolder, words: str) -> None:
     answer = client._transport._http.request("GET", f"/v1/jobs?{words}", {}, None, 10.0)
     assert answer.status == httpx.codes.UNPROCESSABLE_ENTITY

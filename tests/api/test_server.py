@@ -170,7 +170,7 @@ def test_what_is_wrong_with_a_body_is_told_alike_by_every_operation(http: httpx.
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("limit=1001", "limit"), ("limit=x", "limit"), ("since=", "since"), ("phase=odd", "phase")],
+    [("limit=1001", "limit"), ("limit=x", "limit"), ("since_s=", "since_s"), ("phase=odd", "phase")],
 )
 def test_a_wrong_parameter_is_named(http: httpx.Client, query: str, field: str) -> None:
     answer = http.get(f"/v1/jobs?{query}")

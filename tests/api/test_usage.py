@@ -90,13 +90,13 @@ def test_hours_are_added_up_by_what_is_asked_for(
 
 def test_only_what_lies_within_the_time_counts(site: Site) -> None:
     begin_s = site.now_s - 10 * HOUR_S
-    assert site.ask(since=begin_s + HOUR_S).json()["device_hours"] == 2.0
-    assert site.ask(until=begin_s + 0.25 * HOUR_S).json()["device_hours"] == pytest.approx(1.25)
-    assert site.ask(until=site.now_s + 1e6).json()["until_s"] <= site.control.now_s()
+    assert site.ask(since_s=begin_s + HOUR_S).json()["device_hours"] == 2.0
+    assert site.ask(until_s=begin_s + 0.25 * HOUR_S).json()["device_hours"] == pytest.approx(1.25)
+    assert site.ask(until_s=site.now_s + 1e6).json()["until_s"] <= site.control.now_s()
 
 
 def test_a_time_that_ends_before_it_begins_and_an_unknown_list_are_refused(site: Site) -> None:
-    answer = site.ask(since=site.now_s, until=site.now_s - 1.0)
+    answer = site.ask(since_s=site.now_s, until_s=site.now_s - 1.0)
     assert answer.status_code == 422 and "choose an earlier begin" in answer.text
     assert site.ask(by="rack").status_code == 422
-    assert site.ask(since="soon").status_code == 422
+    assert site.ask(since_s="soon").status_code == 422

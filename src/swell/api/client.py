@@ -27,7 +27,7 @@ from swell.api.pages import MAX_JOBS
 from swell.api.submission import Submission, declared, parse, request_key
 from swell.api.times import with_offset
 from swell.api.unix_socket import Peer, address_of, peer_of
-from swell.api.verbs import ANSWER_WITHIN_S, Health, SubmittedJob, Verb, Verbs
+from swell.api.verbs import ANSWER_WITHIN_S, HEADERS, Health, SubmittedJob, Verb, Verbs
 from swell.executors.local.processes.stopped import is_stopped
 from swell.model.coding import decoder, encode
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
@@ -395,7 +395,7 @@ class Transport:
         words: dict[str, dict[str, Any]] = {"path": {}, "query": {}, "header": {}, "body": {}}
         for name, value in given.items():
             if value is not None:
-                words[verb.place(name)][verb.word(name)] = value
+                words[verb.place(name)][HEADERS.get(name, name)] = value
         path = verb.path.format(**{name: quote(value, safe="") for name, value in words["path"].items()})
         query = {word: _query_value(value) for word, value in words["query"].items()}
         body = words["body"].get("body", words["body"]) if verb.has_body else None

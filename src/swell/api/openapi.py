@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from swell import __version__
-from swell.api.verbs import Verb
+from swell.api.verbs import HEADERS, MEANINGS, Verb
 
 Schema = dict[str, Any]
 
@@ -101,10 +101,10 @@ def _parameter(name: str, place: str, schema: Schema) -> Schema:
     """A parameter that may be left out is never null."""
     schema = next(one for one in schema.get("anyOf", [schema]) if one != {"type": "null"})
     return {
-        "name": name,
+        "name": HEADERS.get(name, name),
         "in": place,
         "required": place == "path",
-        "description": schema.pop("description"),
+        "description": MEANINGS[name],
         "schema": schema,
     }
 

@@ -15,7 +15,7 @@ MAX_JOBS = 1000
 def parse_query(phase: str, since_s: float | None, limit: int) -> JobQuery:
     """Raises InvalidField."""
     if since_s is not None and not math.isfinite(since_s):
-        raise InvalidField("since", f"{since_s} is not a time; give seconds since 1970")
+        raise InvalidField("since_s", f"{since_s} is not a time; give seconds since 1970")
     return JobQuery(phases=_phases(phase), since_s=since_s, limit=limit or MAX_JOBS)
 
 

@@ -41,7 +41,7 @@ from swell.api.prometheus import Exposition
 from swell.api.resubmission import Resubmission, submitted_again
 from swell.api.submission import Number, Submission, origin_of, request_key, within_bounds
 from swell.api.user_list import UserList, UserListError
-from swell.api.verbs import VERBS, Health, JobRef, PageLink, Stopping, Verb
+from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, Stopping, Verb
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest
 from swell.model.device_usage import GroupBy, UsageReport, report_of
@@ -236,7 +236,7 @@ class Operations:
         begin_s = end_s - DAYS_30_S if since_s is None else since_s
         if not begin_s <= end_s:
             raise InvalidField(
-                "since", "the time begins after its end, or after now; choose an earlier begin"
+                "since_s", "the time begins after its end, or after now; choose an earlier begin"
             )
         user = None if caller.role >= Role.OPERATE else caller.name
         return report_of(self._platform.used_between(begin_s, end_s, user), by, begin_s, end_s)
@@ -300,9 +300,9 @@ def _given(verb: Verb, request: Request) -> dict[str, Any]:
     query = request.query_params
     sources = {"path": request.path_params, "query": query, "header": request.headers}
     given = {
-        word: query.getlist(word) if word in verb.lists else sources[place][word]
-        for word, place in verb.places.items()
-        if word in sources[place]
+        name: query.getlist(name) if name in verb.lists else sources[place][HEADERS.get(name, name)]
+        for name, place in verb.places.items()
+        if HEADERS.get(name, name) in sources[place]
     }
     try:
         return msgspec.structs.asdict(msgspec.convert(given, verb.arguments, strict=False))

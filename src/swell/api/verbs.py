@@ -33,9 +33,33 @@ if TYPE_CHECKING:
 else:
     Moment = str | Number
 
-#: Parameters which requests have as headers, and those that have another name in queries.
+#: Parameters which requests have as headers.
 HEADERS = {"key": "Idempotency-Key"}
-QUERY_WORDS = {"names": "name", "since_s": "since", "until_s": "until"}
+
+#: What parameters mean that do not stand in a body.
+MEANINGS = {
+    "job_id": "As `POST /v1/jobs` answered it.",
+    "key": "Repeated requests with the same key create one job, so a client that received no answer can ask "
+    "again.",
+    "name": "Of a node, as in the cluster.",
+    "match": "Only the job with this id, else the newest with this name, else a few whose ids begin with it. "
+    "Other parameters are ignored then.",
+    "phase": "Only jobs in these phases, such as `queued,running`. Default: all.",
+    "since_s": "Leave out what ended, or was reported, before this time, in seconds since 1970. Default of "
+    "`usage`: 30 days before its end.",
+    "until_s": "End of the time, in seconds since 1970. Default: now.",
+    "before": "Only jobs before the job with this id, which is the first one of the page that was read last.",
+    "limit": "At most this many jobs, the newest; 0: as many as an answer may hold.",
+    "by": "What has a row of its own; `all`: each combination of user, tenant, class and kind.",
+    "names": "Only this metric, as `loss`; may be given several times. Default: all.",
+    "since": "The `id` of the answer before. Default: the answer is the whole state.",
+    "job": "Only what the page of this job shows.",
+    "wait_s": "Seconds to wait for a change, where there is none.",
+    "offset": "Where to start reading: `WORKER:BYTES,...`; with `worker`, only bytes. Default: the start.",
+    "worker": "Only lines of this worker. Default: all workers.",
+    "whose": "Lines of rank 0 (`leader`), of all workers, or of the trial run.",
+    "tail": "Leave out what stands before the last so many bytes, to a line. Default: all.",
+}
 
 ANSWER_WITHIN_S = 30.0
 #: Of a client for a change; the server gives up an answer after a minute.
@@ -102,27 +126,21 @@ class Verb:
             return "header"
         return "query" if self.method == "GET" else "body"
 
-    def word(self, name: str) -> str:
-        """What a parameter is called in requests."""
-        return {"header": HEADERS, "query": QUERY_WORDS}.get(self.place(name), {}).get(name, name)
-
     @cached_property
     def places(self) -> dict[str, str]:
-        """Where the parameters stand that are not in the body, by their words."""
-        found = {self.word(name): self.place(name) for name in self._parameters}
-        return {word: place for word, place in found.items() if place != "body"}
+        """Where the parameters stand that are not in the body."""
+        found = {name: self.place(name) for name in self._parameters}
+        return {name: place for name, place in found.items() if place != "body"}
 
     @cached_property
     def lists(self) -> frozenset[str]:
-        """Words of the parameters that a query may have several times."""
-        kinds = {name: getattr(self._kinds[name], "__origin__", None) for name in self._parameters}
-        return frozenset(self.word(name) for name, kind in kinds.items() if get_origin(kind) is Sequence)
+        """The parameters that a query may have several times."""
+        return frozenset(name for name in self._parameters if get_origin(self._kinds[name]) is Sequence)
 
     @cached_property
     def arguments(self) -> type[msgspec.Struct]:
         """All that a request has outside of its body."""
-        names = [name for name in self._parameters if self.place(name) != "body"]
-        return self._struct("arguments", names, rename={name: self.word(name) for name in names})
+        return self._struct("arguments", list(self.places))
 
     @cached_property
     def body(self) -> Any:
@@ -258,83 +276,13 @@ class PageLink(msgspec.Struct, frozen=True, kw_only=True):
     url: str
 
 
-JobId = Annotated[str, Meta(description="As `POST /v1/jobs` answered it.")]
 Key = Annotated[
-    str,
-    Meta(
-        description="Repeated requests with the same key create one job, so a client that received no answer "
-        "can ask again.",
-        extra_json_schema={"minLength": 1, "maxLength": 200},  # `request_key` refuses others
-    ),
+    str, Meta(extra_json_schema={"minLength": 1, "maxLength": 200})  # `request_key` refuses others
 ]
-NodeName = Annotated[str, Meta(description="Of a node, as in the cluster.")]
-KindName = Annotated[str, Meta(description="Of devices, as in the cluster.")]
-Force = Annotated[bool, Meta(description="Even if jobs have workers on the node, which are lost.")]
-Match = Annotated[
-    str,
-    Meta(
-        description="Only the job with this id, else the newest with this name, else a few whose ids begin "
-        "with it. Other parameters are ignored then."
-    ),
-]
-Phases = Annotated[
-    str, Meta(description="Only jobs in these phases, such as `queued,running`. Default: all.")
-]
-EndedSince = Annotated[
-    float, Meta(description="Leave out jobs that ended before this time, in seconds since 1970.")
-]
-UsageBy = Annotated[
-    GroupBy,
-    Meta(description="What has a row of its own; `all`: each combination of user, tenant, class and kind."),
-]
-UsedSince = Annotated[
-    float, Meta(description="Begin of the time, in seconds since 1970. Default: 30 days before its end.")
-]
-UsedUntil = Annotated[float, Meta(description="End of the time, in seconds since 1970. Default: now.")]
-Before = Annotated[
-    str,
-    Meta(
-        description="Only jobs before the job with this id, which is the first one of the page that was read "
-        "last."
-    ),
-]
-Limit = Annotated[
-    int,
-    Meta(
-        ge=0,
-        le=MAX_JOBS,
-        description="At most this many jobs, the newest; 0: as many as an answer may hold.",
-    ),
-]
-MetricNames = Annotated[
-    Sequence[str],
-    Meta(description="Only this metric, as `loss`; may be given several times. Default: all."),
-]
-ReportedSince = Annotated[
-    float, Meta(description="Leave out values that were reported before this time, in seconds since 1970.")
-]
-ChangesSince = Annotated[
-    str, Meta(description="The `id` of the answer before. Default: the answer is the whole state.")
-]
-OfJob = Annotated[str, Meta(description="Only what the page of this job shows.")]
-WaitS = Annotated[
-    float, Meta(ge=0.0, le=MOST_WAIT_S, description="Seconds to wait for a change, where there is none.")
-]
-Tail = Annotated[
-    int,
-    Meta(ge=0, description="Leave out what stands before the last so many bytes, to a line. Default: all."),
-]
-Offset = Annotated[
-    str,
-    Meta(
-        description="Where to start reading: `WORKER:BYTES,...`; with `worker`, only bytes. Default: the "
-        "start."
-    ),
-]
-Worker = Annotated[int, Meta(ge=0, description="Only lines of this worker. Default: all workers.")]
-Lines = Annotated[
-    LogOwner, Meta(description="Lines of rank 0 (`leader`), of all workers, or of the trial run.")
-]
+Limit = Annotated[int, Meta(ge=0, le=MAX_JOBS)]
+WaitS = Annotated[float, Meta(ge=0.0, le=MOST_WAIT_S)]
+Bytes = Annotated[int, Meta(ge=0)]
+Worker = Annotated[int, Meta(ge=0)]
 Deadline = Annotated[Moment, declared()["deadline"].meta]
 AcceptUntil = Annotated[Moment, declared()["accept_until"].meta]
 Priority = Annotated[int, declared()["priority"].meta]
@@ -367,7 +315,7 @@ class Verbs:
         """Metrics of the platform and of its daemon, for Prometheus."""
 
     @verb("GET", "/v1/changes", Role.VIEW, failures=(404, 422), answer=dict[str, Any])
-    def _changes(self, since: ChangesSince = "", job: OfJob | None = None, wait_s: WaitS = 0.0) -> bytes:
+    def _changes(self, since: str = "", job: str | None = None, wait_s: WaitS = 0.0) -> bytes:
         """What has changed in what the live page shows, with an `id`; with a `version` it is all of it."""
 
     # ------------------------------------------------------------ jobs
@@ -378,7 +326,7 @@ class Verbs:
     @verb("POST", "/v1/jobs/{job_id}/retry", Role.SUBMIT, status=201, failures=CHANGE, answer=SubmitResult)
     def retry(
         self,
-        job_id: JobId,
+        job_id: str,
         *,
         deadline: Deadline | None = None,
         kind: str | None = None,
@@ -400,7 +348,7 @@ class Verbs:
     @verb("POST", "/v1/jobs/{job_id}/continue", Role.SUBMIT, status=201, failures=CHANGE, answer=SubmitResult)
     def continue_job(
         self,
-        job_id: JobId,
+        job_id: str,
         *,
         deadline: Deadline | None = None,
         kind: str | None = None,
@@ -415,10 +363,10 @@ class Verbs:
     @verb("GET", "/v1/jobs", Role.VIEW, failures=(404, 422))
     def _jobs(
         self,
-        match: Match | None = None,
-        phase: Phases = "",
-        since_s: EndedSince | None = None,
-        before: Before = "",
+        match: str | None = None,
+        phase: str = "",
+        since_s: float | None = None,
+        before: str = "",
         limit: Limit = MAX_JOBS,
     ) -> list[JobView]:
         """Jobs, including ended ones, oldest first. A long list comes in pages, the newest page first."""
@@ -428,21 +376,21 @@ class Verbs:
         """The number of jobs in each phase."""
 
     @verb("GET", "/v1/jobs/{job_id}", Role.VIEW, failures=(404,))
-    def job(self, job_id: JobId) -> JobView:
+    def job(self, job_id: str) -> JobView:
         """One job.
 
         Raises UnknownJob.
         """
 
     @verb("POST", "/v1/jobs/{job_id}/cancel", Role.SUBMIT, status=202, failures=(404, 503))
-    def cancel(self, job_id: JobId) -> JobRef:
+    def cancel(self, job_id: str) -> JobRef:
         """End a job; no effect on one that has ended.
 
         Raises UnknownJob.
         """
 
     @verb("POST", "/v1/jobs/{job_id}/hold", Role.SUBMIT, failures=(404, 409, 503))
-    def hold(self, job_id: JobId) -> JobView:
+    def hold(self, job_id: str) -> JobView:
         """Have a job give up its devices, with its state saved, and wait until it is resumed. A promise of
         its deadline is withdrawn, and asked for again when it is resumed. No effect on a job that is held.
 
@@ -450,7 +398,7 @@ class Verbs:
         """
 
     @verb("POST", "/v1/jobs/{job_id}/resume", Role.SUBMIT, failures=(404, 409, 503))
-    def resume(self, job_id: JobId) -> JobView:
+    def resume(self, job_id: str) -> JobView:
         """Let a held job go on. A promise that was withdrawn is asked for again: `asked_deadline_s` is set
         until that is decided. No effect on an open job that is not held.
 
@@ -458,7 +406,7 @@ class Verbs:
         """
 
     @verb("POST", "/v1/jobs/{job_id}/accept-differences", Role.SUBMIT, failures=CHANGE)
-    def accept_differences(self, job_id: JobId, names: Sequence[str]) -> JobView:
+    def accept_differences(self, job_id: str, names: Sequence[str]) -> JobView:
         """Accept findings of a job's trial run, by name: they no longer limit it to its smallest number of
         workers. `held_by` names those that still do.
 
@@ -467,7 +415,7 @@ class Verbs:
 
     @verb("POST", "/v1/jobs/{job_id}/priority", Role.SUBMIT, failures=CHANGE)
     def change_priority(
-        self, job_id: JobId, priority: Priority | None = None, weight: Weight | None = None
+        self, job_id: str, priority: Priority | None = None, weight: Weight | None = None
     ) -> JobView:
         """Give an open job another priority among the jobs of its class, another weight, or both.
 
@@ -475,9 +423,7 @@ class Verbs:
         """
 
     @verb("POST", "/v1/jobs/{job_id}/promise", Role.SUBMIT, failures=CHANGE)
-    def promise(
-        self, job_id: JobId, *, deadline: Deadline, accept_until: AcceptUntil | None = None
-    ) -> JobView:
+    def promise(self, job_id: str, *, deadline: Deadline, accept_until: AcceptUntil | None = None) -> JobView:
         """Ask for another deadline of an open job, earlier or later. Refused: it keeps what it has, and
         `refusal` and `counter_offer_s` say more. `asked_deadline_s` is set until it is decided.
 
@@ -489,16 +435,14 @@ class Verbs:
         """
 
     @verb("GET", "/v1/jobs/{job_id}/stories", Role.VIEW, failures=(404,))
-    def stories(self, job_id: JobId) -> list[Story]:
+    def stories(self, job_id: str) -> list[Story]:
         """What happened to a job and why, oldest first.
 
         Raises UnknownJob.
         """
 
     @verb("GET", "/v1/jobs/{job_id}/metrics", Role.VIEW, failures=(404, 422))
-    def metrics(
-        self, job_id: JobId, names: MetricNames = (), since_s: ReportedSince | None = None
-    ) -> MetricHistory:
+    def metrics(self, job_id: str, names: Sequence[str] = (), since_s: float | None = None) -> MetricHistory:
         """The history of what a job reported, by step and time, oldest first. Exact near the end; before
         that, a point stands for many steps.
 
@@ -510,7 +454,7 @@ class Verbs:
         """
 
     @verb("GET", "/v1/jobs/{job_id}/curve", Role.VIEW, failures=(404, 409, 503))
-    def curve(self, job_id: JobId) -> JobThroughput:
+    def curve(self, job_id: str) -> JobThroughput:
         """Samples a second of an open job by number of workers and batch, the best batch of each number of
         workers, and what each of these was made from.
 
@@ -520,11 +464,11 @@ class Verbs:
     @verb("GET", "/v1/jobs/{job_id}/logs", Role.VIEW, failures=(404, 422))
     def _logs(
         self,
-        job_id: JobId,
-        offset: Offset = "",
+        job_id: str,
+        offset: str = "",
         worker: Worker | None = None,
-        whose: Lines = LogOwner.WORKERS,
-        tail: Tail = 0,
+        whose: LogOwner = LogOwner.WORKERS,
+        tail: Bytes = 0,
     ) -> list[LogChunk]:
         """What a job printed, in pieces. The next piece begins at `next_offset`."""
 
@@ -537,21 +481,21 @@ class Verbs:
         """
 
     @verb("POST", "/v1/nodes/{name}/drain", Role.OPERATE, failures=(404, 503))
-    def drain_node(self, name: NodeName) -> NodeView:
+    def drain_node(self, name: str) -> NodeView:
         """Place nothing on a node any more, and move its jobs to other nodes.
 
         Raises UnknownNode, Unavailable.
         """
 
     @verb("POST", "/v1/nodes/{name}/undrain", Role.OPERATE, failures=(404, 503))
-    def undrain_node(self, name: NodeName) -> NodeView:
+    def undrain_node(self, name: str) -> NodeView:
         """Let jobs be placed on a node again; no effect if they may be.
 
         Raises UnknownNode, Unavailable.
         """
 
     @verb("POST", "/v1/kinds/allow", Role.OPERATE, failures=(422, 503))
-    def allow_kind(self, kind: KindName) -> ClusterView:
+    def allow_kind(self, kind: str) -> ClusterView:
         """Let jobs have devices of a kind that is new to the platform, which are there or will be; the
         cluster after it.
 
@@ -559,7 +503,7 @@ class Verbs:
         """
 
     @verb("POST", "/v1/nodes/{name}/remove", Role.OPERATE, status=202, failures=(404, 409, 422, 503))
-    def remove_node(self, name: NodeName, force: Force = False) -> NodeView:
+    def remove_node(self, name: str, force: bool = False) -> NodeView:
         """Have the host of a node that has joined leave. The answer is the node as it was; it is gone from
         the cluster when its workers are.
 
@@ -591,9 +535,9 @@ class Verbs:
     @verb("GET", "/v1/usage", Role.VIEW, failures=(422,))
     def usage(
         self,
-        by: UsageBy = GroupBy.USER,
-        since_s: UsedSince | None = None,
-        until_s: UsedUntil | None = None,
+        by: GroupBy = GroupBy.USER,
+        since_s: float | None = None,
+        until_s: float | None = None,
     ) -> UsageReport:
         """Device hours of jobs: of the caller's own ones, to an operator of all.
 
