@@ -13,9 +13,9 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api import identity, logs
+from swell.api import logs
 from swell.api.errors import InvalidOption
-from swell.api.server import create_app
+from swell.api.server import MAX_BODY_BYTES, create_app
 from swell.api.serving import ApiServer, PortTaken, bind
 from swell.model.errors import Unavailable
 from swell.model.job import JobClass
@@ -209,7 +209,7 @@ def test_a_body_that_is_no_object_is_refused(http: httpx.Client, body: bytes) ->
 
 
 def test_a_large_body_is_refused_with_and_without_its_length(http: httpx.Client) -> None:
-    body = b"x" * (identity.MAX_BODY_BYTES + 1)
+    body = b"x" * (MAX_BODY_BYTES + 1)
     assert http.post("/v1/jobs", content=body).status_code == 413
     assert http.post("/v1/jobs", content=iter([body[: 1 << 19], body[1 << 19 :]])).status_code == 413
 

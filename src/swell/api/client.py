@@ -52,7 +52,6 @@ __all__ = [
     "connect",
     "has_ended",
     "has_verdict",
-    "is_refused",
 ]
 
 
@@ -85,10 +84,6 @@ Headers = Mapping[str, str]
 
 def has_ended(job: JobView) -> bool:
     return job.phase.is_end
-
-
-def is_refused(job: JobView) -> bool:
-    return job.phase is Phase.REJECTED
 
 
 def connect(state: str | os.PathLike[str] | None = None, token: str | None = None) -> Client:

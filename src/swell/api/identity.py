@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from anyio import to_thread
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,12 +30,6 @@ from swell.executors.rate_limited_log import RateLimitedLog
 
 if TYPE_CHECKING:
     from swell.live.platform import Platform
-
-#: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
-MAX_BODY_BYTES = 1 << 20
-
-#: Python refuses to read a number of thousands of digits.
-MAX_LENGTH_DIGITS = 20
 
 #: A page in a browser can reach a loopback port under a name of its own (DNS rebinding): only these count.
 HOSTS = frozenset({b"127.0.0.1", b"localhost", b"[::1]"})
@@ -90,14 +84,6 @@ log = logging.getLogger("swell.access")
 
 
 # ---------------------------------------------------------------- who it is
-class RequestRefused(Exception):
-    """A request is not answered: with this status and this text."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status, self.text = status, text
-
-
 class AuthenticationMiddleware:
     """Refuses a request before anything else has read it, and says in its scope who sends it."""
 
@@ -117,22 +103,19 @@ class AuthenticationMiddleware:
         try:
             if scope["type"] == "http":
                 self._admit(scope)
-        except RequestRefused as refused:
+        except HTTPException as refused:
             await _refusal(scope, refused)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
     def _admit(self, scope: Scope) -> None:
-        """Raises RequestRefused."""
+        """Raises HTTPException."""
         host = _one(scope, b"host")
         if host is None or _without_port(host) not in HOSTS:
-            raise RequestRefused(
+            raise HTTPException(
                 403, "this API answers to 127.0.0.1 and localhost only; use one of these in the address"
             )
         scope[CALLER] = self._caller(scope, host)
-        length = _first(scope, b"content-length") or b"0"
-        if not length.isdigit() or len(length) > MAX_LENGTH_DIGITS or int(length) > MAX_BODY_BYTES:
-            raise RequestRefused(413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one")
 
     def _caller(self, scope: Scope, host: bytes) -> Caller | None:
         """None: anybody, who is told nothing."""
@@ -184,7 +167,7 @@ class AuthenticationMiddleware:
         cookies = _first(scope, b"cookie")
         if cookies is None or client is None or server is None or server[1] is None:
             return None
-        value = _cookie(cookies, cookie_name(server[1]))
+        value = cookie_parser(cookies.decode("latin-1")).get(cookie_name(server[1]))
         session = None if not value else self._sessions.session(value)
         return session if session is not None and self._is_current(session.caller) else None
 
@@ -194,46 +177,37 @@ def cookie_name(port: int) -> str:
     return f"swell-{port}"
 
 
-def _cookie(cookies: bytes, name: str) -> str:
-    """Value of the cookie: of two with the name the last one, whose path is the shortest; empty: none.
-
-    Pages on other ports set cookies for this host too, and `SimpleCookie` reads none after a malformed one.
-    """
-    pairs = (pair.partition("=") for pair in cookies.decode("latin-1").split(";"))
-    return {given.strip(): value.strip() for given, _, value in pairs}.get(name, "")
-
-
 def _check_origin(scope: Scope, host: bytes, session: Session) -> None:
-    """A browser sends the cookie with what other pages ask for, too. Raises RequestRefused."""
+    """A browser sends the cookie with what other pages ask for, too. Raises HTTPException."""
     site, is_reading = _first(scope, b"sec-fetch-site"), scope["method"] in READING
     allowed = (None, b"same-origin", b"none") if is_reading else (None, b"same-origin")
     origin = _first(scope, b"origin")
     if site not in allowed or (origin is not None and origin != b"http://" + host.lower()):
-        raise RequestRefused(
+        raise HTTPException(
             403, "this request comes from another web page; use the page that `swell page` opens"
         )
     if is_reading:
         return
     if origin is None and site is None:
-        raise RequestRefused(403, "the browser does not say which page asks; use a newer browser")
+        raise HTTPException(403, "the browser does not say which page asks; use a newer browser")
     given = _one(scope, CSRF_HEADER) or b""
     if not hmac.compare_digest(given, session.csrf.encode()):
-        raise RequestRefused(403, "the CSRF token of the page is missing or old; load the page again")
+        raise HTTPException(403, "the CSRF token of the page is missing or old; load the page again")
 
 
-def _wrong_token() -> RequestRefused:
-    return RequestRefused(
+def _wrong_token() -> HTTPException:
+    return HTTPException(
         401,
         "wrong or missing token; send `Authorization: Bearer TOKEN`: the owner's is `token` in the "
         "state folder, others get one from the operator",
     )
 
 
-def _refusal(scope: Scope, refused: RequestRefused) -> Response:
+def _refusal(scope: Scope, refused: HTTPException) -> Response:
     """A person with a browser is shown a page."""
     if b"text/html" not in (_first(scope, b"accept") or b""):
-        return failure(refused.status, refused.text)
-    return refusal_page(refused.status, NO_SESSION if refused.status == 401 else refused.text)
+        return failure(refused.status_code, refused.detail)
+    return refusal_page(refused.status_code, NO_SESSION if refused.status_code == 401 else refused.detail)
 
 
 def _first(scope: Scope, name: bytes) -> bytes | None:

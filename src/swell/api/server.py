@@ -24,7 +24,6 @@ from swell.api.answers import answer, failure
 from swell.api.caller import OWNER, Caller, Role, caller_of
 from swell.api.fields import InvalidField, parsed, wrong_type
 from swell.api.identity import (
-    MAX_BODY_BYTES,
     AccessLogMiddleware,
     AuthenticationMiddleware,
     HeadersMiddleware,
@@ -60,6 +59,8 @@ from swell.model.job import Elasticity, JobClass, JobSpec, Origin, key_of_user
 from swell.model.throughput import JobThroughput
 from swell.model.view import JobView, PrunedJob, SubmitResult
 
+#: Longest request body: a job is a few hundred bytes, its arguments may be some thousand.
+MAX_BODY_BYTES = 1 << 20
 #: Submissions look at files of users. As many as these may wait for a file system at a time.
 SUBMISSION_THREADS = 40
 #: A submission waits so long until one of the others is through.
@@ -358,7 +359,7 @@ async def _body(request: Request) -> bytes:
     try:
         async for part in request.stream():
             body += part
-            if len(body) > MAX_BODY_BYTES:  # sent in chunks, without a length
+            if len(body) > MAX_BODY_BYTES:
                 raise HTTPException(
                     413, f"the body is larger than {MAX_BODY_BYTES} bytes; send a smaller one"
                 )
