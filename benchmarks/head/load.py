@@ -16,7 +16,7 @@ from swell import __version__
 from swell.executors.hosts.messages import FromHost
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_address import parse_address
-from swell.executors.remote.join_token import JoinToken
+from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version

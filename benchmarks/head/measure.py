@@ -40,7 +40,7 @@ from benchmarks.service import percentile
 from swell.api.client import Client, connect
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.token_orders import add_token
-from swell.executors.remote.join_token import parse_token
+from swell.executors.remote.join_tokens import parse_token
 from swell.model.job import Phase
 
 PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")

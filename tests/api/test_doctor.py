@@ -24,7 +24,7 @@ from swell.api.user_list import TenantLimits, UserList
 from swell.api.webhook_file import decode_webhooks
 from swell.assemble import open_platform, unended_jobs
 from swell.executors.remote.certificate import CERTIFICATE_FILE
-from swell.executors.remote.token_list import TOKENS_FILE
+from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.model.event import EventSetAside, Outcome, PlanFailed, Woke
 from swell.model.finding import Finding, Level
 from swell.model.quota import Quota

@@ -21,7 +21,7 @@ from tests.test_docs import options_of
 
 from swell.api.client import Client, connect
 from swell.executors.remote.host_address import DEFAULT_PORT
-from swell.executors.remote.join_token import NAME
+from swell.executors.remote.join_tokens import NAME
 
 OBJECTS = [*manifests()]
 WORKLOADS = [one for _, one in OBJECTS if one["kind"] in ("Deployment", "StatefulSet")]

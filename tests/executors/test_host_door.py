@@ -25,10 +25,10 @@ from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor, UnknownHost
 from swell.executors.remote.in_term import SaidInTerm
+from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.join_warnings import Probe, no_probe
 from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version
-from swell.executors.remote.token_list import TOKENS_FILE
 from swell.model.event import Outcome
 from swell.model.node import Node
 from swell.wire import messages as m

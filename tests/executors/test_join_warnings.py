@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from swell.executors.node.probes import listen_for_probes
+from swell.executors.node.introduction import listen_for_probes
 from swell.executors.remote.join_warnings import NetworkProbe
 
 LOOPBACK = "127.0.0.1"

@@ -39,12 +39,11 @@ from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
-from swell.executors.remote.join_token import write_token
+from swell.executors.remote.join_tokens import TokenList, write_token
 from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import torch_version
-from swell.executors.remote.token_list import TokenList
 from swell.executors.storage import MARK_FILE, job_folder, write_mark
 from swell.model.job import JobSpec
 from swell.model.node import Node

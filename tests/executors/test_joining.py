@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
-from swell.executors.remote import join_listener, joining, token_list
+from swell.executors.remote import join_listener, join_tokens, joining
 from swell.executors.remote.certificate import (
     CERTIFICATE_FILE,
     UnusableCertificate,
@@ -28,11 +28,19 @@ from swell.executors.remote.certificate import (
     make_certificate,
 )
 from swell.executors.remote.join_listener import JoinListener
-from swell.executors.remote.join_token import InvalidToken, JoinToken, parse_token, read_token, write_token
+from swell.executors.remote.join_tokens import (
+    TOKENS_FILE,
+    InvalidToken,
+    JoinToken,
+    TokenList,
+    TokenListError,
+    parse_token,
+    read_token,
+    write_token,
+)
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import UNANSWERED_S, MachineLine, MessageTooLong
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused
-from swell.executors.remote.token_list import TOKENS_FILE, TokenList, TokenListError
 from swell.model.coding import encode
 
 LOOPBACK = "127.0.0.1"
@@ -515,7 +523,7 @@ def test_a_list_that_cannot_be_written_is_the_one_in_the_file(
 ) -> None:
     tokens = TokenList(tmp_path)
     tokens.add("a", bytes(32))
-    monkeypatch.setattr(token_list, part, fail_with_no_space)
+    monkeypatch.setattr(join_tokens, part, fail_with_no_space)
     with pytest.raises(OSError, match="No space left"):
         tokens.revoke("a")
     assert tokens.names == TokenList(tmp_path).names
@@ -531,7 +539,7 @@ def test_lines_of_a_token_are_closed_though_the_list_cannot_be_written(
         token = head.tokens.add("lent", head.token.fingerprint)
         host = await head.attach(token)
         with monkeypatch.context() as broken:
-            broken.setattr(token_list, "write_whole", fail_with_no_space)
+            broken.setattr(join_tokens, "write_whole", fail_with_no_space)
             with pytest.raises(OSError, match="No space left"):
                 head.listener.revoke("lent")
         await host.is_lost.wait()

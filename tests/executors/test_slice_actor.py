@@ -21,9 +21,9 @@ from swell.executors.ray.slice_actor import SliceActor, host_environ, slice_word
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import torch_version
-from swell.executors.remote.token_list import TokenList
 from swell.executors.slices.order import SliceOrder
 from swell.wire.unslewed_clocks import granter_now_s
 

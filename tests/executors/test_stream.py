@@ -17,6 +17,7 @@ from tests.executors.test_joining import LOOPBACK, ME, until
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.conversation import MAX_BODY_BYTES, Conversation
 from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.joining import join
 from swell.executors.remote.machine_line import MachineLine, MessageTooLong
 from swell.executors.remote.opening import Join
@@ -32,7 +33,6 @@ from swell.executors.remote.stream import (
     Resume,
     SequencedStream,
 )
-from swell.executors.remote.token_list import TokenList
 
 
 class End:

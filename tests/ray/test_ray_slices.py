@@ -21,7 +21,7 @@ import pytest
 from tests.ray.one_machine import OneMachine, why_not
 
 from swell.executors.ray.ray_client import RayClient
-from swell.executors.remote.join_token import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken
+from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
 

@@ -96,7 +96,7 @@ def ensure_first_token(folder: StateFolder) -> tuple[str, Path]:
 def _add(folder: StateFolder, name: str, path: Path) -> str:
     """Where hosts join with it."""
     from swell.executors.local import token_orders
-    from swell.executors.remote.join_token import parse_token, write_token
+    from swell.executors.remote.join_tokens import parse_token, write_token
 
     with _explained():
         added = token_orders.add_token(folder.path, name)

@@ -20,7 +20,7 @@ from swell.executors.hosts import messages as h
 from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.in_term import SaidInTerm
-from swell.executors.remote.join_token import JoinToken, read_token
+from swell.executors.remote.join_tokens import JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version

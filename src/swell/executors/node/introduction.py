@@ -1,7 +1,8 @@
-"""The first message of a host to the head that it joins."""
+"""What a host tells the head that it joins, and how that tries whether it is reached."""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 
@@ -47,3 +48,17 @@ def check_storage(options: NodeOptions, accepted: JoinAccepted) -> None:
             "platform with `swell up --storage FOLDER`",
             is_final=True,
         )
+
+
+async def listen_for_probes(address: str) -> int:
+    """Take connections of the head and close them, until the event loop ends. Returns the port.
+
+    Raises OSError: the address is none of this machine.
+    """
+
+    def close(_reader: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:
+        line.close()
+
+    server = await asyncio.start_server(close, address, 0)
+    port: int = server.sockets[0].getsockname()[1]
+    return port

@@ -15,7 +15,7 @@ from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.devices import DeviceError, LocalNode, check_rack, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
-from swell.executors.remote.join_token import NAME
+from swell.executors.remote.join_tokens import NAME
 from swell.model.kind import RULE, is_kind
 from swell.model.share_mode import ShareMode
 

@@ -29,16 +29,15 @@ from swell.executors.local.limits.cores import confine
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
-from swell.executors.node.introduction import check_storage, introduction
+from swell.executors.node.introduction import check_storage, introduction, listen_for_probes
 from swell.executors.node.lacks import lacks_of, there_of
 from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
-from swell.executors.node.probes import listen_for_probes
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.term_processes import LocalTermProcesses
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress
-from swell.executors.remote.join_token import InvalidToken, JoinToken, read_token
+from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JoinAccepted

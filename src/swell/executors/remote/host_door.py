@@ -26,9 +26,8 @@ from swell.executors.hosts.messages import (
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.conversation import Conversation
-from swell.executors.remote.host_in_term import HostInTerm
-from swell.executors.remote.in_term import FromJoined, HostLeft, LeaveOrdered, SaidInTerm
-from swell.executors.remote.join_token import NAME
+from swell.executors.remote.in_term import FromJoined, HostInTerm, HostLeft, LeaveOrdered, SaidInTerm
+from swell.executors.remote.join_tokens import NAME
 from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.machine_line import MachineLine

@@ -18,9 +18,9 @@ from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.certificate import controller_context
+from swell.executors.remote.join_tokens import TokenList, revoked
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, JoinRefused, why_not_understood
-from swell.executors.remote.token_list import TokenList, revoked
 from swell.model.lengths import span
 from swell.wire.lines import NO_MESSAGE
 

@@ -10,7 +10,7 @@ import msgspec
 
 from swell.executors.local.lines import LineLink
 from swell.executors.remote.certificate import has_fingerprint, host_context
-from swell.executors.remote.join_token import JoinToken
+from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import (
     JOIN_PROTOCOL,

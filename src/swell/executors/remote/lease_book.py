@@ -12,7 +12,7 @@ from swell.executors.awake_clock import AwakeClock
 from swell.executors.leases.granted_leases import GrantedLeases, HostTerm
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted
-from swell.executors.remote.token_list import TOKENS_FILE
+from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.wire.whole_files import sync, write_whole
 
 LEASES_FILE = "leases.json"

@@ -16,11 +16,17 @@ from swell.executors.remote.certificate import UnusableCertificate, fingerprint_
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost
 from swell.executors.remote.join_listener import JoinListener
-from swell.executors.remote.join_token import InvalidToken, parse_token, read_token, write_token
+from swell.executors.remote.join_tokens import (
+    InvalidToken,
+    TokenList,
+    TokenListError,
+    parse_token,
+    read_token,
+    write_token,
+)
 from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
 from swell.executors.remote.opening import torch_version
-from swell.executors.remote.token_list import TokenList, TokenListError
 from swell.executors.storage import write_mark
 from swell.wire.unslewed_clocks import granter_now_s
 from swell.wire.whole_files import write_whole

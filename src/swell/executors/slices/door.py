@@ -14,7 +14,7 @@ from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.rate_limited_log import RateLimitedLog
-from swell.executors.remote.join_token import read_token
+from swell.executors.remote.join_tokens import read_token
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.pool import PoolLimits, SlicePool
