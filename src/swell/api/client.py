@@ -19,7 +19,6 @@ from urllib.parse import quote, urlencode
 import h11
 import msgspec
 
-from swell.api.admission_status import has_verdict
 from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
 from swell.api.fields import InvalidField, shown
 from swell.api.logs import LogChunk, LogOwner
@@ -30,6 +29,7 @@ from swell.api.unix_socket import Peer, address_of, peer_of
 from swell.api.verbs import ANSWER_WITHIN_S, HEADERS, Health, SubmittedJob, Verb, Verbs
 from swell.executors.local.processes.stopped import is_stopped
 from swell.model.coding import decoder, encode
+from swell.model.deadline_state import has_verdict
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.model.job import Phase
 from swell.model.lengths import span

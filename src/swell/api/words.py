@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from swell.api.admission_status import is_change_refused
 from swell.model.counted import told_devices, told_workers
-from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
+from swell.model.deadline_state import (
+    DeadlineState,
+    deadline_state,
+    is_change_refused,
+    is_finish_known,
+    is_measured,
+)
 from swell.model.durations import format_duration
 from swell.model.job import LOSS, JobClass, Phase
 from swell.model.lengths import relative, span

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.admission_status import is_change_refused
 from swell.cli import job_options as job
 from swell.cli.options import JobName, JobNames, Json, State, seconds
 from swell.cli.output import note, print_json, warn
@@ -17,6 +16,7 @@ from swell.cli.selection import connect, find_job, find_jobs
 from swell.cli.submit import REFUSED, tell_verdicts
 from swell.cli.verdict import change_refused, verdict
 from swell.model.counted import told_workers
+from swell.model.deadline_state import is_change_refused
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:

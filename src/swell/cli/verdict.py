@@ -6,9 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from swell.api import words
-from swell.api.admission_status import took_offer
 from swell.cli.clock import clock, moment
-from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured
+from swell.model.deadline_state import DeadlineState, deadline_state, is_finish_known, is_measured, took_offer
 
 if TYPE_CHECKING:
     from swell.model.view import JobView

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from swell.model.view import JobView
+from swell.model.view import JobView, is_set_aside
 
 #: Reasons of a job that has not been measured, or not been planned with since: all about it is a guess.
 UNMEASURED = ("submitted", "no_nodes", "few_devices", "profiling", "profiled", "trial_lost", "resumed")
@@ -53,3 +53,23 @@ def deadline_state(view: JobView, now_s: float, expected_s: float | None) -> Dea
     if is_measured(view) and (is_expected_late or view.reason_code in PLANNED_LATE):
         return DeadlineState.AT_RISK
     return DeadlineState.ON_TRACK
+
+
+def has_verdict(job: JobView) -> bool:
+    """Its trial run is over: it was promised its deadline, refused, accepted without a promise, or failed.
+
+    A job that is held, or follows others, has no other verdict than that.
+    """
+    return job.is_promised or is_set_aside(job) or job.phase.is_end or is_measured(job)
+
+
+def took_offer(job: JobView) -> bool:
+    """Whether the deadline of the job is the counter-offer to the one that was asked for."""
+    if job.deadline_s is None or job.counter_offer_s is None:
+        return False
+    return job.is_promised and abs(job.deadline_s - job.counter_offer_s) < SAME_S
+
+
+def is_change_refused(job: JobView) -> bool:
+    """Whether the deadline that was asked for last is refused; the job goes on as it was."""
+    return bool(job.refusal) and job.asked_deadline_s is None and not took_offer(job)
