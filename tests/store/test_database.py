@@ -107,6 +107,19 @@ def test_a_batch_is_acknowledged_when_its_log_is_on_disk(path: Path, monkeypatch
     assert (last.seq, last.batch) == (2, [submitted("a-3")])
 
 
+def test_a_log_that_cannot_be_opened_is_told_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_file = os.open
+
+    def fail(name: Path, *more: int) -> int:
+        if str(name).endswith("-wal"):
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_file(name, *more)
+
+    monkeypatch.setattr(os, "open", fail)
+    with pytest.raises(StateUnwritable, match=r"cannot use .*journal\.db: Too many open files"):
+        SqlJournal(path)
+
+
 def test_without_its_folder_nothing_is_acknowledged(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir()

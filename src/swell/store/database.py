@@ -227,7 +227,11 @@ class Database:
         with explained(self.path):
             self._writer = _connect(self.path)
             self._writer.execute("SELECT count(*) FROM sqlite_master").fetchone()  # now it has its log
-        self._log = os.open(log_of(self.path), os.O_RDWR | os.O_CLOEXEC)
+        try:
+            self._log = os.open(log_of(self.path), os.O_RDWR | os.O_CLOEXEC)
+        except OSError as error:
+            self._writer.close()
+            raise _unwritable(self.path, error) from error
         # Bytes behind the last frame are ignored: the log of a database that was long in use has such, too.
         with suppress(OSError):
             os.posix_fallocate(self._log, 0, RESERVE_BYTES)
@@ -340,7 +344,11 @@ def _flush(log: int, path: Path) -> None:
     try:
         os.fdatasync(log)
     except OSError as error:
-        raise StateUnwritable(f"cannot use {path}: {error.strerror}; {REMEDY}") from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> StateUnwritable:
+    return StateUnwritable(f"cannot use {path}: {error.strerror}; {REMEDY}")
 
 
 def _uri(path: Path, mode: str) -> str:
