@@ -99,6 +99,8 @@ def main(command: str, *words: str) -> None:
             fail(1, f"Error response from daemon: container {words[-1]} is not running")
         os.killpg(pid, signal.SIGKILL)
     elif command == "rm":
+        if (CONTAINERS / words[-1]).exists() and runs(read(words[-1])["pid"]):
+            os.killpg(read(words[-1])["pid"], signal.SIGKILL)
         (CONTAINERS / words[-1]).unlink(missing_ok=True)
     else:
         fail(1, f"docker: '{command}' is not a docker command.")

@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import os
 import signal
-import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +71,6 @@ class Containers:
         self._numbers = itertools.count(1)
         self._containers: dict[str, _Container] = {}  #: by worker
         self._tasks: set[asyncio.Task[None]] = set()
-        self._finding = threading.Lock()
 
     # ------------------------------------------------------------ workers
     def start(self, fork: Fork, run: HostedRun, worker: int, devices: tuple[str, ...]) -> None:
@@ -151,7 +149,7 @@ class Containers:
             await asyncio.wait(self._tasks)
         for container in self._containers.values():
             if container.engine is not None:
-                await asyncio.to_thread(container.engine.kill, container.name)
+                await asyncio.to_thread(container.engine.remove, container.name)
 
     # ------------------------------------------------------------ a container
     def _request(
@@ -192,7 +190,7 @@ class Containers:
     def _end(self, container: _Container, status: int, message: str) -> tuple[int, str]:
         """How the worker has ended, and why, once its container is gone."""
         assert container.engine is not None  # noqa: S101 - it was started
-        container.engine.kill(container.name)
+        container.engine.remove(container.name)
         if not container.has_spoken and status in (ENGINE_FAILED, *NO_PROGRAM, bootstrap.UNUSABLE):
             return self._why_not(container, container.engine, status)
         return (SIGNALLED - status if status > SIGNALLED else status), message
@@ -223,10 +221,9 @@ class Containers:
             raise ValueError(
                 "the job names an image, and this platform runs no containers (`swell up --containers off`)"
             )
-        with self._finding:
-            engine = find_engine(self._choice)
-            self._choice = ContainerChoice(engine.name)
-            return engine
+        engine = find_engine(self._choice)
+        self._choice = ContainerChoice(engine.name)
+        return engine
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

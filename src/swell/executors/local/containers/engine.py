@@ -98,9 +98,8 @@ class ContainerEngine:
     def has_image(self, image: str) -> bool:
         return self.call("image", "inspect", "--format", "{{.Id}}", image).is_good
 
-    def kill(self, container: str) -> None:
-        """Kill and remove a container, with all its processes. No effect if there is none of this name."""
-        self.call("kill", container)
+    def remove(self, container: str) -> None:
+        """End a container, with all its processes. No effect if there is none of this name."""
         self.call("rm", "--force", container)
 
 
