@@ -51,7 +51,7 @@ def test_a_measurement_as_json(here: Run, measured: list[LocalNode]) -> None:
     ("words", "part"),
     [
         (("--measure", "--devices", "gpu"), "--devices: "),
-        (("--measure", "--devices", "none"), "there is nothing to measure"),
+        (("--measure", "--devices", "none"), "that is no device; name devices"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.cli.options import Json
+from swell.cli.options import Json, node_of_devices
 from swell.cli.output import print_json, print_table, warn
-from swell.model.errors import InvalidInput
 from swell.model.failure import failure_sentence
 
 if TYPE_CHECKING:
@@ -44,13 +43,9 @@ def check(
     """
     from swell.api import fields
     from swell.api.script_source import check_source
-    from swell.executors.local.devices import DeviceError, parse_devices
     from swell.executors.local.script_check import check_script
 
-    try:
-        [node, *_] = parse_devices(devices)
-    except (DeviceError, ValueError) as error:
-        raise InvalidInput(f"--devices: {error}") from error
+    node = node_of_devices(devices)
     if not fields.ENTRY.fullmatch(script) or os.path.isfile(script):
         check_source(fields.entry(os.path.abspath(script), None), is_live=True)
     checked = check_script(script, arguments or [], next(iter(node.bindings.values())), tell=warn)

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swell.api.errors import ApiError, InvalidOption
+from swell.cli.options import node_of_devices
 from swell.cli.output import note, print_json, print_table, warn
 
 if TYPE_CHECKING:
-    from swell.executors.local.devices import LocalNode
     from swell.measure.measurement import DeviceMeasure
 
 
@@ -21,11 +21,14 @@ def measure_devices(state: Path | None, devices: str, json: bool) -> None:
         InvalidOption: the devices cannot be had.
         ApiError: workers did not do what was to be measured.
     """
+    from swell.api.installed import lack_of_torch
     from swell.executors.local.launch import AgentError, find_agent
     from swell.measure.measurement import MeasureFailed, measure
     from swell.store.folder import StateFolder
 
-    node = _node(devices)
+    if lack := lack_of_torch():
+        raise InvalidOption(lack)
+    node = node_of_devices(devices)
     if find_agent(StateFolder(state).path) is not None:
         warn("a platform is up here: its jobs and the measurement slow each other down")
     with tempfile.TemporaryDirectory(prefix="swell-measure-") as folder:
@@ -37,22 +40,6 @@ def measure_devices(state: Path | None, devices: str, json: bool) -> None:
         print_json(found)
     else:
         print_table(("WHAT", "MEASURED", "EXPECTED"), map(_row, found), wrapping=0)
-
-
-def _node(devices: str) -> LocalNode:
-    """Raises InvalidOption."""
-    from swell.api.installed import lack_of_torch
-    from swell.executors.local.devices import DeviceError, parse_devices
-
-    if lack := lack_of_torch():
-        raise InvalidOption(lack)
-    try:
-        nodes = parse_devices(devices)
-    except (DeviceError, ValueError) as error:
-        raise InvalidOption(f"--devices: {error}") from error
-    if not nodes:
-        raise InvalidOption("--devices none: there is nothing to measure; name devices of this machine")
-    return nodes[0]
 
 
 def _row(one: DeviceMeasure) -> tuple[str, str, str]:

@@ -19,6 +19,9 @@ from swell.model.errors import InvalidInput
 if TYPE_CHECKING:
     import msgspec
 
+if TYPE_CHECKING:
+    from swell.executors.local.devices import LocalNode
+
 #: Of the newest jobs so many are proposed.
 NUM_PROPOSED = 200
 
@@ -207,3 +210,16 @@ def seconds(option: str, text: str) -> float:
         return parse_duration(text)
     except ValueError as error:
         raise InvalidInput(f"--{option}: {error}") from error
+
+
+def node_of_devices(devices: str) -> LocalNode:
+    """This machine with the devices that `--devices` names. Raises InvalidInput."""
+    from swell.executors.local.devices import DeviceError, parse_devices
+
+    try:
+        nodes = parse_devices(devices)
+    except (DeviceError, ValueError) as error:
+        raise InvalidInput(f"--devices: {error}") from error
+    if not nodes:
+        raise InvalidInput(f"--devices {devices}: that is no device; name devices of this machine")
+    return nodes[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -15,25 +17,20 @@ from swell.cli.selection import connect_to_read, find_job
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from swell.api.client import Client
     from swell.model.view import JobView, Story
-    from swell.store.run_record import RunRecord
 
 
-class Jobs(Protocol):
+@dataclass(frozen=True, slots=True)
+class ShownJobs:
     """Jobs that can be shown."""
 
     times: Times
-
-    def find(self, wanted: str) -> JobView:
-        """Raises UnknownJob if no job, or more than one, could be meant."""
-
-    def stories(self, view: JobView) -> Sequence[Story]:
-        """The history of the job's decisions, oldest first."""
+    find: Callable[[str], JobView]  #: raises UnknownJob if no job, or more than one, could be meant
+    stories: Callable[[JobView], Sequence[Story]]  #: of the job's decisions, oldest first
 
 
 @contextmanager
-def shown_jobs(run: Path | None, policy: str | None, state: Path | None) -> Iterator[Jobs]:
+def shown_jobs(run: Path | None, policy: str | None, state: Path | None) -> Iterator[ShownJobs]:
     """The jobs that `--run`, `--policy` and `--state` mean; without the first a platform's.
 
     Raises:
@@ -44,43 +41,30 @@ def shown_jobs(run: Path | None, policy: str | None, state: Path | None) -> Iter
         if policy is not None:
             raise typer.BadParameter("--policy needs --run FOLDER; a platform has only one policy")
         with connect_to_read(state) as client:
-            yield _LiveJobs(client)
+            times = Times(client.cluster().now_s)
+            yield ShownJobs(times, partial(find_job, client), lambda view: client.stories(view.id))
         return
     if state is not None:
         raise typer.BadParameter("--run and --state exclude each other; give one of them")
+    yield _recorded_jobs(run, policy)
+
+
+def _recorded_jobs(run: Path, policy: str | None) -> ShownJobs:
+    """Those of one policy; the run ends with its last job."""
     from swell.store.run_record import RunRecord
 
     record = RunRecord(run)
     known = record.policies()
     if policy is None and len(known) > 1:
         raise InvalidInput(f"the run in {run} has {', '.join(known)}; choose one with --policy")
-    yield _RecordedJobs(record, policy or known[0])
+    policy = policy or known[0]
+    jobs = record.jobs(policy)
 
-
-class _LiveJobs:
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.times = Times(client.cluster().now_s)
-
-    def find(self, wanted: str) -> JobView:
-        return find_job(self._client, wanted)
-
-    def stories(self, view: JobView) -> Sequence[Story]:
-        return self._client.stories(view.id)
-
-
-class _RecordedJobs:
-    """Those of one policy; the run ends with its last job."""
-
-    def __init__(self, record: RunRecord, policy: str) -> None:
-        self._record, self._policy = record, policy
-        self._jobs = record.jobs(policy)
-        self.times: Times = RunTimes(max((view.finished_s or 0.0 for view in self._jobs), default=0.0))
-
-    def find(self, wanted: str) -> JobView:
-        remedy = f"the run in {self._record.folder} has {len(self._jobs):,} others"
-        return choose(self._jobs, wanted, remedy)
-
-    def stories(self, view: JobView) -> Sequence[Story]:
-        told = self._record.stories(self._policy, view.id)
+    def stories(view: JobView) -> Sequence[Story]:
+        told = record.stories(policy, view.id)
         return told if view.share_changes is None else [*told, view.share_changes]
+
+    times = RunTimes(max((view.finished_s or 0.0 for view in jobs), default=0.0))
+    return ShownJobs(
+        times, lambda one: choose(jobs, one, f"the run in {run} has {len(jobs):,} others"), stories
+    )
