@@ -210,9 +210,10 @@ def test_a_worker_that_was_to_leave_stays_if_another_dies_before(
     agent.start_ready([0, 1, 2], FAULTS, str(tmp_path / "result.json"), str(EPOCHS), "mirrors")
     agent.join([0, 1, 2], source=None)
     agent.wait_steps(0, 3)
-    agent.regroup([0, 2], source=0, has_news=False)  # the part of 1 lies at 2 as well, which dies
+    hopeless = agent.regroup([0, 2], source=0, has_news=False)  # the part of 1 lies at 2 as well, which dies
     for worker in (0, 1):
         agent.wait(worker, messages.Broken)
+    agent.tell(0, messages.Abort(generation=hopeless))  # it may be in that group already
     agent.join([0, 1], source=0, has_news=False)
     finish(agent, [0, 1])
     assert_same_learning(tmp_path / "result.json", plain)
