@@ -9,6 +9,8 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from swell.model.sizes import format_bytes
+
 
 @cache
 def environment() -> Environment:
@@ -24,7 +26,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    made.filters |= {"clock": clock, "iso": iso}
+    made.filters |= {"bytes": format_bytes, "clock": clock, "iso": iso}
     return made
 
 

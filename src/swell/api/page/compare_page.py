@@ -6,14 +6,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from swell.api import words
 from swell.api.page.hyperparameters import hyperparameters
-from swell.api.page.rows import JobRow, job_row
 from swell.api.words import NOTHING
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
@@ -25,15 +23,6 @@ from swell.web.templating import render
 
 #: More lines than these cannot be told apart in a chart.
 MOST_COMPARED = 20
-
-
-class ComparedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """One job of the comparison."""
-
-    job: JobRow
-    parameters: dict[str, str]
-    metrics: dict[str, str]  #: the latest value of each
-    length: str  #: from its first step to its end, or so far
 
 
 class ComparePage:
@@ -73,10 +62,10 @@ class ComparePage:
     def _values(self, views: Sequence[JobView], metric: str) -> dict[str, Any]:
         names = list(dict.fromkeys(name for view in views for name in words.latest(view)))
         chosen = metric if metric in names or not names else (LOSS if LOSS in names else names[0])
-        jobs = [self._compared(view) for view in views]
-        differing, same = parted([one.parameters for one in jobs])
+        given = [hyperparameters(view) for view in views]
+        differing, same = parted(given)
         return {
-            "jobs": jobs,
+            "jobs": [self._compared(*one) for one in zip(views, given, strict=True)],
             "metrics": names,
             "metric": chosen,
             "differing": differing,
@@ -84,15 +73,15 @@ class ComparePage:
             "chart": {"metric": chosen, "lines": [self._line(view, chosen) for view in views]},
         }
 
-    def _compared(self, view: JobView) -> ComparedJob:
-        now_s = self._control.now_s()
-        began_s, ended_s = view.started_s, view.finished_s or now_s
-        return ComparedJob(
-            job=job_row(view, now_s),
-            parameters=hyperparameters(view),
-            metrics={name: f"{value:.4g}" for name, value in words.latest(view).items()},
-            length=NOTHING if began_s is None else span(ended_s - began_s),
-        )
+    def _compared(self, view: JobView, given: Mapping[str, str]) -> dict[str, Any]:
+        """One job: what it was given, the latest value of each metric, and how long it has trained."""
+        ended_s = view.finished_s or self._control.now_s()
+        return {
+            "job": view,
+            "parameters": given,
+            "metrics": {name: f"{value:.4g}" for name, value in words.latest(view).items()},
+            "length": NOTHING if view.started_s is None else span(ended_s - view.started_s),
+        }
 
     def _line(self, view: JobView, metric: str) -> dict[str, Any]:
         """Points of one job: steps, seconds since its start, and means."""

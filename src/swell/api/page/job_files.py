@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from swell.live.submitter import CHECKPOINTS
 from swell.model.code import CodeTree, decode_tree, job_tree_path, object_path
-from swell.model.sizes import format_bytes
 from swell.wire.checkpoint_files import checkpoints_in, order_in
 
 #: Rows of each list. The rest is counted.
@@ -24,8 +23,7 @@ class NotShown(Exception):
     """A file of a snapshot cannot be shown; the argument says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """A file from which the job, or another one, can go on."""
 
     name: str
@@ -33,49 +31,16 @@ class Checkpoint:
     num_bytes: int
     at_s: float  #: written
 
-    @property
-    def size(self) -> str:
-        """Size of the checkpoint, with a unit that suits it."""
-        return format_bytes(self.num_bytes)
 
-
-@dataclass(frozen=True, slots=True)
-class ShownFile:
-    """A file of a snapshot."""
-
-    path: str  #: absolute, as its user has it
-    name: str  #: relative to the folder in which it was found
-    num_bytes: int
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it may be shown, if it is a text."""
-        return self.num_bytes <= MOST_SHOWN_BYTES
-
-    @property
-    def size(self) -> str:
-        """Size of the file, with a unit that suits it."""
-        return format_bytes(self.num_bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class CodeList:
+class CodeList(NamedTuple):
     """What is known of a snapshot."""
 
     roots: tuple[str, ...]
-    num_files: int
     num_bytes: int
-    files: list[ShownFile]  #: the job's script first; the first `MOST_FILES`
-
-    @property
-    def num_more(self) -> int:
-        """Files that the list leaves out."""
-        return self.num_files - len(self.files)
-
-    @property
-    def size(self) -> str:
-        """Size of all files together, with a unit that suits it."""
-        return format_bytes(self.num_bytes)
+    num_files: int
+    #: Absolute paths as their user has them, names in the folder in which they were found, and sizes: of the
+    #: first `MOST_FILES`, the job's script first.
+    files: list[tuple[str, str, int]]
 
 
 def read_checkpoints(job_dir: Path) -> tuple[list[Checkpoint], int]:
@@ -109,12 +74,8 @@ def read_code(job_dir: Path, entry: str) -> CodeList | None:
     names = {path: _name(path, tree.roots) for path in tree.files}
     script = os.path.realpath(entry)
     paths = sorted(names, key=lambda path: (path != script, names[path].count("/"), names[path]))
-    return CodeList(
-        roots=tree.roots,
-        num_files=len(paths),
-        num_bytes=sum(file.num_bytes for file in tree.files.values()),
-        files=[ShownFile(path, names[path], tree.files[path].num_bytes) for path in paths[:MOST_FILES]],
-    )
+    files = [(path, names[path], tree.files[path].num_bytes) for path in paths[:MOST_FILES]]
+    return CodeList(tree.roots, sum(file.num_bytes for file in tree.files.values()), len(paths), files)
 
 
 def read_code_text(job_dir: Path, path: str) -> str:

@@ -17,7 +17,14 @@ from swell.api.answers import answer, failure
 from swell.api.caller import Caller, caller_of
 from swell.api.page.actions import allowed
 from swell.api.page.hyperparameters import hyperparameters
-from swell.api.page.job_files import NotShown, checkpoint_path, read_checkpoints, read_code, read_code_text
+from swell.api.page.job_files import (
+    MOST_SHOWN_BYTES,
+    NotShown,
+    checkpoint_path,
+    read_checkpoints,
+    read_code,
+    read_code_text,
+)
 from swell.api.page.rows import changes_only, job_row
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
@@ -69,6 +76,7 @@ class JobPage:
             "throughput": self._control.throughput(view.id),
             "told_source": words.told_source,
             "code": read_code(folder, view.entry) if view.code else None,
+            "most_shown_bytes": MOST_SHOWN_BYTES,
             "command": words.command_line(view),
             "parameters": hyperparameters(view),
             "has_metrics": bool(words.latest(view)),
