@@ -9,8 +9,6 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from swell.model.sizes import format_bytes
-
 
 @cache
 def environment() -> Environment:
@@ -26,7 +24,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    made.filters |= {"bytes": format_bytes, "clock": clock, "iso": iso}
+    made.filters |= {"clock": clock, "iso": iso}
     return made
 
 

@@ -30,6 +30,7 @@ from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.expectation import without_expected_end
 from swell.model.job import Phase
+from swell.model.sizes import format_bytes
 from swell.model.view import JobView
 from swell.store.folder import StateFolder
 from swell.web.templating import render
@@ -108,6 +109,7 @@ class JobPage:
             "quoted_id": shlex.quote(view.id),
             "state_option": _state_option(str(folder.parent.parent)),
             "job_dir": str(folder),
+            "format_bytes": format_bytes,
             "promise": _promise(view, self._control.cluster().policy, row.standing),
             "promise_moments": {} if view.phase is Phase.REJECTED else words.promise_moments(view),
             "resizes": words.resize_rows(view),
