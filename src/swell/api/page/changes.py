@@ -333,12 +333,12 @@ class PageChanges:
         told: list[tuple[str, Story]] = list(found.stories)
         if not self._has_begun:
             latest = sorted(views.values(), key=lambda view: view.finished_s or view.submitted_s)
-            archived = {
+            archived = [
                 (view.id, story)
                 for view in latest[-JOBS_TOLD_OF:]
                 for story in self._control.stories(view.id)
-            }
-            told = sorted(archived.union(told), key=lambda one: one[1].at_s)
+            ]
+            told = sorted(dict.fromkeys([*archived, *told]), key=lambda one: one[1].at_s)
         before = {row.job_id: row.text for _, row in self._stories}
         names = {row.id: row.name for row in (*self._rows.values(), *rows.values())}
         return [
