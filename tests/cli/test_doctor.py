@@ -8,8 +8,7 @@ import msgspec
 import pytest
 from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
-from tests.store.contract import BATCHES
-from tests.store.views import job_view
+from tests.store.views import BATCHES, job_view
 
 from swell.cli import main
 from swell.model.job import Phase

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
-from tests.store.contract import BATCHES
-from tests.store.views import job_view, report
+from tests.store.views import BATCHES, job_view, report
 
 from swell.model.event import JobSubmitted
 from swell.model.job import JobSpec, Origin

@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
-from tests.store.contract import BATCHES, JournalContract
-from tests.store.views import job_view, report
+from tests.store.views import BATCHES, job_view, report
 
 from swell.model.event import StepsReported
 from swell.model.job import Phase
@@ -26,11 +25,6 @@ from swell.store import journal as journal_module
 from swell.store.database import SCHEMA_VERSION
 from swell.store.errors import DamagedState, StateError
 from swell.store.journal import SqlJournal
-
-
-class TestSqlJournal(JournalContract):
-    def make(self, tmp_path: Path) -> SqlJournal:
-        return SqlJournal(tmp_path / "journal.db")
 
 
 @pytest.fixture
@@ -133,7 +127,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from swell.store.journal import SqlJournal
-from tests.store.views import report
+from tests.store.views import BATCHES, report
 
 journal = SqlJournal(Path(sys.argv[1]))
 for steps in range(1_000_000):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from swell.model.event import StepsReported
-from swell.model.job import JobClass, Phase
+from swell.model.event import AnyEvent, JobProfiled, NodeJoined, StepsReported, Woke
+from swell.model.job import JobClass, Phase, Profile
+from swell.model.node import Node
 from swell.model.outcome import OutcomeSums, device_s
 from swell.model.view import JobView
 from swell.store.curve import CurvePoint, absorb
@@ -104,3 +106,19 @@ def added_up(outcomes: Iterable[tuple[int, OutcomeSums]]) -> dict[int, OutcomeSu
     for number, outcome in outcomes:
         found[number] = found.get(number, OutcomeSums()) + outcome
     return found
+
+
+PROFILE = Profile(
+    device_kind="cpu",
+    compute_s={16: 0.01, 32: 0.02},
+    allreduce_s={1: 0.0, 2: 0.003},
+    grad_bytes=4000,
+    state_bytes=12000,
+    samples_per_epoch=1797,
+    start_s=0.4,
+)
+BATCHES: list[list[AnyEvent]] = [
+    [NodeJoined(at_s=1.0, node=Node(name="here", devices=("cpu0", "cpu1"), kind="cpu"))],
+    [JobProfiled(at_s=2.0, job_id="digits-1", profile=PROFILE), Woke(at_s=2.0)],
+    [report(10, loss=math.inf)],
+]
