@@ -101,28 +101,20 @@ class SimulationFiles:
 
     def write(self, log: SimulatedLog, command: str) -> None:
         """All but the stories of runs, which each run writes when it ends; `command`: what was typed."""
+        from swell.sim.report import write_jobs
+
         if self.json is not None and not self.prints_json:
             with writing("--json", self.json):
                 write_json(self.json, log.results)
         if self.jobs is not None:
-            _write_jobs(self.jobs, log)
+            with writing("--jobs", self.jobs):
+                write_jobs(self.jobs, ((policy, outcome.jobs) for policy, outcome in log.runs.items()))
         if self.html is not None:
-            _write_report(self.html, log, command)
+            from swell.sim.html_report import write_report
 
-
-def _write_jobs(file: Path, log: SimulatedLog) -> None:
-    from swell.sim.report import write_jobs
-
-    with writing("--jobs", file):
-        write_jobs(file, ((policy, outcome.jobs) for policy, outcome in log.runs.items()))
-
-
-def _write_report(file: Path, log: SimulatedLog, command: str) -> None:
-    from swell.sim.html_report import write_report
-
-    with writing("--html", file):
-        write_report(file, log, command)
-    note(f"wrote {file}")
+            with writing("--html", self.html):
+                write_report(self.html, log, command)
+            note(f"wrote {self.html}")
 
 
 TraceFile = Annotated[Path, typer.Argument(metavar="TRACE", help="Log of jobs; may be gzipped (.gz).")]
