@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import httpx
 
@@ -35,7 +34,7 @@ class OpenedPage:
 
 
 @contextmanager
-def opened_page(control: Platform, folder: Path | None) -> Iterator[OpenedPage]:
+def opened_page(control: Platform) -> Iterator[OpenedPage]:
     """On a port of its own, until the context ends."""
     listener = bind()
     port = int(listener.getsockname()[1])

@@ -52,7 +52,7 @@ def control(tmp_path: Path) -> FakeControl:
 
 @pytest.fixture
 def page(control: FakeControl) -> Iterator[OpenedPage]:
-    with opened_page(control, None) as page:
+    with opened_page(control) as page:
         yield page
 
 

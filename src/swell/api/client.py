@@ -25,7 +25,7 @@ from swell.api.logs import LogChunk, LogOwner
 from swell.api.pages import MAX_JOBS
 from swell.api.submission import Submission, declared, parse, request_key
 from swell.api.times import with_offset
-from swell.api.unix_socket import Peer, address_of, peer_of
+from swell.api.unix_socket import address_of, peer_of
 from swell.api.verbs import ANSWER_WITHIN_S, HEADERS, Health, SubmittedJob, Verb, Verbs
 from swell.executors.local.processes.stopped import is_stopped
 from swell.model.coding import decoder, encode
@@ -436,10 +436,10 @@ class Transport:
 
     def _check_server(self, connection: socket.socket) -> None:
         """Before anything is sent on a new connection, the token above all: is it the daemon that listens?"""
-        peer = peer_of(connection)
-        if peer != Peer(self.endpoint.pid, self.folder.owner_uid()):
+        pid, uid = peer_of(connection)
+        if (pid, uid) != (self.endpoint.pid, self.folder.owner_uid()):
             raise NoPlatform(
-                f"process {peer.pid} listens at {self.folder.socket} instead of the "
+                f"process {pid} listens at {self.folder.socket} instead of the "
                 f"platform (pid {self.endpoint.pid}); nothing was sent to it; end it, "
                 "then run `swell up`"
             )

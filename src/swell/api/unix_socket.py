@@ -7,7 +7,6 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from swell.store.errors import StateError
@@ -21,20 +20,14 @@ BACKLOG = 1024
 _CREDENTIALS = struct.Struct("iII")  # struct ucred of Linux
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """The process at the other end, as the kernel knows it: of a listener, the one that began to listen."""
+def peer_of(connection: socket.socket) -> tuple[int, int]:
+    """Pid and user at the other end of a connected Unix socket: the process that began to listen.
 
-    pid: int
-    uid: int
-
-
-def peer_of(connection: socket.socket) -> Peer:
-    """Process at the other end of a connected Unix socket. Raises OSError."""
-    pid, uid, _ = _CREDENTIALS.unpack(
-        connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    )
-    return Peer(pid, uid)
+    Raises OSError.
+    """
+    size = _CREDENTIALS.size
+    pid, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+    return pid, uid
 
 
 @contextmanager
