@@ -36,8 +36,8 @@ function take(told) {
   const isOther = told.version || gone.length > 0 || changed.some((job) => jobs.get(job.id)?.phase !== job.phase);
   for (const job of changed) jobs.set(job.id, job);
   for (const id of gone) jobs.delete(id);
+  if (isOther) giveColours(new Set([...shownInChart(), ...[...jobs.values()].filter((job) => choice.isNow(job))]));
   if (isOther || parts.num_jobs !== undefined || choice.isActive) arrange();
-  if (isOther) giveColours(shownInChart());
   for (const { id } of changed) if (jobs.has(id)) table.fill(jobs.get(id));
   if (isOther || parts.nodes || parts.lost_nodes) showNodes(place("nodes"), state.nodes ?? [], state.lost_nodes ?? [], jobs);
   if (parts.tenants) showTenants(place("tenants"), place("tenant-row"), parts.tenants);

@@ -34,7 +34,7 @@ export function colourNumber(id) {
 
 // Colours of jobs that are not shown any more are free for others.
 export function giveColours(jobs) {
-  const shown = new Set(jobs.map((job) => job.id));
+  const shown = new Set([...jobs].map((job) => job.id));
   for (const id of given.keys()) if (!shown.has(id)) given.delete(id);
   for (const id of shown) colourNumber(id);
 }
