@@ -286,8 +286,8 @@ def test_jobs_that_are_shown_together_have_colours_of_their_own(served: Served, 
 
 def test_a_node_is_marked_with_the_time_until_which_it_is_there(served: Served, browser: Browser) -> None:
     until_s = 1.8e9
-    node = {"name": "n", "rack": "r", "kind": "cpu", "is_borrowed": True, "devices": {"c0": None}}
-    served.control.joined = (NodeView(**node, until_s=until_s),)
+    node = NodeView(name="n", rack="r", kind="cpu", is_borrowed=True, devices={"c0": None}, until_s=until_s)
+    served.control.joined = (node,)
     with browser.new_context() as context:
         page = Watched(context).page
         page.goto(served.page.link(OWNER))

@@ -269,9 +269,9 @@ def test_checkpoints_are_listed_newest_first(served: Served) -> None:
     assert all(name in text for name in names)
     assert "final model" not in text
     served.control.put(job_view(phase=Phase.SUCCEEDED, finished_s=NOW_S, kept=True, steps=2000))
-    found = look(served)
-    assert "Download the final model" in found.text
-    links = [attrs["href"] for tag, attrs in found.tags if tag == "a" and attrs.get("class") == "button"]
+    page = look(served)
+    assert "Download the final model" in page.text
+    links = [attrs["href"] for tag, attrs in page.tags if tag == "a" and attrs.get("class") == "button"]
     assert links == [f"/page/jobs/digits-1/checkpoint?file={names[1]}"]
 
 
