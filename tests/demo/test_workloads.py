@@ -27,11 +27,9 @@ SHORT: dict[str, tuple[list[str], str, Callable[[float], bool]]] = {
         "held_out_loss",
         lambda value: value < 3.2,
     ),
-    "lstm_crf.py": (
-        ["--epochs", "1", "--sequences", "512", "--batch", "16"],
-        "accuracy",
-        lambda value: value > 0.6,
-    ),
+    "lstm_crf.py": (["--epochs", "1"], "held_out_loss", lambda value: value < 0.9),
+    "lstm.py": (["--epochs", "1"], "held_out_loss", lambda value: value < 3.2),
+    "birnn.py": (["--epochs", "2"], "held_out_loss", lambda value: value < 0.08),
     "perceptron.py": (["--steps", "600"], "accuracy", lambda value: value > 0.8),
     "transformer.py": (
         ["--epochs", "1", "--sequences", "512", "--batch", "16"],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from swell.demo.text import SYMBOLS
-from swell_papers.scripts.lstm_crf import NUM_TAGS, WordTag, WordTagger, tagged_sequences, tags_of
+from swell_papers.scripts.lstm_crf import BEGIN, END, NUM_TAGS, SINGLE, WordTagger, tagged_sequences, tags_of
 
 LENGTH = 4
 CHAINS = torch.tensor(list(itertools.product(range(NUM_TAGS), repeat=LENGTH)))
@@ -20,7 +20,7 @@ CHAINS = torch.tensor(list(itertools.product(range(NUM_TAGS), repeat=LENGTH)))
 def tagger(seed: int) -> tuple[WordTagger, Tensor, Tensor]:
     """A model, two short texts, and the score of each chain of tags in each: (chains, 2)."""
     torch.manual_seed(seed)
-    model = WordTagger(4)
+    model = WordTagger()
     torch.nn.init.normal_(model.pairs)
     letters = torch.randint(len(SYMBOLS), (2, LENGTH))
     single = model.scores(letters)[:, torch.arange(LENGTH), CHAINS].sum(dim=2).T
@@ -36,24 +36,18 @@ def test_the_loss_is_that_of_all_chains(seed: int, at: int) -> None:
     assert loss.item() == pytest.approx(-likelihood.mean().item() / LENGTH, rel=1e-4, abs=1e-5)
 
 
-@given(st.integers(0, 10_000))
-def test_the_best_chain_is_found(seed: int) -> None:
-    model, letters, all_scores = tagger(seed)
-    assert torch.equal(model.best_tags(letters), CHAINS[all_scores.argmax(dim=0)])
-
-
 @given(st.lists(st.text("abc", min_size=1, max_size=6), max_size=8))
 def test_words_are_read_back_from_their_tags(words: list[str]) -> None:
     tags = [tag for word in words for tag in tags_of(word)]
     found: list[str] = []
     for letter, tag in zip("".join(words), tags, strict=True):
-        if tag in (WordTag.SINGLE, WordTag.BEGIN):
+        if tag in (SINGLE, BEGIN):
             found.append(letter)
         else:
             found[-1] += letter
     assert found == words and len(tags) == sum(map(len, words))
     assert all(
-        tags[len("".join(words[: at + 1])) - 1] in (WordTag.SINGLE, WordTag.END) for at in range(len(words))
+        tags[len("".join(words[: at + 1])) - 1] in (SINGLE, END) for at in range(len(words))
     )
 
 

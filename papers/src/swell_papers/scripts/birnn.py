@@ -1,68 +1,38 @@
-"""A bidirectional recurrent network reads handwritten digits row by row; reports the held-out accuracy.
+"""A bidirectional recurrent network reads handwritten digits row by row.
 
-The loss is the squared error of the ten outputs.
-Written for one device. What makes it elastic are the lines with `train` and `run`.
+The loss is the squared error of the ten outputs; the one on held-out pictures is reported.
 """
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
-from swell import train
-from swell.demo.cnn import accuracy
 from swell.demo.digits import digits
+from swell_papers.scripts.main_loop import train_model
 
-NUM_DIGITS = 10
+NUM_DIGITS, WIDTH = 10, 64
 
 
 class RowReader(nn.Module):
     """One layer in both directions over the rows, and a linear head on the states at both ends."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.width = width
-        self.rnn = nn.RNN(8, width, batch_first=True, bidirectional=True)
-        self.head = nn.Linear(2 * width, NUM_DIGITS)
+        self.rnn = nn.RNN(8, WIDTH, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(2 * WIDTH, NUM_DIGITS)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, 1, 8, 8) pictures -> (B, 10) outputs, the largest of the digit that is read."""
         states, _ = self.rnn(images.squeeze(1))
-        ends = torch.cat([states[:, -1, : self.width], states[:, 0, self.width :]], dim=1)
-        outputs: Tensor = self.head(ends)
+        outputs: Tensor = self.head(torch.cat([states[:, -1, :WIDTH], states[:, 0, WIDTH:]], dim=1))
         return outputs
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--batch", type=int, default=96, help="pictures a step, all workers together")
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-
-    torch.manual_seed(args.seed)
-    training, images, labels = digits()
-    model = RowReader(args.width)
-    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
-    loader = DataLoader(training, batch_size=args.batch, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=args.epochs, seed=args.seed)
-    for epoch in run.epochs():
-        for x, y in run.batches():
-            optimizer.zero_grad()
-            answers = nn.functional.one_hot(y, NUM_DIGITS).to(torch.float32)
-            loss = nn.functional.mse_loss(model(x), answers)
-            loss.backward()
-            run.step(loss)
-        share_right = accuracy(model, images, labels)
-        run.report(accuracy=share_right)
-        if run.is_leader:
-            print(f"epoch {epoch}: accuracy={share_right:.4f}", flush=True)
+def squared_error(model: nn.Module, images: Tensor, labels: Tensor) -> Tensor:
+    """Mean over pictures and outputs."""
+    return nn.functional.mse_loss(model(images), nn.functional.one_hot(labels, NUM_DIGITS).float())
 
 
 if __name__ == "__main__":
-    main()
+    train_model(__doc__.splitlines()[0], RowReader, digits(), squared_error, epochs=10)

@@ -1,31 +1,26 @@
 """A long short-term memory learns to write Python's language reference, letter by letter.
 
 The loss is the cross-entropy of the next letter, in nats; the one on held-out text is reported.
-Written for one device. What makes it elastic are the lines with `train` and `run`.
 """
 
 from __future__ import annotations
 
-import argparse
-
-import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
 
-from swell import train
-from swell.demo.text import SYMBOLS, held_out_loss, next_letter_loss, sequences
+from swell.demo.text import SYMBOLS, next_letter_loss, sequences
+from swell_papers.scripts.main_loop import train_model
 
-LENGTH = 16
+NUM_SEQUENCES, LENGTH, WIDTH = 8192, 16, 64
 
 
 class LetterLstm(nn.Module):
     """Embedding, one LSTM layer and a linear head of S logits."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.embedding = nn.Embedding(len(SYMBOLS), 24)
-        self.lstm = nn.LSTM(24, width, batch_first=True)
-        self.head = nn.Linear(width, len(SYMBOLS))
+        self.lstm = nn.LSTM(24, WIDTH, batch_first=True)
+        self.head = nn.Linear(WIDTH, len(SYMBOLS))
 
     def forward(self, letters: Tensor) -> Tensor:
         """(B, L) letters -> (B, L, S) logits of the letter that follows each."""
@@ -34,33 +29,6 @@ class LetterLstm(nn.Module):
         return logits
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--batch", type=int, default=64, help="sequences a step, all workers together")
-    parser.add_argument("--sequences", type=int, default=8192, help="sequences an epoch")
-    parser.add_argument("--lr", type=float, default=8e-3)
-    parser.add_argument("--width", type=int, default=64)
-    parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
-
-    torch.manual_seed(args.seed)
-    training, letters, answers = sequences(args.sequences, LENGTH)
-    model = LetterLstm(args.width)
-    optimizer = torch.optim.Adam(model.parameters(), lr=args.lr)
-    loader = DataLoader(training, batch_size=args.batch, shuffle=True)
-    run = train.elastic(model, optimizer, loader, epochs=args.epochs, seed=args.seed)
-    for epoch in run.epochs():
-        for x, y in run.batches():
-            optimizer.zero_grad()
-            loss = next_letter_loss(model, x, y)
-            loss.backward()
-            run.step(loss)
-        held_out = held_out_loss(model, letters, answers)
-        run.report(held_out_loss=held_out)
-        if run.is_leader:
-            print(f"epoch {epoch}: held_out_loss={held_out:.4f}", flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    data = sequences(NUM_SEQUENCES, LENGTH)
+    train_model(__doc__.splitlines()[0], LetterLstm, data, next_letter_loss, epochs=4)
