@@ -39,7 +39,6 @@ ROUTES = [
     ("GET", "/v1/head"),
     ("POST", "/v1/stop"),
     ("GET", "/"),
-    ("GET", "/docs"),
     ("GET", "/openapi.json"),
 ]
 

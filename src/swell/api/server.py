@@ -13,7 +13,7 @@ from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
@@ -33,8 +33,7 @@ from swell.api.identity import (
 from swell.api.intake import Intake
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets
 from swell.api.openapi import document
-from swell.api.page.docs_page import docs_page
-from swell.api.page.page import Page, base_values
+from swell.api.page.page import Page
 from swell.api.pages import parse_query
 from swell.api.prometheus import Exposition
 from swell.api.resubmission import Resubmission, submitted_again
@@ -115,15 +114,11 @@ def create_app(
 def _routes(platform: Platform, intake: Intake | None, page: Page, users: UserList | None) -> list[BaseRoute]:
     operations, threads = Operations(platform, intake, page, users), _SubmissionThreads(SUBMISSION_THREADS)
 
-    def docs(request: Request) -> Response:
-        return HTMLResponse(docs_page(document(VERBS), base_values(request)))
-
     return [
         *(
             Route(one.path, _endpoint(one, operations, platform, threads), methods=[one.method])
             for one in VERBS
         ),
-        Route("/docs", docs, methods=["GET"]),
         *page.routes(),
     ]
 
