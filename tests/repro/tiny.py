@@ -32,10 +32,10 @@ def _trace(data: Path, seed: int) -> Trace:
 INPUT = PromiseInput(
     name="tiny",
     title="three jobs on 1x4",
+    files=(TRACE, PROFILES),
+    profiles=PROFILES,
     cluster=(1, 4),
     trace=_trace,
-    log=TRACE,
-    profiles=PROFILES,
 )
 
 

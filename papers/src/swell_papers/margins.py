@@ -14,6 +14,7 @@ from swell.settings import make_settings
 from swell.sim.conditions import REPORT_S, SETTINGS, Conditions, set_up
 from swell.sim.metrics import metrics_of
 from swell.sim.simulate import Scenario, simulate
+from swell.sim.traces.arrivals import Arrivals, Bursty, Diurnal, Poisson
 from swell.throughput.estimate_margins import (
     KEPT_SHARE,
     NUM_BASES,
@@ -22,10 +23,12 @@ from swell.throughput.estimate_margins import (
 )
 from swell_papers.experiment import Claim, Context, Key, Measure, Paper, Picture, Results, Study
 from swell_papers.page_texts import page_texts
-from swell_papers.promise_inputs import INPUTS, PHILLY_DAYS, PromiseInput, inputs_of
+from swell_papers.promise_inputs import DAY_S, PHILLY, PromiseInput, inputs_of, made_up, of_log
 
+NUM_JOBS = 300
 #: A bar on deadlines met: so much less is as much.
 FORGIVEN = 0.003
+RANDOM, BURSTS, WAVES = "at random", "in bursts", "in waves"
 #: The same margin for every estimate: what margins that are learnt are compared with.
 LEARNT, FIXED_MARGINS = "learnt", (0.0, 0.1, 0.3)
 
@@ -80,10 +83,57 @@ class FixedMargin(EstimateMargins):
         return self._fixed
 
 
-#: Of the inputs of `promises`: those of ElasticFlow's testbed, of Philly on 8x8, and all that are
-#: made up.
-BEGINS = ("6b-", "made-", *(f"philly-{day}-8x8" for day in PHILLY_DAYS))
-LOGS = tuple(on for on in INPUTS if on.name.startswith(BEGINS))
+def _seen(
+    name: str, told: str, file: str, nodes: int, day: int = 0, num_jobs: int = NUM_JOBS
+) -> PromiseInput:
+    return of_log(name, f"{told} on {nodes}x8", file, (nodes, 8), stretch=(day * DAY_S, num_jobs))
+
+
+def _made(number: int, median_s: float, load: float, nodes: int, told: str) -> PromiseInput:
+    title = f"{NUM_JOBS} made-up jobs {told}, median {median_s:g} s, load {load:g}, on {nodes}x8"
+    arrivals = partial(_arrivals, told)
+    return made_up(f"made-{number}", title, NUM_JOBS, median_s, load, nodes, arrivals, number)
+
+
+def _arrivals(told: str, mean_per_s: float) -> Arrivals:
+    if told == BURSTS:
+        return Bursty(high_per_s=1.6 * mean_per_s, low_per_s=0.4 * mean_per_s, phase_s=40 / mean_per_s)
+    if told == WAVES:
+        return Diurnal(mean_per_s=mean_per_s, period_s=200 / mean_per_s)
+    return Poisson(mean_per_s)
+
+
+_TRACES = "elasticflow/traces/"
+LOGS: Sequence[PromiseInput] = (
+    *(_seen(f"195-{nodes}x8", "195 jobs", f"{_TRACES}195job.csv", nodes, num_jobs=195) for nodes in (16, 4)),
+    _seen("1000-16x8", f"the first {NUM_JOBS} of 1,000 jobs", f"{_TRACES}1000job_1500lam.csv", 16),
+    *(
+        _seen(f"philly-{day}", f"Philly's log, {NUM_JOBS} jobs from day {day} on,", PHILLY, nodes, day)
+        for day, nodes in ((75, 8), (90, 12), (105, 32))
+    ),
+    *(
+        _made(number, *drawn)
+        for number, drawn in enumerate(
+            (
+                (30.0, 0.3, 8, RANDOM),
+                (30.0, 0.8, 4, BURSTS),
+                (120.0, 2.0, 8, RANDOM),
+                (300.0, 0.7, 16, WAVES),
+                (600.0, 1.0, 8, BURSTS),
+                (1_200.0, 0.5, 4, WAVES),
+                (1_200.0, 1.5, 8, RANDOM),
+                (3_600.0, 0.8, 8, WAVES),
+                (3_600.0, 0.6, 16, BURSTS),
+                (7_200.0, 1.0, 8, RANDOM),
+                (10_800.0, 0.3, 8, RANDOM),
+                (10_800.0, 2.0, 8, BURSTS),
+                (36_000.0, 0.8, 16, WAVES),
+                (600.0, 0.4, 2, RANDOM),
+            ),
+            start=1,
+        )
+    ),
+)
 
 
 def cases(context: Context, logs: Sequence[PromiseInput] = LOGS) -> dict[Key, Callable[[], MarginOutcome]]:

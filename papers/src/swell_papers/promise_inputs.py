@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import msgspec
 
 from swell.sim.profiles.load import load
 from swell.sim.profiles.profile_set import ProfileSet
-from swell.sim.traces.arrivals import Poisson
+from swell.sim.traces.arrivals import Arrivals, Poisson
 from swell.sim.traces.entry import Trace, TraceJob, since
 from swell.sim.traces.fill import fill
 from swell.sim.traces.generate import Demand, generate
@@ -39,22 +39,70 @@ class PromiseInput:
     """A log on a cluster.
 
     Args:
+        files: below the data folder, without which it cannot be run.
+        profiles: one of `files`.
         trace: of a data folder and a seed; without what the log lacks.
-        log: file below the data folder that it is read from; empty: it is made up.
-        profiles: folder below the data folder.
     """
 
     name: str
     title: str
+    files: tuple[str, ...]
+    profiles: str
     cluster: tuple[int, int]
     trace: Callable[[Path, int], Trace]
-    log: str = ""
-    profiles: str = A100
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Below the data folder, without which it cannot be run."""
-        return (self.log, self.profiles) if self.log else (self.profiles,)
+    def workload(self, data: Path, profiles: ProfileSet, seed: int) -> Workload:
+        """Jobs whose model has no profile get another one. Raises TraceError."""
+        trace = self.trace(data, seed)
+        return fill(trace, profiles, FillRules(seed=seed, unknown="draw"))
+
+
+def of_log(
+    name: str,
+    title: str,
+    file: str,
+    cluster: tuple[int, int],
+    profiles: str = A100,
+    stretch: tuple[float, int] | None = None,
+) -> PromiseInput:
+    """A log that was published.
+
+    Args:
+        stretch: the time from which its first so many jobs are taken, as for `first_from`; None: all.
+    """
+
+    def trace(data: Path, seed: int) -> Trace:
+        log = read(data / file)
+        return log if stretch is None else first_from(log, *stretch)
+
+    return PromiseInput(
+        name=name, title=title, files=(file, profiles), profiles=profiles, cluster=cluster, trace=trace
+    )
+
+
+def made_up(
+    name: str,
+    title: str,
+    num_jobs: int,
+    median_s: float,
+    load: float,
+    nodes: int,
+    arrivals: Callable[[float], Arrivals] = Poisson,
+    number: int | None = None,
+) -> PromiseInput:
+    """A log that is drawn, on so many nodes of 8 devices.
+
+    Args:
+        arrivals: of a mean number of jobs a second.
+        number: one log is another draw than that with another number.
+    """
+
+    def trace(data: Path, seed: int) -> Trace:
+        demand = Demand(median_s=median_s)
+        drawn = seed if number is None else 100 * seed + number
+        return generate(arrivals(rate_per_s(demand, load, 8 * nodes)), num_jobs, demand, drawn)
+
+    return PromiseInput(name=name, title=title, files=(A100,), profiles=A100, cluster=(nodes, 8), trace=trace)
 
 
 def first_from(trace: Trace, from_s: float, num_jobs: int) -> Trace:
@@ -75,28 +123,14 @@ def rate_per_s(demand: Demand, load: float, num_devices: int) -> float:
     return load * num_devices / (mean_devices * mean_s)
 
 
-def _published(file: str, data: Path, seed: int) -> Trace:
-    return read(data / file)
-
-
-def _stretch(day: int, data: Path, seed: int) -> Trace:
-    return first_from(read(data / PHILLY), day * DAY_S, PHILLY_JOBS)
-
-
-def _made_up(median_s: float, load: float, data: Path, seed: int) -> Trace:
-    demand = Demand(median_s=median_s)
-    return generate(Poisson(rate_per_s(demand, load, 8 * GENERATED_NODES)), NUM_GENERATED, demand, seed)
-
-
 INPUTS: tuple[PromiseInput, ...] = (
     *(
-        PromiseInput(
-            name=name,
-            title=f"{Path(case.trace).name.partition('.csv')[0]} on {case.cluster[0]}x{case.cluster[1]}",
-            cluster=case.cluster,
-            trace=partial(_published, case.trace),
-            log=case.trace,
-            profiles=case.profiles,
+        of_log(
+            name,
+            f"{Path(case.trace).name.partition('.csv')[0]} on {case.cluster[0]}x{case.cluster[1]}",
+            case.trace,
+            case.cluster,
+            case.profiles,
         )
         for figure, cases in LOG_CASES.items()
         if figure not in PARTS_OF_OTHERS
@@ -105,22 +139,24 @@ INPUTS: tuple[PromiseInput, ...] = (
         if (name := f"{figure}-{case.name}".replace(" %", "%")) not in LARGE
     ),
     *(
-        PromiseInput(
-            name=f"philly-{day}-{nodes}x8",
-            title=f"Philly's log, {PHILLY_JOBS:,} jobs from day {day} on, on {nodes}x8",
-            cluster=(nodes, 8),
-            trace=partial(_stretch, day),
-            log=PHILLY,
+        of_log(
+            f"philly-{day}-{nodes}x8",
+            f"Philly's log, {PHILLY_JOBS:,} jobs from day {day} on, on {nodes}x8",
+            PHILLY,
+            (nodes, 8),
+            stretch=(day * DAY_S, PHILLY_JOBS),
         )
         for day in PHILLY_DAYS
         for nodes in PHILLY_NODES
     ),
     *(
-        PromiseInput(
-            name=f"made-{told.replace(' ', '')}-{load:g}",
-            title=f"{NUM_GENERATED} made-up jobs, median {told}, load {load:g}, on {GENERATED_NODES}x8",
-            cluster=(GENERATED_NODES, 8),
-            trace=partial(_made_up, median_s, load),
+        made_up(
+            f"made-{told.replace(' ', '')}-{load:g}",
+            f"{NUM_GENERATED} made-up jobs, median {told}, load {load:g}, on {GENERATED_NODES}x8",
+            NUM_GENERATED,
+            median_s,
+            load,
+            GENERATED_NODES,
         )
         for told, median_s in MEDIANS_S.items()
         for load in LOADS
@@ -130,9 +166,9 @@ INPUTS: tuple[PromiseInput, ...] = (
 
 @cache
 def inputs_of(on: PromiseInput, data: Path, seed: int) -> tuple[ProfileSet, Workload]:
-    """Read once; jobs whose model has no profile get another one. Raises TraceError, OSError."""
+    """Read once. Raises TraceError, OSError."""
     profiles = _profiles(str(data / on.profiles))
-    return profiles, fill(on.trace(data, seed), profiles, FillRules(seed=seed, unknown="draw"))
+    return profiles, on.workload(data, profiles, seed)
 
 
 @cache
