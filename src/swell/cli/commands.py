@@ -175,13 +175,8 @@ class CommandGroup(LazyGroup):
             return args[0], load_of_package(args[0]), args[1:]
         if args[0] in ELSEWHERE:
             ctx.fail(how_to_install(f"command {args[0]!r}", ELSEWHERE[args[0]]))
-        if args[0] not in self.commands:
-            from swell.cli.other_words import OTHER_WORDS  # only a mistake has to wait for it
-
-            if args[0] in OTHER_WORDS:
-                ctx.fail(f"no such command {args[0]!r}: {OTHER_WORDS[args[0]]}")
-            if args[0] in ADMIN_SOURCES:
-                ctx.fail(f"no such command {args[0]!r}: it is `swell admin {args[0]}`")
+        if args[0] not in self.commands and args[0] in ADMIN_SOURCES:
+            ctx.fail(f"no such command {args[0]!r}: it is `swell admin {args[0]}`")
         return super().resolve_command(ctx, args)
 
 
