@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import swell.cli
-from swell.api.installed import is_installed
-from swell.cli import extras
-from swell.cli.extras import require
+from swell.api import installed
+from swell.api.installed import is_installed, require
 from swell.model.errors import InvalidInput
 
 EXTRAS = (
@@ -57,7 +56,9 @@ def test_commands_and_a_platform_import_no_extra() -> None:
 
 
 def test_a_command_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(extras, "is_installed", lambda module: module != "sklearn" and is_installed(module))
+    monkeypatch.setattr(
+        installed, "is_installed", lambda module: module != "sklearn" and is_installed(module)
+    )
     require(["matplotlib"], "the demo", "demo")
     with pytest.raises(InvalidInput, match=r"the demo needs scikit-learn for .*pip install 'swell\[demo\]'"):
         require(["torch", "sklearn", "matplotlib"], "the demo", "demo")

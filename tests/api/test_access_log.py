@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.api.access_log import ACCESS_FILE, AccessEntry, AccessLog
+from swell.api.user_list import ACCESS_FILE, AccessEntry, AccessLog
 
 
 def entries_in(folder: Path) -> list[AccessEntry]:

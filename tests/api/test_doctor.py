@@ -19,9 +19,9 @@ from tests.live.test_platform import until
 
 from swell.api.caller import Role
 from swell.api.doctor import examine, look_at_machine
+from swell.api.job_file import decode_webhooks
 from swell.api.machine_findings import machine_findings
 from swell.api.user_list import TenantLimits, UserList
-from swell.api.webhook_file import decode_webhooks
 from swell.assemble import open_platform, unended_jobs
 from swell.executors.remote.certificate import CERTIFICATE_FILE
 from swell.executors.remote.join_tokens import TOKENS_FILE

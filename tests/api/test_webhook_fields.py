@@ -10,8 +10,7 @@ from tests.api.fake_control import FakeControl
 from swell.api.client import Client, connect
 from swell.api.errors import InvalidOption
 from swell.api.fields import InvalidField, webhook
-from swell.api.job_file import load
-from swell.api.webhook_file import load_webhooks
+from swell.api.job_file import load, load_webhooks
 from swell.model.webhook import Webhook, WebhookEvent
 from swell.store.folder import StateFolder
 

@@ -46,9 +46,7 @@ def test_words_are_read_back_from_their_tags(words: list[str]) -> None:
         else:
             found[-1] += letter
     assert found == words and len(tags) == sum(map(len, words))
-    assert all(
-        tags[len("".join(words[: at + 1])) - 1] in (SINGLE, END) for at in range(len(words))
-    )
+    assert all(tags[len("".join(words[: at + 1])) - 1] in (SINGLE, END) for at in range(len(words)))
 
 
 def test_text_to_tag_has_no_spaces_and_none_of_it_is_held_out() -> None:

@@ -20,9 +20,8 @@ import h11
 import msgspec
 
 from swell.api.errors import AccessDenied, ApiError, NoPlatform, PlatformSilent
-from swell.api.fields import InvalidField, shown
+from swell.api.fields import MAX_JOBS, InvalidField, shown
 from swell.api.logs import LogChunk, LogOwner
-from swell.api.pages import MAX_JOBS
 from swell.api.submission import Submission, declared, parse, request_key
 from swell.api.times import with_offset
 from swell.api.unix_socket import address_of, peer_of

@@ -18,6 +18,7 @@ import msgspec
 from swell import compiled
 from swell.api.errors import ApiError, InvalidOption
 from swell.api.intake import Intake
+from swell.api.job_file import load_webhooks
 from swell.api.page.page import Page
 from swell.api.page.sessions import PageDoor, Sessions
 from swell.api.prometheus import create_metrics_app
@@ -27,7 +28,6 @@ from swell.api.serving import HOST, ApiServer, bind
 from swell.api.shared_folder import announce, shared_socket
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList, UserListError
-from swell.api.webhook_file import load_webhooks
 from swell.assemble import open_platform
 from swell.executors.local.devices import DeviceError
 from swell.executors.local.launch import AgentError

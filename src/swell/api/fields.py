@@ -20,7 +20,8 @@ import msgspec
 from swell.api.times import EXAMPLES, parse_time
 from swell.model.durations import parse_duration
 from swell.model.errors import InvalidJob
-from swell.model.job import LOSS, JobClass, MetricTarget
+from swell.model.job import LOSS, JobClass, MetricTarget, Phase
+from swell.model.job_query import JobQuery
 from swell.model.kind import ANY, RULE, is_kind
 from swell.model.lengths import span
 from swell.model.sizes import parse_bytes
@@ -690,3 +691,22 @@ def _cut(text: str) -> str:
 _OUTER_LEVELS = reprlib.Repr()
 _OUTER_LEVELS.maxlevel = 3
 _OUTER_LEVELS.maxstring = _OUTER_LEVELS.maxlong = _OUTER_LEVELS.maxother = 80
+
+
+#: Jobs in one answer at most: some hundred bytes to a few thousand each.
+MAX_JOBS = 1000
+
+
+def parse_query(phase: str, since_s: float | None, limit: int) -> JobQuery:
+    """Raises InvalidField."""
+    if since_s is not None and not math.isfinite(since_s):
+        raise InvalidField("since_s", f"{since_s} is not a time; give seconds since 1970")
+    return JobQuery(phases=_phases(phase), since_s=since_s, limit=limit or MAX_JOBS)
+
+
+def _phases(text: str) -> frozenset[Phase]:
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in list(Phase)]
+    if unknown:
+        raise InvalidField("phase", f"{unknown[0][:80]!r} is not known; choose from {', '.join(Phase)}")
+    return frozenset(map(Phase, names))

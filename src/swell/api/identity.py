@@ -20,11 +20,10 @@ from starlette.requests import Request, cookie_parser
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from swell.api.access_log import AccessEntry, AccessLog
 from swell.api.answers import failure
 from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
 from swell.api.page.sessions import NO_SESSION, Session, Sessions, refusal_page
-from swell.api.user_list import UserList, UserListError
+from swell.api.user_list import AccessEntry, AccessLog, UserList, UserListError
 from swell.api.verbs import Verb
 from swell.executors.rate_limited_log import RateLimitedLog
 

@@ -1,9 +1,12 @@
-"""What is installed for the interpreter of the platform, with which its workers run."""
+"""What is installed for the interpreter of the platform, with which its workers run, and what is lacking."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
+
+from swell.model.errors import InvalidInput
 
 
 def is_installed(module: str) -> bool:
@@ -26,3 +29,17 @@ def how_to_install(what: str, python: str) -> str:
         "-m pip install 'swell[torch]'`, or name another interpreter with `python:` "
         "(`--python`)"
     )
+
+
+#: Module to package, where the names differ.
+PACKAGES = {"sklearn": "scikit-learn"}
+
+
+def require(modules: Sequence[str], what: str, extra: str) -> None:
+    """Raises InvalidInput, with the command that installs them, where `what` lacks some of these."""
+    missing = [PACKAGES.get(module, module) for module in modules if not is_installed(module)]
+    if missing:
+        raise InvalidInput(
+            f"{what} needs {' and '.join(missing)} for {sys.executable}; "
+            f"`{sys.executable} -m pip install 'swell[{extra}]'`"
+        )

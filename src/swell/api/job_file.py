@@ -1,4 +1,4 @@
-"""Job files: one job, or a list of jobs, in YAML. A job with `sweep` stands for many."""
+"""Files in YAML: jobs, of which one with `sweep` stands for many, and the webhooks of a platform."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from typing import Any
 import msgspec
 import yaml
 
+from swell.api.errors import InvalidOption
 from swell.api.fields import InvalidField
 from swell.api.submission import Submission, declared, parse
 from swell.api.sweep import expanded
 from swell.model.errors import InvalidJob
 from swell.model.job import JobSpec
+from swell.model.webhook import Webhook, fault_of
 
 
 class PlainLoader(yaml.SafeLoader):
@@ -141,3 +143,41 @@ def _construct(node: yaml.Node) -> Any:
 
 def _placed(error: InvalidField, path: Path, line: int, field_lines: dict[str, int]) -> InvalidJob:
     return InvalidJob(f"{path}, line {field_lines.get(error.field, line)}: {error}")
+
+
+# ---------------------------------------------------------------- the file of webhooks
+WEBHOOKS_EXAMPLE = (
+    "`- url: https://HOST/PATH` lines, each with `on: [finished, at_risk, missed]` or a part of that"
+)
+
+
+def load_webhooks(path: Path) -> tuple[Webhook, ...]:
+    """Those of the file; none without it.
+
+    Raises:
+        InvalidOption: the file cannot be read, or an address is none. Addresses are not shown.
+    """
+    try:
+        return decode_webhooks(path.read_bytes())
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        raise InvalidOption(f"{path} cannot be used ({error}); write {WEBHOOKS_EXAMPLE}") from error
+
+
+def decode_webhooks(text: bytes) -> tuple[Webhook, ...]:
+    """Those that such a file names. Raises ValueError, which shows no address: it is no such file."""
+    try:
+        content = yaml.load(text.decode(), PlainLoader)  # noqa: S506 - a SafeLoader
+        hooks = msgspec.convert(content or [], tuple[Webhook, ...])
+    except yaml.MarkedYAMLError as error:
+        line = "" if error.problem_mark is None else f"line {error.problem_mark.line + 1}: "
+        raise ValueError(f"{line}{error.problem}") from error
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise ValueError(str(error)) from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    for number, hook in enumerate(hooks, 1):
+        if fault := fault_of(hook.url):
+            raise ValueError(f"address {number}: {fault}")
+    return hooks

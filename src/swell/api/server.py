@@ -19,10 +19,9 @@ from starlette.types import Scope
 
 from swell import __version__
 from swell.api import fields
-from swell.api.access_log import AccessLog
 from swell.api.answers import answer, failure
 from swell.api.caller import OWNER, Caller, Role, caller_of
-from swell.api.fields import InvalidField, parsed, wrong_type
+from swell.api.fields import InvalidField, parse_query, parsed, wrong_type
 from swell.api.identity import (
     AccessLogMiddleware,
     AuthenticationMiddleware,
@@ -34,11 +33,10 @@ from swell.api.intake import Intake
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks, read_tail_offsets
 from swell.api.openapi import document
 from swell.api.page.page import Page
-from swell.api.pages import parse_query
 from swell.api.prometheus import Exposition
 from swell.api.resubmission import Resubmission, submitted_again
 from swell.api.submission import Number, Submission, origin_of, request_key, within_bounds
-from swell.api.user_list import UserList, UserListError
+from swell.api.user_list import AccessLog, UserList, UserListError
 from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, Stopping, Verb
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest

@@ -13,8 +13,8 @@ import msgspec
 from swell import __version__
 from swell.api.client import TOKEN, Client, Transport
 from swell.api.errors import NoPlatform
+from swell.api.fields import parse_query
 from swell.api.logs import LogChunk, LogOwner, parse_offsets, read_chunks
-from swell.api.pages import parse_query
 from swell.api.verbs import Verb
 from swell.assemble import open_lookup
 from swell.model.view import ClusterView, JobView

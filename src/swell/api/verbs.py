@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Meta
 
 from swell.api.caller import Role
+from swell.api.fields import MAX_JOBS
 from swell.api.logs import LogChunk, LogOwner
-from swell.api.pages import MAX_JOBS
 from swell.api.submission import Number, Submission, declared
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.job import Phase

@@ -13,8 +13,8 @@ import typer
 import swell.demo
 from swell.api.client import Client, connect
 from swell.api.errors import InvalidOption
+from swell.api.installed import require
 from swell.cli.destinations import check_files, check_folder
-from swell.cli.extras import require
 from swell.cli.output import print_table, write_json
 from swell.cli.temporary_platform import brief_platform
 from swell.demo.report import HEADINGS, as_json, changes, rows, verdict

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import shlex
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import EnumType
@@ -223,3 +225,20 @@ def node_of_devices(devices: str) -> LocalNode:
     if not nodes:
         raise InvalidInput(f"--devices {devices}: that is no device; name devices of this machine")
     return nodes[0]
+
+
+# ---------------------------------------------------------------- what a user has typed
+def command_line(context: typer.Context) -> str:
+    """The command line that the user typed, quoted for a shell."""
+    return shlex.join(_words(context))
+
+
+def words_behind(context: typer.Context, command: str) -> list[str]:
+    """The words that the user typed behind the name of the command."""
+    words = _words(context)
+    return words[words.index(command) + 1 :]
+
+
+def _words(context: typer.Context) -> list[str]:
+    words: list[str] | None = context.find_root().obj  # see `main.run`
+    return sys.argv if words is None else words

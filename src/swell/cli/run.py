@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from swell.api.named_job import choose
 from swell.cli.clock import RunTimes, Times
-from swell.cli.selection import connect_to_read, find_job
+from swell.cli.selection import choose, connect_to_read, find_job
 from swell.model.errors import InvalidInput
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from swell.api.named_job import choose
 from swell.api.times import parse_time
 from swell.cli.output import warn
 from swell.model.durations import parse_duration
+from swell.model.errors import UnknownJob
 from swell.model.job import Phase
 from swell.model.job_query import newest
 
@@ -171,3 +171,18 @@ def parse_since(text: str | None, option: str = "since") -> Callable[[float], fl
             f"--{option}: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
         ) from error
     return lambda now_s: parse_time(text, now_s)
+
+
+def choose(jobs: Sequence[JobView], wanted: str, remedy: str = "`swell jobs` lists all jobs") -> JobView:
+    """Return the job with this id, else the newest with this name, else the only one whose id begins so."""
+    exact = [job for job in jobs if job.id == wanted]
+    named = sorted((job for job in jobs if job.name == wanted), key=lambda job: job.submitted_s)
+    begun = [job for job in jobs if wanted and job.id.startswith(wanted)]
+    if exact or named:
+        return (exact or named)[-1]
+    if len(begun) > 1:
+        ids = ", ".join(job.id for job in begun[:5]) + (", ..." if len(begun) > 5 else "")
+        raise UnknownJob(f"{wanted!r} could be any of {ids}; give more of the id")
+    if not begun:
+        raise UnknownJob(f"no job has the id or name {wanted!r}; {remedy}")
+    return begun[0]

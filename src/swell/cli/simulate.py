@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from swell.cli.command_line import command_line
 from swell.cli.destinations import check_files, check_folder, writing
-from swell.cli.options import HelpAll, declared_options, with_groups
+from swell.cli.options import HelpAll, command_line, declared_options, with_groups
 from swell.cli.output import note, print_json, print_table, warn, write_json
 from swell.cli.simulate_conditions import Cluster, Format, PoolOptions, Quotas, Strict, nodes_of
 from swell.model.errors import InvalidInput

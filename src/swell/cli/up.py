@@ -11,9 +11,8 @@ import msgspec
 import typer
 
 from swell.api.errors import InvalidOption
-from swell.cli.command_line import words_behind
 from swell.cli.engine_options import about_engines, options_of_engines, show_options_of_engine
-from swell.cli.options import HelpAll, State, declared_options, with_groups
+from swell.cli.options import HelpAll, State, declared_options, with_groups, words_behind
 from swell.executors.engine import Engine, InvalidEngine, OptionValue, words_of
 from swell.executors.engines import ENGINES, engine_type
 from swell.model.durations import format_duration

@@ -13,12 +13,11 @@ import msgspec
 import typer
 
 from swell.api.caller import OWNER
-from swell.api.named_job import choose
 from swell.cli.clock import clock
 from swell.cli.commands import AdminGroup
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
-from swell.cli.selection import find_job
+from swell.cli.selection import choose, find_job
 from swell.model.device_usage import GroupBy
 from swell.model.durations import parse_duration
 from swell.model.sizes import format_bytes, parse_bytes
@@ -186,7 +185,7 @@ def _prune(
         folder = StateFolder(state)
         if not folder.journal.exists() and not folder.jobs.exists():
             raise
-    from swell.api.webhook_file import load_webhooks
+    from swell.api.job_file import load_webhooks
     from swell.assemble import prune_left_behind
     from swell.live.pruning import PruneRequest
 

@@ -92,8 +92,8 @@ def own_folder(state: Path | None) -> StateFolder:
 
 def note_access(folder: StateFolder, operation: str, about: str) -> None:
     """Log what the owner did by a command about users."""
-    from swell.api.access_log import AccessEntry, AccessLog
     from swell.api.caller import OWNER
+    from swell.api.user_list import AccessEntry, AccessLog
 
     role = OWNER.role.word
     entry = AccessEntry(
