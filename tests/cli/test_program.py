@@ -498,10 +498,9 @@ def test_show_tells_what_a_job_has_and_uses_of_the_machine(here: Run, control: F
     shown = here("show", "busy-1").stdout
     assert re.search(r"^share +25 %$", shown, re.MULTILINE)
     assert re.search(r"^used +75 s of CPU time, 312\.0 MB resident$", shown, re.MULTILINE)
-    io = {"read_bytes": 0, "written_bytes": 0, "received_bytes": 5_000_000, "sent_bytes": 40_000}
-    control.put(job_view(id="busy-1", cpu_s=75.0, **io))
+    control.put(job_view(id="busy-1", cpu_s=75.0, read_bytes=5_000_000, written_bytes=40_000))
     shown = here("show", "busy-1").stdout
-    assert re.search(r"^used +75 s of CPU time, 5\.0 MB received, 40\.0 kB sent$", shown, re.MULTILINE)
+    assert re.search(r"^used +75 s of CPU time, 5\.0 MB read, 40\.0 kB written$", shown, re.MULTILINE)
     control.put(job_view(id="busy-1"))
     shown = here("show", "busy-1").stdout
     assert "share" not in shown and "\nused" not in shown

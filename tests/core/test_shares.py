@@ -304,8 +304,6 @@ def usages(draw: st.DrawFn) -> GangUsage:
         memory_bytes=draw(st.integers(0, 10**12)),
         read_bytes=draw(told),
         written_bytes=draw(told),
-        received_bytes=draw(told),
-        sent_bytes=draw(told),
     )
 
 
@@ -314,18 +312,16 @@ def test_usage_adds_up_whatever_is_not_told(some: list[GangUsage], others: list[
     together, apart = total_usage([*some, *others]), total_usage([total_usage(some), total_usage(others)])
     assert together.cpu_s == pytest.approx(apart.cpu_s)
     assert msgspec.structs.replace(together, cpu_s=0.0) == msgspec.structs.replace(apart, cpu_s=0.0)
-    is_told = any(one.sent_bytes is not None for one in [*some, *others])
-    assert (together.sent_bytes is not None) == is_told
+    is_told = any(one.written_bytes is not None for one in [*some, *others])
+    assert (together.written_bytes is not None) == is_told
 
 
 def test_what_all_gangs_moved_is_shown(bench: Bench) -> None:
     generation = bench.run("a")
-    first = GangUsage(
-        cpu_s=3.0, memory_bytes=100, read_bytes=5, written_bytes=1, received_bytes=20, sent_bytes=10
-    )
+    first = GangUsage(cpu_s=3.0, memory_bytes=100, read_bytes=5, written_bytes=10)
     bench.reported(generation, 10, loss=2.5, usage=first)
     launch = only(bench.gone(generation, steps=10) or _wait(bench), LaunchGang)
     bench.say(GangStarted(at_s=bench.now_s, job_id="a", generation=launch.generation, steps=0, pids=(1,)))
-    bench.reported(launch.generation, 10, loss=2.0, usage=GangUsage(cpu_s=1.0, read_bytes=7, sent_bytes=1))
+    bench.reported(launch.generation, 10, loss=2.0, usage=GangUsage(cpu_s=1.0, read_bytes=7, written_bytes=1))
     view = bench.job("a")
-    assert (view.read_bytes, view.written_bytes, view.received_bytes, view.sent_bytes) == (12, 1, 20, 11)
+    assert (view.read_bytes, view.written_bytes) == (12, 11)

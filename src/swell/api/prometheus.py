@@ -101,13 +101,6 @@ GAUGES = (
         lambda m: {("read",): m.used.read_bytes or 0, ("written",): m.used.written_bytes or 0},
         ("direction",),
     ),
-    Gauge(
-        "swell_open_jobs_network_bytes",
-        "Bytes that open jobs have received and sent so far: over TCP, or over the interfaces of their "
-        "containers.",
-        lambda m: {("received",): m.used.received_bytes or 0, ("sent",): m.used.sent_bytes or 0},
-        ("direction",),
-    ),
     # ---- promises
     Gauge(
         "swell_promises_open",
@@ -161,7 +154,7 @@ GAUGES = (
     ),
     Gauge(
         "swell_disk_free_bytes",
-        "Free space on the disk of the state folder.",
+        "Free space on the disk of the storage: the state folder, or what `--storage` names.",
         lambda m: m.cluster.disk_free_bytes,
     ),
     Gauge(

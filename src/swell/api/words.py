@@ -486,8 +486,7 @@ def _used(view: JobView) -> str:
     cpu = "" if view.cpu_s is None else f"{span(view.cpu_s)} of CPU time"
     memory = f"{format_bytes(view.memory_used_bytes)} resident" if view.memory_used_bytes else ""
     disk = _both(view.read_bytes, "read", view.written_bytes, "written")
-    network = _both(view.received_bytes, "received", view.sent_bytes, "sent")
-    return ", ".join(filter(None, (cpu, memory, disk, network)))
+    return ", ".join(filter(None, (cpu, memory, disk)))
 
 
 def _both(one: int | None, how: str, other: int | None, how_other: str) -> str:

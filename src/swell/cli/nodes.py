@@ -285,7 +285,7 @@ def _print_cluster(cluster: ClusterView) -> None:
         print(f"clock: {cluster.clock_note}")
     if cluster.disk_bytes:
         free, total = format_bytes(cluster.disk_free_bytes), format_bytes(cluster.disk_bytes)
-        print(f"{free} of {total} free on the disk of the state folder")
+        print(f"{free} of {total} free on the disk of the storage")
     for about, text in cluster.warnings.items():
         print(f"\nwarning, {about}: {text}")
 

@@ -368,8 +368,6 @@ class JobRecord(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
             memory_used_bytes=self.usage.latest.memory_bytes if self.usage.latest and gang.held else None,
             read_bytes=used.read_bytes,
             written_bytes=used.written_bytes,
-            received_bytes=used.received_bytes,
-            sent_bytes=used.sent_bytes,
             reason_code=status.reason_code,
             reason=status.reason,
             retry_s=(self.backoff.until_s or None)

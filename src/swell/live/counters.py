@@ -63,8 +63,6 @@ def usage_of(view: JobView) -> GangUsage:
         memory_bytes=view.memory_used_bytes or 0,
         read_bytes=view.read_bytes,
         written_bytes=view.written_bytes,
-        received_bytes=view.received_bytes,
-        sent_bytes=view.sent_bytes,
     )
 
 

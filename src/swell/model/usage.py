@@ -17,9 +17,6 @@ class GangUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_bytes: int = 0  #: resident now; 0: not told
     read_bytes: int | None = None  #: from block devices
     written_bytes: int | None = None
-    #: Over TCP connections of its processes; in a container, over all network interfaces that it has.
-    received_bytes: int | None = None
-    sent_bytes: int | None = None
 
     @property
     def without_memory(self) -> GangUsage:
@@ -38,8 +35,6 @@ def total_usage(read: Iterable[GangUsage]) -> GangUsage:
         memory_bytes=sum(usage.memory_bytes for usage in read),
         read_bytes=_sum(usage.read_bytes for usage in read),
         written_bytes=_sum(usage.written_bytes for usage in read),
-        received_bytes=_sum(usage.received_bytes for usage in read),
-        sent_bytes=_sum(usage.sent_bytes for usage in read),
     )
 
 

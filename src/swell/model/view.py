@@ -118,8 +118,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         None  #: from block devices by its workers so far; None: not measured, as the next
     )
     written_bytes: int | None = None
-    received_bytes: int | None = None  #: over the network, as `model.usage.GangUsage` counts it
-    sent_bytes: int | None = None
     reason_code: str
     reason: str
     retry_s: float | None = (
