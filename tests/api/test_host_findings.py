@@ -18,6 +18,12 @@ from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.unslewed_clocks import HostClock
 
 
+def host_words(folder: Path) -> list[str]:
+    """Of a host process with this state folder."""
+    options = ("--state", str(folder), "--join", "127.0.0.1", "--token-file", "t", "--name", "n1")
+    return [HOST_MODULE, *options]
+
+
 @contextmanager
 def process_with(words: list[str]) -> Iterator[int]:
     """The pid of one that has these words behind its program, and waits."""
@@ -50,18 +56,7 @@ def process_with(words: list[str]) -> Iterator[int]:
 def test_a_host_whose_options_this_version_does_not_know_is_told(
     more: tuple[str, ...], problem: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    words = [
-        HOST_MODULE,
-        "--state",
-        str(tmp_path),
-        "--join",
-        "127.0.0.1",
-        "--token-file",
-        "t",
-        "--name",
-        "n1",
-    ]
-    with process_with([*words, *more]) as pid:
+    with process_with([*host_words(tmp_path), *more]) as pid:
         host, *others = host_findings(tmp_path)
     assert (host.level is Level.OK) == (others[0].about == "lease") == (not problem)
     assert capfd.readouterr().err == ""
@@ -77,19 +72,8 @@ def test_a_process_that_is_no_host_has_no_options(tmp_path: Path) -> None:
 
 
 def test_a_host_that_the_head_has_not_let_in_is_bad(tmp_path: Path) -> None:
-    words = [
-        HOST_MODULE,
-        "--state",
-        str(tmp_path),
-        "--join",
-        "127.0.0.1",
-        "--token-file",
-        "t",
-        "--name",
-        "n1",
-    ]
     lease = ShownEnd(tmp_path / LEASE_FILE)
-    with process_with(words):
+    with process_with(host_words(tmp_path)):
         assert host_findings(tmp_path)[1].level is Level.BAD
         lease.show(HostClock().now_s() + 600.0)
         assert host_findings(tmp_path)[1].level is Level.OK
