@@ -6,17 +6,14 @@ tests. The contract of gangs takes as long again: `make test-soak`.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from tests.executors.agents import CALL
 from tests.executors.contract import ExecutorContract, ExecutorWorld, MakeJob
 from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
-from tests.ray.one_machine import OneMachine, why_not
+from tests.ray.one_machine import OneMachine, one_machine
 
 from swell.executors.local.link import LocalExecutor
 
@@ -30,14 +27,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OneMachine]:
-    if why_not():
-        pytest.skip(f"no Ray cluster can be had here: {why_not()}")
-    folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    try:
-        with OneMachine(folder, HOSTS, NUM_DEVICES) as made, made.network():
-            yield made
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with one_machine(HOSTS, NUM_DEVICES) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from tests.executors.contract import ExecutorWorld, MakeJob
 from tests.executors.joined_hosts import DEVICES, HOSTS, NUM_DEVICES, JoinedHosts
 from tests.executors.sharded_gangs import ShardedGangContract
 from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
-from tests.ray import one_machine
-from tests.ray.one_machine import OneMachine
+from tests.ray.one_machine import one_machine
 from tests.slurm import cluster
 from tests.slurm.cluster import SlurmCluster
 
@@ -41,9 +40,7 @@ def joined(folder: Path) -> Iterator[SharedPlatform]:
 
 @contextmanager
 def on_ray(folder: Path) -> Iterator[SharedPlatform]:
-    if why := one_machine.why_not():
-        pytest.skip(f"no Ray cluster can be had here: {why}")
-    with OneMachine(folder, HOSTS, NUM_DEVICES) as ray, ray.network():
+    with one_machine(HOSTS, NUM_DEVICES) as ray:
 
         def new_executor() -> LocalExecutor:
             engine = ray.engine(NUM_DEVICES, min_nodes=len(HOSTS))
@@ -72,7 +69,7 @@ KINDS = [joined, on_ray, on_slurm]
 @pytest.fixture(scope="module", params=KINDS, ids=[kind.__name__ for kind in KINDS])
 def platform(request: pytest.FixtureRequest, importable: None) -> Iterator[SharedPlatform]:
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="sharded-"))  # short, for the sockets of Ray
+        folder = Path(tempfile.mkdtemp(prefix="sharded-"))  # short, for sockets
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         made = stack.enter_context(request.param(folder))
         stack.callback(made.close)

@@ -1,6 +1,6 @@
 """Several nodes of Ray on this machine, which share its files and processes: quick to start, and in reach.
 
-    with OneMachine(Path(short), names=("a", "b"), num_cpus=3) as ray, ray.network():
+    with one_machine(names=("a", "b"), num_cpus=3) as ray:
         LocalExecutor(..., engine=ray.engine(num_devices=3))
 
 They have a network of their own, which nothing else reaches, for Ray lets anyone run code who does.
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
+import pytest
 from tests.machines.entry import FLAGS
 from tests.machines.namespaces import Network
 from tests.ray import cluster
@@ -35,6 +38,19 @@ STARTED = "Ray runtime started."
 def why_not() -> str:
     """Why it cannot be had here; empty: it can."""
     return cluster.why_not() or ("" if os.geteuid() == 0 else "only root may enter the network of a machine")
+
+
+@contextmanager
+def one_machine(names: Sequence[str], num_cpus: int) -> Iterator[OneMachine]:
+    """In its network. See `OneMachine`; a test is skipped where there can be none."""
+    if why := why_not():
+        pytest.skip(f"no Ray cluster can be had here: {why}")
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))  # short, for its sockets
+    try:
+        with OneMachine(folder, names, num_cpus) as made, made.network():
+            yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class OneMachine:

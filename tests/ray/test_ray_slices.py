@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
@@ -18,7 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.ray.one_machine import OneMachine, why_not
+from tests.ray.one_machine import OneMachine, one_machine
 
 from swell.executors.ray.ray_client import RayClient
 from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken
@@ -35,14 +33,8 @@ ORDER = SliceOrder(platform="test", join="127.0.0.1:1", token=str(TOKEN), device
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[OneMachine]:
-    if why_not():
-        pytest.skip(f"no Ray cluster can be had here: {why_not()}")
-    folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    try:
-        with OneMachine(folder, ["a"], num_cpus=2) as made, made.network():
-            yield made
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with one_machine(["a"], num_cpus=2) as made:
+        yield made
 
 
 class Slices:

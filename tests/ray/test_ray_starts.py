@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +17,7 @@ import pytest
 from tests.platform.conftest import check_learned as check_learned
 from tests.platform.program import CheckLearned, Program, eventually, read_diary
 from tests.platform.starts import NUM_DEVICES, PACE, ROUNDS, StartTimes, await_leave, await_size, begin
-from tests.ray.one_machine import OneMachine, why_not
+from tests.ray.one_machine import OneMachine, one_machine
 from tests.ray.test_ray_slices import processes_with
 
 KILLS, SEED = int(os.environ.get("KILLS", "20")), int(os.environ.get("SEED", "1"))
@@ -28,14 +26,8 @@ LIMIT_S = 240.0
 
 @pytest.fixture
 def cluster() -> Iterator[OneMachine]:
-    if why_not():
-        pytest.skip(f"no Ray cluster can be had here: {why_not()}")
-    folder = Path(tempfile.mkdtemp(prefix="ray-"))
-    try:
-        with OneMachine(folder, ["n1"], NUM_DEVICES) as made, made.network():
-            yield made
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with one_machine(["n1"], NUM_DEVICES) as made:
+        yield made
 
 
 @pytest.fixture
