@@ -70,6 +70,7 @@ class LocalHost:
             answer: takes what the controller is told.
         """
         self._options = options
+        self._storage = options.storage  #: looked up once: later it may not answer
         self._hear = answer
         self._kept = KeptRuns()
         self._clock = AwakeClock(time.monotonic)
@@ -80,7 +81,7 @@ class LocalHost:
         #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
         self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
-        self._dropped_output = DroppedOutput(options.storage)
+        self._dropped_output = DroppedOutput(self._storage)
         callbacks = Callbacks(
             self._worker_forked,
             self._worker_exited,
@@ -177,7 +178,7 @@ class LocalHost:
         if isinstance(message, OpenRun):
             self._open(message)
         elif isinstance(message, messages.DropCode):
-            folder = job_folder(self._options.storage, message.job_id)
+            folder = job_folder(self._storage, message.job_id)
             self._background(lambda: drop_code(folder), lambda _: None)
         elif (run := self._runs.get(message.run)) is not None:
             self._tell_run(run, message)
