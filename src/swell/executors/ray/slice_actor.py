@@ -16,7 +16,7 @@ import msgspec
 
 from swell.executors.slices.folders import claim_folder
 from swell.executors.slices.guard import GuardOrder
-from swell.executors.slices.order import SliceOrder, host_name, host_words
+from swell.executors.slices.order import SliceOrder, host_name, host_words, told_at_end
 from swell.wire.environ import GPU_ORDER
 
 TAIL_LINES = 5
@@ -59,8 +59,7 @@ class SliceActor:
     def _last_words(self) -> str:
         self._log.seek(0)
         lines = self._log.read().decode("utf-8", "replace").splitlines()
-        said = [line.removeprefix("swell: ") for line in lines if line.startswith("swell: ")]
-        return said[-1] if said else "\n".join(lines[-TAIL_LINES:]) or "it said nothing"
+        return told_at_end(lines) or "\n".join(lines[-TAIL_LINES:]) or "it said nothing"
 
 
 def _own_node() -> tuple[str, dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,8 @@ from swell.executors.local.processes.strays import HOST_MODULE
 STATE_FOLDER = "state"
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_CHARACTERS = 40
+#: Before what a program of Swell says to people.
+_TELLS = "swell: "
 
 
 class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +45,12 @@ def host_name(node: str, slice_id: int) -> str:
     suffix = f"-{slice_id}"
     plain = _STRANGE.sub("-", node).strip("-")[: _MAX_CHARACTERS - len(suffix)] or "node"
     return f"{plain}{suffix}"
+
+
+def told_at_end(lines: Sequence[str]) -> str:
+    """Return why a host has ended, as its output has it last; empty: it has not said so."""
+    said = [line.removeprefix(_TELLS) for line in lines if line.startswith(_TELLS)]
+    return said[-1] if said else ""
 
 
 def slice_of(host: str) -> int | None:

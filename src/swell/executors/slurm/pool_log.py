@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.slices.pool import IDLE_STATES
 from swell.executors.slices.port import ClusterNode
 from swell.wire.whole_files import write_whole
 
@@ -15,7 +16,6 @@ LOG_FILE, OPEN_FILE = "pool.csv", "pool-open.json"
 HEADER = "node,start_s,end_s,devices\n"
 #: Between two times that open intervals are kept, for an agent that is killed.
 KEEP_EVERY_S = 30.0
-IDLE_STATES = frozenset({"idle", "planned"})
 
 log = logging.getLogger("swell.slurm")
 

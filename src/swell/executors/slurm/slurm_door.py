@@ -13,7 +13,7 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import read_tail
 from swell.executors.slices.door import SliceDoor
-from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.order import SliceOrder, told_at_end
 from swell.executors.slices.pool import PoolLimits
 from swell.executors.slices.port import ClusterRead
 from swell.executors.slurm.engine import SlurmEngine
@@ -111,6 +111,5 @@ def last_words(path: Path) -> str:
         lines = read_tail(path, TAIL_BYTES).splitlines()
     except OSError:
         return ""
-    said = [line.removeprefix("swell: ") for line in lines if line.startswith("swell: ")]
     plain = [line for line in lines if line.strip() and not line.startswith(("slurmstepd", "srun"))]
-    return (said or plain or [""])[-1]
+    return told_at_end(lines) or (plain or [""])[-1]
