@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from swell.executors.engine import Engine, InvalidEngine
+from swell.executors.engine import Engine, InvalidEngine, check_num_nodes
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
@@ -73,11 +73,8 @@ class RayEngine(Engine, kw_only=True):
                 f"--device-resource {self.device_resource}: this names no devices; write a resource of Ray, "
                 "and if need be what its devices are: GPU, CPU, NAME=cpu, NAME=cuda or NAME=paced@RATE"
             )
-        if self.max_nodes and self.min_nodes > self.max_nodes:
-            raise InvalidEngine(
-                f"--min-nodes {self.min_nodes}: it is more than --max-nodes {self.max_nodes}; lower it, or "
-                "raise --max-nodes"
-            )
+        if self.max_nodes:
+            check_num_nodes(self.min_nodes, self.max_nodes)
 
     @property
     def resource(self) -> str:

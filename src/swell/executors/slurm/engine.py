@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from swell.executors.engine import Engine, InvalidEngine
+from swell.executors.engine import Engine, InvalidEngine, check_num_nodes
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
@@ -81,11 +81,7 @@ class SlurmEngine(Engine, kw_only=True):
         return num
 
     def check(self, listen: str) -> None:
-        if self.min_nodes > self.max_nodes:
-            raise InvalidEngine(
-                f"--min-nodes {self.min_nodes}: it is more than --max-nodes {self.max_nodes}; lower it, or "
-                "raise --max-nodes"
-            )
+        check_num_nodes(self.min_nodes, self.max_nodes)
         _ = self.num_devices
 
     def submission(self) -> tuple[str, ...]:
