@@ -26,14 +26,9 @@ def storage_of(state_dir: Path) -> Path:
     return (state_dir / "jobs").resolve().parent
 
 
-def names_folder(job_id: str) -> bool:
-    """Whether a job with this id has a folder below that of all jobs, and not elsewhere."""
-    return job_id not in ("", ".", "..") and "/" not in job_id and "\0" not in job_id
-
-
 def job_folder(storage: Path, job_id: str) -> Path:
     """Raises ValueError if the id would lead out of the folder of jobs."""
-    if not names_folder(job_id):
+    if job_id in ("", ".", "..") or "/" in job_id or "\0" in job_id:
         raise ValueError(f"job id {job_id!r} cannot name a folder: it must have no slash and not be '..'")
     return storage / "jobs" / job_id
 

@@ -37,6 +37,11 @@ class CodeTree(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
 
+def is_within(path: str, root: str) -> bool:
+    """Whether an absolute path is this root, or lies below it."""
+    return f"{path}/".startswith(f"{root.rstrip('/')}/")
+
+
 decode_tree = msgspec.json.Decoder(CodeTree).decode
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.model.code import CodeFile, CodeTree, decode_tree, job_tree_path, object_path, tree_path
+from swell.model.code import CodeFile, CodeTree, decode_tree, is_within, job_tree_path, object_path, tree_path
 from swell.model.job import JobSpec
 
 log = logging.getLogger("swell.agent")
@@ -114,17 +114,17 @@ def drop_code(job_dir: Path) -> None:
 def _fill(partial: Path, tree: CodeTree, storage: Path) -> None:
     children = tree.children()
     for folder in children:
-        _at(partial, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+        place_in(partial, folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     for path, file in tree.files.items():
-        _copy(object_path(storage, file.digest), _at(partial, path), file)
+        _copy(object_path(storage, file.digest), place_in(partial, path), file)
     for path, target in tree.links.items():
-        _at(partial, path).symlink_to(target)
+        place_in(partial, path).symlink_to(target)
 
 
 def _link_originals(partial: Path, tree: CodeTree) -> None:
     children = tree.children()
     for root in tree.roots:
-        for folder in (folder for folder in children if _is_within(folder, root)):
+        for folder in (folder for folder in children if is_within(folder, root)):
             _link(partial, folder, _names(folder))
         for above in list(Path(root).parents)[:-1][:NUM_LEVELS_ABOVE]:
             if len(names := _names(str(above))) <= MAX_ENTRIES_ABOVE:
@@ -142,17 +142,13 @@ def _names(folder: str) -> list[str]:
 def _link(partial: Path, folder: str, names: list[str]) -> None:
     """Link the entries of a folder that the snapshot does not have."""
     for name in names:
-        link = _at(partial, os.path.join(folder, name))
+        link = place_in(partial, os.path.join(folder, name))
         if name not in UNLINKED and not os.path.lexists(link):
             link.symlink_to(os.path.join(folder, name))
 
 
-def _is_within(path: str, root: str) -> bool:
-    return f"{path}/".startswith(f"{root.rstrip('/')}/")
-
-
-def _at(code: Path, path: str) -> Path:
-    """Where a path lies in the tree."""
+def place_in(code: Path, path: str) -> Path:
+    """Return where a path of the machine lies in the tree `code`."""
     return code / path.lstrip("/")
 
 
@@ -175,9 +171,9 @@ def _written(code: Path, tree: CodeTree) -> Iterator[str]:
     """Names, relative to the tree, of what is new in it or changed."""
     children = tree.children()
     for folder, names in children.items():
-        if not any(_is_within(folder, root) for root in tree.roots):
+        if not any(is_within(folder, root) for root in tree.roots):
             continue
-        for entry in os.scandir(_at(code, folder)):
+        for entry in os.scandir(place_in(code, folder)):
             path = os.path.join(folder, entry.name)
             if entry.is_symlink() or entry.name in UNLINKED:
                 continue

@@ -8,11 +8,11 @@ from errno import ENOENT
 from pathlib import Path
 
 from swell.executors.hosts.messages import OpenRun
-from swell.executors.local.agent.job_code import FOLDER, place_code, read_tree
+from swell.executors.local.agent.job_code import FOLDER, place_code, place_in, read_tree
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
 from swell.executors.storage import CHECKPOINTS, job_folder
-from swell.model.code import CodeTree
+from swell.model.code import CodeTree, is_within
 from swell.model.event import Outcome
 from swell.model.job import JobSpec
 from swell.wire import environ
@@ -105,7 +105,8 @@ def _place_away(options: AgentOptions, folder: Path, spec: JobSpec, first: int) 
     if spec.image and (missing := next((root for root in tree.roots if not os.path.isdir(root)), None)):
         raise FileNotFoundError(ENOENT, "its container shows this folder, which is not there", missing)
     code, real = folder / FOLDER, os.path.realpath(spec.workdir)
-    workdir = spec.workdir if os.path.isdir(real) and real == tree.roots[0] else _within(code, tree.roots[0])
+    is_here = os.path.isdir(real) and real == tree.roots[0]
+    workdir = spec.workdir if is_here else str(place_in(code, tree.roots[0]))
     return JobPlace(folder, first, workdir, _entry(tree, code, spec), variables)
 
 
@@ -120,14 +121,10 @@ def _entry(tree: CodeTree, code: Path, spec: JobSpec) -> str:
     names = [spec.entry, os.path.join(tree.roots[-1], os.path.basename(spec.entry))]
     names.append(os.path.normpath(os.path.join(tree.roots[0], os.path.relpath(spec.entry, spec.workdir))))
     for name in names:
-        found = os.path.realpath(_within(code, name))
-        if os.path.isfile(found) and f"{found}/".startswith(f"{os.path.realpath(code)}/"):
+        found = os.path.realpath(place_in(code, name))
+        if os.path.isfile(found) and is_within(found, os.path.realpath(code)):
             return found
     raise ValueError(
         f"the snapshot of its code does not hold {spec.entry} under a name that this host can tell; submit "
         "the script by its path without symbolic links"
     )
-
-
-def _within(code: Path, path: str) -> str:
-    return str(code / path.lstrip("/"))

@@ -13,7 +13,7 @@ import msgspec
 
 import swell
 from swell.executors.local.containers.engine import ContainerEngine
-from swell.model.code import decode_tree, job_tree_path
+from swell.model.code import decode_tree, is_within, job_tree_path
 from swell.model.job import JobSpec
 from swell.wire.lease_end import LEASE_FILE
 
@@ -65,7 +65,7 @@ def job_mounts(state_dir: Path, folder: Path, spec: JobSpec) -> list[Mount]:
                 "use a folder of the job's"
             )
     own = {str(path.resolve()) for path in (state_dir, folder.parent.parent)}
-    hidden = [Mount("", path) for path in sorted(own) if any(_is_within(path, root) for root in roots)]
+    hidden = [Mount("", path) for path in sorted(own) if any(is_within(path, root) for root in roots)]
     to_read = (*(folder / name for name in SEALED), state_dir / LEASE_FILE)
     return [
         *(Mount(root, root) for root in roots),
@@ -90,13 +90,9 @@ def _roots(folder: Path, spec: JobSpec) -> set[str]:
 def _outermost(paths: Iterable[str]) -> list[str]:
     kept: list[str] = []
     for path in sorted(paths):
-        if not any(_is_within(path, other) for other in kept):
+        if not any(is_within(path, other) for other in kept):
             kept.append(path)
     return kept
-
-
-def _is_within(path: str, root: str) -> bool:
-    return f"{path}/".startswith(f"{root.rstrip('/')}/")
 
 
 # ------------------------------------------------------------ the platform's packages
@@ -112,7 +108,7 @@ def package_mounts() -> list[Mount]:
 def inside(path: str, mounts: Iterable[Mount]) -> str:
     """What a file of a mounted folder is called inside."""
     for mount in mounts:
-        if mount.source and _is_within(path, mount.source):
+        if mount.source and is_within(path, mount.source):
             return mount.target + path.removeprefix(mount.source)
     raise ValueError(f"{path} is in none of the mounted folders")
 
