@@ -81,8 +81,7 @@ class HostProcess:
         self._inside: LocalTermProcesses | None = None
         self._address = ""
         self._num_insides = self._probe_port = 0
-        self._settings = PlatformSettings()
-        self._storage = ""  #: the head's, which this machine was seen to have
+        self._settings = PlatformSettings()  #: whose storage this machine was seen to have
         self._is_told_to_leave = asyncio.Event()
         self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
 
@@ -191,9 +190,8 @@ class HostProcess:
         takes no lease.
         """
         settings = accepted.settings or PlatformSettings()
-        if settings.storage != self._storage:
+        if settings.storage != self._settings.storage:
             check_storage(self._options, accepted)
-            self._storage = settings.storage
         if settings != self._settings:
             self._settings = settings
             if not terms.renew():
@@ -203,7 +201,7 @@ class HostProcess:
     # ------------------------------------------------------------ workers
     def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalTermProcesses:
         self._num_insides += 1
-        preload = self._settings.preload
+        preload, storage = self._settings.preload, self._settings.storage
         modules = there_of(preload)
         options = AgentOptions(
             state_dir=self._options.state_dir,
@@ -215,7 +213,7 @@ class HostProcess:
             advertise=self._options.advertise,
             rack=self._options.rack,
             joined_as=self._options.name,
-            mounted_at=self._options.storage or (Path(self._storage) if self._storage else None),
+            mounted_at=self._options.storage or (Path(storage) if storage else None),
         )
         boot_id = f"{self._session}-{self._num_insides}"
         host = LocalHost(options, boot_id, self._lock_fd, answer)
