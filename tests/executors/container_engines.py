@@ -46,7 +46,6 @@ class TestedEngine:
     __test__ = False
 
     name: str
-    is_real: bool
     image: str
     image_without_python: str
 
@@ -73,7 +72,7 @@ def fake_docker(folder: Path) -> Iterator[TestedEngine]:
         patch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
         patch.setenv("FAKE_DOCKER", str(folder))
         patch.delenv("DOCKER_HOST", raising=False)
-        yield TestedEngine("docker", False, "fake:1", "fake:no-python")
+        yield TestedEngine("docker", "fake:1", "fake:no-python")
 
 
 # ---------------------------------------------------------------- real ones
@@ -201,7 +200,7 @@ def _images(engine: str) -> Iterator[TestedEngine]:
             process.stdin.close()
             assert process.wait() == 0
     try:
-        yield TestedEngine(engine, True, *names)
+        yield TestedEngine(engine, *names)
     finally:
         subprocess.run([engine, "rmi", "--force", *names], capture_output=True, check=False)
 

@@ -14,7 +14,6 @@ from swell.executors.local.limits.allocation import available_bytes, available_c
 from swell.wire.group_files import GroupFiles
 
 V1, V2 = "v1", "v2"
-GIB = 1 << 30
 MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 #: As a Slurm with `ConstrainRAMSpace` makes them: of the job, the step and the task.
 GROUPS = ("slurm", "job_7", "step_0")

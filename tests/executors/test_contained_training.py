@@ -24,8 +24,6 @@ from swell.model.target import Target
 pytestmark = pytest.mark.soak
 pytest.importorskip("torch")
 SCRIPT = Path(__file__).with_name("train_tiny.py")
-#: CPU time of one measurement, and how long one may take on a busy machine.
-MEASURED_S, LONGEST_S = 0.5, 30.0
 
 
 @pytest.fixture(scope="module", params=["docker", "podman"])
