@@ -48,10 +48,6 @@ def folder() -> Path:
 
 def dial(address: str) -> socket.socket:
     """As `swell.train.link.dialing.dial`, without torch."""
-    if address.startswith("unix:"):
-        line = socket.socket(socket.AF_UNIX)
-        line.connect(address.removeprefix("unix:"))
-        return line
     host, port = address.split(":")
     return socket.create_connection((host, int(port)))
 

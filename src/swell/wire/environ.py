@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-AGENT = "SWELL_AGENT"  #: host:port of the agent on this machine, or unix:PATH in a container
+AGENT = "SWELL_AGENT"  #: host:port of the agent on this machine
 TOKEN = "SWELL_TOKEN"  #: opens this worker's job, nothing else
 JOB_ID = "SWELL_JOB_ID"
 WORKER = "SWELL_WORKER"  #: this worker's number, unique within its job, never used twice
@@ -26,7 +26,7 @@ TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of 
 WORKDIR = "SWELL_WORKDIR"  #: the job's working directory itself
 MIRROR = "SWELL_MIRROR"  #: folder below which a trial run has its working directory
 CODE = "SWELL_CODE"  #: a folder with the snapshot of the job's code: a file is below it at its own path
-AWAY = "SWELL_AWAY"  #: name of a host that has none of the files of the machine where the job was submitted
+AWAY = "SWELL_AWAY"  #: name of a host that has joined: it may lack files that the submitter's machine has
 LEASE = "SWELL_LEASE"  #: file of such a host that says until when its workers may train (`lease_end`)
 
 OUTPUT = "SWELL_OUTPUT"  #: in a container: a folder that the job may write to, and that is kept
