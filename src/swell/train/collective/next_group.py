@@ -255,5 +255,5 @@ def _advice(regroup: messages.Regroup) -> str:
         return ""
     return (
         f"; the group has workers on {regroup.num_hosts} hosts, and one of these is reached at {LOOPBACK} "
-        "only: start it with `--advertise ADDRESS`; a job in containers cannot be on several hosts"
+        "only: start it with `--advertise ADDRESS`"
     )
