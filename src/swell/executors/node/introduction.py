@@ -1,4 +1,4 @@
-"""What a host tells the head that it joins, and how that tries whether it is reached."""
+"""What a host tells the head that it joins, which storage it must see, and where the head tries the way."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ STDIN = 0
 
 
 class GuardOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """First line of the standard input of a guard. Its end says that who has written it is gone."""
+    """First line of the standard input of a guard. When that input ends, who has written to it is gone."""
 
     words: tuple[str, ...]  #: of the host
     token: str

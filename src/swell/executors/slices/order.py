@@ -1,4 +1,4 @@
-"""How the host of a slice is called, and what its machine needs to start it."""
+"""How the host of a slice is called, what its machine needs to start it, and where it says why it ends."""
 
 from __future__ import annotations
 

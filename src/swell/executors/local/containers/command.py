@@ -1,4 +1,4 @@
-"""The engine's command that runs one worker in a container, in whose place a process of the zygote comes."""
+"""The engine's command that runs one worker in a container: a process that the zygote forks becomes it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ContainerOrder:
     workdir: str
     gpus: Sequence[str]  #: UUIDs
     memory_bytes: int | None  #: None: no limit
-    script: str  #: of its Python
+    script: str  #: that its Python runs
 
     def words(self, engine: ContainerEngine) -> list[str]:
         """Return the words of the engine's command line, from `run` on.
@@ -69,7 +69,9 @@ def _core_words() -> tuple[str, ...]:
 
 
 def become(program: str, arguments: list[str]) -> None:
-    """Become the engine's program. It reads `FIRST_LINE`, and no end as long as it lives."""
+    """Become the engine's program. Its input is `FIRST_LINE`, and has no end while it lives: it inherits both
+    ends of that pipe.
+    """
     line = os.environ.pop(FIRST_LINE).encode() + b"\n"
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, max(len(line), 1 << 16))
