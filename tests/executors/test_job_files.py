@@ -16,13 +16,12 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent import job_code
-from swell.executors.local.agent import options as options_module
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.job_code import PARTIAL_AGE_S, written_beside
 from swell.executors.local.agent.job_files import JobPlace, OpeningRefusal, place_job
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import log_path
-from swell.executors.storage import job_folder
+from swell.executors.storage import job_folder, storage_of
 from swell.model.event import Outcome
 from swell.store.code_store import CodeStore
 from swell.train.link.code_paths import edited_since, why_missing
@@ -163,15 +162,15 @@ def test_code_is_dropped_without_a_look_at_the_storage_in_the_event_loop(
     state_dir.mkdir()
     (state_dir / "jobs").symlink_to(submitted.storage / "jobs")
     code = submitted.placed("a").folder / "code"
-    looked_in, real = list[int](), options_module.storage_of
+    looked_in = list[int]()
 
     def look(folder: Path) -> Path:
         looked_in.append(threading.get_ident())
-        return real(folder)
+        return storage_of(folder)
 
     async def drop() -> None:
         host = LocalHost(AgentOptions(state_dir=state_dir, preload=(), call=""), "b", -1, lambda _: None)
-        monkeypatch.setattr(options_module, "storage_of", look)
+        monkeypatch.setattr("swell.executors.local.agent.options.storage_of", look)
         host.tell(h.DropCode(job_id=JOB))
         async with asyncio.timeout(10):
             while code.exists():
