@@ -34,3 +34,12 @@ def test_a_disk_that_does_not_answer_is_asked_by_one_thread(
     monkeypatch.setattr(disk_space, "ANSWER_S", 30.0)
     answers.set()
     assert disk.look() == Space(1, 2)
+
+
+def test_an_answer_is_given_again_for_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spaces = iter([Space(1, 2), Space(0, 2)])
+    disk = DiskSpace(tmp_path, lambda path: next(spaces))
+    monkeypatch.setattr(disk_space, "KEPT_S", 60.0)
+    assert [disk.look(), disk.look()] == [Space(1, 2), Space(1, 2)]
+    monkeypatch.setattr(disk_space, "KEPT_S", 0.0)
+    assert disk.look() == Space(0, 2)

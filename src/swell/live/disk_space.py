@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 #: Whoever asks waits so long at most.
 ANSWER_S = 2.0
+#: An answer is given again for so long: pages and clients of a platform ask many times a second.
+KEPT_S = 1.0
 
 
 class Space(NamedTuple):
@@ -33,12 +36,14 @@ class DiskSpace:
         self._lock = threading.Lock()
         self._found: list[Space | OSError] = []
         self._looking: threading.Thread | None = None
+        self._begun_s = 0.0
 
     def look(self) -> Space | None:
-        """What there is now; None: the disk does not answer. Raises OSError."""
+        """What there is now, or was in the last second; None: the disk does not answer. Raises OSError."""
         with self._lock:
-            if self._looking is None or not self._looking.is_alive():
-                self._found = []
+            now_s = time.monotonic()
+            if self._looking is None or not (self._looking.is_alive() or now_s < self._begun_s + KEPT_S):
+                self._found, self._begun_s = [], now_s
                 self._looking = threading.Thread(target=self._find, args=(self._found,), daemon=True)
                 self._looking.start()
             looking, found = self._looking, self._found
