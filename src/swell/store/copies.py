@@ -47,6 +47,7 @@ ABOUT_COPIES = "copies"
 DRAFT, COPIES = ".next.db", "swell-*.db"
 #: Names the platform whose copies are in a folder: two would remove each other's.
 OWNER = "platform"
+#: Beside the copies: the code of all jobs.
 CODE = "code"
 
 log = logging.getLogger("swell.copies")
@@ -239,7 +240,7 @@ def make_copy(folder: StateFolder, to: Path) -> Path:
     draft = to / DRAFT
     draft.unlink(missing_ok=True)
     back_up(folder, draft)
-    _copy_code(folder.path, to)
+    _copy_code(folder.code, to / CODE)
     made = found_in(to)
     number = 1 + (int(made[-1].name.split("-")[1]) if made else 0)
     copy = to / f"swell-{number:06d}-{time.strftime('%Y%m%d-%H%M%S')}.db"
@@ -296,13 +297,12 @@ def _name_of(folder: StateFolder) -> str:
     return f"{socket.gethostname()}:{folder.path}"
 
 
-def _copy_code(state_dir: Path, to: Path) -> None:
+def _copy_code(here: Path, there: Path) -> None:
     """Have the code there that is here: contents before the manifests that name them."""
     for part in ("objects", "trees"):
-        _add_files(state_dir / CODE / part, to / CODE / part)
+        _add_files(here / part, there / part)
     for part in ("trees", "objects"):
-        here, there = state_dir / CODE / part, to / CODE / part
-        for file in [path for path in there.glob("**/*") if path.is_file()]:
+        for file in [path for path in (there / part).glob("**/*") if path.is_file()]:
             if not (here / file.relative_to(there)).exists():
                 file.unlink(missing_ok=True)
 
@@ -331,7 +331,7 @@ def _restore_code(folder: StateFolder, to: Path) -> None:
     options = folder.read_options(_StorageOption)
     if options is not None and options.storage:
         folder.use_storage(options.storage, is_restored=True)
-    _add_files(to / CODE, folder.path / CODE)
+    _add_files(to / CODE, folder.code)
     store = CodeStore(folder.path)
     with closing(SqlJournal(folder.journal)) as journal:
         for submission in journal.submissions():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import secrets
@@ -167,7 +166,7 @@ class StateFolder:
         for part in parts:
             (storage / part.name).mkdir(exist_ok=True, mode=0o700)
             _refuse_owner(storage / part.name, (storage / part.name).stat().st_uid)
-            with contextlib.suppress(FileNotFoundError):
+            with suppress(FileNotFoundError):
                 part.rmdir()
             part.symlink_to(storage / part.name)
 
@@ -176,7 +175,7 @@ class StateFolder:
         if not self.storage_id.exists():
             write_whole(self.storage_id, f"{secrets.token_hex(16)}\n".encode())
         own, claim = self.storage_id.read_bytes(), storage / self.storage_id.name
-        with contextlib.suppress(FileExistsError), claim.open("xb") as file:
+        with suppress(FileExistsError), claim.open("xb") as file:
             file.write(own)
         if claim.read_bytes() != own:
             raise StateError(
