@@ -151,7 +151,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             0,
             HOUR_S,
             "Time that a trial run may take longer to measure more numbers of workers, each by steps of so "
-            "many, on devices that are idle; 0: only `swell curve` does.",
+            "many, on devices that are idle; 0: only that of a job with `--hold-after-trial` does.",
         ),
     ] = _CONDUCT.pre_run_s
     checkpoint_interval_s: Annotated[
