@@ -17,7 +17,7 @@ from swell.cli.clock import clock
 from swell.cli.commands import AdminGroup
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
-from swell.cli.selection import choose, find_job
+from swell.cli.selection import choose, connect, find_job, parse_since
 from swell.model.device_usage import GroupBy
 from swell.model.durations import parse_duration
 from swell.model.sizes import format_bytes, parse_bytes
@@ -71,22 +71,14 @@ def usage(
     Device hours are devices times the time for which a job's gangs trained on them; start-up and trial runs
     are not counted.
     """
-    from swell.api.client import connect
-
     now_s = time.time()
-    since_s, until_s = _time("since", since, now_s), _time("until", until, now_s)
+    since_s, until_s = parse_since(since)(now_s), parse_since(until, "until")(now_s)
     with connect(state) as client:
         report = client.usage(by, since_s, until_s)
     if json:
         print_json(report)
     else:
         _print_csv(report)
-
-
-def _time(option: str, text: str | None, now_s: float) -> float | None:
-    from swell.cli.selection import parse_since
-
-    return parse_since(text, option)(now_s)
 
 
 def _print_csv(report: UsageReport) -> None:
@@ -174,7 +166,7 @@ def _prune(
     state: Path | None, jobs: Sequence[str], before_s: float | None, keep_bytes: int | None, is_dry_run: bool
 ) -> list[PrunedJob]:
     """Prune ended jobs: by the platform, or in its place if none is running."""
-    from swell.api.client import NoPlatform, connect
+    from swell.api.client import NoPlatform
     from swell.store.folder import StateFolder
 
     try:
