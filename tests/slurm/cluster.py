@@ -27,6 +27,8 @@ NAP_S = 0.05
 CPUS = 2
 #: Seconds from the SIGTERM of a preemption to SIGKILL, in the partition `scav`.
 GRACE_S = 5
+#: Why slurmctld drains a node whose slurmd tells of a job that a killed slurmctld had not written down yet.
+DUPLICATE = "Duplicate jobid"
 
 CONFIGURATION = """\
 ClusterName=swelltest
@@ -236,6 +238,13 @@ class SlurmCluster:
     def states(self) -> list[str]:
         """State of each node, in its long form."""
         return self.run("sinfo", "-h", "-N", "-p", "prod", "-o", "%T").stdout.split()
+
+    def resume_nodes(self) -> None:
+        """What an operator does after a SIGKILL of slurmctld: nodes that it has drained take jobs again."""
+        told = self.run("sinfo", "-h", "-N", "-p", "prod", "-t", "drain", "-o", "%N|%E").stdout
+        for name, _, reason in (line.partition("|") for line in told.splitlines()):
+            if reason == DUPLICATE:
+                self.run("scontrol", "update", f"NodeName={name}", "State=RESUME")
 
     def jobs(self, *words: str) -> list[str]:
         """Ids of the jobs that pend or run."""

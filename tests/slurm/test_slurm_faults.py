@@ -95,10 +95,15 @@ class Faults:
         return chosen
 
 
-def trains_on(folder: Path, num_steps: int = 10) -> float:
+def trains_on(slurm: SlurmCluster, folder: Path, num_steps: int = 10) -> float:
     """Seconds until the job has made so many more steps, from its newest checkpoint if it lost all hosts."""
     began_s, before = time.monotonic(), len(read_diary(folder))
-    eventually(lambda: len(read_diary(folder)) >= before + num_steps, "steps after a fault", LIMIT_S)
+
+    def look() -> bool:
+        slurm.resume_nodes()
+        return len(read_diary(folder)) >= before + num_steps
+
+    eventually(look, "steps after a fault", LIMIT_S)
     return time.monotonic() - began_s
 
 
@@ -112,7 +117,7 @@ def test_no_job_and_no_sample_is_lost_by_kills_and_restarts(
     took: dict[str, list[float]] = {}
     for fault in Faults(slurm, SEED).drawn(KILLS, min(RESTARTS, KILLS)):
         fault()
-        took.setdefault(fault.__name__, []).append(trains_on(folder))
+        took.setdefault(fault.__name__, []).append(trains_on(slurm, folder))
     await_workers(slurm, program, job, 4)
     view = program.finish(job, folder)
     num = check_learned(folder)

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 
 def await_workers(slurm: SlurmCluster, program: Program, job: str, num: int) -> JobView:
     def look() -> JobView | None:
+        slurm.resume_nodes()
         view = program.job(job)
         return view if view.workers == num and view.phase == "running" else None
 
