@@ -115,19 +115,14 @@ def _hold(path: Path) -> None:
 class FakeAgent:
     """Knows its workers by number; keeps what they say, in order."""
 
-    def __init__(
-        self, folder: Path, *, ends_when_told: bool = False, tells_of_losses: bool = False, **fields: Any
-    ) -> None:
+    def __init__(self, folder: Path, *, ends_when_told: bool = False, **fields: Any) -> None:
         """
         Args:
             ends_when_told: see above.
-            tells_of_losses: as a controller does; else its workers find out by themselves, which with NCCL
-                they cannot.
             fields: of its Welcome.
         """
         folder.mkdir()
         self.folder = folder
-        self._tells_of_losses = tells_of_losses or DEVICE != "cpu"
         self._steps_told = 0
         self._last_step = fields.get("total_steps", TOTAL_STEPS) or UNLIMITED  # a trial run has none
         self._steps_allowed: int | None = fields["total_steps"] // 4 if ends_when_told else None
@@ -385,16 +380,18 @@ class FakeAgent:
                     self._hear(hello.worker, _from_worker.decode(text))
             except ConnectionError:
                 pass  # a killed worker's line may break rather than close
+            self._abort_without(hello.worker)
             with self._news:
                 del self._lines[hello.worker]
                 self._news.notify_all()
-            if self._tells_of_losses:
-                self._abort_without(hello.worker)
 
     def _abort_without(self, gone: int) -> None:
+        """As a controller does: a worker that waits for another one does not notice that a third has died."""
         with self._news:
-            is_broken, generation = gone in self._members, self._generation
-            survivors = [worker for worker in self._members if is_broken and worker in self._lines]
+            generation = self._generation
+            survivors = [other for other in self._members if other != gone and other in self._lines]
+            if gone not in self._members:
+                return
         for worker in survivors:
             with suppress(OSError, KeyError):  # it is gone, too
                 self.tell(worker, messages.Abort(generation=generation))

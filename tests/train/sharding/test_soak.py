@@ -85,7 +85,6 @@ def test_with_mirrors_no_step_is_lost(
         pace_per_s=PACE_PER_S,
         checkpoint_interval_s=1e9,
         ends_when_told=True,
-        tells_of_losses=True,
     )
     gang = Gang(agent, EPOCHS, (str(tmp_path / "result.json"), str(EPOCHS), word))
     steps, paused_s = gang.join(gang.start(NUM_WORKERS), source=None), []
@@ -125,7 +124,6 @@ def test_without_both_neighbours_the_job_goes_on_from_its_checkpoint(
         pace_per_s=PACE_PER_S,
         checkpoint_interval_s=0.2,
         ends_when_told=True,
-        tells_of_losses=True,
     )
     gang = Gang(agent, EPOCHS, (str(tmp_path / "result.json"), str(EPOCHS), word))
     steps = gang.join(gang.start(NUM_WORKERS), source=None)
@@ -158,7 +156,6 @@ def test_twenty_changes_of_size_in_three_hundred_steps_change_nothing(
         pace_per_s=SLOW_PACE_PER_S,
         checkpoint_interval_s=1e9,
         ends_when_told=True,
-        tells_of_losses=True,
     )
     gang = Gang(agent, FEW_EPOCHS, (str(tmp_path / "result.json"), str(FEW_EPOCHS), word))
     steps, sizes = gang.join(gang.start(NUM_WORKERS), source=None), [NUM_WORKERS]
