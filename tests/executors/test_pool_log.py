@@ -1,4 +1,4 @@
-"""The log of idle nodes: what looks show, what survives a kill, and that a simulation reads it."""
+"""The log of idle nodes: what looks show, what a kill leaves, and that a simulation reads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def seen(**states: str) -> list[ClusterNode]:
 
 def rows(folder: Path) -> list[str]:
     path = folder / LOG_FILE
-    return path.read_text().splitlines() if path.exists() else []
+    return [line.rpartition(",")[0] for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def test_an_interval_lasts_from_the_first_look_that_shows_it_to_one_that_does_not(
@@ -35,21 +35,33 @@ def test_an_interval_lasts_from_the_first_look_that_shows_it_to_one_that_does_no
     assert rows(tmp_path) == ["node,start_s,end_s,devices", "n1,0,20,2", "n2,10,20,2"]
 
 
-def test_what_is_open_survives_an_agent_that_is_killed(tmp_path: Path) -> None:
-    PoolLog(tmp_path, 1).note(seen(n1="idle"), (), T0)
+def test_a_row_says_when_it_began_by_the_calendar(tmp_path: Path) -> None:
     log = PoolLog(tmp_path, 1)
-    log.note(seen(n1="idle"), (), T0 + 30)
+    log.note(seen(n1="idle"), (), T0)
+    log.note(seen(n2="idle"), (), T0 + 30)
     log.close(T0 + 31)
-    assert rows(tmp_path)[1:] == ["n1,0,31,1"]
+    written = (tmp_path / LOG_FILE).read_text().splitlines()
+    assert written[1:] == ["n1,0,30,1,1800000000", "n2,30,31,1,1800000030"]
+
+
+def test_an_agent_that_is_killed_writes_no_row_of_what_is_open_and_the_next_one_goes_on(
+    tmp_path: Path,
+) -> None:
+    killed = PoolLog(tmp_path, 1)
+    killed.note(seen(n1="idle"), (), T0)
+    killed.note(seen(n2="idle"), (), T0 + 10)
+    log = PoolLog(tmp_path, 1)
+    log.note(seen(n2="idle"), (), T0 + 30)
+    log.close(T0 + 31)
+    assert rows(tmp_path)[1:] == ["n1,0,10,1", "n2,30,31,1"]
 
 
 def test_what_was_not_looked_at_for_long_is_not_taken_for_idle(tmp_path: Path) -> None:
     log = PoolLog(tmp_path, 1)
     log.note(seen(n1="idle"), (), T0)
     log.note(seen(n1="idle"), (), T0 + 40)
-    again = PoolLog(tmp_path, 1)
-    again.note(seen(n1="idle"), (), T0 + 5000)
-    again.close(T0 + 5010)
+    log.note(seen(n1="idle"), (), T0 + 5000)
+    log.close(T0 + 5010)
     first, second = rows(tmp_path)[1:]
     assert first == "n1,0,40,1" and second == "n1,5000,5010,1"
 
