@@ -9,20 +9,19 @@ from msgspec.structs import replace
 
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import (
+    ClusterFacts,
     ClusterNode,
     ClusterRead,
     ClusterUnreachable,
     SliceJob,
     SliceRefused,
 )
-from swell.executors.slurm.slice_order import batch_script
-from swell.executors.slurm.slurm_client import state_of
-from swell.executors.slurm.slurm_port import SlurmPartition
+from swell.executors.slurm.slurm_client import batch_script, state_of
 
 
 @dataclass
 class FakeSlurm:
-    """See `SlurmPort`. `num_asked` counts the queries, whatever they find."""
+    """See `ClusterPort`. `num_asked` counts the queries, whatever they find."""
 
     nodes: list[str] = field(default_factory=list)
     limit_s: float | None = 3600.0
@@ -65,10 +64,10 @@ class FakeSlurm:
     def in_state(self, state: str) -> list[int]:
         return [job.id for job in self.jobs.values() if job.word == state]
 
-    # ------------------------------------------------------------ SlurmPort
-    async def partition(self) -> SlurmPartition:
+    # ------------------------------------------------------------ ClusterPort
+    async def connect(self) -> ClusterFacts:
         self._answer()
-        return SlurmPartition(name="scav", grace_s=self.grace_s)
+        return ClusterFacts(grace_s=self.grace_s)
 
     async def read(self) -> ClusterRead:
         self._answer()

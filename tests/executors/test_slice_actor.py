@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -15,32 +14,40 @@ from tests.executors.test_host_door import FakeController
 from swell import __version__
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import LOOPBACK
-from swell.executors.node.options import read_options
+from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.ray import slice_actor
-from swell.executors.ray.slice_actor import SliceActor, host_environ, slice_words
+from swell.executors.ray.slice_actor import SliceActor, order_on
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
-from swell.executors.remote.join_tokens import TokenList
+from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken, TokenList
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.opening import torch_version
-from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.order import SliceOrder, host_environ, host_words
 from swell.wire.unslewed_clocks import granter_now_s
 
-ORDER = SliceOrder(platform="p1", join="h:1", token="t", devices="cpu:1")
+ORDER = SliceOrder(cluster="ray", platform="p1", join="h:1", token="t", devices="cpu:1", name="n1-1")
 LIMIT_S = 60.0
-#: In place of a host.
-SLEEPS = [sys.executable, "-c", "import time; time.sleep(1000)"]
+#: No platform listens at the order's address, so a host with it tries again and again.
+TOKEN = str(JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES)))
 
 
-def test_what_a_node_says_of_itself_its_host_says(tmp_path: Path) -> None:
+def options_on(labels: dict[str, str]) -> NodeOptions:
+    words = host_words(order_on(labels, ORDER))
+    return read_options([*words[words.index("-m") + 2 :], "--token-file", "t"])
+
+
+def test_what_a_node_says_of_itself_its_host_says() -> None:
     labels = {"rack": "r1", "kind": "h100", "ray.io/market-type": "spot", "ray.io/availability-zone": "z"}
-    words = slice_words(ORDER, tmp_path, "n1-1", labels)
-    options = read_options([*words[words.index("-m") + 2 :], "--token-file", "t"])
+    options = options_on(labels)
     assert (options.name, options.rack, options.kind, options.is_borrowed) == ("n1-1", "r1", "h100", True)
-    words = slice_words(ORDER, tmp_path, "n1-1", {"ray.io/availability-zone": "z"})
-    options = read_options([*words[words.index("-m") + 2 :], "--token-file", "t"])
+    options = options_on({"ray.io/availability-zone": "z"})
     assert (options.rack, options.kind, options.is_borrowed) == ("z", "", False)
+
+
+def test_a_label_that_can_be_no_rack_is_left_out_and_told(capfd: pytest.CaptureFixture[str]) -> None:
+    assert options_on({"rack": "row 3"}).rack == ""
+    assert "rack 'row 3' is left out" in capfd.readouterr().err
 
 
 def test_a_host_sees_the_gpus_of_its_slice_and_nothing_that_is_rays() -> None:
@@ -59,6 +66,7 @@ def test_a_node_whose_torch_is_another_than_the_platforms_says_which_and_what_to
 ) -> None:
     """A real host, which a platform with another torch refuses. Nothing of it is left on the disk."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(slice_actor, "_own_node", lambda: ("n1", {}))
     (tmp_path / "tmp").mkdir()
 
@@ -90,14 +98,17 @@ def test_a_node_whose_torch_is_another_than_the_platforms_says_which_and_what_to
 def test_a_host_ends_with_its_actor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the kernel had closed what connects its guard with an actor that was killed."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(slice_actor, "_own_node", lambda: ("n1", {}))
-    monkeypatch.setattr(slice_actor, "slice_words", lambda *_: SLEEPS)
-    actor = SliceActor(ORDER, 7)
+    actor = SliceActor(msgspec.structs.replace(ORDER, join="127.0.0.1:1", token=TOKEN), 7)
     deadline_s = time.monotonic() + LIMIT_S
-    assert actor.look() == ("n1", None)
+    folder = tmp_path / f"swell-ray-{os.getuid()}" / "p1"
+    while not (folder / "n1-7" / "host.log").read_text():  # the host runs
+        assert actor.look() == ("n1", None) and time.monotonic() < deadline_s
+        time.sleep(0.01)
     assert actor._guard.stdin is not None
     actor._guard.stdin.close()
     while actor.look()[1] is None:
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
-    assert not list((tmp_path / f"swell-ray-{os.getuid()}" / "p1").iterdir())
+    assert not list(folder.iterdir())

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from swell.executors.slices.folders import ForeignFolder, make_private_folder
+from swell.executors.slices.folders import ForeignFolder, make_private
 
 NAMES = ("swell-ray-0", "p1", "n1")
 
 
 def make_folder(parent: Path) -> Path:
-    return make_private_folder(parent, NAMES)
+    folders = [parent.joinpath(*NAMES[: number + 1]) for number in range(len(NAMES))]
+    make_private(*folders)
+    return folders[-1]
 
 
 def test_a_folder_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

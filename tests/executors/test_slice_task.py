@@ -17,13 +17,15 @@ import pytest
 from swell.executors.local.processes.listing import descendants, list_processes
 from swell.executors.node.options import read_options
 from swell.executors.slices.folders import claim_folder
-from swell.executors.slices.order import SliceOrder, host_name, slice_of
-from swell.executors.slurm.slice_order import batch_script
-from swell.executors.slurm.slice_task import PREEMPTED, host_environ, task_words
+from swell.executors.slices.order import SliceOrder, host_environ, host_name, host_words, slice_of
+from swell.executors.slurm.slice_task import order_here
+from swell.executors.slurm.slurm_client import batch_script
+from swell.executors.slurm.slurm_door import PREEMPTED
 
 ORDER = SliceOrder(
-    platform="0123456789ab", join="h:1", token="secret", devices="cuda:2", is_borrowed=True, grace_s=30.0
-)
+    cluster="slurm", platform="0123456789ab", join="h:1", token="secret", devices="cuda:2",
+    is_borrowed=True, grace_s=30.0, sigterm_means=PREEMPTED,
+)  # fmt: skip
 SLURM = {
     "SLURMD_NODENAME": "gpu-07.cluster",
     "SLURM_JOB_ID": "41",
@@ -47,22 +49,30 @@ while True:
     signal.pause()
 """
 HOST_WORDS = (sys.executable, "-c", HOST)
-#: The task, without an order.
+#: The task of a slice whose host is another program.
 TASK = """
 import sys
-from pathlib import Path
+from swell.executors.slices import guard
 from swell.executors.slices.folders import claim_folder
-from swell.executors.slurm.slice_task import SliceTask
-folder = claim_folder(Path(sys.argv[1]), "slurm", "p", "n-1")
-sys.exit(SliceTask(sys.argv[2:], "secret", {}, folder).run())
+from swell.executors.slices.order import SliceOrder
+from swell.executors.slurm.slice_task import run_task
+order = SliceOrder(cluster="slurm", platform="p", name="n-1", token="secret")
+guard.host_words = lambda order: sys.argv[1:]
+claim_folder(order.folder)
+sys.exit(run_task(order))
 """
+
+
+def claim(parent: Path, name: str) -> None:
+    claim_folder(parent / f"swell-slurm-{os.getuid()}" / "q" / name)
 
 
 class Task:
     def __init__(self, parent: Path, *words: str) -> None:
         self.folder = parent / f"swell-slurm-{os.getuid()}" / "p" / "n-1"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", TASK, str(parent), *(words or HOST_WORDS)],
+            [sys.executable, "-c", TASK, *(words or HOST_WORDS)],
+            env={**os.environ, "TMPDIR": str(parent)},
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -123,7 +133,7 @@ def test_a_slice_that_is_killed_whole_leaves_its_folder_to_the_next_one_on_the_n
     task: Task, tmp_path: Path
 ) -> None:
     """Slurm kills all processes of a job. The folder of a slice that runs is left alone."""
-    claim_folder(tmp_path, "slurm", "q", "n-2")
+    claim(tmp_path, "n-2")
     assert task.folder.exists()
     guard = next(process.parent for process in list_processes() if process.pid == task.host)
     task.process.send_signal(signal.SIGSTOP)  # or it would remove the folder
@@ -135,7 +145,7 @@ def test_a_slice_that_is_killed_whole_leaves_its_folder_to_the_next_one_on_the_n
     assert not any("secret" in path.read_text() for path in task.folder.rglob("*") if path.is_file()), (
         "the join token is on no disk"
     )
-    claim_folder(tmp_path, "slurm", "q", "n-3")
+    claim(tmp_path, "n-3")
     assert not task.folder.exists()
     assert sorted(path.name for path in task.folder.parent.parent.glob("q/*")) == ["n-2", "n-3"]
 
@@ -159,8 +169,8 @@ def test_a_host_that_leaves_ends_the_task_in_good_order(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- words
-def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(tmp_path: Path) -> None:
-    words = task_words(ORDER, SLURM, tmp_path)
+def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means() -> None:
+    words = host_words(order_here(ORDER, SLURM))
     options = read_options([*words[words.index("-m") + 2 :], "--token-file", "t"])
     assert options.name == "gpu-07-cluster-41" and options.is_borrowed and options.grace_s == 30.0
     assert options.sigterm_means == PREEMPTED and options.devices == "cuda:2"
@@ -176,17 +186,15 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(tm
         ("s[1-2].n7", "switch.node", ""),  # no name of a rack
     ],
 )
-def test_a_host_stands_in_the_rack_of_its_switch(
-    address: str, pattern: str, rack: str, tmp_path: Path
-) -> None:
+def test_a_host_stands_in_the_rack_of_its_switch(address: str, pattern: str, rack: str) -> None:
     topology = {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
-    words = task_words(ORDER, {**SLURM, **topology}, tmp_path)
+    words = host_words(order_here(ORDER, {**SLURM, **topology}))
     assert read_options([*words[words.index("-m") + 2 :], "--token-file", "t"]).rack == rack
 
 
 def test_a_host_sees_the_gpus_that_slurm_has_chosen_and_nothing_else_of_the_job() -> None:
     environ = host_environ(
-        {**SLURM, "OMP_NUM_THREADS": "1", "SLURM_NTASKS": "1", "SLURM_CONF": "c", "SWELL_STATE": "s"}
+        ORDER, {**SLURM, "OMP_NUM_THREADS": "1", "SLURM_NTASKS": "1", "SLURM_CONF": "c", "SWELL_STATE": "s"}
     )
     assert environ == {
         "HOME": "/h",

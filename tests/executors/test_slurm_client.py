@@ -20,9 +20,9 @@ from swell.executors.slices.port import (
     SliceState,
 )
 from swell.executors.slurm import slurm_client
-from swell.executors.slurm.slice_order import batch_script
 from swell.executors.slurm.slurm_client import (
     SlurmClient,
+    batch_script,
     parse_duration,
     parse_jobs,
     parse_nodes,
@@ -30,7 +30,7 @@ from swell.executors.slurm.slurm_client import (
     slurm_environ,
 )
 
-ORDER = SliceOrder(platform="p", join="h:1", token="token", devices="cuda:2")
+ORDER = SliceOrder(cluster="slurm", platform="p", join="h:1", token="token", devices="cuda:2")
 
 Result = TypeVar("Result")
 

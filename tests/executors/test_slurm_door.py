@@ -17,10 +17,9 @@ from swell.executors.hosts import messages as h
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.port import SliceRefused
+from swell.executors.slices.port import ClusterFacts, SliceRefused
 from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.slurm_door import SlurmDoor, last_words, make_output_folder
-from swell.executors.slurm.slurm_port import SlurmPartition
 from swell.model.event import AnyEvent, NodeLost
 
 LIMIT_S = 20.0
@@ -180,11 +179,11 @@ def test_why_a_host_has_ended_at_once_is_read_from_its_output(tmp_path: Path) ->
 def test_a_partition_that_is_not_there_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse() -> SlurmPartition:
+    async def refuse() -> ClusterFacts:
         raise SliceRefused("scontrol: Partition x not found")
 
     slurm = FakeSlurm()
-    monkeypatch.setattr(slurm, "partition", refuse)
+    monkeypatch.setattr(slurm, "connect", refuse)
     with pytest.raises(DoorError, match="Partition x not found"):
         asyncio.run(Agent(tmp_path / "state", slurm).door.open())
 
@@ -196,12 +195,12 @@ def test_a_slurm_that_hangs_at_the_start_is_asked_again_later(
 
     async def check() -> None:
         slurm = FakeSlurm(["n1"])
-        answer = slurm.partition
-        monkeypatch.setattr(slurm, "partition", asyncio.Event().wait)
+        answer = slurm.connect
+        monkeypatch.setattr(slurm, "connect", asyncio.Event().wait)
         agent = Agent(tmp_path / "state", slurm)
         await agent.door.open()
         assert "Slurm did not answer within 10 ms" in caplog.text
-        monkeypatch.setattr(slurm, "partition", answer)
+        monkeypatch.setattr(slurm, "connect", answer)
         agent.door.want_devices(2)
         await agent.until(lambda: slurm.num_submitted == 1)
         await agent.door.close()

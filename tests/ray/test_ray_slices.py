@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 LIMIT_S = 60.0
 #: Nobody listens there, so the hosts try again and again.
 TOKEN = JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES))
-ORDER = SliceOrder(platform="test", join="127.0.0.1:1", token=str(TOKEN), devices="")
+ORDER = SliceOrder(cluster="ray", platform="test", join="127.0.0.1:1", token=str(TOKEN), devices="")
 
 
 @pytest.fixture(scope="module")

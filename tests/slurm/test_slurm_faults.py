@@ -29,7 +29,7 @@ from tests.slurm.test_slurm_platform import (
 )
 
 from swell.executors.local.processes.strays import HOST_MODULE
-from swell.executors.slurm.slice_order import TASK_MODULE
+from swell.executors.slurm.slurm_client import TASK_MODULE
 
 KILLS, PREEMPTIONS = int(os.environ.get("KILLS", "20")), int(os.environ.get("PREEMPTIONS", "20"))
 SEED = int(os.environ.get("SEED", "1"))

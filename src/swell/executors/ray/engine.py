@@ -89,22 +89,26 @@ class RayEngine(Engine, kw_only=True):
 
     def findings(self, listen: str) -> list[Finding]:
         """Whether Ray is installed, and answers if it is named by its address."""
-        import socket
-
-        from swell.executors.remote.host_address import InvalidAddress, parse_address
         from swell.model.finding import bad, ok
 
         if find_spec("ray") is None:
             return [bad("ray", "is not installed: no host can be started", "pip install 'swell[ray]'")]
         try:
-            where = parse_address(self.address)
-        except InvalidAddress:
-            where = None
-        if where is None or self.address == AUTO:
-            return [ok("ray", f"is installed; the cluster is {self.address!r}: see `ray status`")]
-        try:
-            socket.create_connection((where.host, where.port), timeout=CONNECT_S).close()
+            is_tried = try_line(self.address, CONNECT_S)
         except OSError as error:
-            text = f"nothing answers at {where} ({error.strerror or error})"
+            text = f"nothing answers at {self.address} ({error.strerror or error})"
             return [bad("ray", text, "`ray start --head` there, or name another cluster with --address")]
-        return [ok("ray", f"is installed, and {where} answers")]
+        if is_tried:
+            return [ok("ray", f"is installed, and {self.address} answers")]
+        return [ok("ray", f"is installed; the cluster is {self.address!r}: see `ray status`")]
+
+
+def try_line(address: str, within_s: float) -> bool:
+    """Raises OSError: no program listens there. False: it is `auto`, or a form that Ray alone knows."""
+    import socket
+
+    host, sign, port = address.rpartition(":")
+    if not sign or not port.isdecimal() or "/" in host:
+        return False
+    socket.create_connection((host.strip("[]"), int(port)), within_s).close()
+    return True

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from swell import __version__
-from swell.executors.ray.engine import AUTO, CPU, GPU, RayEngine
-from swell.executors.ray.messages import Answer, EndSlices, Look, Request, StartSlice
+from swell.executors.ray.engine import AUTO, CPU, GPU, RayEngine, try_line
+from swell.executors.ray.messages import Answer, Request
 from swell.executors.ray.slice_actor import SliceActor
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
@@ -146,31 +145,20 @@ class RaySlices:
 
 def connect(address: str) -> str:
     """Returns the address of this machine, as Ray knows it. Raises NoRay."""
-    _check_reachable(address)
     try:
+        try_line(address, CONNECT_S)  # Ray itself takes half a minute to find that no program listens
         import ray
         from ray.util import get_node_ip_address
+
+        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
     except ImportError as error:
         raise NoRay(
             f"Ray cannot be imported ({error}); `--engine ray` needs it: pip install 'swell[ray]'"
         ) from error
-    try:
-        ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise NoRay(_words(address, error)) from error
     own: str = get_node_ip_address()
     return own
-
-
-def _check_reachable(address: str) -> None:
-    """Ray itself takes half a minute to find that no program listens. Raises NoRay."""
-    host, sign, port = address.rpartition(":")
-    if not sign or not port.isdecimal() or "/" in host:
-        return  # `auto`, or a form that Ray knows
-    try:
-        socket.create_connection((host, int(port)), CONNECT_S).close()
-    except OSError as error:
-        raise NoRay(_words(address, error)) from error
 
 
 def _words(address: str, error: Exception) -> str:
@@ -202,15 +190,12 @@ def words_of_actor(error: Exception) -> str:
 
 
 def _obey(slices: RaySlices, request: Request) -> Answer:
-    match request.what:
-        case Look():
-            return Answer(number=request.number, read=slices.look())
-        case StartSlice(id=number, order=order):
-            slices.start(number, order)
-        case EndSlices(ids=ids):
-            for number in ids:
-                slices.end(number)
-    return Answer(number=request.number)
+    if request.start is not None:
+        slices.start(request.id, request.start)
+    for number in request.end:
+        slices.end(number)
+    is_look = request.start is None and not request.end
+    return Answer(number=request.number, read=slices.look() if is_look else None)
 
 
 def main() -> None:

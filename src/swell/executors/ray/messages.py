@@ -8,32 +8,13 @@ from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterRead
 
 
-class RayMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    pass
-
-
-class Look(RayMessage, frozen=True, kw_only=True):
-    """Answered with what there is of this platform's slices."""
-
-
-class StartSlice(RayMessage, frozen=True, kw_only=True):
-    """Have Ray start a slice when it has room. `id`: no other one has it."""
-
-    id: int
-    order: SliceOrder  #: its devices are the helper's to fill in
-
-
-class EndSlices(RayMessage, frozen=True, kw_only=True):
-    """They and their hosts are ended."""
-
-    ids: tuple[int, ...]
-
-
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer has the same number."""
+    """A request without `start` and `end` asks what there is of this platform's slices."""
 
-    number: int
-    what: Look | StartSlice | EndSlices
+    number: int  #: an answer has the same
+    start: SliceOrder | None = None  #: a slice, when Ray has room; its devices are the helper's to fill in
+    id: int = 0  #: of that slice; no other one has it
+    end: tuple[int, ...] = ()  #: slices, with their hosts
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,13 +9,14 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from swell.executors.ray.engine import RayEngine
-from swell.executors.ray.messages import Answer, EndSlices, Look, Request, StartSlice
+from swell.executors.ray.messages import Answer, Request
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.port import ClusterRead, ClusterUnreachable, SliceRefused
+from swell.executors.slices.port import ClusterFacts, ClusterRead, ClusterUnreachable, SliceRefused
 from swell.model.lengths import span
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.whole_files import write_whole
@@ -40,15 +41,14 @@ class RayClient:
         self._process: Process | None = None
         self._asking = asyncio.Lock()
         self._num_asked = 0
-        self.address = ""  #: of this machine, as Ray knows it; empty: not known yet
+        self._address = ""  #: of this machine, as Ray knows it
 
-    async def connect(self) -> None:
-        """Until `address` is known. Raises ClusterUnreachable, SliceRefused."""
-        if not self.address:
-            await self.read()
+    async def connect(self) -> ClusterFacts:
+        await self.read()
+        return ClusterFacts(address=self._address)
 
     async def read(self) -> ClusterRead:
-        read = (await self._ask(Look())).read
+        read = (await self._ask()).read
         assert read is not None  # noqa: S101 - of every answer to it
         return read
 
@@ -60,12 +60,12 @@ class RayClient:
             raise SliceRefused(
                 f"{self._last_file} cannot be written ({error.strerror}); make room on its disk"
             ) from error
-        await self._ask(StartSlice(id=number, order=order))
+        await self._ask(start=order, id=number)
         return number
 
     async def cancel(self, jobs: Collection[int]) -> None:
         if jobs:
-            await self._ask(EndSlices(ids=tuple(sorted(jobs))))
+            await self._ask(end=tuple(sorted(jobs)))
 
     async def close(self) -> None:
         """There is no helper any longer."""
@@ -83,33 +83,35 @@ class RayClient:
             return 0
 
     # ------------------------------------------------------------ inside
-    async def _ask(self, what: Look | StartSlice | EndSlices) -> Answer:
+    async def _ask(self, **what: Any) -> Answer:
+        """Args: those of a `Request`. Raises ClusterUnreachable, SliceRefused."""
         async with self._asking:
+            self._num_asked += 1
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    return await self._answer(what)
+                    return await self._answer(Request(number=self._num_asked, **what))
             except TimeoutError:
                 await self.close()
                 raise ClusterUnreachable(
                     f"Ray at {self._where!r} did not answer within {span(ANSWER_S)}; the head of the cluster "
                     "must be up and reachable from here: see `ray status`, or name another with --address"
                 ) from None
-            except (ConnectionError, ClusterUnreachable, SliceRefused) as error:
+            except ConnectionError as error:
                 await self.close()
-                if isinstance(error, ConnectionError):
-                    raise ClusterUnreachable(f"Ray is asked again: its helper has ended ({error})") from error
+                raise ClusterUnreachable(f"Ray is asked again: its helper has ended ({error})") from error
+            except (ClusterUnreachable, SliceRefused):
+                await self.close()
                 raise
 
-    async def _answer(self, what: Look | StartSlice | EndSlices) -> Answer:
+    async def _answer(self, request: Request) -> Answer:
         """Raises ClusterUnreachable, SliceRefused, ConnectionError."""
         process = self._process or await self._start()
-        self._num_asked += 1
         assert process.stdin is not None  # noqa: S101 - it is a pipe
-        process.stdin.write(msgspec.json.encode(Request(number=self._num_asked, what=what)) + b"\n")
+        process.stdin.write(msgspec.json.encode(request) + b"\n")
         await process.stdin.drain()
         while True:  # what was asked before may have been given up
             answer = await _read(process)
-            if answer.number == self._num_asked:
+            if answer.number == request.number:
                 return answer
 
     async def _start(self) -> Process:
@@ -129,7 +131,7 @@ class RayClient:
         first = await _read(process)
         if first.refusal:
             raise SliceRefused(first.refusal)
-        self.address = first.address
+        self._address = first.address
         return process
 
 

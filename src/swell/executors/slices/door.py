@@ -8,17 +8,27 @@ import re
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from typing import ClassVar
+
+import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.rate_limited_log import RateLimitedLog
+from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.join_tokens import read_token
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.pool import PoolLimits, SlicePool
-from swell.executors.slices.port import ClusterPort, ClusterRead, ClusterUnreachable, SliceRefused
+from swell.executors.slices.port import (
+    ClusterFacts,
+    ClusterPort,
+    ClusterRead,
+    ClusterUnreachable,
+    SliceRefused,
+)
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 from swell.model.lengths import span
 
@@ -39,14 +49,29 @@ class SliceDoor(ListeningDoor):
     open_s: ClassVar[float] = 12.0
     #: Between two looks at the cluster.
     period_s: ClassVar[float] = 2.0
+    #: Whether there is no platform without an answer of the cluster at `swell up`.
+    needs_answer: ClassVar[bool] = False
     #: Command that ends slices which `swell down` has left, in words of the cluster; `{}` is the platform.
     remedy: ClassVar[str] = ""
 
     def __init__(
-        self, controller: Controller, options: AgentOptions, session: str, limits: PoolLimits
+        self,
+        controller: Controller,
+        options: AgentOptions,
+        session: str,
+        limits: PoolLimits,
+        order: SliceOrder,
+        anywhere: HostAddress,
     ) -> None:
-        """Raises DoorError. A subclass sets `_port`."""
-        super().__init__(controller, options, session)
+        """
+        Args:
+            order: what a slice is to run, but for what only the door and the cluster know.
+            anywhere: where hosts join unless the options name an address, or the cluster has one.
+
+        Raises DoorError. A subclass sets `_port`.
+        """
+        self._is_named = bool(options.listen)
+        super().__init__(controller, replace(options, listen=options.listen or str(anywhere)), session)
         self._controller = controller
         self._cluster = limits.cluster
         self._log = logging.getLogger(f"swell.{self._cluster.lower()}")
@@ -54,6 +79,8 @@ class SliceDoor(ListeningDoor):
         #: Name of the join token of slices, and of those that came after it was revoked.
         self._token = self._cluster.lower()
         self._tokens_of_slices = re.compile(rf"{self._token}(-[0-9]+)?")
+        self._order = msgspec.structs.replace(order, platform=self._platform)
+        self._facts: ClusterFacts | None = None
         self._port: ClusterPort
         self._pool = SlicePool(limits, self, lambda host: bool(controller.running_kinds(host)), time.time)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -61,13 +88,6 @@ class SliceDoor(ListeningDoor):
         self._looked_s = float("-inf")
         self._is_looking = self._is_closed = False
         self._silence = ""  #: why the cluster does not answer, as last told
-
-    async def _ask_first(self) -> None:
-        """Learn what has to be known of the cluster, once. Raises ClusterUnreachable, SliceRefused."""
-
-    def _order(self, join: str, token: str) -> SliceOrder:
-        """What a slice is to run."""
-        raise NotImplementedError
 
     def _note_read(self, read: ClusterRead) -> None:
         """The pool has taken this."""
@@ -80,17 +100,28 @@ class SliceDoor(ListeningDoor):
     async def open(self) -> str:
         try:
             async with asyncio.timeout(self.open_s):
-                await self._ask_first()
+                await self._connect()
         except SliceRefused as error:
             raise DoorError(str(error)) from error
-        except ClusterUnreachable as error:
-            self._tell_silence(str(error))
-        except TimeoutError:
-            self._tell_silence(f"{self._cluster} did not answer within {span(self.open_s)}")
+        except (ClusterUnreachable, TimeoutError) as error:
+            why = str(error) or f"{self._cluster} did not answer within {span(self.open_s)}"
+            if self.needs_answer:
+                raise DoorError(why) from error
+            self._tell_silence(why)
         token = str(read_token(self.token_file(self._token)))
+        own = "" if self._facts is None else self._facts.address
+        if own and not self._is_named:
+            self.listen_at(HostAddress(own, self._listen.port))
         address = await super().open()
-        self._join, self._join_token = address, token
+        join = str(HostAddress(own, parse_address(address).port)) if own and self._listen.is_any else address
+        self._order = msgspec.structs.replace(self._order, join=join, token=token)
         return address
+
+    async def _connect(self) -> None:
+        """Learn once what the cluster says of itself. Raises ClusterUnreachable, SliceRefused."""
+        if self._facts is None:
+            self._facts = await self._port.connect()
+            self._order = msgspec.structs.replace(self._order, grace_s=self._facts.grace_s)
 
     def tick(self) -> None:
         super().tick()
@@ -126,7 +157,7 @@ class SliceDoor(ListeningDoor):
     async def _look(self) -> None:
         """Ask the cluster once, and do what follows from the answer."""
         try:
-            await self._ask_first()
+            await self._connect()
             read = await self._port.read()
         except (ClusterUnreachable, SliceRefused) as error:
             self._tell_silence(str(error))
@@ -165,7 +196,7 @@ class SliceDoor(ListeningDoor):
 
     async def _submit(self, node: str) -> None:
         try:
-            job = await self._port.submit(self._order(self._join, self._join_token), node)
+            job = await self._port.submit(self._order, node)
         except (ClusterUnreachable, SliceRefused) as error:
             self._pool.refused(str(error), _now_s(), node)
             return

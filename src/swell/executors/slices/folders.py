@@ -9,7 +9,6 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,33 +23,31 @@ class ForeignFolder(RuntimeError):
     """The folder of a host is not its own; the text names the remedy."""
 
 
-def claim_folder(parent: Path, cluster: str, platform: str, name: str) -> Path:
+def claim_folder(folder: Path) -> None:
     """Make the folder of a slice. It is claimed until this process has ended, and those that it has forked.
 
     Raises ForeignFolder; OSError.
     """
-    root = make_private_folder(parent, [f"swell-{cluster}-{os.getuid()}"])
+    root = folder.parent.parent
+    make_private(root)
     claiming = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
     try:
         fcntl.flock(claiming, fcntl.LOCK_EX)  # no other slice takes a folder that has yet to be claimed
         _remove_left_folders(root)
-        folder = make_private_folder(root, (platform, name))
+        make_private(folder.parent, folder)
         claim = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(claim, fcntl.LOCK_EX)  # and never closed: the kernel does that
     finally:
         os.close(claiming)
-    return folder
 
 
-def make_private_folder(parent: Path, names: Iterable[str]) -> Path:
-    """Make folders of these names, each in the one before, that only this user can read and write.
+def make_private(*folders: Path) -> None:
+    """Make folders, one after another, that only this user can read and write.
 
     Raises:
-        ForeignFolder: another user could read what is in it, or replace that.
+        ForeignFolder: another user could read what is in one, or replace that.
     """
-    folder = parent
-    for name in names:
-        folder /= name
+    for folder in folders:
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         found = folder.lstat()
@@ -61,7 +58,6 @@ def make_private_folder(parent: Path, names: Iterable[str]) -> Path:
                 "folder for temporary files by TMPDIR"
             )
         folder.chmod(0o700)  # by a wider umask others could read it
-    return folder
 
 
 def remove_folder(folder: Path) -> None:

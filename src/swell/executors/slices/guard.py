@@ -11,42 +11,34 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import msgspec
 
 from swell.executors.local.processes.parent_death import die_with_parent
 from swell.executors.slices.folders import remove_folder
+from swell.executors.slices.order import SliceOrder, host_environ, host_words
 
 #: What is written to a guard: the host is to get SIGTERM.
 TERM = b"T"
 STDIN = 0
 
 
-class GuardOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """First line of the standard input of a guard. When that input ends, who has written to it is gone."""
-
-    words: tuple[str, ...]  #: of the host
-    token: str
-    folder: str  #: of the slice
-
-
-def guard_host(
-    words: Sequence[str], token: str, environ: Mapping[str, str], folder: Path, orders: int
-) -> int:
+def guard_host(order: SliceOrder, orders: int) -> int:
     """Run a host until it has ended, or `orders` has. Returns its exit status.
 
+    Its join token is in memory alone, so nothing of it is left by a SIGKILL.
+
     Args:
-        token: the text of a join token. It is in memory alone, so nothing of it is left by a SIGKILL.
-        folder: of the slice, which is removed at the end.
         orders: a descriptor to read from: each byte is a SIGTERM.
     """
-    token_fd = _in_memory(token)
+    token_fd = os.memfd_create("join-token")
+    os.fchmod(token_fd, 0o600)
+    os.write(token_fd, f"{order.token}\n".encode())
     host = subprocess.Popen(
-        [*words, "--token-file", f"/proc/self/fd/{token_fd}"],
-        env=dict(environ),
+        [*host_words(order), "--token-file", f"/proc/self/fd/{token_fd}"],
+        env=host_environ(order, os.environ),
+        cwd=order.folder,
         stdin=subprocess.DEVNULL,
         pass_fds=[token_fd],
         preexec_fn=partial(_begin_host, os.getpid()),
@@ -60,16 +52,8 @@ def guard_host(
         if not told:
             break
     status = host.wait()
-    remove_folder(folder)
+    remove_folder(order.folder)
     return status if status >= 0 else 128 - status
-
-
-def _in_memory(token: str) -> int:
-    """Return the descriptor of a file that is on no disk."""
-    descriptor = os.memfd_create("join-token")
-    os.fchmod(descriptor, 0o600)
-    os.write(descriptor, f"{token}\n".encode())
-    return descriptor
 
 
 def _begin_host(guard_pid: int) -> None:
@@ -78,16 +62,11 @@ def _begin_host(guard_pid: int) -> None:
 
 
 def main() -> None:
-    order = msgspec.json.decode(_first_line(), type=GuardOrder)
-    sys.exit(guard_host(order.words, order.token, os.environ, Path(order.folder), STDIN))
-
-
-def _first_line() -> bytes:
-    """Without a buffer, which would take what comes behind it."""
+    """The order is a line of the standard input. When that ends, who has written to it is gone."""
     line = b""
-    while not line.endswith(b"\n") and (byte := os.read(STDIN, 1)):
+    while not line.endswith(b"\n") and (byte := os.read(STDIN, 1)):  # no buffer takes what comes behind it
         line += byte
-    return line
+    sys.exit(guard_host(msgspec.json.decode(line, type=SliceOrder), STDIN))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,19 @@
-"""How the host of a slice is called, what its machine needs to start it, and where it says why it ends."""
+"""What the machine of a slice needs to start a host, how that is called, and where it says why it ends."""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.devices import is_rack
 from swell.executors.local.processes.strays import HOST_MODULE
+from swell.wire.environ import GPU_ORDER
 
 #: In the folder of a slice: that of its host.
 STATE_FOLDER = "state"
@@ -17,27 +21,54 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_CHARACTERS = 40
 #: Before what a program of Swell says to people.
 _TELLS = "swell: "
+#: Variables of a cluster and of the head, that would make a script take itself for a part of theirs.
+_FOREIGN = ("SLURM_", "SLURMD_", "SRUN_", "RAY_", "SWELL_", "NVIDIA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
+#: Slurm's commands need it where its configuration is in no usual place.
+_KEPT = "SLURM_CONF"
 
 
 class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything but what only the node knows."""
+    """What a slice is to run. What only the node knows is filled in there."""
 
-    platform: str
-    join: str  #: HEAD:PORT
-    token: str
-    devices: str
+    cluster: str  #: in small letters
+    platform: str = ""
+    join: str = ""  #: HEAD:PORT
+    token: str = ""
+    devices: str = ""
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM to SIGKILL
+    sigterm_means: str = ""  #: why SIGTERM is sent to the host, for people; empty: it was told to end
     num_cpus: int = 1
+    name: str = ""  #: of the host
+    rack: str = ""
+    kind: str = ""  #: of the devices; empty: what they are
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the slice on its node; see `folders`."""
+        return Path(tempfile.gettempdir(), f"swell-{self.cluster}-{os.getuid()}", self.platform, self.name)
 
 
-def host_words(order: SliceOrder, folder: Path, name: str, rack: str = "") -> list[str]:
-    """Return the command line of a host, without the join token. `folder`: of the slice."""
-    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(folder / STATE_FOLDER)]
-    words += ["--join", order.join, "--name", name, "--devices", order.devices]
+def host_words(order: SliceOrder) -> list[str]:
+    """Return the command line of a host, without the join token. What can be no rack is left out."""
+    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(order.folder / STATE_FOLDER)]
+    words += ["--join", order.join, "--name", order.name, "--devices", order.devices]
+    if order.rack and not is_rack(order.rack):
+        told = f"rack {order.rack!r} is left out: a name has 1 to 40 letters, digits, `-` and `_`"
+        print(told, file=sys.stderr, flush=True)
+    elif order.rack:
+        words += ["--rack", order.rack]
     words += ["--grace", f"{order.grace_s:g}"] if order.grace_s else []
-    words += ["--rack", rack] if rack else []
+    words += ["--sigterm-means", order.sigterm_means] if order.sigterm_means else []
+    words += ["--kind", order.kind] if order.kind else []
     return [*words, "--borrowed"] if order.is_borrowed else words
+
+
+def host_environ(order: SliceOrder, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of a host, by those of what its cluster has started."""
+    hidden = _FOREIGN if order.devices.startswith("cuda") else (*_FOREIGN, "CUDA_VISIBLE_DEVICES")
+    own = {name: value for name, value in environ.items() if name == _KEPT or not name.startswith(hidden)}
+    return {**own, **GPU_ORDER}
 
 
 def host_name(node: str, slice_id: int) -> str:
@@ -47,13 +78,13 @@ def host_name(node: str, slice_id: int) -> str:
     return f"{plain}{suffix}"
 
 
-def told_at_end(lines: Sequence[str]) -> str:
-    """Return why a host has ended, as its output has it last; empty: it has not said so."""
-    said = [line.removeprefix(_TELLS) for line in lines if line.startswith(_TELLS)]
-    return said[-1] if said else ""
-
-
 def slice_of(host: str) -> int | None:
     """Return the id of the slice that runs the host of this name; None: it is no such name."""
     node, _, number = host.rpartition("-")
     return int(number) if node and re.fullmatch("[0-9]+", number) else None
+
+
+def told_at_end(lines: Sequence[str]) -> str:
+    """Return why a host has ended, as its output has it last; empty: it has not said so."""
+    said = [line.removeprefix(_TELLS) for line in lines if line.startswith(_TELLS)]
+    return said[-1] if said else ""

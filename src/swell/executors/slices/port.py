@@ -67,8 +67,18 @@ class ClusterRead(msgspec.Struct, frozen=True, kw_only=True):
     num_fit: int | None = None  #: slices that its nodes have room for if nobody else uses them; None: unknown
 
 
+class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cluster says of itself, once."""
+
+    address: str = ""  #: of this machine, for its nodes; empty: it knows none
+    grace_s: float = 0.0  #: from the SIGTERM of a preemption to SIGKILL
+
+
 class ClusterPort(Protocol):
     """Every call may take seconds. Each raises ClusterUnreachable if the cluster does not answer."""
+
+    async def connect(self) -> ClusterFacts:
+        """What has to be known before a slice is asked for. Raises SliceRefused: it cannot be asked for."""
 
     async def read(self) -> ClusterRead:
         """Jobs of this platform, and nodes for it."""

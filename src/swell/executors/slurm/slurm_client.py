@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
+import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import (
+    ClusterFacts,
     ClusterNode,
     ClusterRead,
     ClusterUnreachable,
@@ -18,8 +23,6 @@ from swell.executors.slices.port import (
     SliceRefused,
     SliceState,
 )
-from swell.executors.slurm.slice_order import batch_script
-from swell.executors.slurm.slurm_port import SlurmPartition
 from swell.model.lengths import span
 from swell.slurm_time import slurm_seconds
 
@@ -52,10 +55,19 @@ _SILENCE = re.compile(
     r"|unexpected message|configuration source|fetch config|temporarily|try again|\brpc",
     re.IGNORECASE,
 )
+TASK_MODULE = "swell.executors.slurm.slice_task"
+_END = "END_OF_SLICE_ORDER"
+
+
+class SlurmPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition of nodes."""
+
+    name: str
+    grace_s: float = 0.0  #: from the SIGTERM of a preemption to SIGKILL
 
 
 class SlurmClient:
-    """See `SlurmPort`."""
+    """See `ClusterPort`."""
 
     def __init__(self, name: str, partition: str, submission: Sequence[str]) -> None:
         """
@@ -66,37 +78,26 @@ class SlurmClient:
         """
         self._name, self._partition, self._submission = name, partition, tuple(submission)
 
+    async def connect(self) -> ClusterFacts:
+        return ClusterFacts(grace_s=(await self.partition()).grace_s)
+
     async def partition(self) -> SlurmPartition:
-        words = [
-            "scontrol",
-            "show",
-            "partition",
-            *([self._partition] if self._partition else []),
-            "--oneliner",
-        ]
-        text = await _run(words)
+        """The partition of the options, else the default one. Raises SliceRefused: there is none."""
+        named = [self._partition] if self._partition else []
+        text = await _run(["scontrol", "show", "partition", *named, "--oneliner"])
         lines = [line for line in text.splitlines() if line.strip()]
         if not self._partition:
             lines = [line for line in lines if " Default=YES " in line] or lines
         return parse_partition(lines[0] if lines else text)
 
     async def read(self) -> ClusterRead:
-        jobs = [
-            "squeue",
-            "-h",
-            f"--user={os.getuid()}",
-            f"--name={self._name}",
-            "--states=all",
-            "-o",
-            JOB_COLUMNS,
-        ]
+        jobs = ["squeue", "-h", f"--user={os.getuid()}", f"--name={self._name}", "--states=all"]
         nodes = ["sinfo", "-h", "-N", "-o", NODE_COLUMNS]
         nodes += [f"--partition={self._partition}"] if self._partition else []
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(_try(words)) for words in (jobs, nodes)]
-        told = [task.result() for task in asked]
+        asked = _run([*jobs, "-o", JOB_COLUMNS]), _run(nodes)
+        told = await asyncio.gather(*asked, return_exceptions=True)  # no command outlives this
         for text in told:
-            if isinstance(text, Exception):
+            if isinstance(text, BaseException):
                 raise text
         return ClusterRead(jobs=parse_jobs(str(told[0])), nodes=parse_nodes(str(told[1])))
 
@@ -117,11 +118,14 @@ class SlurmClient:
             await _run(["scancel", "--quiet", *map(str, sorted(jobs))])
 
 
-async def _try(words: Sequence[str]) -> str | Exception:
-    try:
-        return await _run(words)
-    except (ClusterUnreachable, SliceRefused) as error:
-        return error
+def batch_script(order: SliceOrder) -> str:
+    """Return the script of a slice: one step that runs its task. Slurm tells steps of a preemption."""
+    step = f"srun --nodes=1 --ntasks=1 --cpus-per-task={order.num_cpus}"
+    return f"""#!/bin/bash
+exec {step} {shlex.quote(sys.executable)} -P -m {TASK_MODULE} <<'{_END}'
+{msgspec.json.encode(order).decode()}
+{_END}
+"""
 
 
 async def _run(words: Sequence[str], given: str | None = None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -12,17 +11,18 @@ from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import read_tail
+from swell.executors.remote.host_address import HostAddress
 from swell.executors.slices.door import SliceDoor
 from swell.executors.slices.order import SliceOrder, told_at_end
 from swell.executors.slices.pool import PoolLimits
-from swell.executors.slices.port import ClusterRead
+from swell.executors.slices.port import ClusterPort, ClusterRead
 from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.pool_log import PoolLog
 from swell.executors.slurm.slurm_client import SlurmClient
-from swell.executors.slurm.slurm_port import SlurmPort
 
 #: Where hosts join unless an address is named: all of this machine's, at a port that is free.
-ANYWHERE = "0.0.0.0:0"
+ANYWHERE = HostAddress("0.0.0.0", 0)  # noqa: S104
+PREEMPTED = "Slurm takes its slice back (preemption, scancel, or the end of its time)"
 #: What slices have printed is kept so long.
 KEEP_OUTPUT_S = 7 * 86400.0
 OUTPUT_FOLDER = "slurm"
@@ -35,18 +35,15 @@ class SlurmDoor(SliceDoor):
     remedy = "`scancel --name=swell-{}`"
 
     def __init__(
-        self, controller: Controller, options: AgentOptions, session: str, port: SlurmPort | None = None
+        self, controller: Controller, options: AgentOptions, session: str, port: ClusterPort | None = None
     ) -> None:
         """`port`: in place of the real Slurm. Raises DoorError."""
-        self._engine = engine = msgspec.json.decode(options.engine, type=SlurmEngine)
-        listening = replace(options, listen=options.listen or ANYWHERE)
-        super().__init__(controller, listening, session, _limits_of(engine))
+        engine = msgspec.json.decode(options.engine, type=SlurmEngine)
+        super().__init__(controller, options, session, _limits_of(engine), _order_of(engine), ANYWHERE)
         self._output = options.state_dir / OUTPUT_FOLDER
         self._pool_log = PoolLog(self._output, engine.num_devices) if engine.is_borrowing else None
         submission = (*engine.submission(), f"--output={self._output / '%j.out'}", f"--chdir={self._output}")
-        self._slurm = port or SlurmClient(f"swell-{self._platform}", engine.partition, submission)
-        self._port = self._slurm
-        self._grace_s: float | None = None  #: of the partition; None: not known yet
+        self._port = port or SlurmClient(f"swell-{self._platform}", engine.partition, submission)
 
     async def open(self) -> str:
         try:
@@ -59,22 +56,6 @@ class SlurmDoor(SliceDoor):
         await super().close()
         if self._pool_log is not None:
             self._pool_log.close(time.time())
-
-    async def _ask_first(self) -> None:
-        """Learn the GraceTime of the partition."""
-        if self._grace_s is None:
-            self._grace_s = (await self._slurm.partition()).grace_s
-
-    def _order(self, join: str, token: str) -> SliceOrder:
-        return SliceOrder(
-            platform=self._platform,
-            join=join,
-            token=token,
-            devices=self._engine.slice_devices,
-            is_borrowed=self._engine.is_borrowing,
-            grace_s=self._grace_s or 0.0,
-            num_cpus=self._engine.num_cpus,
-        )
 
     def _note_read(self, read: ClusterRead) -> None:
         if self._pool_log is not None:
@@ -94,6 +75,16 @@ def _limits_of(engine: SlurmEngine) -> PoolLimits:
         idle_s=engine.idle_s,
         is_borrowing=engine.is_borrowing,
         about=engine.partition,
+    )
+
+
+def _order_of(engine: SlurmEngine) -> SliceOrder:
+    return SliceOrder(
+        cluster="slurm",
+        devices=engine.slice_devices,
+        is_borrowed=engine.is_borrowing,
+        sigterm_means=PREEMPTED,
+        num_cpus=engine.num_cpus,
     )
 
 
