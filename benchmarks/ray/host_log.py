@@ -13,7 +13,7 @@ STAGES = {
     "it has joined the head": "joined the head at",
     "torch is imported": "modules are imported",
 }
-LOGS = "swell-ray-*/*/*/host.log"
+LOGS = "swell-ray-*/host.log"
 _STAMP, _STAMP_CHARACTERS = "%Y-%m-%d %H:%M:%S,%f", 23
 
 

@@ -133,7 +133,7 @@ def test_what_two_hosts_have_reached_the_later_one_has(tmp_path: Path) -> None:
         "2026-11-26 20:11:3{},000 joined the head at 10.9.0.10:4000 as n",
     ]
     for number in (1, 3):
-        folder = tmp_path / str(number) / "tmp" / "swell-ray-0" / "p" / "n"
+        folder = tmp_path / str(number) / "tmp" / "swell-ray-0"
         folder.mkdir(parents=True)
         (folder / "host.log").write_text("\n".join(lines).format(number))
     found = last_reached([cast(Machine, FilesOnly(tmp_path / number)) for number in "13"])

@@ -98,6 +98,8 @@ class FakeSlurm:
         for job in jobs:
             self.end(job)
 
+    async def close(self) -> None: ...
+
     def _answer(self) -> None:
         self.num_asked += 1
         if self.silence:

@@ -98,9 +98,6 @@ class Cluster:
             case NodeLost(name=name, cause=cause):
                 self.done.append(("tell", name, cause))
 
-    def last_words(self, job: int) -> str:
-        return f"words of {job}"
-
     # ------------------------------------------------------------ what happens
     def look(self, after_s: float = PERIOD_S, *, starts: bool = True, joins: bool = True) -> Sequence[Done]:
         """Time passes, Slurm starts jobs, hosts join, and the pool looks. Without ends, which have tests."""
@@ -370,7 +367,7 @@ def test_a_host_that_ends_at_once_is_told_with_its_words_and_not_started_without
     c.slurm.start()
     c.look(joins=False)
     c.slurm.end(1, "FAILED", "NonZeroExitCode")
-    why = "its host ended at once (FAILED, NonZeroExitCode): words of 1"
+    why = "its host ended at once (FAILED, NonZeroExitCode)"
     assert c.look(joins=False) == [("tell", "n1-1", why)]
     num = len(c.of("submit"))
     for _ in range(100):

@@ -16,9 +16,8 @@ import pytest
 
 from swell.executors.local.processes.listing import descendants, list_processes
 from swell.executors.node.options import read_options
-from swell.executors.slices.folders import claim_folder
 from swell.executors.slices.order import SliceOrder, host_environ, host_name, host_words, slice_of
-from swell.executors.slurm.slice_task import order_here
+from swell.executors.slurm.slice_task import switch_of
 from swell.executors.slurm.slurm_client import batch_script
 from swell.executors.slurm.slurm_door import PREEMPTED
 
@@ -53,26 +52,19 @@ HOST_WORDS = (sys.executable, "-c", HOST)
 TASK = """
 import sys
 from swell.executors.slices import guard
-from swell.executors.slices.folders import claim_folder
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slurm.slice_task import run_task
-order = SliceOrder(cluster="slurm", platform="p", name="n-1", token="secret")
-guard.host_words = lambda order: sys.argv[1:]
-claim_folder(order.folder)
-sys.exit(run_task(order))
+guard.host_words = lambda order: sys.argv[2:]
+sys.exit(run_task(SliceOrder(cluster="slurm", token="secret", folder=sys.argv[1])))
 """
-
-
-def claim(parent: Path, name: str) -> None:
-    claim_folder(parent / f"swell-slurm-{os.getuid()}" / "q" / name)
 
 
 class Task:
     def __init__(self, parent: Path, *words: str) -> None:
-        self.folder = parent / f"swell-slurm-{os.getuid()}" / "p" / "n-1"
+        self.folder = parent / "slice"
+        self.folder.mkdir()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", TASK, *(words or HOST_WORDS)],
-            env={**os.environ, "TMPDIR": str(parent)},
+            [sys.executable, "-c", TASK, str(self.folder), *(words or HOST_WORDS)],
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -129,25 +121,15 @@ def test_a_task_that_is_killed_takes_its_host_with_it(task: Task) -> None:
     until(lambda: not task.folder.exists())
 
 
-def test_a_slice_that_is_killed_whole_leaves_its_folder_to_the_next_one_on_the_node(
-    task: Task, tmp_path: Path
-) -> None:
-    """Slurm kills all processes of a job. The folder of a slice that runs is left alone."""
-    claim(tmp_path, "n-2")
-    assert task.folder.exists()
+def test_a_slice_that_is_killed_whole_leaves_its_join_token_on_no_disk(task: Task) -> None:
+    """Slurm kills all processes of a job."""
     guard = next(process.parent for process in list_processes() if process.pid == task.host)
     task.process.send_signal(signal.SIGSTOP)  # or it would remove the folder
     os.kill(guard, signal.SIGKILL)
     task.process.kill()
     until(lambda: is_gone(task.host) and is_gone(guard))
     task.process.wait()
-    assert task.folder.exists()
-    assert not any("secret" in path.read_text() for path in task.folder.rglob("*") if path.is_file()), (
-        "the join token is on no disk"
-    )
-    claim(tmp_path, "n-3")
-    assert not task.folder.exists()
-    assert sorted(path.name for path in task.folder.parent.parent.glob("q/*")) == ["n-2", "n-3"]
+    assert not any("secret" in path.read_text() for path in task.folder.rglob("*") if path.is_file())
 
 
 def test_a_guard_that_is_killed_takes_its_host_with_it_and_the_task_ends(task: Task) -> None:
@@ -169,8 +151,11 @@ def test_a_host_that_leaves_ends_the_task_in_good_order(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- words
-def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means() -> None:
-    words = host_words(order_here(ORDER, SLURM))
+def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    words = host_words(ORDER.on("gpu-07.cluster", 41))
     options = read_options([*words[words.index("-m") + 2 :], "--token-file", "t"])
     assert options.name == "gpu-07-cluster-41" and options.is_borrowed and options.grace_s == 30.0
     assert options.sigterm_means == PREEMPTED and options.devices == "cuda:2"
@@ -188,7 +173,7 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means() 
 )
 def test_a_host_stands_in_the_rack_of_its_switch(address: str, pattern: str, rack: str) -> None:
     topology = {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
-    words = host_words(order_here(ORDER, {**SLURM, **topology}))
+    words = host_words(msgspec.structs.replace(ORDER, name="n-1", rack=switch_of(topology)))
     assert read_options([*words[words.index("-m") + 2 :], "--token-file", "t"]).rack == rack
 
 

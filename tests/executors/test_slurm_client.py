@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
-from swell.executors.slices.order import SliceOrder
+from swell.executors.slices.order import SliceOrder, last_words
 from swell.executors.slices.port import (
     ClusterNode,
     ClusterUnreachable,
@@ -20,6 +21,7 @@ from swell.executors.slices.port import (
     SliceState,
 )
 from swell.executors.slurm import slurm_client
+from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.slurm_client import (
     SlurmClient,
     batch_script,
@@ -29,6 +31,7 @@ from swell.executors.slurm.slurm_client import (
     parse_partition,
     slurm_environ,
 )
+from swell.executors.slurm.slurm_slices import SlurmSlices, make_output_folder
 
 ORDER = SliceOrder(cluster="slurm", platform="p", join="h:1", token="token", devices="cuda:2")
 
@@ -114,6 +117,35 @@ def test_one_look_is_one_query_of_jobs_and_one_of_nodes(programs: Programs) -> N
         "sinfo -h -N -o %N|%T --partition=scav",
         f"squeue -h --user={os.getuid()} --name=swell-abc --states=all -o %A|%T|%N|%l|%e|%r",
     ]
+
+
+def test_a_slice_that_has_failed_is_told_with_the_last_words_of_its_host(
+    programs: Programs, tmp_path: Path
+) -> None:
+    programs.answer("squeue", "1|FAILED|n1|1:00|N/A|NonZeroExitCode\n2|FAILED|n1|1:00|N/A|NonZeroExitCode\n")
+    programs.answer("sinfo", SINFO)
+    programs.answer("scontrol", SCONTROL)
+    slices = SlurmSlices("swell-abc", SlurmEngine(), tmp_path / "slurm")
+    run(slices.connect())
+    said = "swell: host 'n1-1' has torch 2.5, this platform has torch 2.6"
+    (tmp_path / "slurm" / "1.out").write_text(f"noise\n{said}\nslurmstepd: error: exit\n")
+    first, second = run(slices.read()).jobs
+    assert first.words == "FAILED, host 'n1-1' has torch 2.5, this platform has torch 2.6"
+    assert second.words == "FAILED, NonZeroExitCode"
+
+
+def test_what_slices_printed_long_ago_is_removed(tmp_path: Path) -> None:
+    for name in ("1.out", "2.out"):
+        (tmp_path / name).touch()
+    os.utime(tmp_path / "1.out", (0, 0))
+    make_output_folder(tmp_path, time.time())
+    assert [path.name for path in tmp_path.iterdir()] == ["2.out"]
+
+
+def test_the_last_words_are_those_of_the_host() -> None:
+    assert last_words("") == ""
+    printed = "Traceback\nModuleNotFoundError: No module named 'swell'\nsrun: error: n1: exit code 1\n"
+    assert last_words(printed) == "ModuleNotFoundError: No module named 'swell'"
 
 
 def test_a_thousand_nodes_are_one_query(programs: Programs) -> None:

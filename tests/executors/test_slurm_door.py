@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from typing import Any
@@ -19,7 +17,7 @@ from swell.executors.local.agent.options import AgentOptions
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterFacts, SliceRefused
 from swell.executors.slurm.engine import SlurmEngine
-from swell.executors.slurm.slurm_door import SlurmDoor, last_words, make_output_folder
+from swell.executors.slurm.slurm_door import SlurmDoor
 from swell.model.event import AnyEvent, NodeLost
 
 LIMIT_S = 20.0
@@ -153,29 +151,6 @@ def test_a_refusal_is_told_where_users_look_at_nodes(tmp_path: Path) -> None:
     run(check())
 
 
-def test_why_a_host_has_ended_at_once_is_read_from_its_output(tmp_path: Path) -> None:
-    async def check() -> None:
-        slurm = FakeSlurm(["n1"])
-        agent = Agent(tmp_path / "state", slurm)
-        await agent.door.open()
-        agent.door.want_devices(2)
-        await agent.until(lambda: slurm.num_submitted == 1)
-        slurm.start()
-        await agent.look()
-        await agent.look()
-        said = "swell: host 'n1-1' has torch 2.5, this platform has torch 2.6"
-        (tmp_path / "state" / "slurm" / "1.out").write_text(f"noise\n{said}\nslurmstepd: error: exit\n")
-        slurm.end(1, "FAILED", "NonZeroExitCode")
-        await agent.until(lambda: bool(agent.listener.events))
-        event = agent.listener.events[0]
-        assert isinstance(event, NodeLost) and event.name == "n1-1"
-        told = "its host ended at once (FAILED, NonZeroExitCode): host 'n1-1' has torch 2.5"
-        assert event.cause.startswith(told)
-        await agent.door.close()
-
-    run(check())
-
-
 def test_a_partition_that_is_not_there_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,18 +181,3 @@ def test_a_slurm_that_hangs_at_the_start_is_asked_again_later(
         await agent.door.close()
 
     run(check())
-
-
-def test_what_slices_printed_long_ago_is_removed(tmp_path: Path) -> None:
-    for name in ("1.out", "2.out"):
-        (tmp_path / name).touch()
-    os.utime(tmp_path / "1.out", (0, 0))
-    make_output_folder(tmp_path, time.time())
-    assert [path.name for path in tmp_path.iterdir()] == ["2.out"]
-
-
-def test_the_last_words_are_those_of_the_host(tmp_path: Path) -> None:
-    path = tmp_path / "1.out"
-    assert last_words(path) == ""
-    path.write_text("Traceback\nModuleNotFoundError: No module named 'swell'\nsrun: error: n1: exit code 1\n")
-    assert last_words(path) == "ModuleNotFoundError: No module named 'swell'"

@@ -38,8 +38,4 @@ class RayDoor(SliceDoor):
         )
         order = SliceOrder(cluster="ray", is_borrowed=engine.is_borrowed)
         super().__init__(controller, options, session, limits, order, ANYWHERE)
-        self._ray = self._port = RayClient(self._platform, engine, options.state_dir / LAST_FILE)
-
-    async def close(self) -> None:
-        await super().close()
-        await self._ray.close()
+        self._port = RayClient(self._platform, engine, options.state_dir / LAST_FILE)

@@ -8,13 +8,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
-from swell.executors.slices.folders import claim_folder
-from swell.executors.slices.order import SliceOrder, host_name, told_at_end
+from swell.executors.slices.order import SliceOrder, last_words
 
-TAIL_LINES = 5
 #: Label that says what the devices of a node are called that jobs ask for.
 KIND_LABEL = "kind"
 #: Labels that say which nodes are near each other, the first that a node has.
@@ -27,9 +26,8 @@ class SliceActor:
 
     def __init__(self, order: SliceOrder, number: int) -> None:
         self._node, labels = _own_node()
-        order = order_on(labels, msgspec.structs.replace(order, name=host_name(self._node, number)))
-        claim_folder(order.folder)
-        self._log = (order.folder / "host.log").open("w+b")  # it is read when the folder is gone
+        order = order_on(labels, order).on(self._node, number)
+        self._log = (Path(order.folder) / "host.log").open("w+b")  # it is read when the folder is gone
         self._guard = subprocess.Popen(
             [sys.executable, "-P", "-m", "swell.executors.slices.guard"],
             stdin=subprocess.PIPE,  # its end says that this process has ended
@@ -43,12 +41,10 @@ class SliceActor:
     def look(self) -> tuple[str, str | None]:
         """Return the node, and why the host has ended: empty if it was told to, None if it has not."""
         status = self._guard.poll()
-        return self._node, None if status is None else self._last_words() if status else ""
-
-    def _last_words(self) -> str:
+        if not status:
+            return self._node, None if status is None else ""
         self._log.seek(0)
-        lines = self._log.read().decode("utf-8", "replace").splitlines()
-        return told_at_end(lines) or "\n".join(lines[-TAIL_LINES:]) or "it said nothing"
+        return self._node, last_words(self._log.read().decode("utf-8", "replace")) or "it said nothing"
 
 
 def _own_node() -> tuple[str, dict[str, str]]:

@@ -25,7 +25,6 @@ from swell.executors.slices.pool import PoolLimits, SlicePool
 from swell.executors.slices.port import (
     ClusterFacts,
     ClusterPort,
-    ClusterRead,
     ClusterUnreachable,
     SliceRefused,
 )
@@ -89,13 +88,6 @@ class SliceDoor(ListeningDoor):
         self._is_looking = self._is_closed = False
         self._silence = ""  #: why the cluster does not answer, as last told
 
-    def _note_read(self, read: ClusterRead) -> None:
-        """The pool has taken this."""
-
-    def last_words(self, job: int) -> str:
-        """What a slice has printed last; empty: the reason of its end has that."""
-        return ""
-
     # ------------------------------------------------------------ the agent
     async def open(self) -> str:
         try:
@@ -147,6 +139,7 @@ class SliceDoor(ListeningDoor):
         except (TimeoutError, ClusterUnreachable, SliceRefused) as error:
             remedy = self.remedy.format(self._platform)
             self._log.warning("slices may be left in %s (%s): %s", self._cluster, error, remedy)
+        await self._port.close()
 
     # ------------------------------------------------------------ the cluster
     def _slice_hosts(self) -> list[str]:
@@ -168,7 +161,6 @@ class SliceDoor(ListeningDoor):
             self._log.info("%s answers again", self._cluster)
             self._silence = ""
         self._pool.read(read, self._slice_hosts(), _now_s())
-        self._note_read(read)
 
     def _tell_silence(self, why: str) -> None:
         """Nothing is lost by it: hosts and jobs go on, and leave slices that end."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import msgspec
 
 from swell.executors.local.processes.parent_death import die_with_parent
-from swell.executors.slices.folders import remove_folder
-from swell.executors.slices.order import SliceOrder, host_environ, host_words
+from swell.executors.local.processes.strays import end_strays
+from swell.executors.slices.order import STATE_FOLDER, SliceOrder, host_environ, host_words
 
 #: What is written to a guard: the host is to get SIGTERM.
 TERM = b"T"
@@ -52,8 +54,14 @@ def guard_host(order: SliceOrder, orders: int) -> int:
         if not told:
             break
     status = host.wait()
-    remove_folder(order.folder)
+    clean_up(order)
     return status if status >= 0 else 128 - status
+
+
+def clean_up(order: SliceOrder) -> None:
+    """End what the host of a slice has left behind, and remove its folder."""
+    end_strays(Path(order.folder, STATE_FOLDER))
+    shutil.rmtree(order.folder, ignore_errors=True)
 
 
 def _begin_host(guard_pid: int) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,6 +21,8 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_-]+")
 _MAX_CHARACTERS = 40
 #: Before what a program of Swell says to people.
 _TELLS = "swell: "
+#: Before what Slurm says in the output of a step.
+_OF_CLUSTER = ("slurmstepd", "srun")
 #: Variables of a cluster and of the head, that would make a script take itself for a part of theirs.
 _FOREIGN = ("SLURM_", "SLURMD_", "SRUN_", "RAY_", "SWELL_", "NVIDIA_VISIBLE_DEVICES", "OMP_NUM_THREADS")
 #: Slurm's commands need it where its configuration is in no usual place.
@@ -42,16 +44,17 @@ class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""  #: of the host
     rack: str = ""
     kind: str = ""  #: of the devices; empty: what they are
+    folder: str = ""  #: of the slice, on its node
 
-    @property
-    def folder(self) -> Path:
-        """Folder of the slice on its node; see `folders`."""
-        return Path(tempfile.gettempdir(), f"swell-{self.cluster}-{os.getuid()}", self.platform, self.name)
+    def on(self, node: str, slice_id: int, **about: Any) -> SliceOrder:
+        """Return the order on a node, with a folder that is new and for this user alone. Raises OSError."""
+        folder = tempfile.mkdtemp(prefix=f"swell-{self.cluster}-")
+        return msgspec.structs.replace(self, name=host_name(node, slice_id), folder=folder, **about)
 
 
 def host_words(order: SliceOrder) -> list[str]:
     """Return the command line of a host, without the join token. What can be no rack is left out."""
-    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(order.folder / STATE_FOLDER)]
+    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(Path(order.folder, STATE_FOLDER))]
     words += ["--join", order.join, "--name", order.name, "--devices", order.devices]
     if order.rack and not is_rack(order.rack):
         told = f"rack {order.rack!r} is left out: a name has 1 to 40 letters, digits, `-` and `_`"
@@ -84,7 +87,8 @@ def slice_of(host: str) -> int | None:
     return int(number) if node and re.fullmatch("[0-9]+", number) else None
 
 
-def told_at_end(lines: Sequence[str]) -> str:
-    """Return why a host has ended, as its output has it last; empty: it has not said so."""
+def last_words(printed: str) -> str:
+    """Return why a host has ended, as its output has it last: what Swell says, else the last line."""
+    lines = [line for line in printed.splitlines() if line.strip() and not line.startswith(_OF_CLUSTER)]
     said = [line.removeprefix(_TELLS) for line in lines if line.startswith(_TELLS)]
-    return said[-1] if said else ""
+    return (said or lines or [""])[-1]

@@ -66,9 +66,6 @@ class SliceActions(Protocol):
     def report(self, event: NodeWarned | NodeCleared | NodeEndKnown | NodeLost) -> None:
         """Tell the head of a node."""
 
-    def last_words(self, job: int) -> str:
-        """What a slice has printed last; empty: that cannot be read."""
-
 
 @dataclass(slots=True)
 class _Slice:
@@ -197,11 +194,6 @@ class SlicePool:
         return sorted(self._slices)
 
     @property
-    def own_nodes(self) -> set[str]:
-        """Nodes on which slices run."""
-        return {one.job.node for one in self._slices.values() if one.job.state is SliceState.RUNNING}
-
-    @property
     def _about(self) -> str:
         return f"{self._limits.cluster.lower()}-{self._limits.about or 'slices'}"
 
@@ -233,9 +225,7 @@ class SlicePool:
         if not is_expected and (is_failure or job.state is SliceState.DONE):  # the next may end at once, too
             self._back_off(now_s)
         if not is_expected and is_failure:
-            said = self._do.last_words(job.id)
-            why = f"its host ended at once ({job.words})" + (f": {said}" if said else "")
-            self._tell(f"{job.node or 'node'}-{job.id}", why, now_s)
+            self._tell(f"{job.node or 'node'}-{job.id}", f"its host ended at once ({job.words})", now_s)
 
     def _back_off(self, now_s: float) -> None:
         self._num_failures += 1

@@ -44,7 +44,7 @@ class SliceJob(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""  #: empty: none yet
     limit_s: float | None = None  #: how long it may run; None: there is no limit
     ends_at_s: float | None = None  #: seconds since 1970, once it has started; None: there is no limit
-    reason: str = ""  #: why it waits, or has ended
+    reason: str = ""  #: why it waits, or has ended, with the last words of its host
 
     @property
     def words(self) -> str:
@@ -88,3 +88,6 @@ class ClusterPort(Protocol):
 
     async def cancel(self, jobs: Collection[int]) -> None:
         """End slices, or take them from the queue. No effect on one that has ended."""
+
+    async def close(self) -> None:
+        """It is asked no more."""

@@ -16,9 +16,8 @@ from typing import NoReturn
 
 import msgspec
 
-from swell.executors.slices.folders import ForeignFolder, claim_folder, remove_folder
-from swell.executors.slices.guard import TERM, guard_host
-from swell.executors.slices.order import SliceOrder, host_name
+from swell.executors.slices.guard import TERM, clean_up, guard_host
+from swell.executors.slices.order import SliceOrder
 
 
 def run_task(order: SliceOrder) -> int:
@@ -37,7 +36,7 @@ def run_task(order: SliceOrder) -> int:
         signal.signal(number, lambda signum, frame: os.write(to_guard, TERM))
     told = os.read(from_guard, 1)
     if not told:  # the guard was killed, and the host with it
-        remove_folder(order.folder)
+        clean_up(order)
     return told[0] if told else 128 + signal.SIGKILL
 
 
@@ -53,13 +52,7 @@ def _detached_guard(order: SliceOrder, orders: int, status: int) -> NoReturn:
     os._exit(0)
 
 
-def order_here(order: SliceOrder, environ: Mapping[str, str]) -> SliceOrder:
-    """Return the order on a node. `environ`: Slurm's, of the task."""
-    name = host_name(environ["SLURMD_NODENAME"], int(environ["SLURM_JOB_ID"]))
-    return msgspec.structs.replace(order, name=name, rack=_switch(environ))
-
-
-def _switch(environ: Mapping[str, str]) -> str:
+def switch_of(environ: Mapping[str, str]) -> str:
     """The switch that the node hangs on; empty: Slurm knows none.
 
     Slurm names them from the top down to the node, as in `s0.s2.n7` with the pattern `switch.switch.node`.
@@ -70,10 +63,11 @@ def _switch(environ: Mapping[str, str]) -> str:
 
 
 def main() -> None:
-    order = order_here(msgspec.json.decode(sys.stdin.buffer.read(), type=SliceOrder), os.environ)
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=SliceOrder)
+    environ = os.environ
     try:
-        claim_folder(order.folder)
-    except (ForeignFolder, OSError) as error:
+        order = order.on(environ["SLURMD_NODENAME"], int(environ["SLURM_JOB_ID"]), rack=switch_of(environ))
+    except OSError as error:
         sys.exit(f"swell: {error}")
     sys.exit(run_task(order))
 
