@@ -10,6 +10,7 @@ import pytest
 from tests.executors.puppets import make_spec
 
 from swell.executors.controller.profile_cache import ProfileCache
+from swell.model.code import CodeFile, CodeTree, tree_path
 from swell.model.command import ProfileJob
 from swell.model.findings import JobFinding
 from swell.model.job import BetweenSteps, EndCondition, MetricTarget, Profile
@@ -85,3 +86,22 @@ def test_numbers_of_another_job_are_not_told_where_the_scripts_are_not_known(
     cache.keep_profile(first, PROFILE)
     known = cache.profile(job_of(tmp_path, EndCondition(steps=30)))
     assert known is not None and known.findings == (OTHER,)
+
+
+def test_a_snapshot_is_known_by_its_manifest_and_none_of_its_files_is_read(
+    tmp_path: Path, first: ProfileJob
+) -> None:
+    """However large it is: the cache is asked on the event loop of the agent."""
+    state = tmp_path / "state"
+    file = CodeFile(digest="0" * 64, num_bytes=1 << 40)
+    tree = CodeTree(roots=("/lib",), files={"/lib/train.py": file}, links={}, sources_digest="of all")
+    for digest in ("one", "moved"):
+        tree_path(state, digest).parent.mkdir(parents=True, exist_ok=True)
+        tree_path(state, digest).write_bytes(msgspec.json.encode(tree))
+    cache = ProfileCache(state)
+    of_one = msgspec.structs.replace(first, spec=msgspec.structs.replace(first.spec, code="one"))
+    cache.keep_profile(of_one, PROFILE)
+    tree_path(state, "one").unlink()
+    assert cache.profile(of_one) is not None, "its manifest was read before"
+    moved = msgspec.structs.replace(first, spec=msgspec.structs.replace(first.spec, code="moved"))
+    assert cache.profile(moved) is not None, "equal code has equal sources, wherever it lies"

@@ -343,7 +343,7 @@ class Trials:
         )
         stopped: set[int] = set()
         table = self._table(kind)
-        on_hosts = () if spec.image else self._crossing.devices_of_hosts(host, kind, command.avoid)
+        on_hosts = self._crossing.devices_of_hosts(host, kind, command.avoid)
         trial = Trial(
             stage,
             command,
