@@ -14,11 +14,11 @@ from multiprocessing.connection import Connection
 from benchmarks.head.machine import EmulatedMachine, Emulation, name_of
 from swell import __version__
 from swell.executors.hosts.messages import FromHost
+from swell.executors.local.lines import LineLink
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version
 from swell.wire.unslewed_clocks import HostClock
 
@@ -39,7 +39,7 @@ class EmulatedHost:
         self._numbers = itertools.count(1)
         now_s = HostClock().now_s
         self.terms = HostTerms(self._session, lambda: next(self._numbers), self._new_machine, now_s)
-        self.line: MachineLine | None = None
+        self.line: LineLink | None = None
         self.is_cut = False
 
     def _new_machine(self, answer: Callable[[FromHost], None]) -> EmulatedMachine:
@@ -118,7 +118,7 @@ class Load:
         """Try until it is joined; a host that loses its line stays away."""
         head = self._head
 
-        def attach(line: MachineLine, accepted: JoinAccepted) -> None:
+        def attach(line: LineLink, accepted: JoinAccepted) -> None:
             host.terms.attach(line)
 
         while host.line is None:

@@ -1,4 +1,4 @@
-"""A line between two ends in one process, which a test lets through and cuts; see `MachineLine`."""
+"""A line between two ends in one process, which a test lets through and cuts; see `LineLink`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import cast
 
 import msgspec
 
-from swell.executors.local.lines import LineLink
-from swell.executors.remote.machine_line import MachineLine
-from swell.executors.remote.opening import JoinRefused
+from swell.executors.local.lines import LineLink, LineRefused
 
 
 class FakeLine:
@@ -29,8 +27,8 @@ class FakeLine:
         self._is_told = False
 
     @property
-    def as_line(self) -> MachineLine:
-        return cast(MachineLine, self)
+    def as_line(self) -> LineLink:
+        return cast(LineLink, self)
 
     def send_encoded(self, line: bytes) -> None:
         if self.is_open:
@@ -39,7 +37,7 @@ class FakeLine:
     def refuse(self, why: str, *, is_final: bool = True) -> None:
         if self.is_open:
             self.why_closed = why
-            self.send_encoded(msgspec.json.encode(JoinRefused(why=why, is_final=is_final)))
+            self.send_encoded(msgspec.json.encode(LineRefused(why=why, is_final=is_final)))
             self.close()
 
     def close(self) -> None:

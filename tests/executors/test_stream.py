@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.test_joining import LOOPBACK, ME, until
 
+from swell.executors.local.lines import LineLink
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
-from swell.executors.remote.conversation import MAX_BODY_BYTES, Conversation
+from swell.executors.remote.conversation import MAX_BODY_BYTES, Conversation, MessageTooLong
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.joining import join
-from swell.executors.remote.machine_line import MachineLine, MessageTooLong
 from swell.executors.remote.opening import Join
 from swell.executors.remote.stream import (
     ACKNOWLEDGE_BYTES,
@@ -242,7 +242,7 @@ class Talk:
         self.listener = JoinListener(certificate, tokens, "1", self._joined)
         self.port = 0
 
-    def _joined(self, line: MachineLine, join: Join) -> None:
+    def _joined(self, line: LineLink, join: Join) -> None:
         self.head.attach(line)
 
     async def open(self) -> None:

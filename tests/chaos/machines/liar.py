@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from swell.executors.hosts import messages as h
-from swell.executors.local.lines import MAX_LINE_BYTES
+from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.in_term import SaidInTerm
 from swell.executors.remote.join_tokens import JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.node import Node
@@ -83,7 +82,7 @@ class Liar:
     def _new_inside(self, answer: Callable[[h.FromHost], None]) -> Inside:
         return Inside(lambda: setattr(self, "_has_lease", True))
 
-    async def attach(self) -> MachineLine:
+    async def attach(self) -> LineLink:
         """The line of one more connection, once the head listens."""
         me = Join(
             protocol=JOIN_PROTOCOL,
@@ -105,7 +104,7 @@ class Liar:
                     raise
             await asyncio.sleep(TICK_S)
 
-    def _take(self, line: MachineLine, accepted: JoinAccepted) -> None:
+    def _take(self, line: LineLink, accepted: JoinAccepted) -> None:
         self.terms.attach(line)
 
     async def until(self, is_so: Callable[[], bool], what: str) -> None:

@@ -39,7 +39,6 @@ from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import JoinAccepted
 from swell.model.retry import retry_pause_s
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
@@ -183,7 +182,7 @@ class HostProcess:
             await lost.wait()
             line.close()
 
-    def _take(self, terms: HostTerms, lost: asyncio.Event, line: MachineLine, accepted: JoinAccepted) -> None:
+    def _take(self, terms: HostTerms, lost: asyncio.Event, line: LineLink, accepted: JoinAccepted) -> None:
         """Go on upon this line, as the platform is set now; `lost` is set when the line is closed.
 
         Raises CannotJoin: this machine does not see the storage. That it did once is enough: one that hangs
@@ -231,13 +230,13 @@ class HostProcess:
         try:
             hello = msgspec.json.decode(line, type=Hello)
         except NO_MESSAGE:
-            self._handshakes.refuse(link, "its first line is no message")
+            link.refuse("its first line is no message")
             return
         if self._inside is None or not self._inside.admit(link, hello):
-            self._handshakes.refuse(link, "wrong token")
+            link.refuse("wrong token")
 
 
-def _attach(terms: HostTerms, lost: asyncio.Event, line: MachineLine) -> None:
+def _attach(terms: HostTerms, lost: asyncio.Event, line: LineLink) -> None:
     """Go on upon this line; `lost` is set when it is closed."""
     terms.attach(line)
     told = line.closed

@@ -17,10 +17,10 @@ import msgspec
 from swell.executors.hosts.messages import FromHost, ToHost, WorkerHalted
 from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.messages import FromController, LeaseGranted
+from swell.executors.local.lines import LineLink
 from swell.executors.node.pending_heartbeats import PendingHeartbeats
-from swell.executors.remote.conversation import Conversation
+from swell.executors.remote.conversation import Conversation, MessageTooLong
 from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
-from swell.executors.remote.machine_line import MachineLine, MessageTooLong
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -98,7 +98,7 @@ class HostTerms:
         is_ending = self._is_ending or self._is_leaving
         return self._lease.phase(self._now_s()) is TermPhase.HELD and not is_ending
 
-    def attach(self, line: MachineLine) -> None:
+    def attach(self, line: LineLink) -> None:
         """Go on upon this line; see `Conversation.attach`."""
         if self._inside is None:
             self._inside = self._make_inside()

@@ -7,9 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
-from swell.executors.remote.machine_line import MachineLine, too_long
-from swell.executors.remote.opening import JoinRefused
+from swell.executors.local.lines import MAX_LINE_BYTES, LineLink, LineRefused
 from swell.executors.remote.stream import Aside, BrokenStream, OnLine, SequencedStream
 from swell.model.coding import encode
 from swell.wire.lines import NO_MESSAGE
@@ -21,7 +19,11 @@ MAX_BODY_BYTES = MAX_LINE_BYTES - FRAME_BYTES
 #: Far less often than messages come, so that what a thousand hosts say is not doubled.
 ACKNOWLEDGE_EVERY_S = 5.0
 
-_decoder = msgspec.json.Decoder(OnLine | JoinRefused)
+_decoder = msgspec.json.Decoder(OnLine | LineRefused)
+
+
+class MessageTooLong(ValueError):
+    """The other side would close the line; the text names the message."""
 
 
 class Listener(Protocol):
@@ -47,7 +49,7 @@ class Conversation:
         """`session`: of this process; no other has it."""
         self._stream = SequencedStream(session)
         self._listener = listener
-        self._line: MachineLine | None = None
+        self._line: LineLink | None = None
         self._why = ""
         self._acknowledged_s = time.monotonic()  #: each by itself: a thousand at once would take long
 
@@ -65,7 +67,7 @@ class Conversation:
         """Whether what is said aside now is sent: both sides have begun the present line."""
         return self.has_line and self._stream.is_open
 
-    def attach(self, line: MachineLine) -> None:
+    def attach(self, line: LineLink) -> None:
         """Go on upon this line, which has just been opened. A former one is closed, and heard no longer."""
         former, self._line, self._why = self._line, line, ""
         line.heard, line.closed = self._hear, self._lose
@@ -123,7 +125,7 @@ class Conversation:
             return
         try:
             message = _decoder.decode(text)
-            if isinstance(message, JoinRefused):
+            if isinstance(message, LineRefused):
                 self._why = message.why
                 return
             heard = self._stream.hear(message)
@@ -149,5 +151,8 @@ class Conversation:
 def _body(message: msgspec.Struct) -> bytes:
     body = encode(message)
     if len(body) > MAX_BODY_BYTES:
-        raise too_long(type(message).__name__, len(body), MAX_BODY_BYTES)
+        raise MessageTooLong(
+            f"message {type(message).__name__} has {len(body)} bytes; one between machines has at most "
+            f"{MAX_BODY_BYTES}: send it in parts"
+        )
     return body

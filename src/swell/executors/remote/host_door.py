@@ -24,15 +24,15 @@ from swell.executors.hosts.messages import (
     RunKept,
 )
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
+from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.conversation import Conversation
 from swell.executors.remote.in_term import FromJoined, HostInTerm, HostLeft, LeaveOrdered, SaidInTerm
 from swell.executors.remote.join_tokens import NAME
 from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
 from swell.executors.remote.lease_book import LeaseBook
-from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opened_runs import OpenedRuns
-from swell.executors.remote.opening import Join, JoinRefused, python_version
+from swell.executors.remote.opening import Join, python_version
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -114,7 +114,7 @@ class HostDoor:
         owner.await_hosts(self._awaited)
 
     # ------------------------------------------------------------ who may come in
-    def why_not(self, join: Join) -> JoinRefused | None:
+    def why_not(self, join: Join) -> LineRefused | None:
         """Why a host with a token cannot join; None: it can."""
         name = repr(join.host[:40])
         if not NAME.fullmatch(join.host) or RESERVED.fullmatch(join.host):
@@ -122,10 +122,10 @@ class HostDoor:
                 f"a host cannot be called {name}; a name has 1 to 40 letters, digits, `-` and `_`, and "
                 "`local`, `node0`, `node1`, ... are the head's own: choose another one with --name"
             )
-            return JoinRefused(why=why)
+            return LineRefused(why=why)
         if join.session in self._removed:
             why = f"node {name} was removed from the platform: start `swell node` again to have it back"
-            return JoinRefused(why=why)
+            return LineRefused(why=why)
         torch = self._torch or self._torch_beside(join.host)
         if torch and join.torch != torch:
             has = f"torch {join.torch}" if join.torch else "no torch"
@@ -140,7 +140,7 @@ class HostDoor:
         others = (host for host in self._hosts.values() if host.name != name)
         return next((host.join.torch for host in others if host.join.torch), "")
 
-    def _why_name_not_free(self, join: Join) -> JoinRefused | None:
+    def _why_name_not_free(self, join: Join) -> LineRefused | None:
         known = self._hosts.get(join.host)
         has_line = known is not None and known.conversation.has_line
         machine = self._book.machine_of(join.host)
@@ -151,16 +151,16 @@ class HostDoor:
                 f"node {join.host!r} is another machine; no two nodes have one name: choose another one with "
                 "--name, or wait until that one is given up"
             )
-            return JoinRefused(why=why, is_final=has_line)
+            return LineRefused(why=why, is_final=has_line)
         if known is not None and has_line and known.session != join.session:
             why = (
                 f"node {join.host!r} has a line from another process with the same state folder; a folder is "
                 "of one machine: end that one, or give a copied machine a new folder with --state"
             )
-            return JoinRefused(why=why, is_final=False)
+            return LineRefused(why=why, is_final=False)
         return None
 
-    def joined(self, line: MachineLine, join: Join) -> None:
+    def joined(self, line: LineLink, join: Join) -> None:
         """Go on with the host upon this line; `why_not` has let it in."""
         join = msgspec.structs.replace(join, secret="")
         host = self._hosts.get(join.host)
@@ -402,12 +402,12 @@ def _remarked(offered: DevicesOffered, remarks: Mapping[str, str]) -> DevicesOff
     return msgspec.structs.replace(offered, nodes=nodes) if said else offered
 
 
-def _unlike(name: str, has: str, needed: str) -> JoinRefused:
+def _unlike(name: str, has: str, needed: str) -> LineRefused:
     why = (
         f"host {name} has {has}, this platform has {needed}; workers of one job need the same version: "
         f"install {needed} on the host"
     )
-    return JoinRefused(why=why)
+    return LineRefused(why=why)
 
 
 def _language(version: str) -> tuple[str, ...]:

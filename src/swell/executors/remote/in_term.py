@@ -20,8 +20,7 @@ from swell.executors.hosts.messages import (
     ToHost,
     WorkerExited,
 )
-from swell.executors.remote.conversation import Conversation
-from swell.executors.remote.machine_line import MessageTooLong
+from swell.executors.remote.conversation import Conversation, MessageTooLong
 from swell.executors.remote.opened_runs import OpenedRuns
 from swell.model.event import Outcome
 

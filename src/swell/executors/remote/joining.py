@@ -8,15 +8,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from swell.executors.local.lines import LineLink
+from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import has_fingerprint, host_context
 from swell.executors.remote.join_tokens import JoinToken
-from swell.executors.remote.machine_line import MachineLine
 from swell.executors.remote.opening import (
     JOIN_PROTOCOL,
     Join,
     JoinAccepted,
-    JoinRefused,
     Opening,
 )
 from swell.model.lengths import span
@@ -41,8 +39,8 @@ async def join(
     port: int,
     token: JoinToken,
     join: Join,
-    joined: Callable[[MachineLine, JoinAccepted], None],
-) -> MachineLine:
+    joined: Callable[[LineLink, JoinAccepted], None],
+) -> LineLink:
     """A line on which both sides may send. `join`: without the token.
 
     `joined` sets `heard` and `closed` of the line. It is called before anything else can arrive, and raises
@@ -80,15 +78,15 @@ async def join(
     finally:
         if not line.is_joined:
             line.close()
-    if isinstance(answer, JoinRefused):
+    if isinstance(answer, LineRefused):
         raise CannotJoin(f"{head} refuses: {answer.why}", is_final=answer.is_final)
     return line
 
 
-class _AnsweredLine(MachineLine):
+class _AnsweredLine(LineLink):
     """Its first line is the controller's answer; what follows is for its owner."""
 
-    def __init__(self, joined: Callable[[MachineLine, JoinAccepted], None]) -> None:
+    def __init__(self, joined: Callable[[LineLink, JoinAccepted], None]) -> None:
         super().__init__(self._hear_answer, self._lose)
         self._joined = joined
         self.answer: asyncio.Future[Opening] = asyncio.get_running_loop().create_future()

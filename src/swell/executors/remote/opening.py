@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 import msgspec
 
 from swell.executors.local.agent.options import PlatformSettings
+from swell.executors.local.lines import LineRefused
 
 #: Raised when a host and a controller of two versions would not understand each other.
 JOIN_PROTOCOL = 3
@@ -43,14 +44,7 @@ class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
     mark: str = ""  #: what the head has just written into its storage, see `storage.why_not_shared`
 
 
-class JoinRefused(OpeningMessage, frozen=True, kw_only=True):
-    """Instead, or later: why the line is closed. `is_final`: to try again is of no use."""
-
-    why: str
-    is_final: bool = True
-
-
-Opening = JoinAccepted | JoinRefused
+Opening = JoinAccepted | LineRefused
 
 
 def why_not_understood(join: Join, version: str) -> str | None:

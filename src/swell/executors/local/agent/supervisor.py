@@ -125,7 +125,7 @@ class WorkerSupervisor:
         try:
             hello = _first_line(line)
         except NO_MESSAGE:
-            self._handshakes.refuse(link, "its first line is no message")
+            link.refuse("its first line is no message")
             return
         if isinstance(hello, Attach) and is_same(hello.token, self.token):
             self._attach(link, hello)
@@ -133,7 +133,7 @@ class WorkerSupervisor:
             link.send(self._obey_token_order(hello))
             link.close()
         elif not isinstance(hello, Hello) or not self._host.admit(link, hello):
-            self._handshakes.refuse(link, "wrong token")
+            link.refuse("wrong token")
 
     def _obey_token_order(self, order: TokenOrder) -> TokenAdded | TokensKnown | Refused:
         if self._door is None:
