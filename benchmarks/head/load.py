@@ -1,4 +1,4 @@
-"""A process that is a thousand hosts: real lines, joining, leases and conversations; emulated machines."""
+"""A process that is a thousand hosts: real lines, joining, leases and streams; emulated machines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version
+from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version
 from swell.wire.unslewed_clocks import HostClock
 
 #: Hosts are looked at in turns, so that the load is even: each of them so often.

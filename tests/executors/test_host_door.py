@@ -17,18 +17,16 @@ from hypothesis import strategies as st
 from tests.executors.fake_lines import FakeLine, carry, fake_lines
 from tests.executors.puppets import make_spec
 
-from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor, UnknownHost
-from swell.executors.remote.in_term import SaidInTerm
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.join_warnings import Probe, no_probe
 from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, python_version
+from swell.executors.remote.messages import JOIN_PROTOCOL, Join, SaidInTerm, python_version
 from swell.model.event import Outcome
 from swell.model.node import Node
 from swell.wire import messages as m
@@ -504,9 +502,9 @@ def test_a_controller_that_finds_no_records_waits_for_what_hosts_may_run(
 
 
 def test_a_platform_that_has_given_out_no_token_waits_for_nobody(tmp_path: Path) -> None:
-    assert LeaseBook(tmp_path, TIMES, lambda: 0.0).unheard == frozenset()
+    assert LeaseBook(tmp_path, TIMES, lambda: 0.0).recalled == frozenset()
     (tmp_path / TOKENS_FILE).write_text("{}")
-    assert LeaseBook(tmp_path, TIMES, lambda: 0.0).unheard == frozenset(), "none had joined"
+    assert LeaseBook(tmp_path, TIMES, lambda: 0.0).recalled == frozenset(), "none had joined"
 
 
 # ---------------------------------------------------------------- names
@@ -631,7 +629,7 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(tmp_path: Pa
     world.start_controller(probe)
     world.host.join = msgspec.structs.replace(world.host.join, advertise="10.9.0.11", probe_port=4711)
     world.pass_time(1.0)
-    world.host.terms.conversation.say(
+    world.host.terms.stream.say(
         SaidInTerm(term=1, message=h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
     )
     world.pass_time(0.2)
@@ -652,7 +650,7 @@ def test_a_clock_that_is_wrong_by_minutes_is_told_and_changes_nothing_else(
     world = World(tmp_path)
     world.host.join = msgspec.structs.replace(world.host.join, clock_s=time.time() + skew_s)
     world.pass_time(1.0)
-    world.host.terms.conversation.say(
+    world.host.terms.stream.say(
         SaidInTerm(term=1, message=h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
     )
     world.pass_time(TIMES.wait_s)
@@ -665,9 +663,7 @@ def test_a_clock_that_is_wrong_by_minutes_is_told_and_changes_nothing_else(
 def test_what_was_said_in_another_term_is_dropped(world: World) -> None:
     num_heard = len(world.controller.heard)
     for term in (0, 2):
-        world.host.terms.conversation.say(
-            SaidInTerm(term=term, message=h.DevicesOffered(devices={}, num_cores=9))
-        )
+        world.host.terms.stream.say(SaidInTerm(term=term, message=h.DevicesOffered(devices={}, num_cores=9)))
     world.carry()
     assert len(world.controller.heard) == num_heard
 
@@ -676,7 +672,7 @@ def said(world: World, *messages: h.FromHost) -> list[h.FromHost]:
     """What the controller hears when the host says this in its present term."""
     world.controller.heard.clear()
     for message in messages:
-        world.host.terms.conversation.say(SaidInTerm(term=world.host.terms.term, message=message))
+        world.host.terms.stream.say(SaidInTerm(term=world.host.terms.term, message=message))
     world.carry()
     return list(world.controller.heard)
 
@@ -689,7 +685,7 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     order = msgspec.structs.replace(order, run=order.job_id)
     kept = h.RunKept(order=order, first_worker=0, checkpoint_dir="/c", record=None, workers=())
     assert said(world, kept) == []
-    assert "refused host n1: it says what it has kept (RunKept), and no earlier agent gave it" in caplog.text
+    assert "refused host n1: it says what it has kept, and no earlier agent gave it" in caplog.text
     world.start_controller()
     world.pass_time(1.0)
     assert world.host.terms.term == 1 and said(world, kept) == [kept]
@@ -718,18 +714,14 @@ def test_a_host_speaks_of_runs_that_it_was_given_and_of_no_others(
 ) -> None:
     assert said(world, of_run("victim"), of_run("trial:victim")) == []
     (line,) = caplog.messages
-    assert line.startswith("refused host n1: it ") and "'victim', of which no run was opened" in line
+    assert line.startswith("refused host n1: it spoke of ") and "of which no run was opened" in line
     assert said(world, of_run("1")) == [of_run("1")]
 
 
-def test_a_run_is_refused_once_for_each_order_to_open_it(world: World) -> None:
-    """Later it would be the job's end, which has hosts elsewhere by then."""
-    refused = h.RunRefused(run="1", outcome=Outcome.FAILED, why="no")
-    opened = h.RunOpened(run="1", first_worker=0, checkpoint_dir="/c")
-    assert said(world, opened, refused) == [opened]
+def test_what_a_host_says_of_a_run_that_was_just_closed_may_be_under_way(world: World) -> None:
     world.controller.hosts[NAME].tell(h.CloseRun(run="1"))
     late = OF_RUN[1]("1")
-    assert said(world, refused, late) == [late], "an answer may be under way"
+    assert said(world, late) == [late]
 
 
 def test_a_host_warns_owners_of_jobs_that_it_was_given_and_of_no_others(
@@ -737,36 +729,9 @@ def test_a_host_warns_owners_of_jobs_that_it_was_given_and_of_no_others(
 ) -> None:
     warned = h.OwnerWarned(job_id="victim", message="x", about="y")
     assert said(world, warned) == []
-    assert "refused host n1: it warned the owner of job 'victim', of which no run was" in caplog.text
+    assert "refused host n1: it spoke of 'victim' (OwnerWarned), of which no run was" in caplog.text
     own = msgspec.structs.replace(warned, job_id=JOB)
     assert said(world, own) == [own]
-
-
-def offered(node: Node, *devices: str) -> h.DevicesOffered:
-    binding = DeviceBinding(torch_device="cpu", kind="cpu")
-    return h.DevicesOffered(devices=dict.fromkeys(devices, binding), num_cores=1, nodes=(node,))
-
-
-@pytest.mark.parametrize(
-    ("offer", "why"),
-    [
-        (offered(Node(name="node0", devices=(), kind="cpu")), "it offers node 'node0'; a host is one node"),
-        (offered(NODE, "n1/0", "node0/1"), "it offers device 'node0/1'; those of a host are called n1/0"),
-        (offered(NODE, "n1/../n2/0"), "it offers device 'n1/../n2/0'"),
-        (
-            offered(Node(name=NAME, devices=("n1/0",), kind="h100"), "n1/0"),
-            "it offers devices of several kinds; those of a node are of one",
-        ),
-    ],
-)
-def test_a_host_offers_one_node_of_its_own_name(
-    world: World, caplog: pytest.LogCaptureFixture, offer: h.DevicesOffered, why: str
-) -> None:
-    """Else it would be taken for the head's own node, or for another host's."""
-    assert said(world, offer) == []
-    assert f"refused host n1: {why}" in caplog.text
-    fine = offered(Node(name=NAME, devices=("n1/0",), kind="cpu"), "n1/0")
-    assert said(world, fine) == [fine]
 
 
 def test_signs_of_life_come_together_and_before_the_word_that_a_worker_is_stopped(world: World) -> None:
@@ -809,7 +774,7 @@ def test_a_message_that_no_line_takes_is_answered_where_it_would_have_been_sent(
 
 
 def test_nonsense_closes_the_line_and_nothing_else(world: World) -> None:
-    world.host.terms.conversation.say(LeaseAsked(term=1, number=1))
+    world.host.terms.stream.say(LeaseAsked(term=1, number=1))
     world.carry()
     assert world.line is None and world.is_joined()
     world.pass_time(1.0)

@@ -43,7 +43,7 @@ from swell.executors.remote.join_tokens import TokenList, write_token
 from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.joining import CannotJoin
 from swell.executors.remote.lease_book import LeaseBook
-from swell.executors.remote.opening import torch_version
+from swell.executors.remote.messages import torch_version
 from swell.executors.storage import MARK_FILE, job_folder, write_mark
 from swell.model.job import JobSpec
 from swell.model.node import Node
@@ -112,7 +112,7 @@ class JoinedWorld:
     def freeze_head_while(self, is_so: Callable[[], bool]) -> None:
         """It does nothing. Its kernel takes what comes."""
         (host,) = self.door._hosts.values()
-        line = host.conversation._line
+        line = host.stream._line
         assert line is not None and line._transport is not None
         line._transport.pause_reading()
 

@@ -40,7 +40,7 @@ from swell.executors.remote.join_tokens import (
     write_token,
 )
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted
+from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted
 from swell.model.coding import encode
 
 LOOPBACK = "127.0.0.1"

@@ -16,7 +16,7 @@ from swell.executors.leases.held_lease import MAX_UNANSWERED, HeldLease, TermPha
 from swell.executors.leases.lease_times import CLOCK_ERROR_SHARE, InvalidLeaseTimes, LeaseTimes
 from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted, TermOver
 
-HOST = "h"
+HOST, MACHINE = "h", "m"
 TICK_S = 0.1
 #: Of the network, from and to the host.
 UP, DOWN = (True, True), (False, False)
@@ -61,10 +61,8 @@ class HostileLeases:
         self.granted = GrantedLeases(self.times)
         self.given_up: dict[int, float] = {}  #: terms whose devices the controller gave away, and when
         self.granted_here: list[int] = []  #: terms in which the present controller granted, in order
-        self.ended_here: list[int | None] = []  #: of which it told that they are over
-        self.is_unknown = False  #: the present controller recalled no number
-        self.records: list[HostTerm] = []
-        self.are_records_lost = False
+        self.ended_here: list[int] = []  #: of which it told that they are over
+        self.records: dict[str, HostTerm] = {}
         self.to_controller: list[LeaseAsked] = []
         self.to_host: list[FromController] = []
         self.old_questions: list[LeaseAsked] = []
@@ -136,7 +134,7 @@ class HostileLeases:
     def reach_controller(self, index: int) -> None:
         asked = self.to_controller.pop(index)
         self.old_questions.append(asked)
-        answer = self.granted.answer(HOST, asked, self.controller_s)
+        answer = self.granted.answer(HOST, MACHINE, asked, self.controller_s)
         if isinstance(answer, LeaseGranted) and answer.term not in self.granted_here:
             self.granted_here.append(answer.term)
         self.to_host.append(answer)
@@ -187,16 +185,10 @@ class HostileLeases:
 
     def restart_controller(self) -> None:
         lease_s, start_s = self.chance.choice([1.0, 3.0, 5.0]), self.chance.uniform(0, 1e6)
-        are_records_lost = self.chance.random() < 0.3
-        longest_s = max([record.lease_s for record in self.records], default=0.0)
         self.times = LeaseTimes(lease_s=lease_s, margin_s=self.times.margin_s)
         self.granted, self.controller_s, self.is_controller_frozen = GrantedLeases(self.times), start_s, False
-        self.are_records_lost |= are_records_lost
-        if are_records_lost and self.records:
-            self.records = [HostTerm(host=HOST, term=None, lease_s=longest_s, is_over=False)]
-        self.granted.recall(self.records, start_s)
+        self.granted.recall(self.records.values(), start_s)
         self.granted_here, self.ended_here = [], []
-        self.is_unknown = any(record.term is None and not record.is_over for record in self.records)
 
     def refuse(self) -> None:
         self.granted.refuse(HOST)
@@ -205,17 +197,10 @@ class HostileLeases:
     def give_up(self) -> None:
         for _, term in self.granted.take_ended(self.controller_s):
             self.ended_here.append(term)
-            if term is None:
-                self.no_unknown_worker_is_left()
-                continue
-            assert self.are_records_lost or term not in self.given_up, "each term ends once"
+            assert term not in self.given_up, "each term ends once"
             self.given_up[term] = self.now_s
         self.records = self.granted.records(self.controller_s)
         self.each_term_ends_once()
-
-    def no_unknown_worker_is_left(self) -> None:
-        running = {worker.term for worker in self.machine.workers if not worker.is_frozen}
-        assert running <= set(self.granted_here)
 
     def each_term_ends_once(self) -> None:
         """As far as this controller granted in it; the last one when the host is free."""
@@ -223,8 +208,6 @@ class HostileLeases:
         over = self.granted_here if is_free else self.granted_here[:-1]
         assert set(over) <= set(self.ended_here)
         assert len(self.ended_here) == len(set(self.ended_here))
-        assert self.is_unknown or None not in self.ended_here
-        assert not (self.is_unknown and is_free) or None in self.ended_here
 
     def no_device_is_given_twice(self) -> None:
         running = [worker for worker in self.machine.workers if not worker.is_frozen]
@@ -344,69 +327,42 @@ def test_questions_come_evenly_at_once_on_a_new_line_and_are_not_kept_for_ever()
 
 def test_a_question_of_an_earlier_term_gets_no_lease() -> None:
     granted = GrantedLeases(LeaseTimes())
-    granted.answer(HOST, LeaseAsked(term=2, number=1), 0.0)
-    assert granted.answer(HOST, LeaseAsked(term=1, number=9), 1.0) == TermOver(term=1)
-    granted.answer(HOST, LeaseAsked(term=3, number=1), 2.0)
+    granted.answer(HOST, MACHINE, LeaseAsked(term=2, number=1), 0.0)
+    assert granted.answer(HOST, MACHINE, LeaseAsked(term=1, number=9), 1.0) == TermOver(term=1)
+    granted.answer(HOST, MACHINE, LeaseAsked(term=3, number=1), 2.0)
     assert granted.take_ended(2.0) == [(HOST, 2)], "the host says that nothing of it is left"
 
 
 def test_a_host_that_is_refused_is_free_only_after_its_lease() -> None:
     times = LeaseTimes(lease_s=10.0, margin_s=1.0)
     granted = GrantedLeases(times)
-    granted.answer(HOST, LeaseAsked(term=1, number=1), 0.0)
+    granted.answer(HOST, MACHINE, LeaseAsked(term=1, number=1), 0.0)
     granted.refuse(HOST)
-    assert granted.answer(HOST, LeaseAsked(term=1, number=2), 1.0) == TermOver(term=1)
+    assert granted.answer(HOST, MACHINE, LeaseAsked(term=1, number=2), 1.0) == TermOver(term=1)
     assert not granted.is_free(HOST, times.wait_s - 0.01) and granted.is_free(HOST, times.wait_s)
 
 
 def test_the_next_controller_waits_for_the_leases_of_the_former() -> None:
     long, short = LeaseTimes(lease_s=60.0), LeaseTimes(lease_s=5.0)
     former, following = GrantedLeases(long), GrantedLeases(short)
-    former.answer(HOST, LeaseAsked(term=7, number=1), 0.0)
-    following.recall(former.records(0.0), 1000.0)
+    former.answer(HOST, MACHINE, LeaseAsked(term=7, number=1), 0.0)
+    following.recall(former.records(0.0).values(), 1000.0)
     assert not following.is_free(HOST, 1000.0 + long.wait_s - 0.01)
     assert following.take_ended(1000.0 + long.wait_s) == [(HOST, 7)]
     third = GrantedLeases(short)
-    third.recall(following.records(1000.0 + long.wait_s), 0.0)
+    third.recall(following.records(1000.0 + long.wait_s).values(), 0.0)
     assert third.is_free(HOST, 0.0) and third.take_ended(0.0) == []
-    assert third.answer(HOST, LeaseAsked(term=7, number=2), 0.0) == TermOver(term=7)
+    assert third.answer(HOST, MACHINE, LeaseAsked(term=7, number=2), 0.0) == TermOver(term=7)
 
 
-def test_a_host_of_which_no_record_is_left_is_waited_for_in_whatever_term() -> None:
-    """Found by the law: a question of the term that has the longer lease is no proof that it is over."""
-    long, short = LeaseTimes(lease_s=60.0), LeaseTimes(lease_s=5.0)
-    granted = GrantedLeases(short)
-    granted.recall([HostTerm(host=HOST, term=None, lease_s=60.0, is_over=False)], 0.0)
-    for term in (3, 4):
-        assert isinstance(granted.answer(HOST, LeaseAsked(term=term, number=1), 1.0), LeaseGranted)
-    assert not granted.is_free(HOST, long.wait_s - 0.01)
-    following = GrantedLeases(short)
-    following.recall(granted.records(1.0), 0.0)
-    following.answer(HOST, LeaseAsked(term=5, number=1), 1.0)
-    assert not following.is_free(HOST, long.wait_s - 0.01) and following.is_free(HOST, long.wait_s)
-
-
-def test_a_host_that_was_recalled_without_its_term_ends_in_every_term_once() -> None:
-    """The unknown one when its longest lease is over, though the host has asked in others meanwhile."""
+def test_a_name_is_of_its_machine_until_no_worker_can_run_there() -> None:
     times = LeaseTimes(lease_s=10.0, margin_s=1.0)
     granted = GrantedLeases(times)
-    granted.recall([HostTerm(host=HOST, term=None, lease_s=10.0, is_over=False)], 0.0)
-    for term in (3, 4):
-        granted.answer(HOST, LeaseAsked(term=term, number=1), 1.0)
-    assert granted.take_ended(1.0) == [(HOST, 3)]
-    assert granted.take_ended(times.wait_s) == [(HOST, None)]
-    granted.answer(HOST, LeaseAsked(term=5, number=1), times.wait_s)
-    assert granted.take_ended(times.wait_s) == [(HOST, 4)]
-    assert granted.take_ended(2 * times.wait_s) == [(HOST, 5)]
-    assert granted.take_ended(1e9) == []
-
-
-def test_a_host_that_was_recalled_without_its_term_can_be_refused() -> None:
-    times = LeaseTimes(lease_s=10.0, margin_s=1.0)
-    granted = GrantedLeases(times)
-    granted.recall([HostTerm(host=HOST, term=None, lease_s=10.0, is_over=False)], 0.0)
-    granted.refuse(HOST)
-    for number in (1, 2):
-        assert granted.answer(HOST, LeaseAsked(term=3, number=number), 1.0) == TermOver(term=3)
-    assert not granted.is_free(HOST, times.wait_s - 0.01) and granted.is_free(HOST, times.wait_s)
-    assert isinstance(granted.answer(HOST, LeaseAsked(term=4, number=1), 2.0), LeaseGranted)
+    granted.answer(HOST, MACHINE, LeaseAsked(term=7, number=1), 0.0)
+    assert granted.machine_of(HOST, times.wait_s - 0.01) == MACHINE
+    with pytest.raises(ValueError, match="workers may run there"):
+        granted.answer(HOST, "other", LeaseAsked(term=1, number=1), 1.0)
+    assert granted.machine_of(HOST, times.wait_s) == ""
+    granted.answer(HOST, "other", LeaseAsked(term=1, number=1), times.wait_s)
+    assert granted.take_ended(times.wait_s) == [(HOST, 7)]
+    assert granted.machine_of(HOST, times.wait_s) == "other"

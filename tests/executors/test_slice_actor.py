@@ -21,7 +21,7 @@ from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken, TokenList
 from swell.executors.remote.lease_book import LeaseBook
-from swell.executors.remote.opening import torch_version
+from swell.executors.remote.messages import torch_version
 from swell.executors.slices.order import SliceOrder, host_environ, host_words
 from swell.wire.unslewed_clocks import granter_now_s
 

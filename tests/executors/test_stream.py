@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,200 +11,29 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.executors.fake_lines import carry, fake_lines
 from tests.executors.test_joining import LOOPBACK, ME, until
 
-from swell.executors.local.lines import LineLink
+from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
-from swell.executors.remote.conversation import MAX_BODY_BYTES, Conversation, MessageTooLong
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.joining import join
-from swell.executors.remote.opening import Join
+from swell.executors.remote.messages import Join
 from swell.executors.remote.stream import (
     ACKNOWLEDGE_BYTES,
     ACKNOWLEDGE_EVERY,
+    MAX_BODY_BYTES,
     Aside,
-    BrokenStream,
     LineMessage,
+    MessageTooLong,
     Numbered,
-    OnLine,
     Received,
     Resume,
-    SequencedStream,
+    Stream,
 )
 
 
-class End:
-    """A process with its stream."""
-
-    def __init__(self, session: str) -> None:
-        self.session = session
-        self.stream = SequencedStream(session)
-        self.under_way: deque[LineMessage] = deque()  #: sent by this end on the present line
-        self.due: list[str] = []  #: said since it knows the present peer
-        self.heard: list[str] = []  #: of the present peer
-        self.num_said = 0
-
-    def say(self) -> None:
-        self.num_said += 1
-        text = f"{self.session}/{self.num_said}"
-        self.stream.say(msgspec.json.encode(text))
-        self.due.append(text)
-
-
-class Wire:
-    """Two ends and the line between them, which breaks whenever chance has it."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.ends = [End("a1"), End("b1")]
-        self.is_up = False
-
-    def connect(self) -> None:
-        self.cut()
-        self.is_up = True
-        for end in self.ends:
-            end.stream.open_line()
-
-    def cut(self) -> None:
-        """What is under way is lost, on each side from another message on."""
-        self.is_up = False
-        for end in self.ends:
-            end.under_way.clear()
-            end.stream.close_line()
-
-    def send(self, index: int) -> bool:
-        """Whether there was something to send."""
-        message = self.ends[index].stream.next_message() if self.is_up else None
-        if message is not None:
-            self.ends[index].under_way.append(message)
-        return message is not None
-
-    def arrive(self, index: int) -> bool:
-        """At the other end of the one that sent. Whether something was under way."""
-        sender, end = self.ends[index], self.ends[1 - index]
-        if not sender.under_way:
-            return False
-        heard = end.stream.hear(sender.under_way.popleft())  # type: ignore[arg-type]
-        if heard.is_new_peer:
-            end.due, end.heard = [], []
-        if heard.body is not None:
-            end.heard.append(msgspec.json.decode(heard.body))
-        return True
-
-    def restart(self, index: int) -> None:
-        self.cut()
-        former = self.ends[index].session
-        self.ends[index] = End(f"{former[0]}{int(former[1:]) + 1}")
-
-    def check(self) -> None:
-        for sender, end in (self.ends, self.ends[::-1]):
-            mine = [text for text in end.heard if text.startswith(f"{sender.session}/")]
-            assert mine == end.heard or end.heard[0].split("/")[0] != sender.session, (
-                "of one process at a time"
-            )
-            assert mine == sender.due[: len(mine)], "once, and in order"
-
-    def live(self, num_events: int) -> None:
-        events: list[Callable[[], object]] = [
-            lambda: self.ends[self.side()].say(),
-            lambda: self.send(self.side()),
-        ] * 8
-        events += [lambda: self.arrive(self.side())] * 8 + [self.connect, self.connect, self.cut]
-        events += [lambda: self.restart(self.side())] * (self.chance.random() < 0.3)
-        for _ in range(num_events):
-            self.chance.choice(events)()
-            self.check()
-        self.settle()
-
-    def side(self) -> int:
-        return self.chance.randrange(2)
-
-    def settle(self) -> None:
-        self.connect()
-        while any([self.send(0), self.send(1), self.arrive(0), self.arrive(1)]):
-            self.check()
-        for index in (0, 1):
-            received = self.ends[index].stream.acknowledge()
-            if received is not None:
-                self.ends[1 - index].stream.hear(received)
-        for sender, end in (self.ends, self.ends[::-1]):
-            assert end.heard == sender.due
-            assert len(sender.stream) == 0, "nothing is kept that has come"
-
-
-@given(st.integers(0, 2**32))
-def test_each_message_arrives_once_and_in_order(seed: int) -> None:
-    chance = random.Random(seed)
-    Wire(chance).live(chance.choice([30, 100, 600]))
-
-
-def resumed(num_said: int = 0) -> SequencedStream:
-    stream = SequencedStream("a")
-    for number in range(num_said):
-        stream.say(msgspec.json.encode(number))
-    stream.open_line()
-    assert not stream.is_open and stream.acknowledge() is None
-    assert stream.next_message() == Resume(session="a", of_session="", num_received=0)
-    assert stream.next_message() is None, "what the other side has is not known yet"
-    stream.hear(Resume(session="b", of_session="", num_received=0))
-    return stream
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        Numbered(number=2, body=msgspec.Raw(b"0")),
-        Received(number=3),
-        Received(number=1),  # said, and not sent yet
-        Resume(session="b", of_session="a", num_received=3),
-    ],
-)
-def test_what_cannot_be_breaks_the_stream(message: OnLine) -> None:
-    stream = resumed(num_said=2)
-    with pytest.raises(BrokenStream):
-        stream.hear(message)
-
-
-def test_a_message_that_comes_again_is_no_news() -> None:
-    stream, message = resumed(), Numbered(number=1, body=msgspec.Raw(b"0"))
-    assert [stream.hear(message).body is not None for _ in range(2)] == [True, False]
-
-
-def test_a_peer_cannot_forget_what_it_has_acknowledged() -> None:
-    stream = resumed(num_said=2)
-    while stream.next_message() is not None:
-        pass
-    stream.hear(Received(number=2))
-    with pytest.raises(BrokenStream, match="the other side has 1 messages; it had 2 before"):
-        stream.hear(Resume(session="b", of_session="a", num_received=1))
-
-
-def test_a_line_begins_with_resume() -> None:
-    stream = resumed()
-    stream.open_line()
-    for message in (
-        Received(number=0),
-        Numbered(number=1, body=msgspec.Raw(b"0")),
-        Aside(body=msgspec.Raw(b"0")),
-    ):
-        with pytest.raises(BrokenStream, match="before Resume"):
-            stream.hear(message)
-
-
-def test_the_other_side_hears_in_time_what_it_need_not_keep() -> None:
-    stream = resumed()
-    for number in range(1, ACKNOWLEDGE_EVERY + 1):
-        assert stream.next_message() is None
-        stream.hear(Numbered(number=number, body=msgspec.Raw(b"0")))
-    assert stream.next_message() == Received(number=ACKNOWLEDGE_EVERY)
-    assert stream.next_message() is None and stream.acknowledge() is None
-    stream.hear(Numbered(number=ACKNOWLEDGE_EVERY + 1, body=msgspec.Raw(b"0" * ACKNOWLEDGE_BYTES)))
-    assert stream.next_message() == Received(number=ACKNOWLEDGE_EVERY + 1)
-    assert stream.next_message() is None
-
-
-# ---------------------------------------------------------------- over TLS
 class Count(msgspec.Struct, frozen=True):
     number: float
 
@@ -231,6 +59,178 @@ class Ear:
         self.why = why
 
 
+OnLine = Resume | Numbered | Received | Aside | LineRefused
+ZERO = msgspec.Raw(b'{"number":0}')
+
+
+class End:
+    """A process with its stream."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.stream = Stream(name, self)
+        self.due: list[float] = []  #: said since it knows the present peer
+        self.news: list[float] = []  #: heard of the present peer
+        self.num_said = 0
+
+    def say(self) -> None:
+        self.num_said += 1
+        number = int(self.name[1:]) * 1000 + self.num_said
+        self.stream.say(Count(number))
+        self.due.append(number)
+
+    def heard(self, body: bytes) -> None:
+        self.news.append(msgspec.json.decode(body, type=Count).number)
+
+    def heard_aside(self, body: bytes) -> None:
+        raise AssertionError("nothing was said aside")
+
+    def peer_replaced(self) -> None:
+        self.due, self.news = [], []
+
+    def line_closed(self, why: str) -> None:
+        assert why in ("", "the other side has opened another line"), "no rule was broken"
+
+
+class Wire:
+    """Two ends and the line between them, which breaks and is full whenever chance has it."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.ends = [End("a1"), End("b1")]
+        self.lines = list(fake_lines())
+        self.cut()
+
+    def connect(self) -> None:
+        self.cut()
+        self.lines = list(fake_lines())
+        for end, line in zip(self.ends, self.lines, strict=True):
+            end.stream.attach(line.as_line)
+
+    def cut(self) -> None:
+        """What is under way is lost, on each side from another message on."""
+        for line in self.lines:
+            line.break_off()
+        for line in self.lines:
+            line.settle()
+
+    def fill_or_empty(self) -> None:
+        line = self.chance.choice(self.lines)
+        line.is_full = not line.is_full
+
+    def restart(self) -> None:
+        self.cut()
+        index = self.chance.randrange(2)
+        former = self.ends[index].name
+        self.ends[index] = End(f"{former[0]}{int(former[1:]) + 1}")
+
+    def check(self) -> None:
+        for sender, end in (self.ends, self.ends[::-1]):
+            first = int(sender.name[1:]) * 1000
+            mine = [number for number in end.news if number > first]
+            assert mine in (end.news, []), "of one process at a time"
+            assert mine == sender.due[: len(mine)], "once, and in order"
+
+    def live(self, num_events: int) -> None:
+        events: list[Callable[[], object]] = [
+            lambda: self.chance.choice(self.ends).say(),
+            lambda: self.chance.choice(self.lines).let_through(),
+            lambda: self.chance.choice(self.ends).stream.tick(),
+        ] * 8
+        events += [self.fill_or_empty, self.fill_or_empty, self.connect, self.connect, self.cut]
+        events += [self.restart] * (self.chance.random() < 0.3)
+        for _ in range(num_events):
+            self.chance.choice(events)()
+            self.check()
+        self.connect()
+        carry(self.lines[0])
+        for end in self.ends:
+            end.stream.acknowledge()
+        carry(self.lines[0])
+        for sender, end in (self.ends, self.ends[::-1]):
+            assert end.news == sender.due
+            assert len(sender.stream) == 0, "nothing is kept that has come"
+
+
+@given(st.integers(0, 2**32))
+def test_each_message_arrives_once_and_in_order(seed: int) -> None:
+    chance = random.Random(seed)
+    Wire(chance).live(chance.choice([30, 100, 600]))
+
+
+class Peer:
+    """The other side of a stream that says what a test has it say."""
+
+    def __init__(self, num_said: int = 0) -> None:
+        self.ear = Ear()
+        self.stream = Stream("a", self.ear)
+        for number in range(num_said):
+            self.stream.say(Count(number))
+        self.heard: list[LineMessage] = []
+        self.open()
+
+    def open(self, *, of_session: str = "", num_received: int = 0, is_resumed: bool = True) -> None:
+        line, self.line = fake_lines()
+        self.line.heard = lambda link, text: self.heard.append(msgspec.json.decode(text, type=OnLine))
+        self.stream.attach(line.as_line)
+        if is_resumed:
+            self.say(Resume(session="b", of_session=of_session, num_received=num_received))
+
+    def say(self, message: LineMessage) -> None:
+        self.line.send_encoded(msgspec.json.encode(message))
+        carry(self.line)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Numbered(number=2, body=ZERO),
+        Received(number=3),
+        Resume(session="b", of_session="a", num_received=3),
+    ],
+)
+def test_what_cannot_be_breaks_the_line(message: LineMessage) -> None:
+    peer = Peer(num_said=2)
+    peer.say(message)
+    assert "a message cannot be understood" in peer.ear.why
+
+
+def test_a_message_that_comes_again_is_no_news() -> None:
+    peer = Peer()
+    for _ in range(2):
+        peer.say(Numbered(number=1, body=ZERO))
+    assert peer.ear.numbers == [0]
+
+
+def test_a_peer_cannot_forget_what_it_has_acknowledged() -> None:
+    peer = Peer(num_said=2)
+    peer.say(Received(number=2))
+    peer.open(of_session="a", num_received=1)
+    assert "the other side has 1 messages; it had 2 before" in peer.ear.why
+
+
+@pytest.mark.parametrize("message", [Received(number=0), Numbered(number=1, body=ZERO), Aside(body=ZERO)])
+def test_a_line_begins_with_resume(message: LineMessage) -> None:
+    peer = Peer()
+    peer.open(is_resumed=False)
+    assert not peer.stream.is_open
+    peer.say(message)
+    assert "before Resume" in peer.ear.why
+
+
+def test_the_other_side_hears_in_time_what_it_need_not_keep() -> None:
+    peer = Peer()
+    peer.heard.clear()
+    for number in range(1, ACKNOWLEDGE_EVERY + 1):
+        assert peer.heard == []
+        peer.say(Numbered(number=number, body=ZERO))
+    assert peer.heard == [Received(number=ACKNOWLEDGE_EVERY)]
+    long = msgspec.Raw(b'{"number":' + b" " * ACKNOWLEDGE_BYTES + b"0}")
+    peer.say(Numbered(number=ACKNOWLEDGE_EVERY + 1, body=long))
+    assert peer.heard[1:] == [Received(number=ACKNOWLEDGE_EVERY + 1)]
+
+
+# ---------------------------------------------------------------- over TLS
 class Talk:
     """A head and a host that say numbers to each other."""
 
@@ -238,7 +238,7 @@ class Talk:
         certificate, tokens = make_certificate(folder), TokenList(folder)
         self.token = tokens.add("a", fingerprint_of(certificate))
         self.ears = Ear(), Ear()
-        self.head, self.host = Conversation("head", self.ears[0]), Conversation("host", self.ears[1])
+        self.head, self.host = Stream("head", self.ears[0]), Stream("host", self.ears[1])
         self.listener = JoinListener(certificate, tokens, "1", self._joined)
         self.port = 0
 

@@ -19,10 +19,16 @@ from typing import Any
 from swell.executors.hosts import messages as h
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.node.terms import HostTerms
-from swell.executors.remote.in_term import SaidInTerm
 from swell.executors.remote.join_tokens import JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version
+from swell.executors.remote.messages import (
+    JOIN_PROTOCOL,
+    Join,
+    JoinAccepted,
+    SaidInTerm,
+    python_version,
+    torch_version,
+)
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.node import Node
 from swell.wire import messages as m
@@ -132,11 +138,9 @@ class Liar:
         await self.until(lambda: self._has_lease, "a lease")
         told = [*(lie for job, generation in jobs.items() for lie in lies(job, generation)), *strange()]
         for message in told:
-            self.terms.conversation.say(SaidInTerm(term=self.terms.term, message=message))
+            self.terms.stream.say(SaidInTerm(term=self.terms.term, message=message))
         self.terms.leave()
-        await self.until(
-            lambda: not self.terms.conversation.has_line, "the end of the line, once all was heard"
-        )
+        await self.until(lambda: not self.terms.stream.has_line, "the end of the line, once all was heard")
         sys.stdout.write(f"{len(told)} lies\n")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from swell import __version__
 from swell.executors.node.options import NodeOptions
 from swell.executors.remote.joining import CannotJoin
-from swell.executors.remote.opening import (
+from swell.executors.remote.messages import (
     JOIN_PROTOCOL,
     Join,
     JoinAccepted,

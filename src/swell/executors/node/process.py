@@ -39,7 +39,7 @@ from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.opening import JoinAccepted
+from swell.executors.remote.messages import JoinAccepted
 from swell.model.retry import retry_pause_s
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.lines import NO_MESSAGE
@@ -146,7 +146,7 @@ class HostProcess:
             task.cancel()
         await asyncio.wait([joining, told])
         await _say_farewell(terms)
-        terms.conversation.close()
+        terms.stream.close()
         if is_refused:
             joining.result()
         if terms.why_left:
@@ -253,8 +253,8 @@ async def _say_farewell(terms: HostTerms) -> None:
     """Until the head has heard that this host has left, and has closed the line."""
     try:
         async with asyncio.timeout(FAREWELL_S):
-            while terms.conversation.has_line:
-                terms.conversation.advance()
+            while terms.stream.has_line:
+                terms.stream.advance()
                 await asyncio.sleep(TICK_S / 10)
     except TimeoutError:
         pass  # it waits until the lease is over

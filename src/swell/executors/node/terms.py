@@ -19,8 +19,8 @@ from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.messages import FromController, LeaseGranted
 from swell.executors.local.lines import LineLink
 from swell.executors.node.pending_heartbeats import PendingHeartbeats
-from swell.executors.remote.conversation import Conversation, MessageTooLong
-from swell.executors.remote.in_term import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
+from swell.executors.remote.messages import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
+from swell.executors.remote.stream import MessageTooLong, Stream
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -76,7 +76,7 @@ class HostTerms:
         Raises:
             OSError: see `begin_term`.
         """
-        self.conversation = Conversation(session, self)
+        self.stream = Stream(session, self)
         self.why_left = ""  #: the controller wants no workers here any longer
         self.is_over = False  #: nothing is left, and nothing will be begun
         self._begin_term, self._new_inside = begin_term, new_inside
@@ -99,10 +99,10 @@ class HostTerms:
         return self._lease.phase(self._now_s()) is TermPhase.HELD and not is_ending
 
     def attach(self, line: LineLink) -> None:
-        """Go on upon this line; see `Conversation.attach`."""
+        """Go on upon this line; see `Stream.attach`."""
         if self._inside is None:
             self._inside = self._make_inside()
-        self.conversation.attach(line)
+        self.stream.attach(line)
 
     def renew(self) -> bool:
         """Begin another term, with another inside, unless workers may run in this one. Whether it does."""
@@ -126,11 +126,11 @@ class HostTerms:
         if self._is_leaving or is_over:
             self._end_term()
         elif self._was_open and (asked := self._lease.ask(self._now_s())) is not None:
-            self.conversation.say_aside(asked)
-        self.conversation.tick()
+            self.stream.say_aside(asked)
+        self.stream.tick()
 
     def _note_line(self) -> None:
-        if self.conversation.is_open and not self._was_open:
+        if self.stream.is_open and not self._was_open:
             self._was_open = True
             self._lease.open_line()
 
@@ -145,7 +145,7 @@ class HostTerms:
             return
         self._show_end(math.inf)
         if self._is_leaving:
-            self.conversation.say(HostLeft(term=self.term))
+            self.stream.say(HostLeft(term=self.term))
             self.is_over = True
             return
         try:
@@ -172,7 +172,7 @@ class HostTerms:
             self._obstacle = why
             log.warning("%s", why)
 
-    # ------------------------------------------------------------ the conversation
+    # ------------------------------------------------------------ the stream
     def _say(self, term: int, message: FromHost) -> None:
         """Send a message of a term, unless that term is over: all its messages are lost together."""
         if term != self.term or self._signs.hold(message):
@@ -185,7 +185,7 @@ class HostTerms:
         if message is None or not self.has_lease:
             return
         try:
-            self.conversation.say(SaidInTerm(term=self.term, message=message))
+            self.stream.say(SaidInTerm(term=self.term, message=message))
         except MessageTooLong as error:
             log.error("the controller does not hear of something: %s", error)
 
@@ -193,7 +193,7 @@ class HostTerms:
         try:
             message = _decode(body)
         except NO_MESSAGE as error:
-            self.conversation.refuse(f"what the head said is no message ({error}); the line is closed")
+            self.stream.refuse(f"what the head said is no message ({error}); the line is closed")
             return
         if isinstance(message, LeaveOrdered):
             self.why_left = message.why
@@ -206,7 +206,7 @@ class HostTerms:
         try:
             answer = _decode_aside(body)
         except NO_MESSAGE as error:
-            self.conversation.refuse(f"what the head answered is no message ({error}); the line is closed")
+            self.stream.refuse(f"what the head answered is no message ({error}); the line is closed")
             return
         self._lease.hear(answer, self._now_s())
         if self.has_lease:

@@ -10,34 +10,37 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from swell.executors.hosts.messages import (
-    DevicesOffered,
-    EndKept,
-    FromHost,
-    NodeHost,
-    RunKept,
-)
+from swell.executors.exit_status import NOT_STARTED
+from swell.executors.hosts import messages
+from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost, ToHost
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
-from swell.executors.remote.conversation import Conversation
-from swell.executors.remote.in_term import FromJoined, HostInTerm, HostLeft, LeaveOrdered, SaidInTerm
 from swell.executors.remote.join_tokens import NAME
 from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
 from swell.executors.remote.lease_book import LeaseBook
-from swell.executors.remote.opened_runs import OpenedRuns
-from swell.executors.remote.opening import Join, python_version
+from swell.executors.remote.messages import (
+    FromJoined,
+    HostLeft,
+    Join,
+    LeaveOrdered,
+    SaidInTerm,
+    ToldInTerm,
+    python_version,
+)
+from swell.executors.remote.stream import MessageTooLong, Stream
 from swell.model.coding import decoder
+from swell.model.event import Outcome
 from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
+#: Of so many runs that are closed something may be under way.
+MAX_CLOSED = 1000
 
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
@@ -60,29 +63,96 @@ class HostsOwner(Protocol):
     def hear(self, host: str, message: FromHost) -> None: ...
 
 
-@dataclass(slots=True)
 class JoinedHost:
-    """A machine that has a name."""
+    """A machine that has a name, and is a `NodeHost` while it has a lease.
 
-    join: Join  #: of its line, or of its last one; without the secret
-    conversation: Conversation
-    term: int | None = None  #: in which it is the controller's; None: it is not
-    offered: DevicesOffered | None = None  #: last, in this term
-    remarks: dict[str, str] = field(default_factory=dict)  #: by topic; empty: none
-    opened: OpenedRuns = field(default_factory=OpenedRuns)  #: in this term
+    What was said in a term that is over is about workers that are gone, so both sides drop it.
+    """
+
+    def __init__(self, door: HostDoor, join: Join, session: str) -> None:
+        self.join = join  #: of its line, or of its last one; without the secret
+        self.stream = Stream(session, self)
+        self.remarks: dict[str, str] = {}  #: by topic; empty: none
+        self._door = door
+        self.begin_term(None)
+
+    def begin_term(self, term: int | None) -> None:
+        """`term`: in which it is the controller's; None: it is not."""
+        self.term = term
+        self.offered: DevicesOffered | None = None  #: last, in this term
+        self._runs: dict[str, str] = {}  #: that are open here in this term, with their jobs
+        self._closed: dict[str, str] = {}  #: likewise, the latest last
 
     @property
     def name(self) -> str:
         return self.join.host
 
+    # ------------------------------------------------------------ the controller
     @property
-    def machine(self) -> str:
-        return self.join.machine
+    def is_reached(self) -> bool:
+        return self.stream.has_line
 
-    @property
-    def session(self) -> str:
-        """Session id of the host's process."""
-        return self.join.session
+    def tell(self, message: ToHost) -> None:
+        """What it is told waits in the stream as long as there is no line."""
+        if self.term is None:
+            return
+        match message:
+            case messages.OpenRun(run=run, job_id=job_id):
+                self._runs[run] = job_id
+            case messages.CloseRun(run=run):
+                self._close(run)
+        try:
+            self.stream.say(ToldInTerm(term=self.term, message=message))
+        except MessageTooLong as error:
+            self._door.answer_for(self, message, str(error))
+
+    def note_said(self, message: FromHost) -> None:
+        """Record a message of the host to which `why_not` has no objection."""
+        match message:
+            case messages.RunKept(order=order):
+                self._runs[order.run] = order.job_id
+            case messages.RunRefused(run=run):
+                self._close(run)
+
+    def why_not(self, message: FromHost) -> str:
+        """Why it has no business to say this: it speaks of runs that it was given. Empty: it has."""
+        match message:
+            case messages.WorkersAlive(runs=runs):
+                foreign = next((run for run in runs if not self._has(run)), "")
+            case messages.OwnerWarned(job_id=job_id):
+                is_known = job_id in {*self._runs.values(), *self._closed.values()}
+                foreign = "" if is_known else job_id
+            case messages.RunOpened():  # a former controller may have ordered it: it is to be closed
+                return ""
+            case _:
+                run = getattr(message, "run", "")
+                foreign = "" if self._has(run) else run
+        what = type(message).__name__
+        return f"it spoke of {foreign!r} ({what}), of which no run was opened there" if foreign else ""
+
+    def _has(self, run: str) -> bool:
+        return run in self._runs or run in self._closed
+
+    def _close(self, run: str) -> None:
+        """An answer may be under way."""
+        if (job_id := self._runs.pop(run, None)) is not None:
+            self._closed.pop(run, None)
+            self._closed[run] = job_id
+            if len(self._closed) > MAX_CLOSED:
+                del self._closed[next(iter(self._closed))]
+
+    # ------------------------------------------------------------ the stream
+    def heard(self, body: bytes) -> None:
+        self._door.hear(self, body)
+
+    def heard_aside(self, body: bytes) -> None:
+        self._door.hear_aside(self, body)
+
+    def peer_replaced(self) -> None:
+        """Its first question is in a higher term: what the former process had is lost then."""
+
+    def line_closed(self, why: str) -> None:
+        self._door.lose_line(self, why)
 
 
 class HostDoor:
@@ -107,10 +177,10 @@ class HostDoor:
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
-        self._num_conversations = 0
+        self._num_streams = 0
         self._faults = RateLimitedLog()  #: what hosts do wrong, or what cannot be written
         self._is_closing = False
-        self._awaited = set(book.unheard)
+        self._awaited = set(book.recalled)  #: hosts that an earlier controller had, and that have not come
         owner.await_hosts(self._awaited)
 
     # ------------------------------------------------------------ who may come in
@@ -142,17 +212,17 @@ class HostDoor:
 
     def _why_name_not_free(self, join: Join) -> LineRefused | None:
         known = self._hosts.get(join.host)
-        has_line = known is not None and known.conversation.has_line
+        has_line = known is not None and known.stream.has_line
         machine = self._book.machine_of(join.host)
         if known is not None and (has_line or known.term is not None):
-            machine = machine or known.machine
+            machine = machine or known.join.machine
         if machine and machine != join.machine:
             why = (
                 f"node {join.host!r} is another machine; no two nodes have one name: choose another one with "
                 "--name, or wait until that one is given up"
             )
             return LineRefused(why=why, is_final=has_line)
-        if known is not None and has_line and known.session != join.session:
+        if known is not None and has_line and known.join.session != join.session:
             why = (
                 f"node {join.host!r} has a line from another process with the same state folder; a folder is "
                 "of one machine: end that one, or give a copied machine a new folder with --state"
@@ -164,14 +234,16 @@ class HostDoor:
         """Go on with the host upon this line; `why_not` has let it in."""
         join = msgspec.structs.replace(join, secret="")
         host = self._hosts.get(join.host)
-        if host is not None and host.machine != join.machine:
-            host.conversation.close()
+        if host is not None and host.join.machine != join.machine:
+            host.stream.close()
             host = None
         if host is None:
-            host = self._hosts[join.host] = self._new_host(join)
+            self._num_streams += 1
+            host = JoinedHost(self, join, f"{self._session}.{self._num_streams}")
+            self._hosts[join.host] = host
         host.join = join
         log.info("host %s has a line from %s", host.name, line.peer)
-        host.conversation.attach(line)
+        host.stream.attach(line)
         self._look_at(host, join)
 
     def _look_at(self, host: JoinedHost, join: Join) -> None:
@@ -190,14 +262,6 @@ class HostDoor:
         if host.offered is not None and self._hosts.get(host.name) is host:
             self._owner.hear(host.name, _remarked(host.offered, host.remarks))
 
-    def _new_host(self, join: Join) -> JoinedHost:
-        self._num_conversations += 1
-        listener = _HostListener(self)
-        conversation = Conversation(f"{self._session}.{self._num_conversations}", listener)
-        host = JoinedHost(join, conversation)
-        listener.host = host
-        return host
-
     def lose_line(self, host: JoinedHost, why: str) -> None:
         """Changes nothing as long as the host has a lease."""
         log.info("the line of host %s is closed%s", host.name, f": {why}" if why else "")
@@ -206,7 +270,7 @@ class HostDoor:
     def _forget(self, host: JoinedHost) -> None:
         """Forget a host and its undelivered messages, if it has neither a line nor a lease."""
         is_known = self._hosts.get(host.name) is host
-        if is_known and host.term is None and not host.conversation.has_line:
+        if is_known and host.term is None and not host.stream.has_line:
             del self._hosts[host.name]
 
     # ------------------------------------------------------------ what hosts say
@@ -224,30 +288,34 @@ class HostDoor:
         elif isinstance(message, HostLeft):
             self._book.end(host.name, message.term)
             self._lose_ended("it left the platform")
-            host.conversation.close()
+            host.stream.close()
 
     def _hear_said(self, host: JoinedHost, said: SaidInTerm) -> None:
         """What it may say, in this term, the controller hears."""
         message = said.message
-        if why := self._why_not(host, message, said.term):
+        why = host.why_not(message)
+        if isinstance(message, messages.RunKept | messages.EndKept) and not self._book.is_recalled(host.name):
+            why = f"it says what it has kept, and no earlier agent gave it a lease in term {said.term}"
+        if why:
             self._tell_seldom(f"refused host {host.name}: {why}")
             return
-        host.opened.note_said(message)
+        host.note_said(message)
         if isinstance(message, DevicesOffered):
             host.offered = message
             message = _remarked(message, host.remarks)
         self._owner.hear(host.name, message)
 
-    def _why_not(self, host: JoinedHost, message: FromHost, term: int) -> str:
-        """Why it has no business to say this in its present term; empty: it has."""
-        if isinstance(message, DevicesOffered):
-            return _why_not_its_own(host.name, message)
-        if isinstance(message, RunKept | EndKept) and not self._book.is_recalled(
-            host.name, host.machine, term
-        ):
-            what = type(message).__name__
-            return f"it says what it has kept ({what}), and no earlier agent gave it a lease in term {term}"
-        return host.opened.why_not(message)
+    def answer_for(self, host: JoinedHost, message: ToHost, why: str) -> None:
+        """The host will never hear this message."""
+        match message:
+            case messages.OpenRun(run=run):
+                refused = messages.RunRefused(run=run, outcome=Outcome.FAILED, why=why)
+                self._owner.hear(host.name, refused)
+            case messages.StartWorker(run=run, worker=worker):
+                exited = messages.WorkerExited(run=run, worker=worker, status=NOT_STARTED, log_tail=why)
+                self._owner.hear(host.name, exited)
+            case _:
+                log.error("host %s was not told: %s", host.name, why)
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
         """The host asks for its lease."""
@@ -256,11 +324,11 @@ class HostDoor:
         except NO_MESSAGE as error:
             self._refuse_nonsense(host, error)
             return
-        if self._is_closing or host.session in self._removed:
+        if self._is_closing or host.join.session in self._removed:
             self._end(host, asked)
             return
         try:
-            answer = self._book.answer(host.name, host.machine, asked)
+            answer = self._book.answer(host.name, host.join.machine, asked)
         except OSError as error:
             self._tell_seldom(
                 f"no host gets a lease, because none can be noted ({error}): make room on the disk"
@@ -270,13 +338,10 @@ class HostDoor:
             self._awaited.discard(host.name)
         self._lose_ended("its lease had ended, and its workers with it")
         if isinstance(answer, LeaseGranted) and host.term != answer.term:
-            host.term, host.offered = answer.term, None
-            host.opened = OpenedRuns()
-            here = partial(self._owner.hear, host.name)
-            in_term = HostInTerm(host.conversation, answer.term, here, host.opened)
-            self._owner.join_host(host.name, in_term)
+            host.begin_term(answer.term)
+            self._owner.join_host(host.name, host)
             log.info("host %s has a lease in term %d", host.name, answer.term)
-        host.conversation.say_aside(answer)
+        host.stream.say_aside(answer)
 
     def _end(self, host: JoinedHost, asked: LeaseAsked) -> None:
         """It gets no lease; a question in a higher term says that no worker of the present one is left."""
@@ -286,10 +351,10 @@ class HostDoor:
             self._book.end(host.name, host.term)
             self._lose_ended("it was told to end its workers")
         else:
-            host.conversation.say_aside(TermOver(term=asked.term))
+            host.stream.say_aside(TermOver(term=asked.term))
 
     def _refuse_nonsense(self, host: JoinedHost, error: Exception) -> None:
-        host.conversation.refuse(f"host {host.name!r} said what is no message ({error}); the line is closed")
+        host.stream.refuse(f"host {host.name!r} said what is no message ({error}); the line is closed")
 
     def _tell_seldom(self, what: str) -> None:
         if self._faults.take():
@@ -300,21 +365,25 @@ class HostDoor:
         """Time has passed. To be called ten times a second."""
         self._lose_ended("it has not renewed its lease")
         for host in list(self._hosts.values()):
-            host.conversation.tick()
+            host.stream.tick()
 
     def _lose_ended(self, why: str) -> None:
         for name, term in self._book.take_ended():
             host = self._hosts.get(name)
-            if host is None or term is None or host.term != term:
-                continue
-            host.term = host.offered = None
-            log.info("host %s is lost: %s", name, why)
-            self._owner.lose_host(name, f"host {name!r} is lost: {why}")
-            self._forget(host)
-        for name in sorted(self._awaited - self._book.unheard):
-            self._awaited.discard(name)
-            log.info("host %s did not come to this agent before its lease was over", name)
-            self._owner.lose_host(name, f"host {name!r} is lost: it did not come back from the agent before")
+            if name in self._awaited:
+                self._awaited.discard(name)
+                log.info("host %s did not come to this agent before its lease was over", name)
+                self._owner.lose_host(
+                    name, f"host {name!r} is lost: it did not come back from the agent before"
+                )
+            elif host is not None and host.term == term:
+                self._lose(host, why)
+
+    def _lose(self, host: JoinedHost, why: str) -> None:
+        host.begin_term(None)
+        log.info("host %s is lost: %s", host.name, why)
+        self._owner.lose_host(host.name, f"host {host.name!r} is lost: {why}")
+        self._forget(host)
 
     def token_of(self, name: str) -> str:
         """Name of the join token of a host; empty: no such host has joined."""
@@ -325,7 +394,7 @@ class HostDoor:
     @property
     def is_settled(self) -> bool:
         """Whether no worker of an earlier controller runs on any host, so that its jobs may be started."""
-        return not self._book.unheard
+        return not self._awaited
 
     def remove(self, name: str, why: str = "it was removed from the platform") -> None:
         """Its workers are ended, and its process ends. It may join again when it is started again.
@@ -342,9 +411,9 @@ class HostDoor:
         if host is None:
             known = ", ".join(sorted(self._hosts)) or "none"
             raise UnknownHost(f"no host {name!r} has joined; these have: {known}")
-        self._removed.add(host.session)
+        self._removed.add(host.join.session)
         self._book.refuse(name)
-        host.conversation.say(LeaveOrdered(why=why))
+        host.stream.say(LeaveOrdered(why=why))
 
     def give_up(self, name: str, why: str) -> None:
         """Another witness has it for dead: it is lost now, unless it has a line.
@@ -353,13 +422,10 @@ class HostDoor:
         back, it kills them before anything is done with it.
         """
         host = self._hosts.get(name)
-        if host is None or host.term is None or host.conversation.has_line:
+        if host is None or host.term is None or host.stream.has_line:
             return
         self._book.refuse(name)
-        host.term = host.offered = None
-        log.info("host %s is given up: %s", name, why)
-        self._owner.lose_host(name, f"host {name!r} is lost: {why}")
-        self._forget(host)
+        self._lose(host, why)
 
     def begin_to_close(self) -> None:
         """No host gets a lease any longer; each is told that its term is over."""
@@ -367,32 +433,17 @@ class HostDoor:
         for host in self._hosts.values():
             if host.term is not None:
                 self._book.refuse(host.name)
-                host.conversation.say_aside(TermOver(term=host.term))
+                host.stream.say_aside(TermOver(term=host.term))
 
     @property
     def has_to_wait(self) -> bool:
         """Whether a host that can answer has workers."""
-        return any(host.term is not None and host.conversation.has_line for host in self._hosts.values())
+        return any(host.term is not None and host.stream.has_line for host in self._hosts.values())
 
     def close_lines(self) -> None:
         """Hosts go on asking for another controller."""
         for host in list(self._hosts.values()):
-            host.conversation.close()
-
-
-def _why_not_its_own(host: str, offered: DevicesOffered) -> str:
-    """A joined host is one node, of its name; so nothing of another one is taken for its own."""
-    for node in offered.nodes:
-        if node.name != host:
-            return f"it offers node {node.name[:80]!r}; a host is one node, which has its name"
-        kinds = {offered.devices[device].kind for device in node.devices if device in offered.devices}
-        if kinds - {node.kind}:
-            return "it offers devices of several kinds; those of a node are of one"
-    own = re.compile(rf"{re.escape(host)}/[0-9]{{1,4}}")
-    foreign = next((device for device in offered.devices if not own.fullmatch(device)), None)
-    if foreign is not None:
-        return f"it offers device {foreign[:80]!r}; those of a host are called {host}/0, {host}/1, ..."
-    return ""
+            host.stream.close()
 
 
 def _remarked(offered: DevicesOffered, remarks: Mapping[str, str]) -> DevicesOffered:
@@ -413,24 +464,3 @@ def _unlike(name: str, has: str, needed: str) -> LineRefused:
 def _language(version: str) -> tuple[str, ...]:
     """Return the language version of Python: 3.11 of 3.11.7. Code that one version reads another may not."""
     return tuple(version.split(".")[:2])
-
-
-class _HostListener:
-    """Listener of the conversation with one host, which hands all that happens to the door."""
-
-    host: JoinedHost
-
-    def __init__(self, door: HostDoor) -> None:
-        self._door = door
-
-    def heard(self, body: bytes) -> None:
-        self._door.hear(self.host, body)
-
-    def heard_aside(self, body: bytes) -> None:
-        self._door.hear_aside(self.host, body)
-
-    def peer_replaced(self) -> None:
-        """Its first question is in a higher term: what the former process had is lost then."""
-
-    def line_closed(self, why: str) -> None:
-        self._door.lose_line(self.host, why)

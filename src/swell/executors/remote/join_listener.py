@@ -12,7 +12,7 @@ from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import controller_context
 from swell.executors.remote.join_tokens import TokenList, revoked
-from swell.executors.remote.opening import JOIN_PROTOCOL, Join, JoinAccepted, why_not_understood
+from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted, why_not_understood
 from swell.wire.lines import NO_MESSAGE
 
 

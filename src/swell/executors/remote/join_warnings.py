@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from swell.executors.remote.opening import Join
+from swell.executors.remote.messages import Join
 from swell.model.lengths import span
 
 #: A host whose clock differs by less need not be told of.

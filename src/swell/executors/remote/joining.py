@@ -11,7 +11,7 @@ import msgspec
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import has_fingerprint, host_context
 from swell.executors.remote.join_tokens import JoinToken
-from swell.executors.remote.opening import (
+from swell.executors.remote.messages import (
     JOIN_PROTOCOL,
     Join,
     JoinAccepted,

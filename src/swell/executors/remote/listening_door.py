@@ -26,7 +26,7 @@ from swell.executors.remote.join_tokens import (
 )
 from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
-from swell.executors.remote.opening import torch_version
+from swell.executors.remote.messages import torch_version
 from swell.executors.storage import write_mark
 from swell.wire.unslewed_clocks import granter_now_s
 from swell.wire.whole_files import write_whole

@@ -1,17 +1,38 @@
-"""Messages that arrive once and in order, however often the line between two processes breaks. No I/O.
+"""Messages that arrive once and in order, however often the line between two machines breaks.
 
-Each side keeps what it says in a `RetransmissionQueue`. Both begin a line with `Resume`. A process that was
-started again knows nothing of its predecessor's stream: the other side learns of it (`is_new_peer`), and what
-was meant for the predecessor is dropped.
+Each side keeps what it says until the other one has acknowledged it, and both begin a line with `Resume`. A
+process that was started again knows nothing of its predecessor's stream: the other side learns of it, and
+what was meant for the predecessor is dropped.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from typing import Protocol
 
 import msgspec
 
+from swell.executors.local.lines import MAX_LINE_BYTES, LineLink, LineRefused
 from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
+from swell.model.coding import encode
+from swell.wire.lines import NO_MESSAGE
+
+#: What is around a body, with the longest number.
+FRAME_BYTES = 64
+MAX_BODY_BYTES = MAX_LINE_BYTES - FRAME_BYTES
+#: The other side hears what has come so often, so that it need not keep it: after so many messages, or bytes,
+#: or seconds. Far less often than messages come: what a thousand hosts say is not to be doubled.
+ACKNOWLEDGE_EVERY = 64
+ACKNOWLEDGE_BYTES = 4 << 20
+ACKNOWLEDGE_EVERY_S = 5.0
+
+
+class MessageTooLong(ValueError):
+    """The other side would close the line; the text names the message."""
+
+
+class BrokenStream(ValueError):
+    """The other side says what cannot be; the line is closed."""
 
 
 class LineMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -45,107 +66,152 @@ class Aside(LineMessage, frozen=True, kw_only=True):
     body: msgspec.Raw
 
 
-OnLine = Resume | Numbered | Received | Aside
-
-#: The other side hears at least so often what has come, so that it need not keep it: after so many messages,
-#: or bytes.
-ACKNOWLEDGE_EVERY = 64
-ACKNOWLEDGE_BYTES = 4 << 20
+_decoder = msgspec.json.Decoder(Resume | Numbered | Received | Aside | LineRefused)
 
 
-class BrokenStream(ValueError):
-    """The other side says what cannot be; close the line."""
+class Listener(Protocol):
+    """What the owner of a stream hears. Bodies are JSON, see `swell.model.coding`."""
+
+    def heard(self, body: bytes) -> None:
+        """The next message of the stream."""
+
+    def heard_aside(self, body: bytes) -> None:
+        """A message of the moment."""
+
+    def peer_replaced(self) -> None:
+        """Another process is there now. It knows nothing, and what was not delivered is dropped."""
+
+    def line_closed(self, why: str) -> None:
+        """Nothing arrives until another line is attached. `why`: of the side that closed it; may be empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamHeard:
-    """What came of a message from the line."""
+class Stream:
+    """One end. Every method returns at once, and must be called from the loop's thread."""
 
-    body: msgspec.Raw | None = None  #: news of the stream; None: nothing new
-    is_new_peer: bool = False  #: another process than before is there now, which knows nothing
-
-
-class SequencedStream:
-    """One end. What is to be sent is asked for with `next_message`, as long as the line takes it."""
-
-    def __init__(self, session: str) -> None:
+    def __init__(self, session: str, listener: Listener) -> None:
         """`session`: of this process; no other has it."""
-        self._session = session
+        self._session, self._listener = session, listener
         self._said: RetransmissionQueue[msgspec.Raw] = RetransmissionQueue()
         self._received = ReceivedNumbers()
         self._unacknowledged_bytes = 0
-        self._is_resume_due = False
+        self._acknowledged_s = time.monotonic()  #: each by itself: a thousand at once would take long
+        self._line: LineLink | None = None
         self._is_resumed = False  #: the other side has said on this line what it has
-
-    def say(self, body: bytes) -> None:
-        """Queue a message, encoded as JSON."""
-        self._said.add(msgspec.Raw(body))
+        self._why = ""  #: the other side closes the line
 
     def __len__(self) -> int:
-        """Messages that the other side may not have."""
+        """Messages that the other side may not have; they are kept in memory."""
         return len(self._said.messages)
 
     @property
+    def has_line(self) -> bool:
+        """Whether a line is attached. The machine at its other end may be gone since a few seconds."""
+        return self._line is not None and self._line.is_open
+
+    @property
     def is_open(self) -> bool:
-        """Whether both sides have begun the present line."""
-        return self._is_resumed and not self._is_resume_due
+        """Whether what is said aside now is sent: both sides have begun the present line."""
+        return self.has_line and self._is_resumed
 
-    def open_line(self) -> None:
-        """There is a new line. Messages of an older one must not be handed over any longer."""
-        self._is_resume_due, self._is_resumed = True, False
+    # ------------------------------------------------------------ saying
+    def attach(self, line: LineLink) -> None:
+        """Go on upon this line, which has just been opened. A former one is closed, and heard no longer."""
+        former, self._line, self._why, self._is_resumed = self._line, line, "", False
+        line.heard, line.closed = self._hear, self._lose
+        if former is not None:
+            former.refuse("the other side has opened another line", is_final=False)
+        received = self._received
+        self._note_acknowledged()
+        self._send(
+            Resume(session=self._session, of_session=received.sender, num_received=received.num_received)
+        )
 
-    def close_line(self) -> None:
-        """Nothing can be sent until the next line."""
-        self._is_resume_due = self._is_resumed = False
+    def say(self, message: msgspec.Struct) -> None:
+        """Arrives once, after what was said before, unless the other process ends. Raises MessageTooLong."""
+        self._said.add(_body(message))
+        self.advance()
 
-    def next_message(self) -> LineMessage | None:
-        """The next to send; None: nothing now."""
-        if self._is_resume_due:
-            self._is_resume_due = False
-            self._note_acknowledged()
-            received = self._received
-            return Resume(
-                session=self._session, of_session=received.sender, num_received=received.num_received
-            )
-        if not self._is_resumed:
-            return None
-        is_much = self._unacknowledged_bytes >= ACKNOWLEDGE_BYTES
-        if is_much or self._received.num_received - self._received.num_acknowledged >= ACKNOWLEDGE_EVERY:
-            return self.acknowledge()
-        following = self._said.take_next()
-        return None if following is None else Numbered(number=following[0], body=following[1])
+    def say_aside(self, message: msgspec.Struct) -> None:
+        """Arrives soon or not at all; not after what waits to be sent. Raises MessageTooLong."""
+        body = _body(message)
+        if self._is_resumed:
+            self._send(Aside(body=body))
 
-    def acknowledge(self) -> Received | None:
-        """Return an acknowledgement of what has come since the last one; None: nothing, or no line is open.
+    def advance(self) -> None:
+        """Send what the line takes."""
+        while self._line is not None and self.is_open and not self._line.is_full:
+            following = self._said.take_next()
+            if following is None:
+                return
+            self._send(Numbered(number=following[0], body=following[1]))
 
-        To be sent from time to time, so that the other side keeps little.
-        """
-        if self.is_open and self._note_acknowledged():
-            return Received(number=self._received.num_received)
-        return None
+    def tick(self) -> None:
+        """Time has passed. To be called ten times a second."""
+        now_s = time.monotonic()
+        if now_s >= self._acknowledged_s + ACKNOWLEDGE_EVERY_S:
+            self._acknowledged_s = now_s
+            self.acknowledge()
+        self.advance()
+
+    def acknowledge(self) -> None:
+        """Tell what has come."""
+        if self._is_resumed and self._note_acknowledged():
+            self._send(Received(number=self._received.num_received))
+
+    def refuse(self, why: str, *, is_final: bool = True) -> None:
+        """Tell the other side why, and close the line."""
+        if self._line is not None:
+            self._line.refuse(why, is_final=is_final)
+
+    def close(self) -> None:
+        """Close the line. What was not delivered can still be, on another one."""
+        if self._line is not None:
+            self._line.close()
+
+    def _send(self, message: LineMessage) -> None:
+        if self._line is not None:
+            self._line.send_encoded(msgspec.json.encode(message))
 
     def _note_acknowledged(self) -> bool:
         """Whether there is something to acknowledge."""
         self._unacknowledged_bytes = 0
         return self._received.acknowledge(self._received.num_received)
 
-    def hear(self, message: OnLine) -> StreamHeard:
-        """Take what has come on the present line. Raises BrokenStream."""
-        if isinstance(message, Resume):
-            return self._resume(message)
-        if not self._is_resumed:
+    # ------------------------------------------------------------ hearing
+    def _hear(self, link: LineLink, text: bytes) -> None:
+        if link is not self._line:
+            return
+        try:
+            message = _decoder.decode(text)
+            body = self._take(message)
+        except (BrokenStream, *NO_MESSAGE) as error:
+            self.refuse(f"a message cannot be understood ({error}); the line is closed", is_final=False)
+            return
+        if isinstance(message, Aside):
+            self._listener.heard_aside(bytes(message.body))
+        elif body is not None:
+            self._listener.heard(bytes(body))
+        self.advance()
+
+    def _take(self, message: LineMessage | LineRefused) -> msgspec.Raw | None:
+        """Return the body of a message of the stream that is news. Raises BrokenStream."""
+        if isinstance(message, LineRefused):
+            self._why = message.why
+        elif isinstance(message, Resume):
+            self._resume(message)
+        elif not self._is_resumed:
             raise BrokenStream(f"{type(message).__name__} came before Resume; a line begins with it")
-        if isinstance(message, Numbered):
-            return self._take(message)
-        if isinstance(message, Received):
+        elif isinstance(message, Numbered):
+            return self._take_numbered(message)
+        elif isinstance(message, Received):
             if message.number > self._said.num_sent:
                 raise BrokenStream(
                     f"the other side has {message.number} messages; {self._said.num_sent} were sent to it"
                 )
             self._forget(message.number)
-        return StreamHeard()
+        return None
 
-    def _resume(self, resume: Resume) -> StreamHeard:
+    def _resume(self, resume: Resume) -> None:
         former = self._received.sender
         is_new = self._received.begin(resume.session) and former != ""
         if is_new:
@@ -153,18 +219,22 @@ class SequencedStream:
         self._forget(resume.num_received if resume.of_session == self._session else 0)
         self._said.begin_line()
         self._is_resumed = True
-        return StreamHeard(is_new_peer=is_new)
+        if is_new:
+            self._listener.peer_replaced()
 
-    def _take(self, message: Numbered) -> StreamHeard:
-        num_received = self._received.num_received
-        if message.number > num_received + 1:
+    def _take_numbered(self, message: Numbered) -> msgspec.Raw | None:
+        received = self._received
+        if message.number > received.num_received + 1:
             raise BrokenStream(
-                f"message {message.number} came after {num_received}; the ones between are missing"
+                f"message {message.number} came after {received.num_received}; the ones between are missing"
             )
-        if not self._received.take(message.number):
-            return StreamHeard()
+        if not received.take(message.number):
+            return None
         self._unacknowledged_bytes += len(memoryview(message.body))
-        return StreamHeard(body=message.body)
+        num_unacknowledged = received.num_received - received.num_acknowledged
+        if num_unacknowledged >= ACKNOWLEDGE_EVERY or self._unacknowledged_bytes >= ACKNOWLEDGE_BYTES:
+            self.acknowledge()
+        return message.body
 
     def _forget(self, number: int) -> None:
         said = self._said
@@ -174,3 +244,19 @@ class SequencedStream:
                 f"and {said.num_added} were said"
             )
         said.acknowledge(number)
+
+    def _lose(self, link: LineLink) -> None:
+        if link is self._line:
+            why = self._why or link.why_closed
+            self._line, self._is_resumed = None, False
+            self._listener.line_closed(why)
+
+
+def _body(message: msgspec.Struct) -> msgspec.Raw:
+    body = encode(message)
+    if len(body) > MAX_BODY_BYTES:
+        raise MessageTooLong(
+            f"message {type(message).__name__} has {len(body)} bytes; one between machines has at most "
+            f"{MAX_BODY_BYTES}: send it in parts"
+        )
+    return msgspec.Raw(body)

@@ -1,4 +1,7 @@
-"""The first words of a host and of the controller: who it is, and whether they understand each other."""
+"""What a host and the controller say: first who they are, and then, term by term, in their stream.
+
+Each message of the stream has the term that it belongs to, which is that of the host's lease.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
+from swell.executors.hosts.messages import FromHost, ToHost
 from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import LineRefused
 
@@ -45,6 +49,44 @@ class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
 
 
 Opening = JoinAccepted | LineRefused
+
+
+class StreamMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    pass
+
+
+# ---------------------------------------------------------------- controller -> host
+class ToldInTerm(StreamMessage, frozen=True, kw_only=True):
+    """See `NodeHost.tell`."""
+
+    term: int
+    message: ToHost
+
+
+class LeaveOrdered(StreamMessage, frozen=True, kw_only=True):
+    """The host is to end its workers, say `HostLeft`, and end."""
+
+    why: str
+
+
+ToJoined = ToldInTerm | LeaveOrdered
+
+
+# ---------------------------------------------------------------- host -> controller
+class SaidInTerm(StreamMessage, frozen=True, kw_only=True):
+    """What the host answers."""
+
+    term: int
+    message: FromHost
+
+
+class HostLeft(StreamMessage, frozen=True, kw_only=True):
+    """No worker of this term is left, and none will be started in it. The process is about to end."""
+
+    term: int
+
+
+FromJoined = SaidInTerm | HostLeft
 
 
 def why_not_understood(join: Join, version: str) -> str | None:
