@@ -29,8 +29,8 @@ from swell.executors.remote.stream import (
     MessageTooLong,
     Numbered,
     Received,
+    ResumableStream,
     Resume,
-    Stream,
 )
 
 
@@ -68,7 +68,7 @@ class End:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.stream = Stream(name, self)
+        self.stream = ResumableStream(name, self)
         self.due: list[float] = []  #: said since it knows the present peer
         self.news: list[float] = []  #: heard of the present peer
         self.num_said = 0
@@ -163,7 +163,7 @@ class Peer:
 
     def __init__(self, num_said: int = 0) -> None:
         self.ear = Ear()
-        self.stream = Stream("a", self.ear)
+        self.stream = ResumableStream("a", self.ear)
         for number in range(num_said):
             self.stream.say(Count(number))
         self.heard: list[LineMessage] = []
@@ -238,7 +238,7 @@ class Talk:
         certificate, tokens = make_certificate(folder), TokenList(folder)
         self.token = tokens.add("a", fingerprint_of(certificate))
         self.ears = Ear(), Ear()
-        self.head, self.host = Stream("head", self.ears[0]), Stream("host", self.ears[1])
+        self.head, self.host = ResumableStream("head", self.ears[0]), ResumableStream("host", self.ears[1])
         self.listener = JoinListener(certificate, tokens, "1", self._joined)
         self.port = 0
 

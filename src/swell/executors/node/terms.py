@@ -20,7 +20,7 @@ from swell.executors.leases.messages import FromController, LeaseGranted
 from swell.executors.local.lines import LineLink
 from swell.executors.node.pending_heartbeats import PendingHeartbeats
 from swell.executors.remote.messages import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
-from swell.executors.remote.stream import MessageTooLong, Stream
+from swell.executors.remote.stream import MessageTooLong, ResumableStream
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -76,7 +76,7 @@ class HostTerms:
         Raises:
             OSError: see `begin_term`.
         """
-        self.stream = Stream(session, self)
+        self.stream = ResumableStream(session, self)
         self.why_left = ""  #: the controller wants no workers here any longer
         self.is_over = False  #: nothing is left, and nothing will be begun
         self._begin_term, self._new_inside = begin_term, new_inside
@@ -99,7 +99,7 @@ class HostTerms:
         return self._lease.phase(self._now_s()) is TermPhase.HELD and not is_ending
 
     def attach(self, line: LineLink) -> None:
-        """Go on upon this line; see `Stream.attach`."""
+        """Go on upon this line; see `ResumableStream.attach`."""
         if self._inside is None:
             self._inside = self._make_inside()
         self.stream.attach(line)

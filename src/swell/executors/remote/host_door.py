@@ -32,7 +32,7 @@ from swell.executors.remote.messages import (
     ToldInTerm,
     python_version,
 )
-from swell.executors.remote.stream import MessageTooLong, Stream
+from swell.executors.remote.stream import MessageTooLong, ResumableStream
 from swell.model.coding import decoder
 from swell.model.event import Outcome
 from swell.wire.lines import NO_MESSAGE
@@ -71,7 +71,7 @@ class JoinedHost:
 
     def __init__(self, door: HostDoor, join: Join, session: str) -> None:
         self.join = join  #: of its line, or of its last one; without the secret
-        self.stream = Stream(session, self)
+        self.stream = ResumableStream(session, self)
         self.remarks: dict[str, str] = {}  #: by topic; empty: none
         self._door = door
         self.begin_term(None)

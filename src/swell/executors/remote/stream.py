@@ -85,7 +85,7 @@ class Listener(Protocol):
         """Nothing arrives until another line is attached. `why`: of the side that closed it; may be empty."""
 
 
-class Stream:
+class ResumableStream:
     """One end. Every method returns at once, and must be called from the loop's thread."""
 
     def __init__(self, session: str, listener: Listener) -> None:
