@@ -29,7 +29,7 @@ class LocalEngine(Engine, kw_only=True):
 
         from swell.model.finding import bad, ok
 
-        host = listen.rpartition(":")[0].strip("[]")
+        host = listen[1:].partition("]")[0] if listen.startswith("[") else listen.partition(":")[0]
         try:
             family, kind, *_, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
             with socket.socket(family, kind) as tried:

@@ -28,8 +28,10 @@ def main() -> None:
     if lack:
         print(lack, file=sys.stderr)
         sys.exit(UNUSABLE)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until it can be passed on
     pid = os.fork()
     if pid == 0:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         run(order)
     sys.exit(watch(pid))
 
@@ -52,6 +54,7 @@ def run(order: "dict[str, Any]") -> None:
 def watch(pid: int) -> int:
     """Return how the worker has ended, which is killed when nobody is left who would hear of it."""
     signal.signal(signal.SIGTERM, lambda number, frame: os.kill(pid, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     ended = os.pidfd_open(pid)
     while ended not in select.select([STDIN, ended], [], [])[0]:
         if not os.read(STDIN, 1 << 16):
