@@ -21,7 +21,7 @@ from swell.executors.local.logs.files import (
     read_tail,
 )
 from swell.executors.local.logs.pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_range
-from swell.executors.local.logs.writer import RETRY_S, LogWriter
+from swell.executors.local.logs.writer import ANSWER_WITHIN_S, MOST_WAITING_BYTES, NO_ANSWER, LogWriter
 
 KEEP_BYTES = 200
 
@@ -47,6 +47,20 @@ class Clock:
         return self.now_s
 
 
+def write(writer: LogWriter, *chunks: bytes) -> None:
+    """As much as the disk takes now."""
+    for chunk in (*chunks, b""):
+        writer.append(chunk)
+        while writer.flush():
+            pass
+
+
+def close(writer: LogWriter) -> None:
+    writer.end()
+    writer.flush()
+    assert writer.is_over
+
+
 def read_all(log: Path, offset: int = 0, limit: int = 1 << 20) -> bytes:
     """As a reader does who comes again and again."""
     content = b""
@@ -67,9 +81,8 @@ def test_what_is_kept_is_the_end_of_the_stream_at_its_own_positions(
 ) -> None:
     log = tmp_path_factory.mktemp("log") / "worker-0.log"
     writer = LogWriter(log, KEEP_BYTES)
-    for chunk in chunks:
-        writer.append(chunk)
-    writer.close()
+    write(writer, *chunks)
+    close(writer)
     stream = b"".join(chunks)
     begin = (begins_of(log) or (0,))[0]
     assert end_offset(log) == len(stream)
@@ -86,50 +99,82 @@ def test_a_log_is_rotated_between_two_lines(tmp_path: Path) -> None:
     log = tmp_path / "worker-0.log"
     writer = LogWriter(log, KEEP_BYTES)
     for number in range(100):
-        writer.append(f"line {number}\n".encode())
+        write(writer, f"line {number}\n".encode())
     assert read_all(log).splitlines()[0].startswith(b"line ")
     assert read_all(log).endswith(b"line 99\n")
 
 
-def test_what_a_full_disk_refuses_is_dropped_counted_and_marked(tmp_path: Path) -> None:
-    log, disk, clock = tmp_path / "worker-0.log", Disk(7), Clock()
-    writer = LogWriter(log, 0, disk.write, clock)
-    writer.append(b"one\ntwo\nthree\n")
-    assert (writer.is_dropping, writer.num_dropped, writer.why) == (True, 7, "No space left on device")
-    writer.append(b"four\n")
-    assert writer.num_dropped == 12
-    clock.now_s, disk.room = RETRY_S, 20  # too little for the line that marks the gap
-    writer.append(b"five\n")
-    assert writer.num_dropped == 17
-    assert log.read_bytes() == b"one\ntwo", "no half of a line about the gap"
-    clock.now_s, disk.room = 2 * RETRY_S, 1000
-    writer.append(b"six\n")
-    assert not writer.is_dropping
-    mark = b"[swell: 17 bytes of output were dropped here: No space left on device]"
-    assert log.read_bytes() == b"one\ntwo\n" + mark + b"\nsix\n"
+def test_what_a_full_disk_refuses_waits_and_is_dropped_and_marked_when_it_is_too_much(tmp_path: Path) -> None:
+    log, disk = tmp_path / "worker-0.log", Disk(7)
+    writer = LogWriter(log, 0, disk.write)
+    write(writer, b"one\ntwo\nthree")
+    assert writer.trouble == "No space left on device" and not writer.is_full
+    rest = b"x" * MOST_WAITING_BYTES
+    write(writer, rest, b"four\n", b"five\n")
+    assert log.read_bytes() == b"one\ntwo"
+    disk.room = 2 * MOST_WAITING_BYTES
+    write(writer, b"six\n")
+    assert not writer.trouble
+    write(writer, b"seven\n")
+    mark = b"\n[swell: 14 bytes of output were dropped here: No space left on device]\n"
+    assert log.read_bytes() == b"one\ntwo\nthree" + rest + mark + b"seven\n"
 
 
-def test_a_log_that_cannot_be_made_is_made_when_it_can(tmp_path: Path) -> None:
-    folder, clock = tmp_path / "job", Clock()
-    writer = LogWriter(folder / "worker-0.log", 0, clock=clock)
+def test_a_slow_disk_is_given_time_and_one_that_does_not_answer_loses_what_is_too_much(
+    tmp_path: Path,
+) -> None:
+    clock = Clock()
+    writer = LogWriter(tmp_path / "worker-0.log", clock=clock)
+    writer.append(b"x" * MOST_WAITING_BYTES)
+    assert writer.is_full and not writer.trouble
+    writer.append(b"last words\n")
+    clock.now_s = ANSWER_WITHIN_S
+    assert not writer.is_full and writer.trouble == NO_ANSWER
     writer.append(b"lost\n")
-    assert (writer.is_dropping, writer.num_dropped, writer.is_gone) == (True, 5, True)
+    write(writer)
+    close(writer)
+    _, _, end = (tmp_path / "worker-0.log").read_bytes().rpartition(b"x")
+    assert end == b"last words\n[swell: 5 bytes of output were dropped here: " + NO_ANSWER.encode() + b"]\n"
+
+
+def test_the_end_of_a_log_is_late_too_where_the_disk_does_not_answer(tmp_path: Path) -> None:
+    clock = Clock()
+    writer = LogWriter(tmp_path / "worker-0.log", clock=clock)
+    clock.now_s = 100.0
+    writer.end()
+    assert not writer.trouble
+    clock.now_s += ANSWER_WITHIN_S
+    assert writer.trouble == NO_ANSWER
+    writer.flush()
+    assert writer.is_over and not writer.trouble
+
+
+def test_a_log_that_cannot_be_made_is_made_when_it_can_and_over_when_its_folder_is_gone(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "job"
+    writer = LogWriter(folder / "worker-0.log")
+    write(writer, b"kept\n")
+    assert writer.trouble == "No such file or directory"
     folder.mkdir()
-    clock.now_s = RETRY_S
-    assert writer.try_again()
-    assert "5 bytes of output were dropped" in (folder / "worker-0.log").read_text()
+    write(writer)
+    assert (folder / "worker-0.log").read_text() == "kept\n"
+    gone = LogWriter(tmp_path / "gone" / "worker-0.log")
+    write(gone, b"lost\n")
+    close(gone)
+    assert not gone.trouble
 
 
 def test_a_log_that_its_owner_removes_or_empties_is_written_on(tmp_path: Path) -> None:
     log = tmp_path / "worker-0.log"
     writer = LogWriter(log, KEEP_BYTES)
-    writer.append(b"x" * 150)
+    write(writer, b"x" * 150)
     os.truncate(log, 0)
-    writer.append(b"y" * 150)
+    write(writer, b"y" * 150)
     assert read_all(log).endswith(b"y" * 150)
     log.unlink()
     for _ in range(9):
-        writer.append(b"z" * 60 + b"\n")
+        write(writer, b"z" * 60 + b"\n")
     assert read_all(log).endswith(b"z\n")
 
 
@@ -157,7 +202,7 @@ def test_a_leader_is_noted_by_its_position_in_the_whole_log(tmp_path: Path) -> N
     log = log_path(tmp_path, WORKER, 4)
     writer = LogWriter(log, KEEP_BYTES)
     for _ in range(50):
-        writer.append(b"0123456789\n")
+        write(writer, b"0123456789\n")
     assert end_offset(log) == 50 * 11
     note_leaders(tmp_path, [(4, end_offset(log)), (5, 0)])
     assert (tmp_path / "leaders").read_text() == "4 550\n5 0\n"
@@ -167,23 +212,23 @@ def test_a_log_goes_on_where_it_was_when_another_writer_keeps_it(tmp_path: Path)
     """It has rotated before: its positions go on."""
     log = tmp_path / "worker-0.log"
     writer = LogWriter(log, 20)
-    writer.append(b"0123456\n")
-    writer.append(b"89abcde\n")
-    writer.close()
+    write(writer, b"0123456\n")
+    write(writer, b"89abcde\n")
+    close(writer)
     assert end_offset(log) == 16
     again = LogWriter(log, 20)
-    again.append(b"01234567\n")
-    again.append(b"01234567\n")
+    write(again, b"01234567\n")
+    write(again, b"01234567\n")
     assert end_offset(log) == 34
     assert begins_of(log) == (16,)
 
 
 def test_a_log_that_another_writer_keeps_is_not_discarded(tmp_path: Path) -> None:
     writer = LogWriter(tmp_path / "worker-0.log")
-    writer.append(b"x" * 100)
+    write(writer, b"x" * 100)
     discard_logs(tmp_path, 10, live=())
     assert end_offset(tmp_path / "worker-0.log") == 100 and not begins_of(tmp_path / "worker-0.log")
-    writer.close()
+    close(writer)
     discard_logs(tmp_path, 10, live=())
     assert begins_of(tmp_path / "worker-0.log") == (100,)
 

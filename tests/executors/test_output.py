@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Iterator
@@ -12,8 +13,8 @@ from tests.executors.listening import eventually
 from tests.executors.zygotes import Zygote, fork_of
 from tests.full_disk import fill, mounted
 
-from swell.executors.local.logs.dropped_output import DroppedOutput
-from swell.executors.local.zygote.forking import Exited, Forked, OutputDropped, Signal, ValuesPrinted
+from swell.executors.local.logs.writer import MOST_WAITING_BYTES, NO_ANSWER
+from swell.executors.local.zygote.forking import Exited, Forked, OutputUnwritten, Signal, ValuesPrinted
 from swell.executors.local.zygote.value_lines import INTERVAL_S
 
 FULL = "No space left on device"
@@ -25,7 +26,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         yield folder
 
 
-def test_a_worker_that_prints_on_a_full_disk_goes_on_and_its_log_says_what_is_missing(
+def test_a_worker_that_prints_on_a_full_disk_goes_on_and_its_log_has_it_all_when_there_is_room(
     zygote: Zygote, small_disk: Path
 ) -> None:
     zygote.fork(small_disk, "print_on_signal")
@@ -33,15 +34,12 @@ def test_a_worker_that_prints_on_a_full_disk_goes_on_and_its_log_says_what_is_mi
     eventually(lambda: "ready\n" in log.read_text())
     ballast = fill(small_disk)
     zygote.ask(Signal(key="a", signal=signal.SIGUSR1))
-    dropped = zygote.answer()
-    assert isinstance(dropped, OutputDropped)
-    assert (dropped.key, dropped.why) == ("a", FULL) and dropped.num_bytes > 0
+    assert zygote.answer() == OutputUnwritten(key="a", why=FULL)
     ballast.unlink()
-    assert zygote.answer() == OutputDropped(key="a", num_bytes=0, why="")
+    assert zygote.answer() == OutputUnwritten(key="a", why="")
     zygote.ask(Signal(key="a", signal=signal.SIGTERM))
     assert zygote.answer() == Exited(key="a", status=0)
-    _, _, end = log.read_text().rpartition("[swell: ")
-    assert end.endswith(f" bytes of output were dropped here: {FULL}]\nthe end\n")
+    assert log.read_text().endswith("the end\n") and "[swell: " not in log.read_text()
 
 
 def test_a_worker_that_ends_on_a_full_disk_leaves_a_log_that_is_completed_later(
@@ -49,14 +47,30 @@ def test_a_worker_that_ends_on_a_full_disk_leaves_a_log_that_is_completed_later(
 ) -> None:
     ballast = fill(small_disk)
     zygote.fork(small_disk, "print_much", "100000")
-    dropped = zygote.answer()
-    assert isinstance(dropped, OutputDropped) and dropped.why == FULL
+    assert zygote.answer() == OutputUnwritten(key="a", why=FULL)
     assert zygote.answer() == Exited(key="a", status=0)
     ballast.unlink()
-    assert zygote.answer() == OutputDropped(key="a", num_bytes=0, why="")
-    assert (
-        small_disk / "a.log"
-    ).read_text() == f"[swell: 100000 bytes of output were dropped here: {FULL}]\n"
+    assert zygote.answer() == OutputUnwritten(key="a", why="")
+    eventually(lambda: (small_disk / "a.log").stat().st_size == 100000)
+
+
+def test_storage_that_hangs_keeps_no_worker_from_printing_ending_or_being_forked(
+    zygote: Zygote, tmp_path: Path
+) -> None:
+    """A pipe that nobody reads stands for it: a write to it does not return."""
+    os.mkfifo(tmp_path / "a.log")
+    num_bytes = 2 * MOST_WAITING_BYTES
+    zygote.fork(tmp_path, "print_much", str(num_bytes))
+    assert zygote.answer() == OutputUnwritten(key="a", why=NO_ANSWER)
+    assert zygote.answer() == Exited(key="a", status=0)
+    zygote.fork(tmp_path, "print_much", "100", key="b")
+    assert zygote.answer() == OutputUnwritten(key="b", why=NO_ANSWER)
+    assert zygote.answer() == Exited(key="b", status=0)
+    _, _, end = (tmp_path / "a.log").read_bytes().rpartition(b"[swell: ")
+    assert end.endswith(b" bytes of output were dropped here: " + NO_ANSWER.encode() + b"]\n")
+    told = [zygote.answer(), zygote.answer()]
+    assert all(OutputUnwritten(key=key, why="") in told for key in ("a", "b"))
+    assert (tmp_path / "b.log").stat().st_size == 100
 
 
 def test_the_last_words_of_a_worker_are_in_its_log_when_its_end_is_told(
@@ -116,17 +130,3 @@ def test_no_worker_holds_the_pipe_of_another(zygote: Zygote, tmp_path: Path) -> 
     zygote.fork(tmp_path, "list_pipes")
     assert zygote.answer() == Exited(key="a", status=0)
     assert (tmp_path / "a.log").read_text() == "1\n"
-
-
-def test_one_warning_is_for_all_workers_of_a_job_and_ends_with_the_last(tmp_path: Path) -> None:
-    dropped = DroppedOutput(tmp_path)
-    first = dropped.note("job/0", "job", 10, FULL)
-    second = dropped.note("job/1", "job", 5, FULL)
-    assert first is not None and second is not None
-    assert (first.job_id, first.about) == ("job", "output")
-    assert first.message.startswith("10 bytes") and second.message.startswith("15 bytes")
-    assert str(tmp_path) in second.message
-    assert dropped.note("job/0", "job", 0, "") is None
-    last = dropped.note("job/1", None, 0, "")  # its run is over
-    assert last is not None and last.message == ""
-    assert dropped.note("gone/0", None, 0, "") is None

@@ -32,7 +32,6 @@ from swell.executors.local.background import ThreadBackground
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
-from swell.executors.local.logs.dropped_output import DroppedOutput
 from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.stopped import is_stopped
 from swell.executors.local.zygote.client import REAP_S, Callbacks
@@ -50,6 +49,8 @@ DRAIN_S = 2.0
 LAST_WORDS_S = 5.0
 #: The process of a worker that is silent for this part of `Timeouts.standstill_s` is looked at.
 SILENT_SHARE = 0.5
+
+UNWRITTEN = "its output could not be written: training goes on, and what does not fit into memory is dropped"
 
 log = logging.getLogger("swell.agent")
 _from_worker = msgspec.json.Decoder(FromWorker).decode
@@ -81,11 +82,11 @@ class LocalHost:
         #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
         self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
-        self._dropped_output = DroppedOutput(self._storage)
+        self._unwritten: dict[str, str] = {}  #: worker whose output cannot be written -> job
         callbacks = Callbacks(
             self._worker_forked,
             self._worker_exited,
-            self._output_dropped,
+            self._output_unwritten,
             self._strays_ended,
             self._values_printed,
         )
@@ -381,11 +382,17 @@ class LocalHost:
         self._log_background(look, tell)
         asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, ("", ""))
 
-    def _output_dropped(self, key: str, num_bytes: int, why: str) -> None:
+    def _output_unwritten(self, key: str, why: str) -> None:
+        """Warn a job's owner once for all its workers. `why` is empty when output can be written again."""
         run, _ = self._find(key)
-        warning = self._dropped_output.note(key, run.job_id if run is not None else None, num_bytes, why)
-        if warning is not None:
-            self._warn(warning.job_id, warning.about, warning.message)
+        job_id = self._unwritten.pop(key, run.job_id if run is not None else None)
+        if job_id is None:
+            return
+        if why:
+            self._unwritten[key] = job_id
+            self._warn(job_id, "output", f"{UNWRITTEN} ({why}); see to the disk of {self._storage}")
+        elif job_id not in self._unwritten.values():
+            self._warn(job_id, "output", "")
 
     def _values_printed(self, key: str, values: dict[str, Number]) -> None:
         run, worker = self._find(key)

@@ -1,17 +1,26 @@
-"""One worker's output on its way to disk: rotated by size; what cannot be written is dropped and counted."""
+"""Workers' output on its way to disk: it waits in memory for a thread that writes it, for the disk may hang.
+
+Logs are rotated by size. What cannot be written for long is dropped, and a line in the log says how much.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from swell.executors.local.logs.pieces import begin_of_newest, begins_of, mark_as_written, piece_path
 
-#: A disk that was full is tried again at most so often.
+#: A disk that was full is tried again so often.
 RETRY_S = 0.2
+#: A disk that has written nothing for so long does not answer.
+ANSWER_WITHIN_S = 2.0
+NO_ANSWER = "the storage does not answer"
+#: What waits in memory for one log, and how much of it is written before other logs have their turn.
+MOST_WAITING_BYTES, TURN_BYTES = 4 << 20, 1 << 20
 NEWLINE = ord("\n")
 
 
@@ -22,10 +31,9 @@ def gap_line(num_bytes: int, why: str, is_line_begun: bool) -> bytes:
 
 
 class LogWriter:
-    """Appends to a log. No call fails because of the disk.
+    """Appends to a log. `flush` alone touches the disk, and no call fails because of it.
 
-    The newest `keep_bytes` are kept, in two files at most, or all if it is 0. Where bytes were dropped a line
-    in the log says how many.
+    The newest `keep_bytes` are kept, in two files at most, or all if it is 0.
     """
 
     def __init__(
@@ -39,88 +47,100 @@ class LogWriter:
         self._piece_bytes = keep_bytes // 2
         self._write = write
         self._clock = clock
+        self._lock = threading.Lock()  # of what follows; it is not held while the disk is waited for
+        self._waiting = bytearray()
+        self._moved_s = 0.0  # when some of it was last written
+        self._num_lost = 0  # bytes dropped behind what waits
+        self._lost_why = ""
+        # What follows is the flushing thread's.
         self._descriptor: int | None = None
-        self._begin = 0  # position of the first byte of the file that is being written
+        self._begin: int | None = None  # position of the first byte of the file that is being written
         self._size = 0
         self._ends_line = True
-        self._retry_s = 0.0
-        self.num_dropped = 0  #: bytes since the disk could last be written
-        self.why = ""  #: they were dropped
-        try:
-            self._open()
-            self._begin = begin_of_newest(path)
-        except OSError as error:
-            self._drop(0, error)
+        self._error = ""
+        self._is_ended = False
+        self.is_over = False  #: it has ended, and nothing is left to write, or its folder was removed
+        self.is_awaited = False  #: somebody is to be woken when it was flushed
+
+    # ------------------------------------------------------------ for the one who hands over output
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is something to write, or the end to be noted."""
+        return self._has_more or (self._is_ended and not self.is_over)
 
     @property
-    def is_dropping(self) -> bool:
-        """Whether output is dropped because it cannot be written; `why` names the error."""
-        return bool(self.why)
+    def _has_more(self) -> bool:
+        return bool(self._waiting or self._num_lost)
 
     @property
-    def end(self) -> int:
-        """The position behind the last byte that was written."""
-        return self._begin + self._size
+    def trouble(self) -> str:
+        """Why output cannot be written; empty: it can."""
+        is_late = self.is_waiting and self._clock() >= self._moved_s + ANSWER_WITHIN_S
+        return self._error or (NO_ANSWER if is_late else "")
 
     @property
-    def is_gone(self) -> bool:
-        """The folder was removed: there is nothing to say any more, and no place to say it."""
-        return not self._path.parent.is_dir()
+    def is_full(self) -> bool:
+        """Whether a slow disk should be given time, and not more output."""
+        return bool(self._num_lost or len(self._waiting) >= MOST_WAITING_BYTES) and not self.trouble
 
     def append(self, content: bytes) -> None:
-        if self.is_dropping and not self.try_again():
-            self.num_dropped += len(content)
-            return
-        while content:
-            try:
+        with self._lock:
+            if not self.is_waiting:
+                self._moved_s = self._clock()
+            if self._num_lost or (len(self._waiting) >= MOST_WAITING_BYTES and self.trouble):
+                self._num_lost += len(content)
+                self._lost_why = self.trouble or self._lost_why
+            else:
+                self._waiting += content
+
+    def end(self) -> None:
+        """Nothing more comes: `flush` is to close it."""
+        if not self.is_waiting:
+            self._moved_s = self._clock()
+        self._is_ended = True
+
+    # ------------------------------------------------------------ for the thread that writes
+    def flush(self) -> bool:
+        """Write some of what waits. Returns whether there is more to do now."""
+        is_refused = is_gone = False
+        try:
+            self._open()
+            if content := self._next():
                 descriptor, part = self._place_for(content)
                 written = self._write(descriptor, part)
-            except OSError as error:
-                self._drop(len(content), error)
-                return
-            self._size += written
-            self._ends_line = content[written - 1] == NEWLINE
-            content = content[written:]
-
-    def try_again(self, at_once: bool = False) -> bool:
-        """Whether the disk can be written again: then the log says what is missing."""
-        now_s = self._clock()
-        if now_s < self._retry_s and not at_once:
-            return False
-        self._retry_s = now_s + RETRY_S
-        try:
-            self._mark()
+                self._size += written
+                self._ends_line = part[written - 1] == NEWLINE
+                with self._lock:
+                    del self._waiting[:written]
+                    self._moved_s = self._clock()
+            if not self._has_more:
+                self._error = ""
         except OSError as error:
-            self.why = error.strerror or str(error)
-            return False
-        self.num_dropped, self.why = 0, ""
-        return True
+            is_refused, is_gone = True, not os.path.isdir(self._path.parent)
+            self._error = error.strerror or str(error)
+        if self._is_ended and (is_gone or not self._has_more):
+            self._close()
+            self._waiting, self._num_lost, self._error = bytearray(), 0, ""
+            self.is_over = True
+        return self._has_more and not is_refused
 
-    def close(self) -> None:
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last flush was in vain."""
+        return bool(self._error)
+
+    def _next(self) -> bytes:
+        with self._lock:
+            if self._num_lost and not self._waiting:
+                self._waiting += gap_line(self._num_lost, self._lost_why, not self._ends_line)
+                self._num_lost = 0
+            return bytes(self._waiting[:TURN_BYTES])
+
+    def _close(self) -> None:
         if self._descriptor is not None:
-            os.close(self._descriptor)
+            with contextlib.suppress(OSError):  # by then it is closed all the same
+                os.close(self._descriptor)
             self._descriptor = None
-
-    def _drop(self, num_bytes: int, error: OSError) -> None:
-        self.num_dropped += num_bytes
-        self.why = error.strerror or str(error)
-        self._retry_s = self._clock() + RETRY_S
-
-    def _mark(self) -> None:
-        """The whole line, or none of it. Raises OSError."""
-        descriptor = self._open()
-        if not self.num_dropped:
-            return
-        line = rest = gap_line(self.num_dropped, self.why, not self._ends_line)
-        size = os.fstat(descriptor).st_size
-        try:
-            while rest:
-                rest = rest[self._write(descriptor, rest) :]
-        except OSError:
-            os.ftruncate(descriptor, size)
-            raise
-        self._size += len(line)
-        self._ends_line = True
 
     # ------------------------------------------------------------ rotation
     def _open(self) -> int:
@@ -131,6 +151,8 @@ class LogWriter:
             self._descriptor = os.open(self._path, flags, 0o600)
             mark_as_written(self._descriptor)
             self._size = os.fstat(self._descriptor).st_size
+        if self._begin is None:
+            self._begin = begin_of_newest(self._path)
         return self._descriptor
 
     def _place_for(self, content: bytes) -> tuple[int, bytes]:
@@ -152,12 +174,49 @@ class LogWriter:
 
     def _rotate(self, descriptor: int) -> None:
         """The former file is removed last: readers learn positions from the names of those that are there."""
-        former = [begin for begin in begins_of(self._path) if begin != self._begin]
+        begin = self._begin or 0
+        former = [other for other in begins_of(self._path) if other != begin]
         size = os.fstat(descriptor).st_size  # not as counted if its owner has truncated it
         with contextlib.suppress(FileNotFoundError):  # its owner has removed it
-            os.rename(self._path, piece_path(self._path, self._begin))
-        self.close()
-        self._begin += size
+            os.rename(self._path, piece_path(self._path, begin))
+        self._close()
+        self._begin = begin + size
         self._size = 0
-        for begin in former:
-            piece_path(self._path, begin).unlink(missing_ok=True)
+        for other in former:
+            piece_path(self._path, other).unlink(missing_ok=True)
+
+
+class LogThread:
+    """Flushes logs, one after the other, in a thread that is started when it is first needed."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """`wake`: called in the thread when a log was flushed that is awaited."""
+        self._wake = wake
+        self._due: set[LogWriter] = set()
+        self._is_due = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def flush(self, log: LogWriter) -> None:
+        """Have it flushed. Returns at once."""
+        self._due.add(log)
+        self._is_due.set()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="swell-logs", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        failing: set[LogWriter] = set()
+        while True:
+            self._is_due.wait(RETRY_S if failing else None)
+            self._is_due.clear()
+            due, failing = failing, set()
+            while self._due:
+                due.add(self._due.pop())
+            for log in due:
+                if log.flush():
+                    self._due.add(log)
+                    self._is_due.set()
+                elif log.is_failing:
+                    failing.add(log)
+                if log.is_awaited:
+                    self._wake()

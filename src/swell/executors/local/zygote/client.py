@@ -18,7 +18,7 @@ from swell.executors.local.zygote.forking import (
     Answer,
     Fork,
     Forked,
-    OutputDropped,
+    OutputUnwritten,
     Signal,
     ValuesPrinted,
     Warm,
@@ -38,7 +38,7 @@ class Callbacks:
 
     forked: Callable[[str, int], None]  #: key, pid
     exited: Callable[[str, int, str], None]  #: key, status, message of the zygote ('' if it has none)
-    dropped: Callable[[str, int, str], None]  #: see `forking.OutputDropped`
+    unwritten: Callable[[str, str], None]  #: key, why; see `forking.OutputUnwritten`
     strays_ended: Callable[[str, int], None]  #: key, how many; before `exited`
     printed: Callable[[str, dict[str, Number]], None]  #: key, values; before `exited`
 
@@ -55,7 +55,7 @@ class ZygoteClient:
         self._link: LineLink | None = None
         self._waiting: list[Fork | Signal] = []  # the zygote's socket is not yet connected
         self._pids: dict[str, int | None] = {}
-        self._dropping: set[str] = set()  # keys of workers whose output cannot be written
+        self._unwritten: set[str] = set()  # keys of workers whose output cannot be written
         self._is_warm = False
         self._is_closing = False
         self._is_empty = asyncio.Event()
@@ -139,9 +139,9 @@ class ZygoteClient:
         elif isinstance(answer, Forked):
             self._pids[answer.key] = answer.pid
             self._callbacks.forked(answer.key, answer.pid)
-        elif isinstance(answer, OutputDropped):
-            (self._dropping.add if answer.why else self._dropping.discard)(answer.key)
-            self._callbacks.dropped(answer.key, answer.num_bytes, answer.why)
+        elif isinstance(answer, OutputUnwritten):
+            (self._unwritten.add if answer.why else self._unwritten.discard)(answer.key)
+            self._callbacks.unwritten(answer.key, answer.why)
         elif isinstance(answer, ValuesPrinted):
             self._callbacks.printed(answer.key, answer.values)
         else:
@@ -170,9 +170,9 @@ class ZygoteClient:
         pids = {*killed, *(pid for pid in orphans.values() if pid is not None)}
         await asyncio.gather(*(process_gone(pid) for pid in pids))
         self._zygote = self._burial = None
-        dropping, self._dropping = self._dropping, set()
-        for key in dropping:
-            self._callbacks.dropped(key, 0, "")
+        unwritten, self._unwritten = self._unwritten, set()
+        for key in unwritten:
+            self._callbacks.unwritten(key, "")
         was_warm = self._is_warm
         self._is_empty.set()
         self._is_buried.set()

@@ -62,12 +62,11 @@ class Exited(Note, frozen=True, kw_only=True):
     num_ended: int = 0  #: processes that had left its process group and had to be ended
 
 
-class OutputDropped(Note, frozen=True, kw_only=True):
-    """What the worker prints cannot be written: so many bytes were dropped since that began."""
+class OutputUnwritten(Note, frozen=True, kw_only=True):
+    """What the worker prints cannot be written: some of it waits, what is more is dropped."""
 
     key: str
-    num_bytes: int
-    why: str  #: empty: it can be written again, or the worker is gone and its log says what it lacks
+    why: str  #: empty: it can be written again, or its log is gone
 
 
 class ValuesPrinted(Note, frozen=True, kw_only=True):
@@ -77,4 +76,4 @@ class ValuesPrinted(Note, frozen=True, kw_only=True):
     values: dict[str, Number]
 
 
-Answer = Warm | Forked | Exited | OutputDropped | ValuesPrinted
+Answer = Warm | Forked | Exited | OutputUnwritten | ValuesPrinted

@@ -1,8 +1,9 @@
 """Imports what workers need, once, and forks them.
 
 `python -m swell.executors.local.zygote.process FD PARENT MODULE...`: FD is its socket, PARENT the pid of its
-parent. A forked worker starts in milliseconds and shares the imported pages. That is safe only while this
-process has a single thread, which it makes sure of before it serves its first request.
+parent. A forked worker starts in milliseconds and shares the imported pages. That is safe only while no other
+thread of this process may hold a lock, which it makes sure of before it serves its first request. The thread
+that writes logs holds none but its own: it waits for the disk, or for this one.
 """
 
 from __future__ import annotations
@@ -22,12 +23,10 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.exit_status import NOT_STARTED
-from swell.executors.local.logs.writer import LogWriter
 from swell.executors.local.processes.mark import MarkStamp
 from swell.executors.local.processes.parent_death import adopt_orphans, die_with_parent
 from swell.executors.local.zygote.child import become_worker
-from swell.executors.local.zygote.forking import Answer, Exited, Fork, Forked, Request, Warm
+from swell.executors.local.zygote.forking import Answer, Fork, Forked, Request, Warm
 from swell.executors.local.zygote.orphans import Orphans
 from swell.executors.local.zygote.output import Outputs
 from swell.wire.lines import LineBuffer
@@ -57,7 +56,8 @@ class Zygote:
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
         self._selector = selectors.DefaultSelector()
-        self._outputs = Outputs(self._selector, self.say)
+        self._outputs = Outputs(self._selector, self.say, self._wake)
+        self._inherited: set[int] = set()  #: descriptors that workers have, too
 
     def serve(self) -> None:
         """Until the agent hangs up. Returns in a worker never: it becomes the user's script."""
@@ -65,20 +65,19 @@ class Zygote:
         signal.set_wakeup_fd(self._wake_write.fileno(), warn_on_full_buffer=False)
         self._selector.register(self._channel, selectors.EVENT_READ)
         self._selector.register(self._wake_read, selectors.EVENT_READ)
+        self._inherited = open_descriptors()
         while True:
+            self._outputs.tick()
             found = [key for key, _ in self._selector.select(self._wait_s())]
             ready = {key.fileobj for key in found}
             for key in found:
                 if key.data is not None:
                     self._outputs.read(key.data)
-            self._outputs.try_again()
-            self._outputs.tell_values()
             if self._wake_read in ready:
                 self._wake_read.recv(4096)
                 self._reap()
             for exited in self._orphans.settle(self._numbers, time.monotonic()):
-                self._outputs.end(exited.key)
-                self.say(exited)
+                self._outputs.end(exited)
             if self._channel in ready:
                 chunk = self._channel.recv(65536)
                 if not chunk:
@@ -91,6 +90,10 @@ class Zygote:
         """Until something is due by itself; None: nothing is."""
         dues_s = (self._outputs.wait_s, self._orphans.wait_s(time.monotonic()))
         return min((due_s for due_s in dues_s if due_s is not None), default=None)
+
+    def _wake(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # it is woken anyway
+            self._wake_write.send(b"\0")
 
     def say(self, answer: Answer) -> None:
         self._channel.sendall(msgspec.json.encode(answer) + b"\n")
@@ -107,17 +110,16 @@ class Zygote:
         try:
             output = self._outputs.open(request)
         except OSError as error:
-            self._refuse(request, error)
+            self._outputs.refuse(request, error)
             return
         try:
             pid = os.fork()
         except OSError as error:
             os.close(output)
-            self._outputs.end(request.key)
-            self._refuse(request, error)
+            self._outputs.refuse(request, error)
             return
         if pid == 0:
-            self._outputs.abandon()
+            close_all_but(self._inherited | {output})
             self._selector.close()
             self._channel.close()
             self._wake_read.close()
@@ -131,12 +133,6 @@ class Zygote:
         self._pids[request.key] = pid
         self._numbers[pid] = self._num_forks
         self.say(Forked(key=request.key, pid=pid))
-
-    def _refuse(self, request: Fork, error: OSError) -> None:
-        log = LogWriter(Path(request.log_path))
-        log.append(f"no process could be started: {error}\n".encode())
-        log.close()
-        self.say(Exited(key=request.key, status=NOT_STARTED))
 
     def _reap(self) -> None:
         keys = {pid: key for key, pid in self._pids.items()}
@@ -200,12 +196,23 @@ def warm_up(modules: Sequence[str]) -> None:
     random.seed()
 
 
+def open_descriptors() -> set[int]:
+    """Descriptors of this process."""
+    found = os.listdir("/proc/self/fd")  # and that by which they are listed, which is closed then
+    return {int(name) for name in found if os.path.lexists(f"/proc/self/fd/{name}")}
+
+
+def close_all_but(kept: set[int]) -> None:
+    """Close descriptors in a forked worker: logs that another thread has opened, pipes of other workers."""
+    for descriptor in open_descriptors() - kept:
+        os.close(descriptor)
+
+
 def keep_descriptors() -> None:
     """Workers have this process's descriptors, the lock among them; programs that they start do not."""
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > sys.stderr.fileno():
-            with contextlib.suppress(OSError):  # the one that the folder was read by
-                os.set_inheritable(int(name), False)
+    for descriptor in open_descriptors():
+        if descriptor > sys.stderr.fileno():
+            os.set_inheritable(descriptor, False)
 
 
 def serve_on(channel: socket.socket, modules: Sequence[str]) -> None:
