@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +30,6 @@ from swell.executors.local.limits.detection import (
     new_limiter,
 )
 from swell.executors.local.limits.limiter import CoreSharing, GangGroup, Limiter, LimitError
-from swell.executors.local.limits.measuring import MeasuredProcesses
 from swell.model.share_mode import ShareMode
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import group_places
@@ -47,6 +47,7 @@ class Rig:
 
     limiter: Limiter
     started: list[subprocess.Popen[str]] = field(default_factory=list)
+    pids: defaultdict[GangGroup, list[int]] = field(default_factory=lambda: defaultdict(list))
 
     def burnt(self, group: GangGroup, cpu_s: float) -> subprocess.Popen[str]:
         """A process of the group that has used so much."""
@@ -65,8 +66,12 @@ class Rig:
         )
         self.started.append(process)
         if group is not None:
-            group.add(process.pid)
+            self.enter(group, process.pid)
         return process
+
+    def enter(self, group: GangGroup, pid: int) -> None:
+        self.pids[group].append(pid)
+        group.keep(self.pids[group])
 
     def end(self) -> None:
         for process in self.started:
@@ -76,7 +81,7 @@ class Rig:
 
 @dataclass
 class FakeRig(Rig):
-    """Its processes are real, and what they have burnt is entered by hand."""
+    """Its processes are real."""
 
     kernel: FakeKernel = field(default_factory=lambda: FakeV1(Path("/nowhere")))
 
@@ -85,19 +90,8 @@ class FakeRig(Rig):
         for folder in {place.folder for place in group_places(self.kernel).values()}:
             self.kernel.start(folder, process.pid)
         if group is not None:
-            group.add(process.pid)
+            self.enter(group, process.pid)
         return process
-
-    def burnt(self, group: GangGroup, cpu_s: float) -> subprocess.Popen[str]:
-        for entry in group.entries:
-            folder = Path(entry).parent
-            for name, per_s in (("cpuacct.usage", 1e9), ("cpu.stat", 1e6)):
-                file = folder / name
-                if file.exists():
-                    words = file.read_text().split()
-                    total = int(words[-1]) + round(cpu_s * per_s)
-                    file.write_text(" ".join([*words[:-1], str(total)]))
-        return self.start("input()", group)
 
     def end(self) -> None:
         for process in self.started:
@@ -124,7 +118,7 @@ RIGS: dict[str, Callable[[Path], Rig]] = {
     "this machine": lambda path: Rig(groups_of_this_machine(path)),
     "folder of version 1": lambda path: fake_rig(FakeV1(path / "root"), path),
     "folder of version 2": lambda path: fake_rig(FakeV2(path / "root"), path),
-    "off": lambda path: Rig(MeasuredProcesses()),
+    "off": lambda path: Rig(Limiter()),
 }
 
 
@@ -158,7 +152,7 @@ def test_a_process_that_is_gone_is_no_error(rig: Rig) -> None:
     group.set_share(0.5)
     process = rig.start("input()")
     rig.end()
-    group.add(process.pid)
+    group.keep([process.pid])
     group.keep([])
     group.set_share(0.25)
     assert group.usage().memory_bytes == 0
@@ -169,7 +163,6 @@ def test_what_is_said_twice_is_said_once(rig: Rig) -> None:
     process = rig.start("input()")
     for _ in range(2):
         group.set_share(0.5)
-        group.add(process.pid)
         group.keep([process.pid])
     rig.end()
     group.close()
@@ -188,14 +181,12 @@ def test_gangs_do_not_meet(rig: Rig) -> None:
 
 
 def test_memory_is_limited_or_it_is_said_why_not(rig: Rig) -> None:
-    if rig.limiter.name.startswith("cgroup") and not isinstance(rig, FakeRig):
-        pytest.skip("a process of its own has the limit, see test_a_worker_beyond_its_memory_limit")
     group = rig.limiter.group("job-1")
-    try:
+    if rig.limiter.name == "cgroup v2":
         group.limit_memory(1 << 30)
-    except OSError as error:
-        assert "memory" in str(error)
-        assert rig.limiter.name == "off"
+    else:
+        with pytest.raises(OSError, match="only control groups of version 2"):
+            group.limit_memory(1 << 30)
     group.set_share(0.5)
     assert group.num_killed() == 0
 
@@ -226,21 +217,17 @@ def folders_of(group: GangGroup) -> list[Path]:
     return [Path(entry).parent for entry in group.entries]
 
 
-def test_a_group_that_vanished_is_made_anew_with_its_share_and_its_processes(
-    groups: Rig, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_group_that_vanished_is_made_anew_with_its_share_and_its_processes(groups: Rig) -> None:
     group = groups.limiter.group("job-1")
     group.set_share(0.25)
     process = groups.burnt(group, 0.2)
     group.keep([process.pid])
     before = group.usage()
     (said,) = [file.read_text() for file in _weights(group)]
-    assert not caplog.messages
     for folder in folders_of(group):
         vanish(groups, folder)
     for _ in range(2):
         group.keep([process.pid])
-    assert len(caplog.messages) == 1 and "has vanished" in caplog.text
     for folder in folders_of(group):
         assert process.pid in GroupFiles().pids(folder)
     assert [file.read_text() for file in _weights(group)] == [said]
@@ -314,7 +301,7 @@ def test_groups_of_agents_that_have_ended_are_removed(tmp_path: Path) -> None:
     limiter = new_limiter(CoreSharing(), tmp_path, kernel)
     left = {folder.name for folder in kernel.inner(kernel.own_group)}
     assert isinstance(limiter, ControlGroups)
-    assert left == {live.name, "others", limiter.platform}
+    assert left == {live.name, "others", limiter.folder.name}
 
 
 def test_a_stale_group_with_processes_stays(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -329,6 +316,15 @@ def test_a_stale_group_with_processes_stays(tmp_path: Path, caplog: pytest.LogCa
 
 
 # ------------------------------------------------------------ version 2
+def test_memory_is_limited_and_kills_for_it_are_counted(tmp_path: Path) -> None:
+    group = fake_rig(FakeV2(tmp_path / "root"), tmp_path).limiter.group("job-1")
+    group.limit_memory(1 << 30)
+    (folder,) = folders_of(group)
+    assert (folder / "memory.max").read_text() == str(1 << 30)
+    (folder / "memory.events").write_text("oom 2\noom_kill 2")
+    assert group.num_killed() == 2
+
+
 def test_the_processes_of_a_delegated_group_go_to_a_leaf_first(tmp_path: Path) -> None:
     rig = fake_rig(FakeV2(tmp_path / "root"), tmp_path)
     kernel = rig.kernel
@@ -370,7 +366,7 @@ def test_why_version_2_is_not_offered(
     offer = limiter_offers(kernel)[0]
     assert told in offer.why_not
     limiter = new_limiter(CoreSharing(), tmp_path, kernel)
-    assert isinstance(limiter, MeasuredProcesses) and limiter.lack
+    assert not isinstance(limiter, ControlGroups) and limiter.lack
 
 
 def test_a_kernel_that_refuses_after_all_leaves_measuring(
@@ -383,7 +379,7 @@ def test_a_kernel_that_refuses_after_all_leaves_measuring(
     kernel.boot()
     monkeypatch.setattr(FakeV2, "_hand_down", refuse)
     limiter = new_limiter(CoreSharing(), tmp_path, kernel)
-    assert isinstance(limiter, MeasuredProcesses) and "CPU shares are not enforced" in limiter.lack
+    assert not isinstance(limiter, ControlGroups) and "CPU shares are not enforced" in limiter.lack
     assert "cgroup v2 cannot be used" in caplog.text
     assert limiter.lack == lack_of_agent(QUOTA, tmp_path, os.getpid(), kernel), "as the daemon sees it"
     assert not lack_of_agent(WEIGHTS, tmp_path, os.getpid(), kernel), "which no option has asked for"
@@ -422,32 +418,7 @@ def test_without_the_needed_controllers_it_is_not_offered(tmp_path: Path) -> Non
     kernel.boot()
     assert limiter_offers(kernel)[1].is_offered
     kernel.own("2:memory:/session\n1:blkio:/\n")
-    assert limiter_offers(kernel)[1].why_not == "its controllers cpu, cpuacct are not mounted"
-
-
-def test_memory_is_limited_below_the_own_group(tmp_path: Path) -> None:
-    rig = fake_rig(FakeV1(tmp_path / "root"), tmp_path)
-    group = rig.limiter.group("job-1")
-    assert len(group.entries) == 1
-    group.limit_memory(1 << 30)
-    (folder,) = [folder for folder in folders_of(group) if "memory" in folder.parts]
-    assert folder.parent.parent == rig.kernel.at("/sys/fs/cgroup/memory/session")
-    assert (folder / "memory.limit_in_bytes").read_text() == str(1 << 30)
-    (folder / "memory.oom_control").write_text("under_oom 0\noom_kill 2")
-    assert group.num_killed() == 2
-
-
-def test_a_process_that_is_in_a_part_of_its_groups_comes_into_the_others(tmp_path: Path) -> None:
-    """As where its memory could not be limited when it began."""
-    rig = fake_rig(FakeV1(tmp_path / "root"), tmp_path)
-    group = rig.limiter.group("job-1")
-    process = rig.start("input()", group)
-    try:
-        group.limit_memory(1 << 30)
-        group.keep([process.pid])
-        assert all(process.pid in rig.kernel.pids(folder) for folder in folders_of(group))
-    finally:
-        rig.end()
+    assert limiter_offers(kernel)[1].why_not == "its controller cpu is not mounted"
 
 
 # ------------------------------------------------------------ quotas, weights

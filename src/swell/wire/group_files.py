@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,16 +30,20 @@ class GroupFiles:
         finally:
             os.close(descriptor)
 
+    def add(self, folder: Path, pids: Iterable[int]) -> None:
+        """Move processes to a group; one that is gone is no error. What they start later belongs to it."""
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                self.write(folder / "cgroup.procs", str(pid))
+
     def make(self, folder: Path) -> None:
         """A group; no effect if it is there."""
         folder.mkdir(exist_ok=True)
 
     def remove(self, folder: Path) -> None:
         """A group without processes; no effect if it is gone."""
-        try:
+        with suppress(FileNotFoundError):
             folder.rmdir()
-        except FileNotFoundError:
-            pass
 
     def inner(self, folder: Path) -> list[Path]:
         """Groups in a group; none if it is gone."""

@@ -9,13 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from tests.executors.listening import eventually
 from tests.train.fake_agent import FakeAgent
 
-from swell.executors.local.limits.control_groups import ControlGroups
-from swell.executors.local.limits.detection import limiter_offers, new_limiter
-from swell.executors.local.limits.limiter import CoreSharing, Limiter
 from swell.train.state.checkpoint import load_checkpoint
 from swell.wire import messages
+from swell.wire.group_files import GroupFiles
+from swell.wire.group_places import UNIFIED, group_places
 
 WIDE = Path(__file__).parents[1] / "scripts" / "wide.py"
 STEPS = 9
@@ -24,15 +24,25 @@ LIMIT_BYTES = 480 * 10**6
 
 
 @pytest.fixture
-def limiter(tmp_path: Path) -> Iterator[Limiter]:
-    """Limits memory; skips where this machine does not let us."""
-    made = new_limiter(CoreSharing(), tmp_path / "limits")
-    if not isinstance(made, ControlGroups):
-        pytest.skip(
-            "; ".join(f"{each.name}: {each.why_not}" for each in limiter_offers() if not each.is_offered)
-        )
-    yield made
-    made.close()
+def limit_memory() -> Iterator[Callable[[int], None]]:
+    """Gives a process a control group of its own; skips where this machine does not let us."""
+    places, made = group_places(GroupFiles()), list[Path]()
+    controller, file = ("memory", "memory.limit_in_bytes") if "memory" in places else (UNIFIED, "memory.max")
+
+    def limit(pid: int) -> None:
+        folder = places[controller].folder / f"swell-test-{pid}"
+        try:
+            folder.mkdir()
+            made.append(folder)
+            for name, number in ((file, LIMIT_BYTES), ("cgroup.procs", pid)):
+                GroupFiles().write(folder / name, str(number))
+        except OSError as error:
+            pytest.skip(f"memory cannot be limited here: {error}")
+
+    yield limit
+    for folder in made:
+        eventually(lambda folder=folder: not GroupFiles().pids(folder))  # type: ignore[misc]
+        folder.rmdir()
 
 
 @pytest.fixture
@@ -42,17 +52,12 @@ def disk() -> Iterator[Path]:
         yield Path(folder)
 
 
-def begin(agent: FakeAgent, limiter: Limiter, workers: list[int], *args: str) -> None:
+def begin(agent: FakeAgent, limit_memory: Callable[[int], None], workers: list[int], *args: str) -> None:
     """Start workers, each with a limit of its own, and have them train together."""
     for worker in workers:
         process = agent.start(worker, WIDE, *args)
-        group = limiter.group(f"worker-{worker}")
-        try:
-            group.limit_memory(LIMIT_BYTES)
-        except OSError as error:
-            pytest.skip(f"memory cannot be limited here: {error}")
         assert process.pid is not None
-        group.add(process.pid)
+        limit_memory(process.pid)
     for worker in workers:
         agent.wait(worker, messages.Ready)
     agent.regroup(workers, source=None)
@@ -61,16 +66,16 @@ def begin(agent: FakeAgent, limiter: Limiter, workers: list[int], *args: str) ->
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_two_workers_train_save_and_read_what_one_cannot_hold(
-    start_agent: Callable[..., FakeAgent], limiter: Limiter, disk: Path, tmp_path: Path
+    start_agent: Callable[..., FakeAgent], limit_memory: Callable[[int], None], disk: Path, tmp_path: Path
 ) -> None:
     result, saves = tmp_path / "result.json", {"checkpoint_dir": str(disk / "checkpoints")}
     alone = start_agent(global_batch=8, total_steps=STEPS)
-    begin(alone, limiter, [0], str(result), str(STEPS), "blocks")
+    begin(alone, limit_memory, [0], str(result), str(STEPS), "blocks")
     assert alone.exit_status(0) == -signal.SIGKILL, "the kernel lets one worker have the whole state"
 
     for workers, end in (([1, 2], STEPS), ([3, 4], STEPS + 3)):
         pair = start_agent(global_batch=8, total_steps=end, checkpoint_interval_s=0.5, **saves)
-        begin(pair, limiter, workers, str(result), str(end), "blocks")
+        begin(pair, limit_memory, workers, str(result), str(end), "blocks")
         for worker in workers:
             assert pair.exit_status(worker) == 0, pair.logs()
         assert 0 < load_checkpoint(disk / "checkpoints")["steps"] <= end

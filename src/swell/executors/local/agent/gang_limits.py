@@ -107,11 +107,8 @@ class GangLimits:
         return () if gang is None else gang.group.entries
 
     def forked(self, job_id: str, worker: int, pid: int) -> None:
-        if (gang := self._gangs.get(job_id)) is None:
-            return
-        gang.pids[worker] = pid
-        if not gang.group.entries:
-            self._try(gang, Doing.KEEP, lambda: gang.group.add(pid))
+        if (gang := self._gangs.get(job_id)) is not None:
+            gang.pids[worker] = pid
 
     def exited(self, job_id: str, worker: int, status: int) -> tuple[int, str]:
         """How it ended, and why, if the kernel has killed it for lack of memory."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
-from swell.executors.local.limits.cores import PERIOD_US, is_part, quota_us
-from swell.executors.local.limits.limiter import CoreSharing
+from swell.executors.local.limits.control_groups import ControlGroups
+from swell.executors.local.limits.cores import PERIOD_US, quota_us
 from swell.model.share_mode import ShareMode
-from swell.wire.group_files import GroupFiles, numbers
+from swell.wire.group_files import numbers
 
 #: `cpu.weight` of a group for which none was chosen.
 FULL_WEIGHT = 100
@@ -33,28 +33,15 @@ def top_of(own: Path) -> Path:
     return own.parent if own.name == LEAF else own
 
 
-class CgroupV2:
-    """See `control_groups.GroupVersion`."""
+class CgroupV2(ControlGroups):
+    """See `ControlGroups`."""
 
     name = "cgroup v2"
 
-    def __init__(self, files: GroupFiles, top: Path, sharing: CoreSharing) -> None:
-        self.files = files
-        self._top = top
-        self._sharing = sharing
-
-    @property
-    def parents(self) -> tuple[Path, ...]:
-        return (self._top,)
-
-    # ------------------------------------------------------------ the platform's group
-    def prepare(self, platform: str) -> None:
-        self._hand_down(self._top)
-        folder = self._top / platform
-        self.files.make(folder)
-        self._hand_down(folder)
-        if is_part(self._sharing.cores):
-            self.files.write(folder / "cpu.max", _cpu_max(1.0, self._sharing))
+    def prepare(self) -> None:
+        self._hand_down(self.folder.parent)
+        super().prepare()
+        self._hand_down(self.folder)
 
     def _hand_down(self, folder: Path) -> None:
         """Groups in this one are to have the controllers. Raises OSError if not even that of the CPU."""
@@ -69,46 +56,32 @@ class CgroupV2:
 
     def _clear(self, folder: Path) -> None:
         """Move the processes of a group to its leaf; the topmost one of a machine may keep its own."""
-        if is_root(self.files, folder):
+        if is_root(folder):
             return
         for _ in range(MOST_ROUNDS):
             pids = self.files.pids(folder)
             if not pids:
                 return
             self.files.make(folder / LEAF)
-            for pid in pids:
-                with suppress(ProcessLookupError):
-                    self.files.write(folder / LEAF / "cgroup.procs", str(pid))
+            self.files.add(folder / LEAF, pids)
         raise OSError(f"processes are started in {folder} faster than they can be moved to {LEAF}")
 
-    # ------------------------------------------------------------ limits
-    def folders(self, group: str, has_memory: bool) -> tuple[Path, ...]:
-        return (self._top / group,)
+    def settings(self, share: float, mode: ShareMode) -> dict[str, str]:
+        if mode is ShareMode.QUOTA:
+            return {"cpu.max": f"{quota_us(share, self.sharing.cores)} {PERIOD_US}"}
+        return {"cpu.weight": str(weight(share))}
 
-    def share_settings(self, group: str, share: float) -> list[tuple[Path, str]]:
-        folder = self._top / group
-        if self._sharing.mode is ShareMode.QUOTA:
-            return [(folder / "cpu.max", _cpu_max(share, self._sharing))]
-        return [(folder / "cpu.weight", str(weight(share)))]
+    def limit_memory(self, group: Path, num_bytes: int) -> None:
+        if not (group / "memory.max").exists():
+            raise OSError(f"the controller memory is not delegated to {self.folder.parent}")
+        self.files.write(group / "memory.max", str(num_bytes))
+        with suppress(FileNotFoundError):  # a kernel without swap accounting
+            self.files.write(group / "memory.swap.max", "0")
 
-    def memory_settings(self, group: str, num_bytes: int) -> list[tuple[Path, str]]:
-        folder = self._top / group
-        if not (folder / "memory.max").exists():
-            raise OSError(f"the controller memory is not delegated to {self._top}")
-        return [(folder / "memory.max", str(num_bytes)), (folder / "memory.swap.max", "0")]
-
-    # ------------------------------------------------------------ usage
-    def cpu_s(self, group: str) -> float:
-        return numbers(self.files.read(self._top / group / "cpu.stat"))["usage_usec"] / 1e6
-
-    def num_killed(self, group: str) -> int:
-        return numbers(self.files.read(self._top / group / "memory.events")).get("oom_kill", 0)
+    def num_killed(self, group: Path) -> int:
+        return numbers(self.files.read(group / "memory.events")).get("oom_kill", 0)
 
 
-def is_root(files: GroupFiles, folder: Path) -> bool:
+def is_root(folder: Path) -> bool:
     """Whether it is the machine's topmost group, and not just a container's: that one has no type."""
     return not (folder / "cgroup.type").exists()
-
-
-def _cpu_max(share: float, sharing: CoreSharing) -> str:
-    return f"{quota_us(share, sharing.cores)} {PERIOD_US}"

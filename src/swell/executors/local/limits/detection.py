@@ -11,10 +11,9 @@ from swell.executors.local.limits import cgroup_v1, cgroup_v2
 from swell.executors.local.limits.allocation import cpu_limit
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
-from swell.executors.local.limits.control_groups import ControlGroups, platform_group
+from swell.executors.local.limits.control_groups import platform_group
 from swell.executors.local.limits.cores import LEAST_CORES, is_part
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
-from swell.executors.local.limits.measuring import MeasuredProcesses
 from swell.model.share_mode import ShareMode
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import UNIFIED, GroupPlace, group_places
@@ -79,22 +78,22 @@ def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None
 def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None = None) -> Limiter:
     """The best one that works. Never raises: in the end usage is measured, and nothing is limited."""
     if sharing.mode is ShareMode.OFF:
-        return MeasuredProcesses()
+        return Limiter()
     files = files or GroupFiles()
     places = group_places(files)
+    groups: CgroupV1 | CgroupV2
     if _offer_of_v2(files, places).is_offered:
-        version: CgroupV1 | CgroupV2 = CgroupV2(files, cgroup_v2.top_of(places[UNIFIED].folder), sharing)
+        groups = CgroupV2(files, cgroup_v2.top_of(places[UNIFIED].folder), sharing, state_dir)
     elif _offer_of_v1(files, places).is_offered:
-        version = CgroupV1(files, _writable(files, places), sharing)
+        groups = CgroupV1(files, places[cgroup_v1.CPU].folder, sharing, state_dir)
     else:
-        return MeasuredProcesses(LACK)
-    groups = ControlGroups(version, state_dir)
+        return Limiter(LACK)
     try:
         groups.begin()
     except OSError as error:
-        log.warning("%s cannot be used (%s): CPU shares are not enforced", version.name, error)
+        log.warning("%s cannot be used (%s): CPU shares are not enforced", groups.name, error)
         groups.close()
-        return MeasuredProcesses(LACK)
+        return Limiter(LACK)
     return groups
 
 
@@ -141,7 +140,7 @@ def _obstacle_of_v2(files: GroupFiles, top: Path, is_top: bool, is_hybrid: bool)
     if not all(map(files.can_write, needed)):
         return f"this user cannot write {top}", SCOPE
     is_ready = cgroup_v2.CPU in files.read(top / "cgroup.subtree_control").split()
-    is_own = is_top or cgroup_v2.is_root(files, top) or any(files.has_mark(top, mark) for mark in DELEGATED)
+    is_own = is_top or cgroup_v2.is_root(top) or any(files.has_mark(top, mark) for mark in DELEGATED)
     if not is_ready and not is_own and files.pids(top):
         return f"{top} is not delegated, and its processes are not ours to move", SCOPE
     return "", ""
@@ -149,20 +148,10 @@ def _obstacle_of_v2(files: GroupFiles, top: Path, is_top: bool, is_hybrid: bool)
 
 # ------------------------------------------------------------ version 1
 def _offer_of_v1(files: GroupFiles, places: Mapping[str, GroupPlace]) -> LimiterOffer:
-    missing = [name for name in cgroup_v1.NEEDED if name not in places]
-    writable = _writable(files, places)
-    closed = [name for name in cgroup_v1.NEEDED if name not in writable]
     why_not = remedy = ""
-    if missing:
-        why_not = f"its controllers {', '.join(missing)} are not mounted"
-    elif closed:
-        why_not = f"this user cannot write {', '.join(str(places[name].folder) for name in closed)}"
-        remedy = "let root make a group in each of these, give it to this user, and start the platform in it"
-    note = "" if cgroup_v1.MEMORY in writable else f"without {cgroup_v1.MEMORY}"
-    return LimiterOffer(name=CgroupV1.name, why_not=why_not, remedy=remedy, note=note)
-
-
-def _writable(files: GroupFiles, places: Mapping[str, GroupPlace]) -> dict[str, GroupPlace]:
-    return {
-        name: place for name, place in places.items() if name != UNIFIED and files.can_write(place.folder)
-    }
+    if (place := places.get(cgroup_v1.CPU)) is None:
+        why_not = "its controller cpu is not mounted"
+    elif not files.can_write(place.folder):
+        why_not = f"this user cannot write {place.folder}"
+        remedy = "let root make a group in it, give it to this user, and start the platform in that"
+    return LimiterOffer(name=CgroupV1.name, why_not=why_not, remedy=remedy, note="memory is not limited")

@@ -1,11 +1,11 @@
-"""The port: limits and measures the processes of each gang. Control groups stand behind it, or nothing."""
+"""How the gangs of a machine share it. They are measured here; control groups limit them, too."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
+from swell.executors.local.limits.process_usage import ProcessUsage, started_by
 from swell.model.share_mode import ShareMode
 from swell.model.usage import GangUsage
 
@@ -29,55 +29,64 @@ class CoreSharing:
         return tuple(word for option, ours, theirs in pairs if ours != theirs for word in (option, ours))
 
 
+#: Why a gang's memory is not limited.
+NO_MEMORY_LIMIT = "only control groups of version 2 limit the memory of a gang"
+
+
 class LimitError(ValueError):
     """What was asked for cannot be had on this machine; the text names the rule and the remedy."""
 
 
-class GangGroup(Protocol):
+class GangGroup:
     """The processes of one gang. Methods are idempotent, and raise OSError for what the kernel refuses."""
 
-    @property
-    def entries(self) -> tuple[str, ...]:
-        """Files to which a process writes `0` to enter by itself; none: it has to be added."""
+    entries: tuple[str, ...] = ()  #: files to which a process writes `0` to enter by itself
+
+    def __init__(self) -> None:
+        self._workers: set[int] = set()
+        self._usage = ProcessUsage()
 
     def set_share(self, share: float) -> None:
-        """Set the gang's CPU share, in (0, 1], at once for all its processes.
+        """Set the gang's CPU share, in (0, 1], at once for all its processes. See `Limiter.lack`.
 
         If that fails, the former share stays.
         """
 
     def limit_memory(self, num_bytes: int) -> None:
         """Limit the memory of all processes together. The kernel kills one if they use more."""
-
-    def add(self, pid: int) -> None:
-        """A process of the gang; one that is gone is no error. What it starts later belongs to it."""
+        raise OSError(NO_MEMORY_LIMIT)
 
     def keep(self, pids: Iterable[int]) -> None:
-        """See that the group is there and holds these processes; one that has vanished is made again."""
+        """See that the group is there and holds these workers; one that has vanished is made again."""
+        self._workers = set(pids)
 
     def usage(self) -> GangUsage:
         """Return what the gang has used since the group was made."""
+        return self._usage.read(self._workers, self._started())
+
+    def _started(self) -> Iterable[int]:
+        """What workers have started, and that lives."""
+        return started_by(self._workers)
 
     def num_killed(self) -> int:
         """Processes that the kernel has ended because of the memory limit."""
+        return 0
 
     def close(self) -> None:
         """The processes are gone."""
 
 
-class Limiter(Protocol):
-    """Groups of one agent."""
+class Limiter:
+    """Groups of one agent, which are measured and not limited."""
 
-    @property
-    def name(self) -> str:
-        """Name of the limiter, for people: `cgroup v2`."""
+    name = "off"  #: for people: `cgroup v2`
 
-    @property
-    def lack(self) -> str:
-        """What it cannot do of what was asked for, why, and the remedy; empty: nothing."""
+    def __init__(self, lack: str = "") -> None:
+        self.lack = lack  #: what it cannot do of what was asked for, why, and the remedy; empty: nothing
 
     def group(self, name: str) -> GangGroup:
         """A new one. Touches nothing until it is used."""
+        return GangGroup()
 
     def close(self) -> None:
         """All processes are gone; never raises."""

@@ -22,63 +22,55 @@ class ProcessSums(NamedTuple):
     read_bytes: int = 0
     written_bytes: int = 0
 
-    def plus(self, other: ProcessSums) -> ProcessSums:
-        """Return the sum of both."""
-        return ProcessSums(
-            self.cpu_s + other.cpu_s,
-            self.read_bytes + other.read_bytes,
-            self.written_bytes + other.written_bytes,
-        )
+
+def _total(sums: Iterable[ProcessSums]) -> ProcessSums:
+    return ProcessSums(*map(sum, zip(*sums, strict=True)))
 
 
 class ProcessUsage:
-    """Sums over the processes of a gang. Of one that has ended counts what was read of it last."""
+    """Sums over the processes of a gang. Of a worker that has ended counts what was read of it last."""
 
     def __init__(self) -> None:
-        self._live: dict[int, ProcessSums] = {}
+        self._workers: dict[int, ProcessSums] = {}
         self._ended = ProcessSums()
         self._cpu_s = 0.0
 
-    def read(self, pids: Iterable[int], started: Iterable[int] = ()) -> GangUsage:
+    def read(self, workers: Iterable[int], started: Iterable[int]) -> GangUsage:
         """Read what has been used so far.
 
         Args:
-            pids: processes that live.
-            started: their children. A process that has waited for a child counts it once that has ended.
+            workers: those that live.
+            started: what they have started. Who has waited for a child counts it once that has ended.
         """
-        memory_bytes, live, total = 0, {}, self._ended
-        for pid, is_own in [*((pid, True) for pid in pids), *((pid, False) for pid in started)]:
-            try:
-                sums, resident = _read(pid)
-            except psutil.Error:
-                continue
-            memory_bytes += resident
-            total = total.plus(sums)
-            if is_own:
-                live[pid] = sums
-        for pid in self._live.keys() - live.keys():
-            self._ended = self._ended.plus(self._live[pid])
-            total = total.plus(self._live[pid])
-        self._live = live
+        found = {pid: read for pid in (*workers, *started) if (read := _read(pid)) is not None}
+        before = self._workers
+        self._workers = {pid: found[pid][0] for pid in workers if pid in found}
+        self._ended = _total(
+            [self._ended, *(sums for pid, sums in before.items() if pid not in self._workers)]
+        )
+        total = _total([self._ended, *(sums for sums, _ in found.values())])
         self._cpu_s = max(self._cpu_s, total.cpu_s)  # a child that is not waited for is lost with its end
         return GangUsage(
             cpu_s=self._cpu_s,
-            memory_bytes=memory_bytes,
+            memory_bytes=sum(resident for _, resident in found.values()),
             read_bytes=total.read_bytes,
             written_bytes=total.written_bytes,
         )
 
 
-def _read(pid: int) -> tuple[ProcessSums, int]:
-    """Return what a process has used, and the bytes that are resident. Raises psutil.Error: it is gone."""
-    process = psutil.Process(pid)
-    with process.oneshot():
-        times, resident = process.cpu_times(), process.memory_info().rss
-        try:
-            moved = process.io_counters()
-        except psutil.AccessDenied:  # of a process that this one may not look into
-            return ProcessSums(sum(times[:4])), resident
-    return ProcessSums(sum(times[:4]), moved.read_bytes, moved.write_bytes), resident
+def _read(pid: int) -> tuple[ProcessSums, int] | None:
+    """Return what a process has used, and the bytes that are resident. None: it is gone."""
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            cpu_s, resident = sum(process.cpu_times()[:4]), process.memory_info().rss
+            try:
+                moved = process.io_counters()
+            except psutil.AccessDenied:  # of a process that this one may not look into
+                return ProcessSums(cpu_s), resident
+    except psutil.Error:
+        return None
+    return ProcessSums(cpu_s, moved.read_bytes, moved.write_bytes), resident
 
 
 def started_by(pids: Iterable[int]) -> list[int]:
