@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from swell.api.machine_findings import WARN_BYTES
-from swell.executors.local.containers.engine import EngineOffer
-from swell.executors.local.limits.detection import LimiterOffer
 from swell.executors.local.machine_facts import (
     ClockState,
     GpuFacts,
     MachineFacts,
+    MachineOffer,
     ShareFacts,
     TorchBuild,
 )
 from swell.model.share_mode import ShareMode
 
-CGROUP_V2 = LimiterOffer(name="cgroup v2", note="below /sys/fs/cgroup")
+CGROUP_V2 = MachineOffer(name="cgroup v2", note="below /sys/fs/cgroup")
 #: As it is told.
 COMPLETE = MachineFacts(
     python="3.11.2",
     shares=ShareFacts(mode=ShareMode.WEIGHT, used="cgroup v2", offers=(CGROUP_V2,)),
-    engines=(EngineOffer(name="docker", program="/usr/bin/docker", version="27.0"),),
+    engines=(MachineOffer(name="docker", note="27.0"),),
     devices={"cuda:NVIDIA H200": 8},
     devices_problem="",
     gpu_problem="",

@@ -13,11 +13,11 @@ from tests.complete_machine import CGROUP_V2, COMPLETE
 from tests.machines.namespaces import Network, why_not
 
 from swell.api.machine_findings import BAD_BYTES, WARN_BYTES, machine_findings
-from swell.executors.local.containers.engine import EngineOffer
 from swell.executors.local.machine_facts import (
     ClockState,
     GpuFacts,
     MachineFacts,
+    MachineOffer,
     ShareFacts,
     TorchBuild,
 )
@@ -70,7 +70,7 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
         (
             {
                 "engines": (
-                    EngineOffer(name="docker", why_not="it is not installed", remedy="install docker"),
+                    MachineOffer(name="docker", why_not="it is not installed", remedy="install docker"),
                 )
             },
             Level.OK,

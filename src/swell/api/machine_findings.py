@@ -115,7 +115,7 @@ def _shares(shares: ShareFacts) -> Iterator[Finding]:
 def _engines(facts: MachineFacts) -> Iterator[Finding]:
     """Whether Docker and Podman can run jobs that name an image; neither is needed."""
     for offer in facts.engines:
-        text = f"{offer.name} {offer.version} can be used"
+        text = f"{offer.name} {offer.note} can be used"
         if not offer.is_offered:
             text = f"{offer.name} cannot be used: {offer.why_not}"
         yield ok("containers", text, offer.remedy)

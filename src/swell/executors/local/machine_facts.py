@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.executors.local.containers.engine import EngineOffer
-from swell.executors.local.limits.detection import LimiterOffer
 from swell.model.share_mode import ShareMode
+
+
+class MachineOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to limit gangs, or to run containers, on this machine."""
+
+    name: str
+    why_not: str = ""  #: empty: it can be used
+    remedy: str = ""  #: how it could be, or could do more
+    note: str = ""  #: what to know of it: where it is, or its version
+
+    @property
+    def is_offered(self) -> bool:
+        return not self.why_not
 
 
 class TorchBuild(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +51,7 @@ class ShareFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: ShareMode
     used: str  #: name of a limiter; empty: none
-    offers: tuple[LimiterOffer, ...]
+    offers: tuple[MachineOffer, ...]
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +63,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     gpu_problem: str  #: why NVML tells of no GPU
     torch: TorchBuild | None  #: None: it is not installed
     shares: ShareFacts
-    engines: tuple[EngineOffer, ...]  #: of containers
+    engines: tuple[MachineOffer, ...]  #: of containers
     has_trial_layers: bool  #: what a script writes in its trial run can stay in layers of its own
     host_name: str
     outward_address: str  #: of the interface that leads to other machines; empty: none does

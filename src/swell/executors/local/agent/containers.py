@@ -13,14 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from swell import __version__
 from swell.executors.exit_status import NOT_STARTED, UNFIT
 from swell.executors.local.agent.run import HostedRun
-from swell.executors.local.containers import bootstrap, mounts
-from swell.executors.local.containers.command import CALL, FIRST_LINE, ContainerOrder
+from swell.executors.local.containers import bootstrap, command
 from swell.executors.local.containers.engine import (
-    ENGINE_FAILED,
-    NO_PROGRAM,
     ContainerChoice,
     ContainerEngine,
     EngineDown,
@@ -30,18 +26,18 @@ from swell.executors.local.logs.files import TRIAL, read_tail
 from swell.executors.local.zygote.forking import Fork
 from swell.wire import environ
 
-PREFIX = "swell-"
-#: Exit statuses above it are signals.
-SIGNALLED = 128
+#: Exit statuses of `run`: the engine itself failed, or the image's program could not be started. What is
+#: above `SIGNALLED` is a signal.
+ENGINE_FAILED, NO_PROGRAM, SIGNALLED = 125, (126, 127), 128
 
 
 @dataclass(slots=True)
 class _Container:
     """The container of one worker."""
 
+    name: str
     image: str
     log_path: Path
-    name: str
     engine: ContainerEngine | None = None  #: None: it has not been asked for yet
     killed_by: int = 0  #: signal; it will not be asked for
     has_spoken: bool = False
@@ -67,7 +63,8 @@ class Containers:
         """
         self._choice, self._state_dir = choice, state_dir
         self._fork, self._exited = fork, exited
-        self._digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
+        digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
+        self._prefix = f"swell-{digest}-{os.getpid()}"
         self._numbers = itertools.count(1)
         self._containers: dict[str, _Container] = {}  #: by worker
         self._tasks: set[asyncio.Task[None]] = set()
@@ -75,23 +72,20 @@ class Containers:
     # ------------------------------------------------------------ workers
     def start(self, fork: Fork, run: HostedRun, worker: int, devices: tuple[str, ...]) -> None:
         """Start a worker. `fork`: the request for one outside."""
-        name = f"{PREFIX}{self._digest}-{os.getpid()}-{run.job_id}-{next(self._numbers)}"
-        container = _Container(run.spec.image, run.log_path(worker), name)
+        name = f"{self._prefix}-{run.job_id}-{next(self._numbers)}"
+        container = _Container(name, run.spec.image, run.log_path(worker))
         self._containers[fork.key] = container
         gpus = [gpu for device in devices if (gpu := run.bindings[device].cuda) is not None]
         self._begin(self._start(container, fork, run, gpus))
 
     async def _start(self, container: _Container, fork: Fork, run: HostedRun, gpus: list[str]) -> None:
-        status, why = NOT_STARTED, ""
+        status, why = -container.killed_by, ""
         try:
-            engine = await asyncio.to_thread(self.find_engine)
+            engine = await asyncio.to_thread(self._find_engine)
             request = await asyncio.to_thread(self._request, engine, container.name, fork, run, gpus)
-        except ValueError as error:
-            status, why = UNFIT, f"its container cannot be made: {error}"
-        except OSError as error:
+        except (ValueError, OSError, EngineDown) as error:
+            status = UNFIT if isinstance(error, ValueError) else NOT_STARTED
             why = f"its container cannot be made: {error}"
-        except EngineDown as error:
-            why = str(error)
         if why or container.killed_by:
             del self._containers[fork.key]
             self._exited(fork.key, -container.killed_by or status, why)
@@ -110,18 +104,15 @@ class Containers:
 
     def spoke(self, key: str, found: Callable[[int], None]) -> None:
         """The worker has called. `found` is told the pid of the container's first process."""
-        container = self._containers.get(key)
-        if container is None:
-            return
-        container.has_spoken = True
+        if (container := self._containers.get(key)) is not None:
+            container.has_spoken = True
+            self._begin(self._find_pid(container, found))
 
-        async def find() -> None:
-            assert container.engine is not None  # noqa: S101 - it was started
-            pid = await asyncio.to_thread(container.engine.main_pid, container.name)
-            if pid is not None:
-                found(pid)
-
-        self._begin(find())
+    async def _find_pid(self, container: _Container, found: Callable[[int], None]) -> None:
+        assert container.engine is not None  # noqa: S101 - it was started
+        pid = await asyncio.to_thread(container.engine.main_pid, container.name)
+        if pid is not None:
+            found(pid)
 
     def ended(self, key: str, status: int, message: str) -> bool:
         """Whether this worker has a container; then `exited` is told once that is gone.
@@ -129,17 +120,20 @@ class Containers:
         Args:
             status: of the engine's program.
         """
-        container = self._containers.get(key)
-        if container is None:
+        if (container := self._containers.get(key)) is None:
             return False
-
-        async def end() -> None:
-            told = await asyncio.to_thread(self._end, container, status, message)
-            del self._containers[key]
-            self._exited(key, *told)
-
-        self._begin(end())
+        self._begin(self._end(key, container, status, message))
         return True
+
+    async def _end(self, key: str, container: _Container, status: int, message: str) -> None:
+        assert container.engine is not None  # noqa: S101 - it was started
+        await asyncio.to_thread(container.engine.remove, container.name)
+        if not container.has_spoken and status in (ENGINE_FAILED, *NO_PROGRAM, bootstrap.UNUSABLE):
+            status, message = await asyncio.to_thread(self._why_not, container, container.engine, status)
+        elif status > SIGNALLED:
+            status = SIGNALLED - status
+        del self._containers[key]
+        self._exited(key, status, message)
 
     async def shut_down(self) -> None:
         """No container is left. To be called when the zygote is gone."""
@@ -151,69 +145,14 @@ class Containers:
             if container.engine is not None:
                 await asyncio.to_thread(container.engine.remove, container.name)
 
-    # ------------------------------------------------------------ a container
-    def _request(
-        self, engine: ContainerEngine, name: str, fork: Fork, run: HostedRun, gpus: list[str]
-    ) -> Fork:
-        """The request for the engine's program. Raises ValueError: the job makes it impossible; OSError."""
-        (run.folder / mounts.OUTPUT_FOLDER).mkdir(mode=0o700, exist_ok=True)
-        packages = mounts.package_mounts()
-        order = ContainerOrder(
-            name=name,
-            image=run.spec.image,
-            mounts=(*mounts.job_mounts(self._state_dir, run.folder, run.spec), *packages),
-            workdir=fork.workdir,
-            gpus=gpus,
-            memory_bytes=run.spec.memory_bytes,
-            script=mounts.inside(bootstrap.__file__, packages),
-        )
-        is_trial = run.kind == TRIAL
-        output = "/tmp" if is_trial else str(run.folder / mounts.OUTPUT_FOLDER)  # noqa: S108
-        told = {
-            "environ": fork.environ | {environ.OUTPUT: output} | ({environ.TRIAL: "1"} if is_trial else {}),
-            "call": fork.call,
-            "entry": fork.entry,
-            "args": fork.args,
-            "version": __version__,
-            "abi": mounts.interpreter_abi(),
-            "packages": [mount.target for mount in packages],
-        }
-        return msgspec.structs.replace(
-            fork,
-            environ={FIRST_LINE: msgspec.json.encode(told).decode()},
-            workdir="/",
-            call=CALL,
-            entry=engine.program,
-            args=tuple(order.words(engine)),
-        )
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    def _end(self, container: _Container, status: int, message: str) -> tuple[int, str]:
-        """How the worker has ended, and why, once its container is gone."""
-        assert container.engine is not None  # noqa: S101 - it was started
-        container.engine.remove(container.name)
-        if not container.has_spoken and status in (ENGINE_FAILED, *NO_PROGRAM, bootstrap.UNUSABLE):
-            return self._why_not(container, container.engine, status)
-        return (SIGNALLED - status if status > SIGNALLED else status), message
-
-    def _why_not(self, container: _Container, engine: ContainerEngine, status: int) -> tuple[int, str]:
-        """Why there was no worker: by checks, and not by the engine's error text."""
-        image, told = container.image, read_tail(container.log_path).strip()
-        if status == bootstrap.UNUSABLE:
-            return UNFIT, f"image {image} cannot be used: {told}"
-        if status in NO_PROGRAM:
-            return UNFIT, f"image {image} has no python3 that can be run: {told}"
-        try:
-            self.find_engine()
-        except EngineDown as error:
-            return NOT_STARTED, str(error)
-        if not engine.has_image(image):
-            remedy = f"get it with `{engine.name} pull {image}`"
-            return UNFIT, f"there is no image {image} on this machine; {remedy}"
-        return NOT_STARTED, f"{engine.name} could not start its container: {told}"
-
-    # ------------------------------------------------------------ the engine
-    def find_engine(self) -> ContainerEngine:
-        """Waits for it, in a thread. The first one that is found is kept: it has the images.
+    # ------------------------------------------------------------ in threads
+    def _find_engine(self) -> ContainerEngine:
+        """The first one that is found is kept: it has the images.
 
         Raises EngineDown; ValueError: none is to be used.
         """
@@ -225,7 +164,43 @@ class Containers:
         self._choice = ContainerChoice(engine.name)
         return engine
 
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _request(
+        self, engine: ContainerEngine, name: str, fork: Fork, run: HostedRun, gpus: list[str]
+    ) -> Fork:
+        """The request for the engine's program. Raises ValueError: the job makes it impossible; OSError."""
+        output = run.folder / command.OUTPUT_FOLDER
+        output.mkdir(mode=0o700, exist_ok=True)
+        mounts = [*command.job_mounts(self._state_dir, run.folder, run.spec), *command.package_mounts()]
+        own = {environ.OUTPUT: str(output)}
+        if run.kind == TRIAL:
+            own = {environ.OUTPUT: "/tmp", environ.TRIAL: "1"}  # noqa: S108
+        order = command.package_order() | {
+            "environ": fork.environ | own,
+            "call": fork.call,
+            "entry": fork.entry,
+            "args": fork.args,
+        }
+        return msgspec.structs.replace(
+            fork,
+            environ={command.FIRST_LINE: msgspec.json.encode(order).decode()},
+            workdir="/",
+            call=command.CALL,
+            entry=engine.program,
+            args=tuple(command.run_words(engine, name, run.spec, mounts, fork.workdir, gpus)),
+        )
+
+    def _why_not(self, container: _Container, engine: ContainerEngine, status: int) -> tuple[int, str]:
+        """Why there was no worker: by checks, and not by the engine's error text."""
+        image, told = container.image, read_tail(container.log_path).strip()
+        if status == bootstrap.UNUSABLE:
+            return UNFIT, f"image {image} cannot be used: {told}"
+        if status in NO_PROGRAM:
+            return UNFIT, f"image {image} has no python3 that can be run: {told}"
+        try:
+            self._find_engine()
+        except EngineDown as error:
+            return NOT_STARTED, str(error)
+        if not engine.has_image(image):
+            remedy = f"get it with `{engine.name} pull {image}`"
+            return UNFIT, f"there is no image {image} on this machine; {remedy}"
+        return NOT_STARTED, f"{engine.name} could not start its container: {told}"

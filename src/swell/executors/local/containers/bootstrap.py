@@ -15,7 +15,6 @@ import sysconfig
 from importlib import import_module
 from typing import Any
 
-LEAST_VERSION = (3, 11)
 #: Exit status: the image lacks something.
 UNUSABLE = 78
 STDIN = 0
@@ -68,18 +67,14 @@ def find_packages(order: "dict[str, Any]") -> str:
     """Let Swell and torch be found. Returns what is missing, in words; empty if nothing is."""
     version = order["version"]
     remedy = f"install 'swell[torch]=={version}' in it"
-    if sys.version_info < LEAST_VERSION:
-        own = ".".join(map(str, sys.version_info[:2]))
-        return f"its Python is {own}, and Swell needs {'.'.join(map(str, LEAST_VERSION))} or newer"
     if importlib.util.find_spec("swell") is not None:
         import swell
 
         if swell.__version__ != version:
             return f"it has swell {swell.__version__}, and the platform is {version}; {remedy}"
-    elif sysconfig.get_config_var("SOABI") == order["abi"]:
+    elif (own := sysconfig.get_config_var("SOABI")) == order["abi"]:
         sys.path += order["packages"]  # what the image has itself comes first
     else:
-        own = sysconfig.get_config_var("SOABI")
         return (
             f"it has no swell, and the platform's packages, made for {order['abi']}, do not fit its Python "
             f"({own}); {remedy}"

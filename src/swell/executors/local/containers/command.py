@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Sequence
+import sys
+import sysconfig
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+import msgspec
+
+import swell
+from swell.executors.local.containers import bootstrap
 from swell.executors.local.containers.engine import ContainerEngine
-from swell.executors.local.containers.mounts import Mount
 from swell.executors.local.limits.allocation import available_bytes
 from swell.executors.local.zygote.place import DEFAULT_VARIABLES, TORCH_VARIABLES
 from swell.executors.local.zygote.process import THREAD_VARIABLES
+from swell.model.code import decode_tree, is_within, job_tree_path
+from swell.model.job import JobSpec
+from swell.wire.lease_end import LEASE_FILE
 
 #: Called by the zygote's child with a program and its arguments.
 CALL = "swell.executors.local.containers.command:become"
@@ -19,7 +28,6 @@ CALL = "swell.executors.local.containers.command:become"
 FIRST_LINE = "SWELL_CONTAINED"
 #: Processes and threads of a worker, those of its loaders included.
 MAX_PIDS = 4096
-PYTHON = "python3"
 #: The job's own are added to them.
 ENVIRON = {
     **DEFAULT_VARIABLES,
@@ -28,44 +36,69 @@ ENVIRON = {
     "HOME": "/tmp",  # noqa: S108 - the container's own
     "USER": "swell",  # its number need not be known there
 }
+#: Inside, of the platform's packages.
+PACKAGES = "/run/swell/packages"
+#: Of the job, below its folder: the one for what it wants to keep.
+OUTPUT_FOLDER = "output"
+#: The container has its own of these.
+UNMOUNTABLE = frozenset({"/", "/tmp", "/run", "/dev", "/proc", "/sys", "/etc", "/usr", "/bin", "/lib"})  # noqa: S108
+#: In a job's folder, and not for the job to change.
+SEALED = ("code", "code.json")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerOrder:
-    """One container."""
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A file or folder of this machine; an empty `source` is an empty folder in memory."""
 
-    name: str
-    image: str
-    mounts: Sequence[Mount]
-    workdir: str
-    gpus: Sequence[str]  #: UUIDs
-    memory_bytes: int | None  #: None: no limit
-    script: str  #: that its Python runs
+    source: str
+    target: str
+    is_writable: bool = False
 
-    def words(self, engine: ContainerEngine) -> list[str]:
-        """Return the words of the engine's command line, from `run` on.
-
-        The container has the machine's network, and can change only what is mounted writable.
-        """
-        memory = ["--memory", str(self.memory_bytes), "--memory-swap", str(self.memory_bytes)]
-        return [
-            *("run", "--interactive", "--rm", "--pull", "never", "--name", self.name),
-            *("--network", "host", "--shm-size", str(available_bytes() // 2)),
-            *("--read-only", "--tmpfs", "/tmp:exec,mode=1777", "--workdir", self.workdir),  # noqa: S108
-            *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
-            *("--pids-limit", str(MAX_PIDS), *engine.user_words, *_core_words()),
-            *(memory if self.memory_bytes is not None else []),
-            *engine.gpu_words(self.gpus),
-            *(word for name, value in ENVIRON.items() for word in ("--env", f"{name}={value}")),
-            *(word for mount in self.mounts for word in mount.words(engine)),
-            *("--entrypoint", PYTHON, self.image, self.script),
-        ]
+    def words(self, engine: ContainerEngine) -> tuple[str, str]:
+        """Options of the engine's `run`."""
+        if not self.source:  # Podman would copy into it what it is to hide
+            return "--tmpfs", f"{self.target}:mode=755{',notmpcopyup' if engine.is_podman else ''}"
+        fields = ["type=bind", f"source={self.source}", f"destination={self.target}"]
+        return "--mount", ",".join(map(_quoted, fields if self.is_writable else [*fields, "readonly"]))
 
 
-def _core_words() -> tuple[str, ...]:
-    """The cores that the agent keeps to, where these are not all: containers are none of its children."""
-    own = os.sched_getaffinity(0)
-    return () if len(own) == os.cpu_count() else ("--cpuset-cpus", ",".join(map(str, sorted(own))))
+def _quoted(field: str) -> str:
+    """The engines read a line of CSV."""
+    return '"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field
+
+
+def run_words(
+    engine: ContainerEngine,
+    name: str,
+    spec: JobSpec,
+    mounts: Iterable[Mount],
+    workdir: str,
+    gpus: Sequence[str],
+) -> list[str]:
+    """Return the words of the engine's command line for one worker, from `run` on.
+
+    The container has the machine's network, and can change only what is mounted writable.
+    """
+    memory = str(spec.memory_bytes)
+    own_cores = os.sched_getaffinity(0)  # containers are no children of this process
+    return [
+        *("run", "--interactive", "--rm", "--pull", "never", "--name", name),
+        *("--network", "host", "--shm-size", str(available_bytes() // 2)),
+        *("--read-only", "--tmpfs", "/tmp:exec,mode=1777", "--workdir", workdir),  # noqa: S108
+        *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
+        *("--pids-limit", str(MAX_PIDS), *engine.user_words()),
+        *(
+            ("--cpuset-cpus", ",".join(map(str, sorted(own_cores))))
+            if len(own_cores) < (os.cpu_count() or 0)
+            else ()
+        ),
+        *(("--memory", memory, "--memory-swap", memory) if spec.memory_bytes is not None else ()),
+        *engine.gpu_words(gpus),
+        *(word for name, value in ENVIRON.items() for word in ("--env", f"{name}={value}")),
+        *(word for mount in mounts for word in mount.words(engine)),
+        *("--entrypoint", "python3", spec.image),
+        f"{PACKAGES}/0/{Path(bootstrap.__file__).relative_to(_own_folder())}",
+    ]
 
 
 def become(program: str, arguments: list[str]) -> None:
@@ -79,3 +112,68 @@ def become(program: str, arguments: list[str]) -> None:
     os.dup2(reading, 0)
     os.set_inheritable(writing, True)
     os.execv(program, [program, *arguments])  # noqa: S606 - its words are a list
+
+
+# ------------------------------------------------------------ what it sees of this machine's files
+def job_mounts(state_dir: Path, folder: Path, spec: JobSpec) -> list[Mount]:
+    """The job's folder to write in; its working directory, its code, and the lease of this machine to read.
+
+    A state folder or a storage below one of these is hidden: they have the files of other jobs, and the
+    platform's token.
+
+    Raises:
+        ValueError: a container cannot have one of these folders.
+    """
+    roots = list[str]()
+    for root in sorted(_roots(folder, spec)):
+        if root in UNMOUNTABLE:
+            raise ValueError(
+                f"its code or its working directory is {root}, which a container has of its own; "
+                "use a folder of the job's"
+            )
+        if not any(is_within(root, other) for other in roots):
+            roots.append(root)
+    own = {str(path.resolve()) for path in (state_dir, folder.parent.parent)}
+    to_read = (*(folder / name for name in SEALED), state_dir / LEASE_FILE)
+    return [
+        *(Mount(root, root) for root in roots),
+        *(Mount("", path) for path in sorted(own) if any(is_within(path, root) for root in roots)),
+        Mount(str(folder), str(folder), is_writable=True),
+        *(Mount(str(path), str(path)) for path in to_read if path.exists()),
+    ]
+
+
+def _roots(folder: Path, spec: JobSpec) -> set[str]:
+    """Return the folders of a job's code, each as the job names it and with its links resolved."""
+    paths = [spec.workdir]
+    if os.path.isabs(spec.entry):
+        paths.append(os.path.dirname(spec.entry))
+    try:
+        paths += decode_tree(job_tree_path(folder).read_bytes()).roots if spec.code else ()
+    except (OSError, msgspec.DecodeError):
+        pass  # its workers say what is wrong with its code
+    return {form for path in paths for form in (os.path.normpath(path), os.path.realpath(path))}
+
+
+def _own_folder() -> str:
+    """The folder from which this interpreter imports Swell."""
+    return str(Path(swell.__file__).parents[1])
+
+
+def package_mounts() -> list[Mount]:
+    """Folders from which this interpreter imports Swell and what is installed, but the standard library's."""
+    standard = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    folders = dict.fromkeys(
+        os.path.abspath(path) for path in (_own_folder(), *sys.path) if os.path.isdir(path)
+    )
+    found = [path for path in folders if path not in standard and not path.endswith("lib-dynload")]
+    return [Mount(source, f"{PACKAGES}/{number}") for number, source in enumerate(found)]
+
+
+def package_order() -> dict[str, object]:
+    """What `bootstrap` is told of the platform's packages: which interpreter they fit, and where they are."""
+    return {
+        "version": swell.__version__,
+        "abi": str(sysconfig.get_config_var("SOABI")),
+        "packages": [mount.target for mount in package_mounts()],
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.local.limits import cgroup_v1, cgroup_v2
@@ -14,6 +13,7 @@ from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.control_groups import platform_group
 from swell.executors.local.limits.cores import LEAST_CORES, is_part
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
+from swell.executors.local.machine_facts import MachineOffer
 from swell.model.share_mode import ShareMode
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import UNIFIED, GroupPlace, group_places
@@ -31,21 +31,7 @@ LACK = (
 log = logging.getLogger("swell.agent")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LimiterOffer:
-    """One way to limit gangs, on this machine."""
-
-    name: str
-    why_not: str = ""  #: empty: it can be used
-    remedy: str = ""  #: how it could be, or could do more
-    note: str = ""  #: what to know of it
-
-    @property
-    def is_offered(self) -> bool:
-        return not self.why_not
-
-
-def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> tuple[LimiterOffer, ...]:
+def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> tuple[MachineOffer, ...]:
     """The first that is offered is used. `pid`: to which process; None: to this one."""
     files = files or GroupFiles()
     places = group_places(files, pid)
@@ -118,16 +104,16 @@ def lack_of_agent(sharing: CoreSharing, state_dir: Path, pid: int, files: GroupF
 
 
 # ------------------------------------------------------------ version 2
-def _offer_of_v2(files: GroupFiles, places: Mapping[str, GroupPlace]) -> LimiterOffer:
+def _offer_of_v2(files: GroupFiles, places: Mapping[str, GroupPlace]) -> MachineOffer:
     place = places.get(UNIFIED)
     if place is None:
-        return LimiterOffer(name=CgroupV2.name, why_not="it is not mounted")
+        return MachineOffer(name=CgroupV2.name, why_not="it is not mounted")
     top = cgroup_v2.top_of(place.folder)
     try:
         why_not, remedy = _obstacle_of_v2(files, top, place.is_top, cgroup_v1.CPU in places)
     except OSError as error:
         why_not, remedy = f"{top} cannot be read ({error.strerror})", ""
-    return LimiterOffer(name=CgroupV2.name, why_not=why_not, remedy=remedy, note=f"below {top}")
+    return MachineOffer(name=CgroupV2.name, why_not=why_not, remedy=remedy, note=f"below {top}")
 
 
 def _obstacle_of_v2(files: GroupFiles, top: Path, is_top: bool, is_hybrid: bool) -> tuple[str, str]:
@@ -147,11 +133,11 @@ def _obstacle_of_v2(files: GroupFiles, top: Path, is_top: bool, is_hybrid: bool)
 
 
 # ------------------------------------------------------------ version 1
-def _offer_of_v1(files: GroupFiles, places: Mapping[str, GroupPlace]) -> LimiterOffer:
+def _offer_of_v1(files: GroupFiles, places: Mapping[str, GroupPlace]) -> MachineOffer:
     why_not = remedy = ""
     if (place := places.get(cgroup_v1.CPU)) is None:
         why_not = "its controller cpu is not mounted"
     elif not files.can_write(place.folder):
         why_not = f"this user cannot write {place.folder}"
         remedy = "let root make a group in it, give it to this user, and start the platform in that"
-    return LimiterOffer(name=CgroupV1.name, why_not=why_not, remedy=remedy, note="memory is not limited")
+    return MachineOffer(name=CgroupV1.name, why_not=why_not, remedy=remedy, note="memory is not limited")
