@@ -11,7 +11,7 @@ LOOPS := src/swell/_loops.abi3.so
 # Compiled modules are kept on disk even where the environment asks for none: hundreds of programs are started.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-sharded bench-throughput bench-overlap bench-ray bench-guard bench-guard-environments \
+.PHONY: docs demo test test-slow test-quick test-gpu test-soak test-chaos test-chaos-machines test-slurm check bench bench-decisions bench-sim bench-service bench-live bench-head bench-promises bench-lost-nodes bench-solvers bench-checkpoint bench-gpu bench-resize bench-sharded bench-throughput bench-ray bench-guard bench-guard-environments \
 	loops wheel repro repro-promises repro-bftrainer repro-saxena repro-hu repro-default repro-flowcon repro-reclaim clean
 
 demo: $(STAMP)
@@ -138,10 +138,6 @@ bench-sharded: $(DEV) $(LOOPS)
 
 bench-throughput: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.training.throughput --json out/bench-throughput.json $(OPTIONS)
-
-# Two hosts, which are namespaces, on a link as it is and on one that tc(8) slows down to 1 Gbit/s: about four minutes.
-bench-overlap: $(DEV) $(LOOPS)
-	$(BIN)/python -m benchmarks.training.overlap --json out/bench-overlap.json $(OPTIONS)
 
 # Ray Train's elastic mode and Swell on four Ray nodes, which are namespaces: 15 minutes, and docs/results/ray.md is
 # written anew. OPTIONS="--rounds 1" takes a third of it. The machine has to be quiet: Ray gives a node 30 s to start.

@@ -68,9 +68,9 @@ def train_steps(size: str, kind: str) -> Iterator[train.Run]:
 def switch(run: train.Run, noise: GradientNoise | None) -> None:
     """Measure from the next step on, or do not."""
     run._task.state.noise = noise
-    chosen = run._task.gradients._chosen  # type: ignore[attr-defined]
-    assert isinstance(chosen, FusedGradients)  # noqa: S101 - on one host
-    chosen._packing._parts_interval = NOISE_INTERVAL if noise is not None else 0
+    gradients = run._task.gradients
+    assert isinstance(gradients, FusedGradients)  # noqa: S101 - not deterministic
+    gradients._packing._parts_interval = NOISE_INTERVAL if noise is not None else 0
 
 
 def measure(size: str, kind: str, num_blocks: int) -> None:

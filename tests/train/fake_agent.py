@@ -137,7 +137,6 @@ class FakeAgent:
         }
         self.welcome = messages.Welcome(**(known | fields))
         self.may_drift = False  #: its workers' replicas
-        self.num_hosts = 1  #: that its workers take themselves to be on
         self.environ: dict[str, str] = {}  #: what its workers are told besides
         self.said: list[tuple[int, messages.Message]] = []
         self.processes: dict[int, ForkServerProcess] = {}
@@ -195,7 +194,6 @@ class FakeAgent:
                     hands_on=hands_on,
                     local_rank=members.index(worker) if worker in members else 0,
                     local_world_size=len(members),
-                    num_hosts=self.num_hosts,
                     told_steps=told_steps,
                 ),
             )

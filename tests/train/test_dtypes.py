@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import reduce
 
 import pytest
 import torch
 from tests.train.test_gradients import Alone
-from tests.train.test_overlap import Echo, End, Wire
 from tests.train.test_state_transfer import NEWCOMER, take
 from torch import nn
 
-from swell.train.collective.bucketed import BucketedGradients
-from swell.train.collective.early import NUM_WATCHED
 from swell.train.collective.gradients import FusedGradients, LoopError, StepVote
 from swell.train.collective.packing import squared_norm
 from swell.train.collective.pieces import Pieces
@@ -48,6 +47,36 @@ of_each_mixture = pytest.mark.parametrize(
     [*([kind] for kind in KINDS), [torch.complex64, torch.float32], [torch.float32, torch.complex128]],
     ids=str,
 )
+
+
+class Wire:
+    """Between workers that are threads. It adds in the order of their ranks."""
+
+    def __init__(self, num_workers: int) -> None:
+        self.ends = [End(self, rank, num_workers) for rank in range(num_workers)]
+        self.barrier = threading.Barrier(num_workers, self._sum, timeout=30.0)
+
+    def _sum(self) -> None:
+        total = reduce(torch.add, [end.given.clone() for end in self.ends])
+        for end in self.ends:
+            end.given.copy_(total)
+
+
+class End:
+    """See `Members`."""
+
+    given: torch.Tensor
+
+    def __init__(self, wire: Wire, rank: int, num_workers: int) -> None:
+        self.rank, self.num_workers = rank, num_workers
+        self._wire = wire
+
+    def sum_all(self, tensor: torch.Tensor) -> None:
+        self.given = tensor
+        self._wire.barrier.wait()
+
+    def run(self, collective: Callable[[], object]) -> None:
+        raise AssertionError("only sums are wanted")
 
 
 class Net(nn.Module):
@@ -88,11 +117,11 @@ def assert_near(net: Net, kinds: list[torch.dtype]) -> None:
         assert gap <= max(KINDS[kind], max(map(KINDS.__getitem__, kinds)) if torch.float32 in kinds else 0.0)
 
 
-def work(end: End | Alone, made: type[FusedGradients | BucketedGradients], kinds: list[torch.dtype]) -> Net:
+def work(end: End | Alone, kinds: list[torch.dtype]) -> Net:
     """Some steps of one worker on the same samples; each third worker computes in small passes."""
     net, course = Net(kinds), SampleSchedule(BATCH, BATCH, False, False)
-    gradients = made(net)
-    for _ in range(NUM_WATCHED + 3):
+    gradients = FusedGradients(net)
+    for _ in range(5):
         share = course.share(0, end.rank, end.num_workers, 2 if end.rank % 3 == 0 else None)
         gradients.begin(share, end)
         for part in share.passes:
@@ -105,24 +134,17 @@ def work(end: End | Alone, made: type[FusedGradients | BucketedGradients], kinds
     return net
 
 
-class Small(BucketedGradients):
-    bucket_bytes = 48
-
-
 @of_each_mixture
-@pytest.mark.parametrize("made", [FusedGradients, Small])
-def test_the_sum_of_several_workers_is_the_gradient_of_one_process(
-    made: type[FusedGradients | BucketedGradients], kinds: list[torch.dtype]
-) -> None:
+def test_the_sum_of_several_workers_is_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
     wire = Wire(3)
     with ThreadPoolExecutor(3) as threads:
-        for net in threads.map(lambda end: work(end, made, kinds), wire.ends):
+        for net in threads.map(lambda end: work(end, kinds), wire.ends):
             assert_near(net, kinds)
 
 
 @of_each_mixture
 def test_passes_of_one_worker_are_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
-    assert_near(work(Alone(), FusedGradients, kinds), kinds)
+    assert_near(work(Alone(), kinds), kinds)
 
 
 @of_each_mixture
@@ -137,20 +159,6 @@ def test_shards_of_one_worker_are_the_gradient_of_one_process(kinds: list[torch.
             gradients.add(part, loss.detach())
     gradients.reduce(share, loss.detach(), StepVote(), Alone())
     assert_near(net, kinds)
-
-
-@of_each_kind
-def test_sums_begin_early_with_each_kind(kind: torch.dtype) -> None:
-    net, members = Net([kind]), Echo()
-    gradients, share = Small(net), SampleSchedule(4, 4, False, False).share(0, 0, 2)
-    for _ in range(NUM_WATCHED + 2):
-        gradients.begin(share, members)
-        net.zero_grad()
-        loss = net(X[:2])
-        loss.backward()
-        num_begun = len(members.begun)
-        gradients.reduce(share, loss.detach(), StepVote(), members)
-    assert num_begun
 
 
 @of_each_kind

@@ -12,7 +12,6 @@ from tests.examples import fewer_if_quick
 from tests.train.test_gradients import Alone, Net, Pretended, compute, gradients_of, samples
 from torch import nn
 
-from swell.train.collective.bucketed import BucketedGradients
 from swell.train.collective.gradients import FusedGradients, StepVote
 from swell.train.data.sample_schedule import SampleSchedule, cut
 from swell.train.scaling import NOISE_INTERVAL, PartNorms, shows_parts
@@ -160,26 +159,22 @@ def test_old_measurements_fade() -> None:
 
 
 # ---------------------------------------------------------------- what is summed
-def summed_of(kind: type[FusedGradients | BucketedGradients], interval: int, step: int) -> list[torch.Tensor]:
+def summed_of(interval: int, step: int) -> list[torch.Tensor]:
     """All that one of two workers gives to be summed in a step."""
     given: list[torch.Tensor] = []
     net, course = Net(), SampleSchedule(6, 6, True, False)
-    gradients = kind(net, interval)
+    gradients = FusedGradients(net, interval)
     course.place.step = step
     share, loss = compute(net, gradients, course.share(step, 0, 2), samples(6))
     members = Pretended(2, lambda flat: given.append(flat.clone()))
-    members.begin_sum = lambda tensor: given.append(tensor.clone())  # type: ignore[method-assign]
     gradients.reduce(share, loss, StepVote(), members)
     return given
 
 
-@pytest.mark.parametrize("kind", [FusedGradients, BucketedGradients])
-def test_what_is_summed_of_gradients_is_the_same_bits_in_the_same_piece(
-    kind: type[FusedGradients | BucketedGradients],
-) -> None:
+def test_what_is_summed_of_gradients_is_the_same_bits_in_the_same_piece() -> None:
     """The length of a piece decides the order in which more than two workers' numbers are added."""
     for step in (NOISE_INTERVAL, NOISE_INTERVAL + 1):
-        plain, with_norms = summed_of(kind, 0, step), summed_of(kind, NOISE_INTERVAL, step)
+        plain, with_norms = summed_of(0, step), summed_of(NOISE_INTERVAL, step)
         is_measured = step == NOISE_INTERVAL
         assert len(with_norms) == len(plain) + is_measured
         assert all(map(torch.equal, plain, with_norms))

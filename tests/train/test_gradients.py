@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from swell.train.collective.bucketed import BucketedGradients
 from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepTotals, StepVote
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.sharded import ShardedGradients
@@ -39,19 +38,9 @@ class Alone:
 
     rank = 0
     num_workers = 1
-    num_hosts = 1
 
     def sum_all(self, tensor: torch.Tensor) -> None:
         pass
-
-    def begin_sum(self, tensor: torch.Tensor) -> None:
-        pass
-
-    def end_sums(self) -> None:
-        pass
-
-    def forsake(self) -> None:
-        raise AssertionError("there is nobody who waits")
 
     def run(self, collective: Callable[[], object]) -> None:
         raise AssertionError("there is no other to do it with")
@@ -279,8 +268,8 @@ class Normed(nn.Module):
         return y.square().mean()
 
 
-Kind = type[FusedGradients | BucketedGradients | ShardedGradients]
-KINDS: list[Kind] = [FusedGradients, BucketedGradients, ShardedGradients]
+Kind = type[FusedGradients | ShardedGradients]
+KINDS: list[Kind] = [FusedGradients, ShardedGradients]
 Norm = nn.BatchNorm1d | nn.InstanceNorm1d
 NORMS: list[Norm] = [
     nn.BatchNorm1d(2),
@@ -390,7 +379,6 @@ def test_low_precision_is_summed_in_float32() -> None:
     in_shards = SampleSchedule(8, 8, False, False, num_shards=4).share(0, 0, 1)
     for gradients, share in (
         (FusedGradients(net), in_passes),
-        (BucketedGradients(net), in_passes),
         (ShardedGradients(net), in_shards),
     ):
         gradients.begin(share, Alone())

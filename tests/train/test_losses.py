@@ -104,15 +104,6 @@ def test_a_gang_learns_what_a_plain_loop_of_torch_learns(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["clipped tokens", "sum", "one graph"])
-def test_sums_that_begin_in_the_backward_pass_are_the_same(
-    agent: FakeAgent, plain: Callable[[str], Path], tmp_path: Path, kind: str
-) -> None:
-    agent.num_hosts = 2
-    assert_same(grow(agent, tmp_path, kind, "buckets"), plain(kind))
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["clipped tokens", "sum"])
 def test_steps_in_several_passes_are_the_same(
     agent: FakeAgent, plain: Callable[[str], Path], tmp_path: Path, kind: str

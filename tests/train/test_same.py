@@ -87,24 +87,6 @@ def test_losses_agree_and_each_sample_comes_once_in_the_default_mode(
     check_default(agent, alone, tmp_path, 5, "load")
 
 
-@pytest.mark.slow
-def test_losses_agree_where_sums_begin_during_the_backward_pass(
-    agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path
-) -> None:
-    agent.num_hosts = 2
-    check_default(agent, alone, tmp_path, 7, "buckets")
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(PATIENCE_S)
-@pytest.mark.parametrize("seed", range(SOAK_REPEATS))
-def test_losses_agree_across_hosts_every_time(
-    agent: FakeAgent, alone: Callable[..., Story], tmp_path: Path, seed: int
-) -> None:
-    agent.num_hosts = 2
-    check_default(agent, alone, tmp_path, seed, "buckets", *(["load"] if seed % 2 else []))
-
-
 @pytest.mark.soak
 @pytest.mark.timeout(PATIENCE_S)
 @pytest.mark.parametrize("seed", range(SOAK_REPEATS))

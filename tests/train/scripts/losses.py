@@ -1,8 +1,7 @@
 """Trains in one of the ways of other people's scripts, in float64, with Swell or in a plain loop of torch.
 
 Arguments: a file for the result (`RANK` in its name is replaced), one of `KINDS`, epochs, further words:
-`plain` (the loop as it was before Swell), `passes` (few samples at once), `shards` (deterministic), `buckets`
-(small ones, over several hosts).
+`plain` (the loop as it was before Swell), `passes` (few samples at once), `shards` (deterministic).
 The functions that clip are imported by name, before Swell is.
 """
 
@@ -19,14 +18,11 @@ from torch.nn.utils import clip_grad_norm_, clip_grad_value_, clip_grads_with_no
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.collective.bucketed import BucketedGradients
 
 NUM_SAMPLES, BATCH, LENGTH = 45, 12, 3
 IGNORED = -100
 
 result, kind, epochs, *words = sys.argv[1:]
-if "buckets" in words:
-    BucketedGradients.bucket_bytes = 64
 torch.set_default_dtype(torch.float64)
 torch.manual_seed(7)
 x = torch.randn(NUM_SAMPLES, LENGTH, 5)

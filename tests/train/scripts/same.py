@@ -4,7 +4,6 @@ Arguments: a folder, the number of epochs, further words: `deterministic`; `norm
 (dropout, and random numbers in the loop); `load` (load in two processes); `stream` (an iterable dataset);
 `place` (one that tells where it is, and goes on from there). Without an agent the file `batches` in the
 folder may say the batch of each update. `adascale`: the learning rates follow the batch by that rule.
-`buckets`: over several hosts gradients are summed in many small ones.
 """
 
 import hashlib
@@ -24,7 +23,6 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 from swell import train
-from swell.train.collective.bucketed import BucketedGradients
 
 NUM_SAMPLES, BATCH = 45, 12
 
@@ -99,8 +97,6 @@ def write(file: int, **line: object) -> None:
 
 
 folder, epochs, *words = sys.argv[1:]
-if "buckets" in words:
-    BucketedGradients.bucket_bytes = 64
 torch.manual_seed(7)
 pictures, model = Pictures(), build(words)
 stream = Placed(pictures) if "place" in words else Stream(pictures) if "stream" in words else None

@@ -22,21 +22,8 @@ class Members(Protocol):
     @property
     def num_workers(self) -> int: ...
 
-    @property
-    def num_hosts(self) -> int:
-        """Machines that the workers are on."""
-
     def sum_all(self, tensor: torch.Tensor) -> None:
         """Sum a tensor over the workers, in place. Raises GroupBroken."""
-
-    def begin_sum(self, tensor: torch.Tensor) -> None:
-        """Begin to sum a tensor over the workers, in place. All begin the same ones in the same order."""
-
-    def end_sums(self) -> None:
-        """Wait for all that was begun. Raises GroupBroken."""
-
-    def forsake(self) -> None:
-        """What was begun is not ended: this worker and its peers do not do the same any more."""
 
     def run(self, collective: Callable[[], object]) -> None:
         """Do something that all do together. Raises GroupBroken if that fails."""

@@ -11,7 +11,7 @@ from torch import nn
 
 from swell.train.collective.equality import is_same
 from swell.train.collective.exchange import Members
-from swell.train.collective.norms import BatchNormStatistics
+from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing, StepWords
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_schedule import StreamError
@@ -102,42 +102,37 @@ class Gradients(Protocol):
 
 
 class FusedGradients:
-    """Sums in the order in which it is fastest: rounding depends on the number of workers."""
+    """Sums in the order in which it is fastest, in one piece: rounding depends on the number of workers."""
 
     def __init__(self, model: nn.Module, parts_interval: int = 0, apart: Collection[int] = ()) -> None:
         """`parts_interval`, `apart`: see `Packing`."""
         self._model, self._parts_interval, self._apart = model, parts_interval, apart
         self._statistics = BatchNormStatistics(model)
-        self._packing = Packing(model, self._statistics, parts_interval, apart)
-        self._flat: FlatBuffer | None = None
+        self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is in the buffer
         self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
-
-    @property
-    def is_stale(self) -> bool:
-        return self._packing.is_stale
-
-    def follow(self) -> None:
-        """Sum the parameters that the script has unfrozen as well. Raises LoopError: it is too late."""
-        if self._is_begun:
-            raise LoopError(UNFROZEN)
-        self._packing = Packing(self._model, self._statistics, self._parts_interval, self._apart)
-        self._flat = None
+        self._remake()
 
     @property
     def num_bytes(self) -> int:
         return self._packing.num_bytes
 
     def begin(self, share: Share, members: Members) -> None:
+        if self._packing.is_stale:
+            self._remake()
         self._statistics.begin()
+        self._buffers.begin()
         self._is_begun = False
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         self._pack(part, loss)
         self._packing.drop()
         self._statistics.rewind()
+        self._buffers.rewind()
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
+        if self._packing.is_stale:
+            self._follow()
         if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
             has_gradient = self.has_gradient_apart or self._packing.has_gradient()
             words = StepWords(loss, has_gradient, ballot.vote, ballot.stop)
@@ -155,6 +150,20 @@ class FusedGradients:
 
     def abandon(self) -> None:
         self._statistics.rewind()
+        self._buffers.rewind()
+        for parameter in self._model.parameters():  # a script may clear them after an update only
+            parameter.grad = None
+
+    def _remake(self) -> None:
+        """Sum the parameters that are trained by now."""
+        self._packing = Packing(self._model, self._statistics, self._parts_interval, self._apart)
+        self._flat: FlatBuffer | None = None
+
+    def _follow(self) -> None:
+        """The script has unfrozen parameters since it got the batch. Raises LoopError: it is too late."""
+        if self._is_begun:
+            raise LoopError(UNFROZEN)
+        self._remake()
 
     def _emptied(self, words: StepWords) -> StepWords:
         """A single pass is the step's mean already, unless it is a mean over nothing."""
@@ -162,6 +171,8 @@ class FusedGradients:
         return words._replace(loss=torch.zeros_like(words.loss), has_gradient=False, divisor=0.0)
 
     def _pack(self, part: Pass, loss: torch.Tensor) -> FlatBuffer:
+        if self._packing.is_stale:
+            self._follow()
         if self._flat is None:
             self._flat = self._packing.new()
         flat = self._flat

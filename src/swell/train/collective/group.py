@@ -26,7 +26,6 @@ from swell.wire import environ, messages
 LOOK_EVERY = timedelta(seconds=1)
 #: For gloo to let go of a group at the end of the process.
 LEAVE_WITHIN_S = 1.0
-FORSAKEN = "the script left a step whose sums had begun"
 
 
 class GroupBroken(Exception):
@@ -69,7 +68,6 @@ class Group:
         self._is_nccl = backend_of(device) == "nccl"
         self.rank = 0
         self.num_workers = 1
-        self.num_hosts = 1
         self.next: NextGroup | None = None  #: of the newest order, unless that is to leave
         self._link = link
         self._heartbeat = Heartbeat() if link is None else link.heartbeat
@@ -77,11 +75,8 @@ class Group:
         self._present: NextGroup | None = None  # the one that was entered
         self._sockets = PeerSockets()  # of the present group
         self._cut_generations: set[int] = set()  # by the agent's word, which may come before the order
-        self._begun: list[dist.Work] = []  # and not ended
         self._leaving: threading.Thread | None = None  # the latest group that was left
         atexit.register(self._await_leaving)
-        self._failure: Exception | None = None  # of what could not even begin
-        self._is_forsaken = False
         if link is not None:
             link.abort, link.note_order = self.abort, self.follow
 
@@ -137,7 +132,7 @@ class Group:
         entered, former = self._enter(regroup)
         self._laps.note("connect")
         self._leave(former)
-        self.rank, self.num_workers, self.num_hosts = entered.rank, entered.num_workers, regroup.num_hosts
+        self.rank, self.num_workers = entered.rank, entered.num_workers
         make_default(entered.process_group, entered.store, self.device)
         _name_in_environment(regroup, entered.address)
         self._laps.note("close")
@@ -175,32 +170,6 @@ class Group:
             self.run(lambda: dist.all_reduce(tensor))
         else:
             self.check()
-
-    def begin_sum(self, tensor: torch.Tensor) -> None:
-        """Begin to sum over the workers, in place. What fails is told by `end_sums`."""
-        if self._is_forsaken or self._failure is not None:
-            return
-        try:
-            work = dist.all_reduce(tensor, async_op=True)
-            assert work is not None  # noqa: S101 - this process is a member
-            self._begun.append(work)
-        except RuntimeError as error:
-            self._failure = error
-
-    def end_sums(self) -> None:
-        """Wait for all that was begun. Raises GroupBroken."""
-        self.run(self._await_begun)
-
-    def forsake(self) -> None:
-        """What was begun is not ended: the next collective raises GroupBroken, then those of the peers."""
-        self._is_forsaken = True
-
-    def _await_begun(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-        for work in self._begun:
-            self._await(work)
-        self._begun.clear()
 
     def await_all(self, works: Iterable[dist.Work | None]) -> None:
         """Wait for collectives that were begun together, within `run`. Raises RuntimeError."""
@@ -263,9 +232,6 @@ class Group:
         self.close()
 
     def _leave(self, former: NextGroup | None) -> None:
-        if former is not None and not all(work.is_completed() for work in self._begun):
-            former.sockets.part()  # the group is gone only once all has ended that was begun
-        self._begun, self._failure, self._is_forsaken = [], None, False
         groups = forget_all()
         if groups:
             # gloo waits 10 ms, several times, for threads of its own to see that a connection is closed; and
@@ -282,8 +248,6 @@ class Group:
 
     def run(self, collective: Callable[[], object]) -> None:
         """Do something that all members do together. Raises GroupBroken if that fails."""
-        if self._is_forsaken:
-            raise GroupBroken(FORSAKEN)
         self.check()
         self._await_device()  # an error in what the script has begun there is its own
         try:

@@ -67,7 +67,6 @@ class FlatBuffer:
         self.gradients = self.numbers[: sum(sizes[:num_gradients])]
         #: What each step sums. Its length decides in which order several workers' numbers are added.
         self.summed = self.numbers[: sum(sizes) - (num_norms if are_norms_apart else 0)]
-        self.rest = self.summed[sum(sizes[:num_gradients]) :]  #: all but the gradients
         self.loss = self.words[0]
         #: `counts`: the pass's word, and the numbers of passes
         _, self.counts, self.said, self.norms = self.words.split([1, 1 + len(shapes), NUM_SAID, num_norms])
@@ -96,8 +95,6 @@ class Packing:
         self._statistics = statistics
         self._tensors: list[torch.Tensor] = [*self.parameters, *statistics.tensors]
         self._shapes = [as_real(tensor.detach()).shape for tensor in self._tensors]
-        #: Numbers of each parameter in a flat buffer.
-        self.sizes = [shape.numel() for shape in self._shapes[: len(self.parameters)]]
         self._has_complex = any(tensor.is_complex() for tensor in self._tensors)
         is_wide = any(parameter.dtype in (torch.float64, torch.complex128) for parameter in self.parameters)
         self.dtype = torch.float64 if is_wide else torch.float32  #: of a flat buffer
@@ -136,17 +133,6 @@ class Packing:
         for places, factor in self._factors(part):
             self._write(flat, places, factor)
         self._count(flat, part, loss, norm)
-
-    @torch.no_grad()
-    def write_gradients(self, flat: FlatBuffer, places: range, factor: float) -> None:
-        """Write the gradients of these parameters alone, times `factor`; see `write`."""
-        self._write(flat, places, factor)
-
-    @torch.no_grad()
-    def write_rest(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
-        """Write all but the gradients: statistics, loss and counts; see `write`."""
-        self._write(flat, range(len(self.parameters), len(self._tensors)), part.weight_share)
-        self._count(flat, part, loss, self._norm(part))
 
     @torch.no_grad()
     def add(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:

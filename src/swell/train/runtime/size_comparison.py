@@ -68,7 +68,6 @@ class ShardMembers:
 
     rank: int = 0
     num_workers: int = 2
-    num_hosts: int = 1
     _left: list[torch.Tensor] = field(default_factory=list)
 
     def sum_all(self, tensor: torch.Tensor) -> None:
@@ -78,13 +77,7 @@ class ShardMembers:
         else:
             tensor.add_(self._left.pop(0))
 
-    def begin_sum(self, tensor: torch.Tensor) -> None:
-        self.sum_all(tensor)
-
-    def end_sums(self) -> None:
-        """All of them are there."""
-
-    def forsake(self) -> None:
+    def clear(self) -> None:
         self._left.clear()
 
     def run(self, collective: Callable[[], object]) -> None:
@@ -278,7 +271,7 @@ class SizeComparison:
     def _leave(self) -> None:
         self._gradients.stop()
         self._task.state.before_rewind = lambda frame: None
-        self._pair.forsake()
+        self._pair.clear()
         self._kept, self._left, self._originals, self._result = ("", []), {}, {}, None
         under_way.clear()
 

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from swell.train.collective.exchange import Members
-from swell.train.collective.fast import FastGradients
 from swell.train.collective.gradients import FusedGradients, LoopError, StepTotals, StepVote
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.sharding.divided_block import DividedBlock
@@ -21,7 +20,7 @@ WEIGHTED = (
 )
 
 
-class DividedGradients(FastGradients):
+class DividedGradients(FusedGradients):
     """Those of all other parameters are summed in one piece, at the end of the step.
 
     So are those of blocks where this worker has all there is, and there are no others.
@@ -30,8 +29,7 @@ class DividedGradients(FastGradients):
     def __init__(self, model: nn.Module, shard: StateShard) -> None:
         super().__init__(model)
         self._shard, self._blocks = shard, shard.blocks
-        self._apart = {id(parameter) for block in shard.blocks for parameter in block.parameters}
-        self._is_apart = False  # the sum of the blocks' gradients
+        self._in_blocks = {id(parameter) for block in shard.blocks for parameter in block.parameters}
         self._is_backward = False  # a backward pass is under way, whose end will be told
         self._current: DividedBlock | None = None  # that it came to last
         self._passes: tuple[Pass, ...] = ()
@@ -42,13 +40,13 @@ class DividedGradients(FastGradients):
     @property
     def num_bytes(self) -> int:
         """An all-reduce moves each number twice; blocks move theirs three times, in two of these as parts."""
-        whole_bytes = 0 if self._is_apart else self._shard.block_bytes()
+        whole_bytes = 0 if self._apart else self._shard.block_bytes()
         return super().num_bytes - whole_bytes + self._shard.block_bytes() * 3 // 2
 
     def begin(self, share: Share, members: Members) -> None:
         exchange = self._shard.exchange
-        if self._is_apart != (exchange is not None):
-            self._is_apart = exchange is not None
+        if bool(self._apart) != (exchange is not None):
+            self._apart = self._in_blocks if exchange is not None else ()
             self._remake()
         super().begin(share, members)
         self._shard.check_written()
@@ -70,9 +68,7 @@ class DividedGradients(FastGradients):
         self._check(share.passes[-1])
         if self._shard.exchange is not None:
             self._shard.exchange.end_step()
-        fused = self._chosen
-        assert isinstance(fused, FusedGradients)  # noqa: S101 - see `_choose`
-        fused.has_gradient_apart = any(block.gradient is not None for block in self._blocks)
+        self.has_gradient_apart = any(block.gradient is not None for block in self._blocks)
         totals = super().reduce(share, loss, ballot, members)
         if self._shard.exchange is not None:
             self._shard.take_gradients()
@@ -82,12 +78,6 @@ class DividedGradients(FastGradients):
         for block in self._blocks:
             block.abandon_backward()
         super().abandon()
-
-    def _choose(self, members: Members) -> None:
-        """Sums that begin within the backward pass would come in between those of blocks."""
-
-    def _remake(self) -> None:
-        self._chosen = FusedGradients(self._model, apart=self._apart if self._is_apart else ())
 
     def _check(self, part: Pass) -> None:
         if self._is_backward:  # it raised, and the script caught that: torch has not told its end
