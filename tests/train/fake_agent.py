@@ -388,7 +388,10 @@ class FakeAgent:
         with self._news:
             generation = self._generation
             survivors = [other for other in self._members if other != gone and other in self._lines]
-            if gone not in self._members:
+            has_ended = any(
+                by == gone and isinstance(said, messages.Finished | messages.Left) for by, said in self.said
+            )
+            if gone not in self._members or has_ended:
                 return
         for worker in survivors:
             with suppress(OSError, KeyError):  # it is gone, too
