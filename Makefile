@@ -103,7 +103,8 @@ bench-head: $(DEV) $(LOOPS)
 bench-promises: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.live_promises --json out/bench-promises.json $(OPTIONS)
 
-# Ten minutes: twice 10,000 submissions, under two policies; OPTIONS="--submissions 2000" takes four.
+# Less than eight minutes: 10,000 submissions and as many as fit into a pace, under two policies. OPTIONS="--policies unified" takes half,
+# OPTIONS="--only submissions" (listing, kills, idle) one part.
 bench-service: $(DEV) $(LOOPS)
 	$(BIN)/python -m benchmarks.service --json out/bench-service.json $(OPTIONS)
 

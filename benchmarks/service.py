@@ -3,7 +3,8 @@
 One daemon, a real agent, a state folder of its own; jobs of one tiny script that wait or train on paced
 devices. Rows: submissions from several connections, many clients that read and write while there are many
 jobs, the wait of `swell jobs` as a whole process, the time of `swell up` on the journal of many jobs, what an
-idle daemon costs, and the daemon's memory and CPU time.
+idle daemon costs, and one with open pages, and the daemon's memory and CPU time. Rows are printed when their
+part is done.
 """
 
 from __future__ import annotations
@@ -17,18 +18,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import psutil
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.crowded_state import write_crowded_state
 from swell.api.client import Client, connect
+from swell.model.lengths import span
 
 DEVICES = "paced:8@200"
 #: Of the idle daemon: faster than the profiles of its jobs say. Where a job turns out slower than that, the
@@ -40,11 +40,14 @@ NUM_USERS, ROUNDS = 50, 5
 #: Jobs of a list that a client asks for, as `swell jobs` shows them.
 SHOWN_JOBS = 100
 #: Seconds until the first jobs run, and for which an idle daemon is looked at.
-SETTLE_S, IDLE_S = 20.0, 60.0
+SETTLE_S, IDLE_S = 20.0, 40.0
+#: Pages that are open in browsers at the same time, and the seconds for which their daemon is looked at. Each
+#: asks for changes until there are some, or for so many seconds.
+NUM_PAGES, PAGES_S, PAGE_WAITS_S = 50, 20.0, 5.0
 #: Submissions before a daemon is killed.
 KILLED_AFTER = 700
-#: The rate that is to be sustained.
-PACE_PER_S = 100.0
+#: The rate that is to be sustained, by so many seconds of it.
+PACE_PER_S, PACED_S = 100.0, 30.0
 PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
 SCRIPT = """
 import torch
@@ -233,8 +236,9 @@ def measure_submissions(folder: Path, policy: str, num_jobs: int, num_clients: i
         figures = []
         for pace_per_s in (0.0, PACE_PER_S):
             before_s = cpu_s(daemon)
-            rate_per_s = submitters.submit(num_jobs, num_clients, pace_per_s)
-            spent_ms = 1000 * (cpu_s(daemon) - before_s) / num_jobs
+            num_taken = round(pace_per_s * PACED_S) or num_jobs
+            rate_per_s = submitters.submit(num_taken, num_clients, pace_per_s)
+            spent_ms = 1000 * (cpu_s(daemon) - before_s) / num_taken
             if submitters.failures:
                 raise RuntimeError(f"{len(submitters.failures)} submissions failed: {submitters.failures[0]}")
             figures += _of_submissions(submitters.waits_s, rate_per_s, pace_per_s)
@@ -333,27 +337,52 @@ def measure_kills(folder: Path, policy: str, num_open: int, repeats: int) -> lis
 
 
 def measure_idle(folder: Path, policy: str, num_open: int) -> list[Figure]:
-    """What a daemon costs that nobody asks for anything."""
+    """What a daemon costs that no client asks for anything, and one that has open pages."""
     state, script = folder / "idle", written_script(folder)
     write_crowded_state(state, script, IDLE_DEVICES, 0, num_open)
     swell(state, "up", "--devices", IDLE_DEVICES, "--policy", policy)
     try:
         idle_share(state, SETTLE_S)
         share = idle_share(state, IDLE_S)
-        return [Figure(f"idle daemon, {num_open} open jobs", 100 * share, "% of a core", "<= 0.5")]
+        with open_pages(state, NUM_PAGES):
+            of_pages = idle_share(state, PAGES_S)
+        return [
+            Figure(f"idle daemon, {num_open} open jobs", 100 * share, "% of a core", "<= 0.5"),
+            Figure(f"  with {NUM_PAGES} open pages", 100 * of_pages, "% of a core", "<= 2"),
+        ]
     finally:
         subprocess.run([*PROGRAM, "down", "--state", str(state)], check=False, capture_output=True)
+
+
+@contextmanager
+def open_pages(state: Path, number: int) -> Iterator[None]:
+    """As many clients as pages, which show all jobs and ask for changes as the page's script does."""
+    is_over, are_shown = threading.Event(), threading.Barrier(number + 1)
+
+    def look() -> None:
+        with connect(state) as client:
+            shown = json.loads(client._changes())
+            are_shown.wait()
+            while not is_over.is_set():
+                shown = json.loads(client._changes(since=shown["id"], wait_s=PAGE_WAITS_S))
+
+    threads = [threading.Thread(target=look) for _ in range(number)]
+    for thread in threads:
+        thread.start()
+    are_shown.wait()
+    yield
+    is_over.set()
+    for thread in threads:
+        thread.join()
 
 
 def _help() -> None:
     subprocess.run([*PROGRAM, "--help"], check=True, capture_output=True)
 
 
-def show(figures: list[Figure]) -> None:
-    table = Table("what", "measured", "", "bar", box=SIMPLE_HEAD)
-    for figure in figures:
-        table.add_row(figure.what, f"{figure.value:.3g}", figure.unit, figure.bar)
-    Console(width=110).print(table)
+def show(figure: Figure) -> None:
+    value = f"{figure.value:.3g}"
+    print(f"{figure.what:<72}{value:>8} {figure.unit:<12}{figure.bar}", flush=True)
 
 
 def measure(options: argparse.Namespace, policy: str) -> list[Figure]:
@@ -368,9 +397,13 @@ def measure(options: argparse.Namespace, policy: str) -> list[Figure]:
         "kills": lambda folder: measure_kills(folder, policy, options.open, options.repeats),
         "idle": lambda folder: measure_idle(folder, policy, options.waiting),
     }
+    measured = []
     with tempfile.TemporaryDirectory(prefix="swell-bench-") as name:
-        found = [part(Path(name)) for key, part in parts.items() if options.only in (None, key)]
-    return [replace(figure, what=f"{policy}: {figure.what}") for part in found for figure in part]
+        for part in (part for key, part in parts.items() if options.only in (None, key)):
+            for figure in part(Path(name)):
+                measured.append(replace(figure, what=f"{policy}: {figure.what}"))
+                show(measured[-1])
+    return measured
 
 
 def main() -> None:
@@ -387,8 +420,9 @@ def main() -> None:
     options = parser.parse_args()
     under = conditions()
     print(describe(under))
+    began_s = time.perf_counter()
     figures = [figure for policy in options.policies for figure in measure(options, policy)]
-    show(figures)
+    print(f"{span(time.perf_counter() - began_s)} in all")
     if options.json:
         content = {"conditions": under, "figures": [asdict(figure) for figure in figures]}
         write_json(options.json, json.loads(json.dumps(content)))
