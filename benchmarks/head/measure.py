@@ -7,7 +7,8 @@ process takes time of the cores that the head would have to itself.
 
 Latency is the time from a host's word until another process sees the event in the journal. Probes are
 warnings to owners of jobs, ten a second: the head writes and handles them at once, and plans nothing. Reports
-of progress may wait a second in the daemon, by design, so that the journal stays small (`live/inbox.py`).
+of progress may wait a second in the daemon, by design, so that the journal stays small
+(`live/head_thread.py`).
 """
 
 from __future__ import annotations

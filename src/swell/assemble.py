@@ -19,11 +19,8 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.stopped import is_stopped
 from swell.live.board import TurnNews, ViewBoard
-from swell.live.head_journal import HeadJournal
-from swell.live.head_thread import Site
-from swell.live.job_lookup import JobLookup
-from swell.live.platform import Platform
-from swell.live.poison import PoisonGuard
+from swell.live.head_thread import HeadJournal, Site
+from swell.live.platform import JobLookup, Platform
 from swell.live.pruning import PruneRequest, prune
 from swell.live.recovery import Replay, ReplayError, compare, load, replay
 from swell.live.submitter import JobFolders
@@ -215,7 +212,7 @@ def _finished(
     That is what a platform would do that is up with these settings.
     """
     core = new_core(settings=settings)
-    for _ in PoisonGuard(core, HeadJournal(journal, webhooks)).recover(history):
+    for _ in HeadJournal(journal, webhooks).recover(core, history):
         pass  # what counts is where it ends
     return core
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.server import create_app
-from swell.api.serving import ApiServer, bind
+from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
 from swell.store.folder import Endpoint, StateFolder
 

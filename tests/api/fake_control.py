@@ -16,8 +16,7 @@ from swell import __version__
 from swell.live.board import BoardChanges
 from swell.live.counters import Counters, Measures
 from swell.live.job_checks import check_room
-from swell.live.job_lookup import metric_history
-from swell.live.platform import Platform
+from swell.live.platform import Platform, metric_history
 from swell.live.pruning import PruneRequest, choose
 from swell.model.calendar import Calendar
 from swell.model.device_usage import HeldTime, UsageEntry
@@ -50,12 +49,13 @@ NEEDS_S = 60.0
 class FakeControl(Platform):
     """Strict jobs with a minute or more are promised, others are refused; the rest run for ever."""
 
+    policy = "elasticflow"
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.stopped = threading.Event()
         self.started_s = time.time()
         self.num_devices = 8
-        self.policy = "elasticflow"
         self.cores: float | None = None  #: of its node
         self.rack = "rack0"
         self.warnings: dict[str, str] = {}

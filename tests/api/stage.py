@@ -14,8 +14,7 @@ from tests.live.test_platform import PATIENCE_S, until
 
 from swell.api.client import Client, connect
 from swell.api.quotas import set_quotas
-from swell.api.server import create_app
-from swell.api.serving import ApiServer, bind
+from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList
 from swell.live.head_thread import Site

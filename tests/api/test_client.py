@@ -22,8 +22,7 @@ from tests.store.views import job_view
 import swell
 from swell.api import client as client_module
 from swell.api.client import Client, LogOwner, NoPlatform, PlatformSilent, Transport, has_verdict
-from swell.api.server import create_app
-from swell.api.serving import ApiServer
+from swell.api.server import ApiServer, create_app
 from swell.api.unix_socket import listen
 from swell.model.errors import InvalidJob, UnknownJob
 from swell.model.job import Phase

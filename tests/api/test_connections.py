@@ -17,9 +17,8 @@ from tests.api.fake_control import FakeControl
 
 import swell
 from swell.api import fields, server
-from swell.api import serving as serving_module
-from swell.api.server import create_app
-from swell.api.serving import ApiServer, bind
+from swell.api import server as serving_module
+from swell.api.server import ApiServer, bind, create_app
 from swell.store.folder import StateFolder
 
 PATIENCE_S = 20.0

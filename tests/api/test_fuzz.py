@@ -27,11 +27,10 @@ from starlette.routing import Route
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
-from swell.api import serving
+from swell.api import server as serving
 from swell.api.openapi import document
 from swell.api.page.page import Page
-from swell.api.server import create_app
-from swell.api.serving import ApiServer
+from swell.api.server import ApiServer, create_app
 from swell.api.unix_socket import listen
 from swell.api.verbs import VERBS
 

@@ -12,7 +12,7 @@ from tests.live.test_platform import until
 
 from swell.api.quotas import InvalidQuota, parse_quotas, parse_share, refuse_unkept, set_quotas
 from swell.api.user_list import TenantLimits, UserList
-from swell.live import inbox
+from swell.live import head_thread
 from swell.live.watches import UnknownQuotas
 from swell.model.errors import InvalidInput
 from swell.model.quota import Quota, TenantDevices
@@ -100,7 +100,7 @@ def test_a_running_job_gives_up_what_a_new_quota_takes(
     tmp_path: Path, script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As soon as the list has changed: nothing is asked of the platform."""
-    monkeypatch.setattr(inbox, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(head_thread, "LOOK_EVERY_S", 0.05)
     with on_stage(tmp_path / "state") as stage:
         users, job = UserList(stage.folder.path), stage.run(script, tenant="ana", steps=100_000)
         until(lambda: stage.client.job(job).workers == 2)

@@ -15,8 +15,7 @@ from tests.store.views import job_view
 
 from swell.api import logs
 from swell.api.errors import InvalidOption
-from swell.api.server import MAX_BODY_BYTES, create_app
-from swell.api.serving import ApiServer, PortTaken, bind
+from swell.api.server import MAX_BODY_BYTES, ApiServer, PortTaken, bind, create_app
 from swell.model.errors import Unavailable
 from swell.model.job import JobClass
 from swell.store.folder import StateFolder

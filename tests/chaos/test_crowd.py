@@ -17,7 +17,7 @@ from benchmarks.crowded_state import write_crowded_state
 from tests.platform.program import Program, kill
 
 from swell.api.client import connect
-from swell.live.head_journal import FOLD_AFTER, FOLD_AGAIN_AFTER
+from swell.live.head_thread import FOLD_AFTER, FOLD_AGAIN_AFTER
 
 DEVICES, NUM_OPEN, NUM_KILLS, NUM_CLIENTS = "paced:8@640", 5_000, 5, 4
 #: Jobs that are answered between two kills: more than are kept without a fold at one time, now and then.

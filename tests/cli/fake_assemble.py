@@ -14,7 +14,7 @@ from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError
 from swell.executors.local.limits.detection import check_sharing
 from swell.live.board import ViewBoard
-from swell.live.job_lookup import JobLookup
+from swell.live.platform import JobLookup
 from swell.live.recovery import Replay
 from swell.model.job import Phase
 from swell.model.quota import NO_QUOTAS, Quotas

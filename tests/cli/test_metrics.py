@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from tests.api.fake_control import FakeControl
 
 import swell
-from swell.api.server import create_app
-from swell.api.serving import ApiServer, bind
+from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
 from swell.cli.main import run
 from swell.cli.metrics import HEIGHT, LEAST_WIDTH, WORKERS_HEIGHT, chart

@@ -22,7 +22,7 @@ from tests.preloaded_program import preloaded
 from tests.store.views import job_view
 
 from swell.api.client import connect
-from swell.api.serving import bind
+from swell.api.server import bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
 from swell.cli import up as up_command

@@ -16,7 +16,6 @@ from swell.arrays import FloatArray, IntArray
 from swell.core.core import Core
 from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnNews
-from swell.live.head_journal import HeadJournal
 from swell.live.poison import PoisonGuard
 from swell.live.recovery import replay
 from swell.model.command import AnyCommand
@@ -100,7 +99,7 @@ class GuardedHead(Head):
         self.is_repeatable = is_repeatable  #: errors are raised again by the same batches, and by no others
         self._twin = PlatformCore(lambda: raising_core(NONE_RAISE))
         self.journal = fresh_journal()
-        self.guard = PoisonGuard(self.core, HeadJournal(self.journal))
+        self.guard = PoisonGuard(self.core, self.journal, self.journal.amend)
 
     def fold(self) -> None:
         self.journal.fold(self.core.save())
@@ -148,4 +147,4 @@ class GuardedHead(Head):
 
     def _begin(self, saved: bytes | None) -> None:
         super()._begin(saved)
-        self.guard = PoisonGuard(self.core, HeadJournal(self.journal))
+        self.guard = PoisonGuard(self.core, self.journal, self.journal.amend)

@@ -12,7 +12,7 @@ from tests.core.records import steady
 from swell.core.apply import apply
 from swell.core.gang import NO_GANG
 from swell.core.state import HeadState
-from swell.live.inbox import fold_reports
+from swell.live.head_thread import fold_reports
 from swell.model.event import GangStarted, GangSuspended, JobProfiled, JobSubmitted, StepsReported
 from swell.model.job import BetweenSteps
 from swell.model.options import Domain

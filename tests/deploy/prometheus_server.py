@@ -15,7 +15,7 @@ import httpx
 import yaml
 from tests.live.test_platform import until
 
-from swell.api.serving import bind
+from swell.api.server import bind
 from swell.store.folder import StateFolder
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -15,7 +15,7 @@ from tests.deploy.prometheus_server import CONFIG, DEPLOY, Prometheus, prometheu
 from tests.live.test_platform import until
 
 from swell.api.prometheus import create_metrics_app, described
-from swell.api.serving import ApiServer, bind
+from swell.api.server import ApiServer, bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.api.verbs import PROMETHEUS_TEXT
 from swell.live.counters import Described

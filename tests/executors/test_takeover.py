@@ -23,7 +23,7 @@ from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.records import write_record
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import MAX_CURVES, WHOLE_BYTES
-from swell.live.inbox import fold_reports
+from swell.live.head_thread import fold_reports
 from swell.model.coding import encode
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (

@@ -15,8 +15,7 @@ from tests.store.fresh_journal import fresh_journal
 
 from swell.live import head_thread
 from swell.live.clock import HeadClock, SystemClocks
-from swell.live.head_thread import Site
-from swell.live.inbox import LOOK_EVERY_S, Inbox
+from swell.live.head_thread import LOOK_EVERY_S, Inbox, Site
 from swell.live.platform import Platform
 from swell.live.recovery import Replay, compare, replay
 from swell.live.watches import UnknownQuotas

@@ -15,7 +15,7 @@ from tests.examples import fewer_if_quick
 
 from swell.core.core import Core
 from swell.live.clock import LASTS_S, TOLERANCE_S, HeadClock, shown_job
-from swell.live.inbox import LOOK_EVERY_S
+from swell.live.head_thread import LOOK_EVERY_S
 from swell.model.calendar import Calendar
 from swell.model.event import AnyEvent, CancelRequested, JobSubmitted, NodeJoined, Opened
 from swell.model.view import Story

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swell.live import head_journal
+from swell.live import head_thread
 from swell.live.disk_space import DiskSpace
-from swell.live.head_journal import HeadJournal
-from swell.live.head_thread import Site
+from swell.live.head_thread import HeadJournal, Site
 from swell.live.platform import Platform
 from swell.live.pruning import Retention
 from swell.model.errors import Unavailable, Unwritable
@@ -44,7 +43,7 @@ class FullJournal(SqlJournal):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_journal, "RETRY_S", 0.01)
+    monkeypatch.setattr(head_thread, "RETRY_S", 0.01)
 
 
 @pytest.mark.parametrize("is_amended", [False, True])

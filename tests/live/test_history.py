@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
-from swell.live.job_lookup import MANY_PERIODS, add_up
+from swell.live.platform import MANY_PERIODS, add_up
 from swell.model.calendar import Calendar
 from swell.model.job import Phase
 from swell.model.job_query import EVERY_JOB, JobQuery

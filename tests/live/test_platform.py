@@ -17,7 +17,7 @@ from swell.core.core import Core
 from swell.core.core_settings import CoreSettings
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
-from swell.live import head_journal
+from swell.live import head_thread
 from swell.live.head_thread import Site
 from swell.live.platform import Platform
 from swell.live.recovery import ReplayError, compare, replay
@@ -134,9 +134,9 @@ def test_stories_are_told_once_also_after_a_crash(tmp_path: Path) -> None:
 def test_batches_that_would_take_long_to_be_handled_again_are_folded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(head_journal, "TIMES_A_FOLD", 0)
+    monkeypatch.setattr(head_thread, "TIMES_A_FOLD", 0)
     for limit_s, is_folded in ((1e6, False), (0.0, True)):
-        monkeypatch.setattr(head_journal, "FOLD_AFTER_S", limit_s)
+        monkeypatch.setattr(head_thread, "FOLD_AFTER_S", limit_s)
         folder = tmp_path / str(limit_s)
         folder.mkdir()
         with running(folder, Hands()) as platform:

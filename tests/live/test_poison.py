@@ -24,7 +24,6 @@ from swell.core.plan_errors import PATIENCE, PlanError
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.core.record import JobRecord
-from swell.live.head_journal import HeadJournal
 from swell.live.poison import PoisonGuard
 from swell.live.recovery import replay
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang
@@ -126,7 +125,7 @@ class Guarded(Bench):
 
     def _new_core(self) -> PlatformCore:
         core = PlatformCore(self._make)
-        self.guard = PoisonGuard(core, HeadJournal(self.journal))
+        self.guard = PoisonGuard(core, self.journal, self.journal.amend)
         return core
 
     def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:

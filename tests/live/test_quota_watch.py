@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.core.reports import QUOTAS
 from tests.store.views import job_view
 
-from swell.live.inbox import LOOK_EVERY_S
+from swell.live.head_thread import LOOK_EVERY_S
 from swell.live.watches import ABOUT_QUOTAS, QuotaWatch, UnknownQuotas
 from swell.model.event import Opened, QuotasSet
 from swell.model.quota import Quota, Quotas, TenantDevices, devices_of_tenants

@@ -15,7 +15,7 @@ from tests.examples import fewer_if_quick
 
 from swell.live import submitter
 from swell.live.clock import HeadClock
-from swell.live.inbox import Inbox
+from swell.live.head_thread import Inbox
 from swell.live.submitter import JobFolders, Submitter
 from swell.model.errors import KeyConflict, Unavailable, WrongPhase
 from swell.model.event import CancelRequested, JobSubmitted, Outcome, Woke

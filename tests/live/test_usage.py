@@ -11,7 +11,7 @@ from tests.store.fresh_journal import fresh_journal
 from tests.store.views import job_view
 
 from swell.live.board import ViewBoard
-from swell.live.job_lookup import JobLookup
+from swell.live.platform import JobLookup
 from swell.model.view import JobView
 from swell.store.journal import SqlJournal
 

@@ -11,11 +11,10 @@ import httpx
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.caller import OWNER, Caller, Role
 from swell.api.page.page import Page
-from swell.api.server import create_app
-from swell.api.serving import ApiServer, bind
-from swell.api.user_list import UserList
+from swell.api.server import ApiServer, bind, create_app
+from swell.api.user_list import OWNER, Caller, UserList
+from swell.api.verbs import Role
 
 TOKEN = "t" * 40
 

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 
 import httpx
 
-from swell.api.caller import OWNER, Caller
 from swell.api.page.page import Page
-from swell.api.server import create_app
-from swell.api.serving import ApiServer, bind
+from swell.api.server import ApiServer, bind, create_app
+from swell.api.user_list import OWNER, Caller
 from swell.live.platform import Platform
 
 TOKEN = "t" * 40

@@ -9,8 +9,8 @@ import httpx
 import pytest
 from tests.store.views import job_view
 
-from swell.api.caller import OWNER
 from swell.api.identity import POLICY
+from swell.api.user_list import OWNER
 
 from .conftest import TOKEN, Served
 

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
-from swell.api.caller import OWNER
 from swell.api.page.page import JUST_ENDED_S
+from swell.api.user_list import OWNER
 from swell.model.job import JobClass, Phase
 from swell.model.quota import TenantDevices
 from swell.model.view import JobView, NodeView, Story

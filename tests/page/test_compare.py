@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Browser, expect
 from tests.store.views import job_view
 
-from swell.api.caller import OWNER
 from swell.api.page.compare_page import MOST_COMPARED, parted
 from swell.api.page.hyperparameters import options
+from swell.api.user_list import OWNER
 
 from .browser import Watched, serious_faults
 from .conftest import Served

@@ -13,12 +13,12 @@ import httpx
 import pytest
 from tests.api.fake_control import FakeControl
 
-from swell.api.caller import OWNER
+from swell.api.daemon import PageDoor
 from swell.api.page.page import Page
-from swell.api.page.sessions import PageDoor, Sessions
-from swell.api.server import create_app
-from swell.api.serving import ApiServer, bind
+from swell.api.page.sessions import Sessions
+from swell.api.server import ApiServer, bind, create_app
 from swell.api.unix_socket import listen
+from swell.api.user_list import OWNER
 from swell.model.errors import Unavailable
 from swell.store.folder import StateFolder
 

@@ -18,8 +18,8 @@ from tests.page.browser import Watched, serious_faults
 from tests.page.opened_page import OpenedPage, opened_page
 from tests.store.views import job_view
 
-from swell.api.caller import OWNER
 from swell.api.page.history_page import HOUR_S, MOST_PERIODS, filled, filter_of
+from swell.api.user_list import OWNER
 from swell.model.job import JobClass, Phase
 from swell.model.outcome import JobHistory, OutcomePeriod, OutcomeSums
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, Request, Route, expect
 from tests.store.views import job_view
 
 from swell import __version__
-from swell.api.caller import OWNER
+from swell.api.user_list import OWNER
 from swell.model.job import Phase
 from swell.model.view import BorrowedNodes
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.api.caller import OWNER, Caller, Role
 from swell.api.page.sessions import CODE_S, MAX_CODES, SESSION_S, Sessions
+from swell.api.user_list import OWNER, Caller
+from swell.api.verbs import Role
 
 
 class Clock:

@@ -31,6 +31,7 @@ from swell.model.coding import decoder, encode
 from swell.model.deadline_state import has_verdict
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode
 from swell.model.job import Phase
+from swell.model.job_query import choose
 from swell.model.lengths import span
 from swell.model.view import JobView
 from swell.store.folder import Endpoint, StateFolder
@@ -233,6 +234,21 @@ class Client(Verbs):
     def candidates(self, wanted: str) -> list[JobView]:
         """The job of that id, else the newest of that name, else some whose ids begin so."""
         return self._jobs(match=wanted)
+
+    def find_job(self, wanted: str) -> JobView:
+        """The job that an id, a name or the beginning of an id means. Raises UnknownJob: none, or several."""
+        return choose(self.candidates(wanted), wanted)
+
+    def find_jobs(self, wanted: Iterable[str]) -> list[JobView]:
+        """The jobs that these ids, names and names of groups mean, each once. Raises UnknownJob."""
+        found: dict[str, JobView] = {}
+        for word in wanted:
+            candidates = self.candidates(word)
+            members: list[JobView] = []
+            if word and not any(word in (view.id, view.name) for view in candidates):
+                members = [view for view in self.jobs() if view.group == word]
+            found |= {view.id: view for view in members or [choose(candidates, word)]}
+        return list(found.values())
 
     def logs(
         self,

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 from starlette.datastructures import MutableHeaders
@@ -21,10 +21,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from swell.api.answers import failure
-from swell.api.caller import CALLER, OWNER, Caller, Role, caller_of
 from swell.api.page.sessions import NO_SESSION, Session, Sessions, refusal_page
-from swell.api.user_list import AccessEntry, AccessLog, UserList, UserListError
-from swell.api.verbs import Verb
+from swell.api.user_list import OWNER, AccessEntry, AccessLog, Caller, UserList, UserListError
+from swell.api.verbs import Role, Verb
 from swell.executors.rate_limited_log import RateLimitedLog
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ READING = frozenset({"GET", "HEAD"})
 #: Carries the session's CSRF token with a request that changes something.
 CSRF_HEADER = b"x-swell-csrf"
 
+#: Key of an ASGI scope under which the authentication leaves the Caller.
+CALLER = "swell.caller"
 #: Where the scope of a request has its `Session`, if it came with a cookie.
 SESSION = "swell.session"
 
@@ -169,6 +170,12 @@ class AuthenticationMiddleware:
         value = cookie_parser(cookies.decode("latin-1")).get(cookie_name(server[1]))
         session = None if not value else self._sessions.session(value)
         return session if session is not None and self._is_current(session.caller) else None
+
+
+def caller_of(scope: Mapping[str, Any]) -> Caller:
+    """Who sends the request of an ASGI scope, which is not for a part of the page that is open to anybody."""
+    caller: Caller = scope[CALLER]
+    return caller
 
 
 def cookie_name(port: int) -> str:

@@ -14,12 +14,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from swell.api.caller import OWNER, Caller, Role
+from swell.api.verbs import Role
 from swell.model.quota import Quota, Quotas
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder
@@ -31,6 +32,24 @@ TOKEN_PREFIX = "swu_"  # noqa: S105 - what all of them begin with
 TOKEN_BYTES = 32
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,39}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Behind a token or a session of the page. Equal as long as nothing about them was changed."""
+
+    name: str
+    role: Role
+    tenant: str = ""  #: whose jobs they submit; empty: they may name any
+    added_s: float = 0.0  #: when the operator added them, seconds since 1970
+
+    def may_change_jobs_of(self, tenant: str) -> bool:
+        """Cancel them, say, or submit others."""
+        return self.role >= Role.OPERATE or (self.role >= Role.SUBMIT and self.tenant == tenant)
+
+
+#: Who holds the platform's own token.
+OWNER = Caller("owner", Role.OPERATE)
 
 
 class UserListError(StateError):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import swell
 from swell.cli import job_options as job
 from swell.cli.options import JobName, JobNames, Json, State, seconds
 from swell.cli.output import note, print_json, warn
-from swell.cli.selection import connect, find_job, find_jobs
 from swell.cli.submit import REFUSED, tell_verdicts
 from swell.cli.verdict import change_refused, verdict
 from swell.model.counted import told_workers
@@ -33,7 +33,7 @@ LOOK_EVERY_S = 0.5
 
 def _meant(client: Client, jobs: list[str], is_meant: Callable[[JobView], bool]) -> list[JobView]:
     """The jobs of these names; of a group only those that are meant."""
-    return [view for view in find_jobs(client, jobs) if view.group not in jobs or is_meant(view)]
+    return [view for view in client.find_jobs(jobs) if view.group not in jobs or is_meant(view)]
 
 
 def _change(
@@ -44,7 +44,7 @@ def _change(
     tell: Callable[[JobView, JobView], str],
 ) -> None:
     """Ask something of each job, of groups only of open ones, and tell of it: as it was, and as it is."""
-    with connect(state) as client:
+    with swell.connect(state) as client:
         found = _meant(client, jobs, lambda view: not view.phase.is_end)
         views = [ask(client, view) for view in found]
     if json:
@@ -76,7 +76,7 @@ def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
     A promise that was withdrawn is asked for again. If it cannot be made, the job runs on as a soft job with
     that deadline, and the exit status is 3.
     """
-    with connect(state) as client:
+    with swell.connect(state) as client:
         found = _meant(client, jobs, lambda view: view.is_held)
         resumed = [client.resume(view.id) for view in found]
         if not json:
@@ -88,8 +88,8 @@ def resume(jobs: JobNames, state: State = None, json: Json = False) -> None:
 
 def cancel(jobs: JobNames, state: State = None) -> None:
     """Cancel jobs. Their checkpoints and logs stay."""
-    with connect(state) as client:
-        for view in find_jobs(client, jobs):
+    with swell.connect(state) as client:
+        for view in client.find_jobs(jobs):
             if view.phase.is_end:
                 print(f"{view.id}: already {view.phase}, nothing to cancel")
             else:
@@ -136,8 +136,8 @@ def accept_differences(
     """Accept findings of a job's trial run, so that they do not limit its number of workers."""
     from swell.api.words import told_findings
 
-    with connect(state) as client:
-        view = client.accept_differences(find_job(client, job).id, names)
+    with swell.connect(state) as client:
+        view = client.accept_differences(client.find_job(job).id, names)
     if json:
         print_json(view)
     elif view.held_by:
@@ -161,8 +161,8 @@ def promise(
 
     If it cannot be promised, the job keeps what it has, and the exit status is 3.
     """
-    with connect(state) as client:
-        view = client.promise(find_job(client, job_name).id, deadline=deadline, accept_until=accept_until)
+    with swell.connect(state) as client:
+        view = client.promise(client.find_job(job_name).id, deadline=deadline, accept_until=accept_until)
         _tell_answers(client, [view], json, is_one=True)
 
 
@@ -237,7 +237,7 @@ def _again(
 ) -> None:
     from swell.api.resubmission import is_undone
 
-    with connect(state) as client:
+    with swell.connect(state) as client:
         ids = [ask(client, view) for view in _meant(client, jobs, is_undone)]
         tell_verdicts(client, ids, no_wait, json)
 
@@ -258,8 +258,8 @@ def wait(
     was met; the first of these that is so. 124: some had not ended after --timeout.
     """
     give_up_s = time.monotonic() + (float("inf") if timeout is None else seconds("timeout", timeout))
-    with connect(state) as client:
-        ids = [view.id for view in find_jobs(client, jobs)]
+    with swell.connect(state) as client:
+        ids = [view.id for view in client.find_jobs(jobs)]
         views = _await(client, ids, give_up_s, json)
     if json:
         print_json(views)

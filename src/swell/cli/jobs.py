@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import swell
 from swell.api import words
 from swell.cli.clock import Times, clock
 from swell.cli.options import JobName, Json, Run, RunPolicy, State
@@ -17,7 +18,6 @@ from swell.cli.output import print_json, print_table, warn
 from swell.cli.selection import (
     ENDED,
     asks_for_held,
-    connect,
     connect_to_read,
     parse_phases,
     parse_since,
@@ -281,7 +281,7 @@ def _throughput(view: JobView, state: Path | None) -> JobThroughput | None:
     if view.phase.is_end or view.total_steps is None:
         return None
     try:
-        with connect(state) as client:
+        with swell.connect(state) as client:
             return client.curve(view.id)
     except (ApiError, NoPlatform):  # a restart job, or one whose trial run is not over
         return None

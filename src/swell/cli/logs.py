@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import swell
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import print_json, printable_log, raw, warn
-from swell.cli.selection import connect, connect_to_read, find_job
+from swell.cli.selection import connect_to_read
 
 if TYPE_CHECKING:
     from swell.api.client import Client
@@ -62,8 +63,8 @@ def logs(
     whose = None
     if trial or every or worker is not None:
         whose = LogOwner.TRIAL if trial else LogOwner.WORKERS
-    with (connect if follow else connect_to_read)(state) as client:
-        job_id = find_job(client, job).id
+    with (swell.connect if follow else connect_to_read)(state) as client:
+        job_id = client.find_job(job).id
         read = partial(_news, client, job_id, worker, whose, {})
         if json:
             print_json([chunk for chunks in read() for chunk in chunks])

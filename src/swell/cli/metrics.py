@@ -12,7 +12,7 @@ import typer
 
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, width
-from swell.cli.selection import connect_to_read, find_job
+from swell.cli.selection import connect_to_read
 from swell.model.counted import told_workers
 from swell.model.errors import InvalidInput
 from swell.model.view import MetricSeries
@@ -69,7 +69,7 @@ def metrics(
 
 def _series_of(client: Client, wanted: str, names: Sequence[str]) -> tuple[str, list[MetricSeries]]:
     """Id and metrics of a job. Raises UnknownJob, InvalidInput."""
-    view = find_job(client, wanted)
+    view = client.find_job(wanted)
     series = client.metrics(view.id).series
     known = [one.name for one in series]
     if missing := [name for name in names if name not in known]:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import swell
 from swell.api.errors import InvalidOption
 from swell.cli.clock import clock
 from swell.cli.options import Json, State, seconds, with_groups
 from swell.cli.output import print_json, print_table
-from swell.cli.selection import connect
 from swell.model.lengths import relative, span
 from swell.model.sizes import format_bytes
 
@@ -195,7 +195,7 @@ def list_nodes(context: typer.Context, state: State = None, json: Json = False) 
         if state is not None or json:
             raise typer.BadParameter(f"options come after {context.invoked_subcommand!r}")
         return
-    with connect(state) as client:
+    with swell.connect(state) as client:
         cluster = client.cluster()
     if json:
         print_json(cluster)
@@ -211,7 +211,7 @@ def drain(
     json: Json = False,
 ) -> None:
     """Place nothing on a node any more, and move its jobs to other nodes. Returns before they have moved."""
-    with connect(state) as client:
+    with swell.connect(state) as client:
         node = client.undrain_node(name) if undo else client.drain_node(name)
     if json:
         print_json(node)
@@ -230,7 +230,7 @@ def allow_kind(
     json: Json = False,
 ) -> None:
     """Let jobs have devices of a kind that is new to the platform. Nodes of such a kind wait until then."""
-    with connect(state) as client:
+    with swell.connect(state) as client:
         cluster = client.allow_kind(kind)
     if json:
         print_json(cluster)
@@ -252,7 +252,7 @@ def remove(
 
     The name of a node that is lost is forgotten.
     """
-    with connect(state) as client:
+    with swell.connect(state) as client:
         node = client.remove_node(name, force=force)
     if json:
         print_json(node)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+import swell
 from swell.cli.options import State
-from swell.cli.selection import connect
 
 
 def page(
@@ -20,7 +20,7 @@ def page(
     """Open the live page in a browser on this machine. The link works once, within a minute."""
     import webbrowser
 
-    with connect(state) as client:
+    with swell.connect(state) as client:
         url = client.page().url
     if print_ or not webbrowser.open(url):
         print(url)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from swell.cli.clock import RunTimes, Times
-from swell.cli.selection import choose, connect_to_read, find_job
+from swell.cli.selection import connect_to_read
 from swell.model.errors import InvalidInput
+from swell.model.job_query import choose
 
 if TYPE_CHECKING:
     from swell.model.view import JobView, Story
@@ -41,7 +41,7 @@ def shown_jobs(run: Path | None, policy: str | None, state: Path | None) -> Iter
             raise typer.BadParameter("--policy needs --run FOLDER; a platform has only one policy")
         with connect_to_read(state) as client:
             times = Times(client.cluster().now_s)
-            yield ShownJobs(times, partial(find_job, client), lambda view: client.stories(view.id))
+            yield ShownJobs(times, client.find_job, lambda view: client.stories(view.id))
         return
     if state is not None:
         raise typer.BadParameter("--run and --state exclude each other; give one of them")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
+import swell
 from swell.api.times import parse_time
 from swell.cli.output import warn
 from swell.model.durations import parse_duration
-from swell.model.errors import UnknownJob
 from swell.model.job import Phase
 from swell.model.job_query import newest
 
@@ -23,27 +23,15 @@ if TYPE_CHECKING:
     from swell.model.view import JobView
 
 
-def find_job(client: Client, wanted: str) -> JobView:
-    """Raises UnknownJob if no job, or more than one, could be meant."""
-    return choose(client.candidates(wanted), wanted)
-
-
-def connect(state: Path | None) -> Client:
-    """Connect to the platform of a state folder. Raises as `swell.connect` does."""
-    from swell.api import client  # `--help` does without
-
-    return client.connect(state)
-
-
 def connect_to_read(state: Path | None) -> Client:
     """Connect to the platform of a state folder; if none is up, read the folder, and say so.
 
-    Raises as `connect`; StateError: the journal cannot be read.
+    Raises as `swell.connect`; StateError: the journal cannot be read.
     """
     from swell.api.client import NoPlatform
 
     try:
-        return connect(state)
+        return swell.connect(state)
     except NoPlatform as error:
         from swell.store.folder import StateFolder
 
@@ -54,18 +42,6 @@ def connect_to_read(state: Path | None) -> Client:
         client = read_stored(state, error)
         warn(f"{error}; shown is what the state folder keeps")
         return client
-
-
-def find_jobs(client: Client, wanted: Iterable[str]) -> list[JobView]:
-    """The jobs that these ids, names and names of groups mean, each once. Raises UnknownJob."""
-    found: dict[str, JobView] = {}
-    for word in wanted:
-        candidates = client.candidates(word)
-        members: list[JobView] = []
-        if word and not any(word in (view.id, view.name) for view in candidates):
-            members = [view for view in client.jobs() if view.group == word]
-        found |= {view.id: view for view in members or [choose(candidates, word)]}
-    return list(found.values())
 
 
 HOLDING = frozenset(phase for phase in Phase if phase.holds_devices)
@@ -171,18 +147,3 @@ def parse_since(text: str | None, option: str = "since") -> Callable[[float], fl
             f"--{option}: {text!r} is not a time; write 2h for two hours ago, or 2030-01-31T18:00:00"
         ) from error
     return lambda now_s: parse_time(text, now_s)
-
-
-def choose(jobs: Sequence[JobView], wanted: str, remedy: str = "`swell jobs` lists all jobs") -> JobView:
-    """Return the job with this id, else the newest with this name, else the only one whose id begins so."""
-    exact = [job for job in jobs if job.id == wanted]
-    named = sorted((job for job in jobs if job.name == wanted), key=lambda job: job.submitted_s)
-    begun = [job for job in jobs if wanted and job.id.startswith(wanted)]
-    if exact or named:
-        return (exact or named)[-1]
-    if len(begun) > 1:
-        ids = ", ".join(job.id for job in begun[:5]) + (", ..." if len(begun) > 5 else "")
-        raise UnknownJob(f"{wanted!r} could be any of {ids}; give more of the id")
-    if not begun:
-        raise UnknownJob(f"no job has the id or name {wanted!r}; {remedy}")
-    return begun[0]

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import swell
 from swell.cli.from_sbatch import read_sbatch, tell_job_file, tell_translation
 from swell.cli.job_options import JobFields, NoWait, option_name
 from swell.cli.options import HelpAll, Json, State, with_groups
 from swell.cli.output import note, print_json
-from swell.cli.selection import connect
 from swell.cli.verdict import told_findings, verdict
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def submit(
         tell_job_file(sbatch, json)
         return
     file = None if sbatch is not None else _job_file(words or [], given)
-    with connect(state) as client:
+    with swell.connect(state) as client:
         if file is not None:
             ids = client.submit_file(file, key=key, **given)
         else:

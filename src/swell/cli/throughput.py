@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import swell
 from swell.api.words import told_source
 from swell.cli.options import JobName, Json, State
 from swell.cli.output import print_json, print_table
-from swell.cli.selection import connect, find_job
 from swell.model.errors import InvalidInput
 from swell.model.lengths import span
 
@@ -50,8 +50,8 @@ def curve(
     """
     if json and csv:
         raise InvalidInput("choose one of --json and --csv")
-    with connect(state) as client:
-        found = client.curve(find_job(client, job).id)
+    with swell.connect(state) as client:
+        found = client.curve(client.find_job(job).id)
     if json:
         print_json(found)
     elif csv:

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import msgspec
 import typer
 
-from swell.api.caller import OWNER
+import swell
+from swell.api.user_list import OWNER
 from swell.cli.clock import clock
 from swell.cli.commands import AdminGroup
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
-from swell.cli.selection import choose, connect, find_job, parse_since
+from swell.cli.selection import parse_since
 from swell.model.device_usage import GroupBy
 from swell.model.durations import parse_duration
+from swell.model.job_query import choose
 from swell.model.sizes import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ def usage(
     """
     now_s = time.time()
     since_s, until_s = parse_since(since)(now_s), parse_since(until, "until")(now_s)
-    with connect(state) as client:
+    with swell.connect(state) as client:
         report = client.usage(by, since_s, until_s)
     if json:
         print_json(report)
@@ -170,8 +172,8 @@ def _prune(
     from swell.store.folder import StateFolder
 
     try:
-        with connect(state) as client:
-            job_ids = [find_job(client, name).id for name in jobs]
+        with swell.connect(state) as client:
+            job_ids = [client.find_job(name).id for name in jobs]
             return client.prune(job_ids, before_s, keep_bytes, is_dry_run)
     except NoPlatform:
         folder = StateFolder(state)

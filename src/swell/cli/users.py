@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.caller import Role
+from swell.api.verbs import Role
 from swell.cli.clock import clock
 from swell.cli.options import Json, State, has_subcommand
 from swell.cli.output import print_json, print_table
@@ -92,8 +92,7 @@ def own_folder(state: Path | None) -> StateFolder:
 
 def note_access(folder: StateFolder, operation: str, about: str) -> None:
     """Log what the owner did by a command about users."""
-    from swell.api.caller import OWNER
-    from swell.api.user_list import AccessEntry, AccessLog
+    from swell.api.user_list import OWNER, AccessEntry, AccessLog
 
     role = OWNER.role.word
     entry = AccessEntry(

@@ -1,13 +1,18 @@
-"""The thread of the head of a platform: from where the journal ends until every job has left its devices."""
+"""The thread of the head of a platform: from where the journal ends until every job has left its devices.
+
+Events wait in its inbox until it has time for them, and are in the journal before the head handles them.
+"""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -16,33 +21,69 @@ from swell.core.platform_core import PlatformCore
 from swell.live.board import TurnNews, ViewBoard
 from swell.live.clock import HeadClock, SystemClocks
 from swell.live.counters import Counters, Turn
-from swell.live.head_journal import HeadJournal
-from swell.live.inbox import Inbox
-from swell.live.job_lookup import JobLookup
 from swell.live.poison import PoisonGuard
 from swell.live.pruning import Retention
-from swell.live.recovery import differences, explained_jobs
+from swell.live.recovery import differences, digest, explained_jobs, load, replay
 from swell.live.watches import DeviceDemand, FollowerWatch, QuotaWatch
-from swell.live.webhooks import Webhooks
+from swell.live.webhooks import WebhookMessage, Webhooks
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, StopGang, WakeAt
+from swell.model.errors import Unavailable, Unwritable
 from swell.model.event import (
     AnyEvent,
     DrainRequested,
+    Event,
+    JobEvent,
+    JobProfiled,
+    JobSubmitted,
     NodeEndKnown,
     NodeWarned,
     Opened,
     Outcome,
     ProfilingFailed,
+    StepsReported,
     Woke,
 )
+from swell.model.lengths import span
 from swell.model.node import Node
 from swell.model.quota import Quotas
+from swell.model.report_folding import can_fold, fold
 from swell.model.running import RunningWork
 from swell.model.view import JobView
 from swell.store.journal import JournalHistory, SqlJournal
 
 #: `down` waits so long for checkpoints before it ends the processes anyway.
 DRAIN_S = 60.0
+#: A request is answered once it is in the journal; that takes milliseconds.
+TAKEN_WITHIN_S = 10.0
+#: A question is answered between two turns of the head, which take milliseconds.
+ANSWERED_WITHIN_S = 10.0
+#: Progress alone wakes the head at most so often: the journal stays small.
+REPORTS_WAIT_S = 1.0
+#: A wait ends so often without an event: the machine may have been asleep, or its clock may have been set.
+LOOK_EVERY_S = 2.0
+
+#: The result of a trial run may wait for so many turns, and at most so long: then one plan is made for all
+#: that came meanwhile. With thousands of open jobs a plan takes milliseconds, for one newcomer or for ten.
+TURNS_OF_A_WAIT, MOST_WAIT_S = 5, 0.25
+#: A turn that took long is remembered over some short ones: with each it counts for so much of what it was.
+FADING = 0.9
+#: Without the others, these lead to no plan at once.
+PLANLESS = (JobSubmitted, StepsReported, JobProfiled)
+
+
+Answer = TypeVar("Answer")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: Between two tries.
+RETRY_S = 0.5
+#: After so many batches, or as many as there are open jobs, they are folded into one state: what a fold costs
+#: is in proportion to these, and so it costs each turn the same. Where it fails, again after so many more.
+#: A platform that is killed handles its batches again: sooner, therefore, if decisions have computed for so
+#: many seconds, and so many times as long as a fold. What a turn has waited for is not waited for again.
+FOLD_AFTER = 500
+FOLD_AFTER_S, TIMES_A_FOLD = 2.0, 20
+FOLD_AGAIN_AFTER = 50
 
 log = logging.getLogger("swell.platform")
 
@@ -86,6 +127,329 @@ class Executor(Protocol):
         """What it cannot do of what was asked for, for people; empty: nothing."""
 
 
+# ---------------------------------------------------------------- where events wait
+class Inbox:
+    """Events in order of arrival. Progress reports of one gang are folded into one."""
+
+    def __init__(self, clock: HeadClock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._events: list[AnyEvent] = []
+        self._is_urgent = False
+        self._questions: list[tuple[Callable[[], None], Future[Any]]] = []  #: to be answered between turns
+        self._due_s: float | None = None  #: when those are taken that are not urgent
+        self._begun_s: float | None = None  #: when the turn began that is under way
+        self._turn_s = 0.0  #: what the longest of the latest turns took
+        self._requests: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event still waits
+        self._taken: list[tuple[AnyEvent, Future[bool]]] = []  #: whose event is in the turn under way
+        self._is_closed = False
+
+    def put(self, event: AnyEvent) -> None:
+        """Thread-safe. A progress report alone wakes the scheduler only after `REPORTS_WAIT_S`.
+
+        That of a gang's first step does at once: the loss before anything is learnt is what later ones are
+        compared with, and folded with another report it would be lost. Results of trial runs wait for each
+        other, for as long as a few turns take.
+        """
+        with self._changed:
+            self._events.append(event)
+            if isinstance(event, JobProfiled):
+                wait_s = min(TURNS_OF_A_WAIT * self._turn_s, MOST_WAIT_S)
+            elif isinstance(event, StepsReported) and not _is_first(event):
+                wait_s = REPORTS_WAIT_S
+            else:
+                self._is_urgent = True
+                self._changed.notify()
+                return
+            due_s = self._clock.now_s() + wait_s
+            if self._due_s is None or due_s < self._due_s:
+                self._due_s = due_s
+                self._changed.notify()
+
+    def request(self, event: AnyEvent) -> Future[bool]:
+        """Put an event whose sender waits for it to be in the journal, and handled.
+
+        The result is False if the event was stale. Many requests share one batch, and so one write. If the
+        head ends before that, the result is the error Unavailable.
+        """
+        receipt: Future[bool] = Future()
+        with self._changed:
+            if self._is_closed:
+                receipt.set_exception(_closed())
+                return receipt
+            self._requests.append((event, receipt))
+            self.put(event)
+        return receipt
+
+    def ask(self, event: AnyEvent, doubt: str) -> bool:
+        """Put an event and wait until it is in the journal, and handled; False if it was stale.
+
+        Args:
+            doubt: what is not known if it is not taken in time.
+
+        Raises:
+            Unavailable: it was not, or the head has ended.
+        """
+        try:
+            return self.request(event).result(TAKEN_WITHIN_S)
+        except TimeoutError as error:
+            raise Unavailable(
+                f"{doubt}: the scheduler did not take it within {span(TAKEN_WITHIN_S)}; look at daemon.log "
+                "and `swell jobs` before you ask again"
+            ) from error
+
+    def consult(self, answer: Callable[[], Answer]) -> Answer:
+        """Return what the head's thread answers between two turns.
+
+        Raises Unavailable, if a turn takes too long or the head has ended, and whatever `answer` raises: the
+        head goes on.
+        """
+        asked: Future[Answer] = Future()
+
+        def settle() -> None:
+            try:
+                asked.set_result(answer())
+            except Exception as error:  # noqa: BLE001 - the thread that asked raises it
+                asked.set_exception(error)
+
+        with self._changed:  # nothing has happened: no event is taken early
+            if self._is_closed:
+                raise _closed()
+            self._questions.append((settle, asked))
+            self._changed.notify()
+        try:
+            return asked.result(ANSWERED_WITHIN_S)
+        except TimeoutError:
+            raise Unavailable(
+                f"the scheduler was busy for {span(ANSWERED_WITHIN_S)} and did not answer; nothing was "
+                "changed: ask again"
+            ) from None
+
+    def answer_all(self) -> None:
+        """Answer what other threads have asked, while the head stands."""
+        with self._changed:
+            questions, self._questions = self._questions, []
+        for settle, _ in questions:
+            settle()
+
+    def settle(self, ignored: Iterable[Event]) -> None:
+        """The turn is over: answer the requests whose events it took; those `ignored` were stale."""
+        with self._changed:
+            taken, self._taken = self._taken, []
+        stale = {id(event) for event in ignored}
+        for event, receipt in taken:
+            receipt.set_result(id(event) not in stale)
+
+    def close(self) -> None:
+        """The head takes no more: all that wait for it, and all who come later, are told so."""
+        with self._changed:
+            self._is_closed = True
+            waiting = [*self._taken, *self._requests, *self._questions]
+            self._taken, self._requests, self._questions = [], [], []
+        for _, receipt in waiting:
+            receipt.set_exception(_closed())
+
+    def take(self, until_s: float | None) -> list[AnyEvent]:
+        """All that is there, by `at_s`, as soon as there is anything to do.
+
+        Empty at `until_s`, when the head is consulted, and after LOOK_EVERY_S.
+        """
+        with self._changed:
+            self._note_turn()
+            while not self._is_urgent:
+                if self._questions:
+                    return []
+                dues_s = [due_s for due_s in (until_s, self._due_s) if due_s is not None]
+                wait_s = min(dues_s) - self._clock.now_s() if dues_s else LOOK_EVERY_S
+                if wait_s <= 0:
+                    break
+                if not self._changed.wait(min(wait_s, LOOK_EVERY_S)) and wait_s >= LOOK_EVERY_S:
+                    return []
+            taken = self._take_due()
+            self._taken += self._requests
+            self._requests = []
+            self._is_urgent = False
+            self._begun_s = self._clock.now_s()
+        return sorted(fold_reports(taken), key=lambda event: event.at_s)
+
+    def _note_turn(self) -> None:
+        """The turn that was under way is over."""
+        if self._begun_s is not None:
+            self._turn_s = max(self._clock.now_s() - self._begun_s, FADING * self._turn_s)
+            self._begun_s = None
+
+    def _take_due(self) -> list[AnyEvent]:
+        """All; but results of trial runs stay until they are due where what is urgent needs no plan."""
+        events, self._events = self._events, []
+        is_due = self._due_s is not None and self._clock.now_s() >= self._due_s
+        if is_due or not self._is_urgent or not all(isinstance(event, PLANLESS) for event in events):
+            self._due_s = None
+            return events
+        self._events = [event for event in events if isinstance(event, JobProfiled)]
+        if not self._events:
+            self._due_s = None
+        return [event for event in events if not isinstance(event, JobProfiled)]
+
+
+def _closed() -> Unavailable:
+    return Unavailable(
+        "the platform is stopping, or has failed, and takes no more requests; start it with `swell up` and "
+        "send the request again: a submission under the same key is taken once"
+    )
+
+
+def fold_reports(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """The same events, with a gang's reports that nothing else of its job separates made one."""
+    folded: list[AnyEvent] = []
+    latest: dict[str, int] = {}  # job -> where its latest report is, unless something came after it
+    for event in events:
+        if not isinstance(event, StepsReported):
+            if isinstance(event, JobEvent):
+                latest.pop(event.job_id, None)
+            folded.append(event)
+            continue
+        place = latest.get(event.job_id)
+        earlier = folded[place] if place is not None else None
+        if place is not None and isinstance(earlier, StepsReported) and can_fold(earlier, event):
+            folded[place] = fold(earlier, event)
+        else:
+            latest[event.job_id] = len(folded)
+            folded.append(event)
+    return folded
+
+
+def _is_first(report: StepsReported) -> bool:
+    """Whether the report is of the first step that a gang makes at its size."""
+    return report.brings_steps and report.step_s is None and report.loss is not None
+
+
+# ---------------------------------------------------------------- the journal as the head writes it
+class HeadJournal:
+    """While it cannot be written the head stands still: nothing is done that is not on disk before.
+
+    All but `stop` and `refuse_while_stalled` belongs to the head's thread.
+
+    Args:
+        webhooks: whose messages are kept with what came of a batch.
+        tell: hears why the head stands still, and an empty text when it goes on. None: it does not wait.
+    """
+
+    def __init__(
+        self,
+        store: SqlJournal,
+        webhooks: Webhooks | None = None,
+        tell: Callable[[str], None] | None = None,
+    ) -> None:
+        self.store, self._webhooks, self._tell = store, webhooks or Webhooks(store), tell
+        self._is_stopping = threading.Event()
+        self.why = ""  #: the head stands still; empty: it does not
+        self._fold_at_seq = 0
+        self._handled_s, self._most_handled_s = 0.0, FOLD_AFTER_S  #: since the last fold, and until the next
+
+    def recover(self, core: PlatformCore, history: JournalHistory) -> Iterator[TurnNews]:
+        """Bring a new head to where the journal ends, which then has all that came of its batches.
+
+        Yields what the head knows in the beginning, and what came of each batch.
+        """
+        load(core, history.state)
+        yield TurnNews.of(core)
+        mend = PoisonGuard(core, self.store, self.amend).mend
+        for entry, commands in replay(core, history.entries, mend):
+            news = TurnNews.of(core)
+            self.finish(entry.seq, commands, news)
+            yield news
+
+    def append(self, batch: Sequence[AnyEvent]) -> None:
+        """Returns when the batch is on disk.
+
+        Raises:
+            Unwritable: the platform is to stop, and does so without the batch: the agent keeps its events.
+        """
+        self._insist(self.store.append, batch)
+
+    def amend(self, seq: int, batch: Sequence[AnyEvent]) -> None:
+        """Do the same with a batch that takes the place of another."""
+        self._insist(self.store.amend, seq, batch)
+
+    def finish(self, seq: int, commands: Sequence[AnyCommand], news: TurnNews) -> list[WebhookMessage]:
+        """Keep what came of a batch, unless that was done before; the messages that are to be sent then."""
+        messages: list[WebhookMessage] = []
+        try:
+            messages = self._webhooks.of_ends(news)
+        except Exception:  # a defect: without this it would come again with each start
+            log.exception("webhooks are not told of the jobs that ended with batch %d", seq)
+        deliveries = [message.delivery for message in messages]
+        came_of_it = (digest(commands), news.ended, news.stories, deliveries)
+        new = self._insist(self.store.finish, seq, *came_of_it)
+        return [message for message in messages if message.id in new]
+
+    def _insist(self, write: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        while True:
+            try:
+                written = write(*args, **kwargs)
+            except Unwritable as error:
+                if self._tell is None:
+                    raise
+                self._note(str(error), self._tell)
+                if self._is_stopping.wait(RETRY_S):
+                    raise
+            else:
+                if self.why and self._tell is not None:
+                    self._note("", self._tell)
+                return written
+
+    def _note(self, why: str, tell: Callable[[str], None]) -> None:
+        if why != self.why:
+            self.why = why
+            log.warning("the platform %s", f"stands still: {why}" if why else "goes on")
+            tell(why)
+
+    def stop(self) -> None:
+        """End the wait for a writable journal. May be called from any thread."""
+        self._is_stopping.set()
+
+    def refuse_while_stalled(self) -> None:
+        """Raises Unwritable: a request would wait until there is room. May be called from any thread."""
+        if self.why:
+            raise Unwritable(f"the platform stands still: {self.why}; jobs that run train on")
+
+    # ------------------------------------------------------------ folds
+    def begin(self, folded_seq: int, replayed_s: float, num_open: int) -> None:
+        """The head is where the journal ends, which was folded last after that batch.
+
+        Args:
+            replayed_s: that were computed to handle the batches since then again.
+        """
+        self._fold_at_seq = folded_seq + max(FOLD_AFTER, num_open)
+        self._handled_s = replayed_s
+
+    def is_fold_due(self, computed_s: float) -> bool:
+        """Whether it is time to fold, after a turn that has computed for so long."""
+        self._handled_s += computed_s
+        return self._handled_s >= self._most_handled_s or self.store.last_seq >= self._fold_at_seq
+
+    def fold(self, save: Callable[[], bytes], num_open: int) -> None:
+        """What cannot be folded now, because the disk is full, stays in batches: they say the same.
+
+        Args:
+            save: the head's state after the last batch.
+            num_open: jobs that it has.
+        """
+        began_s = time.thread_time()  # how long the disk takes says nothing of a replay
+        self._handled_s = 0.0
+        self._fold_at_seq = self.store.last_seq + FOLD_AGAIN_AFTER
+        try:
+            folded_seq = self.store.fold(save())
+        except Unwritable as error:
+            log.warning("the journal is not folded: %s", error)
+        except Exception:  # as of a policy that cannot be saved: batches say the same
+            log.exception("the journal is not folded")
+        else:
+            self.begin(folded_seq, 0.0, num_open)
+            self._most_handled_s = max(FOLD_AFTER_S, TIMES_A_FOLD * (time.thread_time() - began_s))
+
+
+# ---------------------------------------------------------------- the thread
 class HeadThread:
     """Ties the head to its world: it is all that the scheduler's loop (`core.loop.run`) works on.
 
@@ -110,8 +474,9 @@ class HeadThread:
         self.inbox, self.board, self.counters = Inbox(self.clock), ViewBoard(), Counters()
         self.journal = HeadJournal(store, webhooks, tell)
         self.started_s = self.clock.now_s()  #: head time
-        self._guard = PoisonGuard(core, self.journal)
-        self._followers, self._demand = FollowerWatch(JobLookup(self.board, store).find), DeviceDemand()
+        self._guard = PoisonGuard(core, store, self.journal.amend)
+        self._followers = FollowerWatch(lambda job_id: self.board.job(job_id) or store.job(job_id))
+        self._demand = DeviceDemand()
         self._is_stopping = False
         self._is_open = False  #: the first turn is over, and so it is known that this platform is up
         self._drain_until_s: float | None = None
@@ -120,7 +485,7 @@ class HeadThread:
 
     def recover(self, history: JournalHistory) -> None:
         """Bring the head to where the journal ends, and the clock to the time that has passed since."""
-        board, recovered = self.board, self._guard.recover(history)
+        board, recovered = self.board, self.journal.recover(self._core, history)
         self._webhooks.begin(board.open_jobs, self.clock.now_s, lambda: board.calendar)
         board.post(next(recovered))
         began_s = time.thread_time()

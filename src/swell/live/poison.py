@@ -9,19 +9,17 @@ handled again, it leads to the same.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from swell.core.plan_errors import PlanError, told
 from swell.core.platform_core import Fault, PlatformCore
-from swell.live.board import TurnNews
-from swell.live.head_journal import HeadJournal
-from swell.live.recovery import load, replay
+from swell.live.recovery import load
 from swell.model.command import AnyCommand
 from swell.model.event import AnyEvent, EventSetAside, JobEvent, PlanFailed
 from swell.policies.registry import UnknownPolicy
-from swell.store.journal import JournalHistory
+from swell.store.journal import SqlJournal
 
 #: Errors that say nothing of the batch: the process ends, and the next one handles it.
 FOREIGN = (MemoryError, UnknownPolicy)
@@ -32,20 +30,11 @@ log = logging.getLogger("swell.platform")
 class PoisonGuard:
     """Handles batches as the head does; of a batch that it cannot handle, all but what is wrong."""
 
-    def __init__(self, core: PlatformCore, journal: HeadJournal) -> None:
-        self._core, self._journal = core, journal
-
-    def recover(self, history: JournalHistory) -> Iterator[TurnNews]:
-        """Bring a new head to where the journal ends, which then has all that came of its batches.
-
-        Yields what the head knows in the beginning, and what came of each batch.
-        """
-        load(self._core, history.state)
-        yield TurnNews.of(self._core)
-        for entry, commands in replay(self._core, history.entries, self.mend):
-            news = TurnNews.of(self._core)
-            self._journal.finish(entry.seq, commands, news)
-            yield news
+    def __init__(
+        self, core: PlatformCore, store: SqlJournal, amend: Callable[[int, Sequence[AnyEvent]], None]
+    ) -> None:
+        """Args: amend: keeps a batch in the place of the one of that number."""
+        self._core, self._store, self._amend = core, store, amend
 
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Handle the latest batch of the journal."""
@@ -54,7 +43,7 @@ class PoisonGuard:
         except FOREIGN:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a policy or a defect raises
-            return self.mend(self._journal.store.last_seq, batch, error)
+            return self.mend(self._store.last_seq, batch, error)
 
     def mend(self, seq: int, batch: Sequence[AnyEvent], error: Exception) -> list[AnyCommand]:
         """Handle a batch on which the head has just raised `error`; the journal has it so from now on.
@@ -64,7 +53,7 @@ class PoisonGuard:
         while True:
             log.error("batch %d cannot be handled as it is", seq, exc_info=error)
             if isinstance(error, PlanError):
-                self._journal.amend(seq, [*batch, *error.verdicts])
+                self._amend(seq, [*batch, *error.verdicts])
                 return error.commands
             amended = _amended(batch, self._core.fault, error)
             if amended is None:
@@ -79,7 +68,7 @@ class PoisonGuard:
             except Exception as another:  # noqa: BLE001 - as above
                 error = another
                 continue
-            self._journal.amend(seq, batch)
+            self._amend(seq, batch)
             if before is None:  # what was commanded before the error is lost
                 commands = [*(one for one in self._core.under_way() if one not in commands), *commands]
             return commands
@@ -91,7 +80,7 @@ class PoisonGuard:
         Then the head goes on from amid the batch: it hears once more what it has heard of it, as an executor
         may say it, and says again what it has said, as after a restart.
         """
-        core, history = self._core.sibling(), self._journal.store.history()
+        core, history = self._core.sibling(), self._store.history()
         try:
             load(core, history.state)
             for entry in history.entries:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.live.inbox import Inbox
+from swell.live.head_thread import Inbox
 from swell.model.errors import KeyConflict, Unavailable, WrongPhase
 from swell.model.event import JobSubmitted
 from swell.model.job import KEY_OF, Elasticity, JobSpec, Origin

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from swell.api.caller import Caller
 from swell.api.resubmission import is_undone
+from swell.api.user_list import Caller
 from swell.api.verbs import Verb, Verbs
 from swell.api.words import offer
 from swell.model.job import MOST_PRIORITY, Phase

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from swell import __version__
 from swell.api import words
 from swell.api.answers import answer, failure
-from swell.api.caller import Caller, caller_of
+from swell.api.identity import caller_of
 from swell.api.page.actions import allowed
 from swell.api.page.hyperparameters import hyperparameters
 from swell.api.page.job_files import (
@@ -26,6 +26,7 @@ from swell.api.page.job_files import (
     read_code_text,
 )
 from swell.api.page.rows import changes_only, job_row
+from swell.api.user_list import Caller
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
 from swell.model.expectation import without_expected_end
@@ -110,7 +111,7 @@ class JobPage:
             "state_option": _state_option(str(folder.parent.parent)),
             "job_dir": str(folder),
             "format_bytes": format_bytes,
-            "promise": _promise(view, self._control.cluster().policy, row.standing),
+            "promise": _promise(view, self._control.policy, row.standing),
             "promise_moments": {} if view.phase is Phase.REJECTED else words.promise_moments(view),
             "resizes": words.resize_rows(view),
             "resize_totals": words.totals(view),

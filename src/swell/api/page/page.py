@@ -13,13 +13,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from swell.api.answers import answer, failure
-from swell.api.caller import Caller
 from swell.api.page.changes import PageChanges
 from swell.api.page.compare_page import ComparePage
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
 from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow
 from swell.api.page.sessions import SESSION_S, USED, Session, Sessions, refusal_page
+from swell.api.user_list import Caller
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
 from swell.web.templating import render

@@ -1,16 +1,11 @@
-"""Who has opened the page, and where: one-time codes become signed cookies, on a port of this machine.
-
-A platform has no port before the page is first asked for; then it keeps its own.
-"""
+"""Who has opened the page: one-time codes become signed cookies."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import hmac
-import logging
 import secrets
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,11 +13,8 @@ from dataclasses import dataclass
 import msgspec
 from starlette.responses import HTMLResponse
 
-from swell.api.caller import Caller, Role
-from swell.api.errors import InvalidOption
-from swell.api.serving import ApiServer, PortTaken, bind
-from swell.model.errors import Unavailable
-from swell.store.folder import StateFolder
+from swell.api.user_list import Caller
+from swell.api.verbs import Role
 from swell.web.templating import render
 
 #: A code that was not used dies after so long.
@@ -40,8 +32,6 @@ USED = (
     "This link was used before, is older than a minute, or belongs to another user of this machine; "
     "`swell page` opens the page with a new one."
 )
-
-log = logging.getLogger("swell.page")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,60 +122,6 @@ def _digest(code: str) -> bytes:
 
 def _text(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
-
-
-class PageDoor:
-    """Keeps secret and port in the state folder, so that a page that is open goes on after a restart."""
-
-    def __init__(self, folder: StateFolder) -> None:
-        self._folder = folder
-        self._keys = folder.ensure_page_keys()
-        self._lock = threading.Lock()
-        self._server: ApiServer | None = None
-        self._port: int | None = None
-
-    @property
-    def secret(self) -> str:
-        """Secret of the page's sessions."""
-        return self._keys.secret
-
-    def open(self, server: ApiServer, has_port: bool) -> None:
-        """The server has started.
-
-        Args:
-            has_port: it listens on a port already, which is the page's too.
-        """
-        self._server = server
-        if has_port:
-            self._port = server.port
-        elif self._keys.port is not None:
-            try:
-                self._listen(server, self._keys.port)
-            except InvalidOption as error:  # pages that are open cannot go on
-                log.warning("the page is not at its port of before: %s", error)
-
-    def port(self) -> int:
-        """Any thread but the server's. Raises Unavailable."""
-        with self._lock:
-            if self._server is None:
-                raise Unavailable("the platform is starting; try again")
-            if self._port is None:
-                self._listen_anywhere(self._server)
-            return self._port or 0
-
-    def _listen_anywhere(self, server: ApiServer) -> None:
-        """Listen on the port of the former daemon if it is free, else on any other."""
-        try:
-            self._listen(server, self._keys.port or 0)
-        except PortTaken:
-            self._listen(server, 0)
-        self._keys = msgspec.structs.replace(self._keys, port=self._port)
-        self._folder.write_page_keys(self._keys)
-
-    def _listen(self, server: ApiServer, port: int) -> None:
-        listener = bind(port)
-        server.listen_on(listener)
-        self._port = int(listener.getsockname()[1])
 
 
 def refusal_page(status: int, text: str) -> HTMLResponse:
