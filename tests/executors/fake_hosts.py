@@ -99,7 +99,7 @@ class FakeHost:
 
     def answer(self, message: h.FromHost) -> None:
         message = CODEC[1].decode(msgspec.json.encode(message))
-        self._kept.note_answered(message)
+        message = self._kept.note_answered(message)
         if self.is_held:
             self._held.append(message)
         else:

@@ -22,6 +22,7 @@ from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.memory_limit import half
 from swell.executors.gang.records import read_record, write_record
+from swell.executors.gang.takeover import take_over
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -859,9 +860,7 @@ def test_a_stop_amid_the_last_lines_outlives_the_controller(outcome: Outcome) ->
     record = read_record(write_record(made.gang.gang))
     assert isinstance(record, ElasticGang)
     next_one = ElasticController(make_stage(), record, is_stopped)
-    kept = KeptWorker(number=0, pid=9, talk=(m.Hello(token="t", worker=0, pid=9), said))
-    effects = next_one.take_over({0: kept}, (), 100.0)
-    assert Kill(0, signal.SIGTERM) in effects
+    take_over(next_one, {0: KeptWorker(number=0, pid=9)}, (), {}, 100.0)
     assert not [e for e in next_one.tick(102.9) if isinstance(e, Kill)]
     assert Kill(0, signal.SIGKILL) in next_one.tick(103.1)
 
@@ -975,13 +974,9 @@ def test_who_left_alone_is_known_to_the_next_controller() -> None:
     record = read_record(write_record(made.gang.gang))
     assert isinstance(record, ElasticGang)
     next_one = ElasticController(make_stage(), record, is_stopped)
-    joined = m.Joined(generation=1, steps=0)
-    said = (m.Finished(steps=5, is_early=True), m.Broken(generation=1, steps=5, message="a peer is gone"))
-    kept = {
-        number: KeptWorker(number=number, pid=number + 1, talk=(joined, said[1 - number]))
-        for number in (0, 1)
-    }
-    next_one.take_over(kept, (), 10.0)
+    broken = m.Broken(generation=1, steps=5, message="a peer is gone")
+    kept = {0: KeptWorker(number=0, pid=1, said=((1, broken),)), 1: KeptWorker(number=1, pid=2)}
+    take_over(next_one, kept, (), {}, 10.0)
     effects = [*next_one.exited(0, -15, "", 10.0), *next_one.exited(1, 0, "", 10.0)]
     ended = next(e.event for e in effects if isinstance(e, Report) and isinstance(e.event, GangEnded))
     assert ended.outcome is Outcome.FAILED and "left its training loop after 5 steps" in ended.message

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.executors.fake_lines import FakeLine, carry, fake_lines
 from tests.executors.puppets import make_spec
 
+from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.hosts import messages as h
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
@@ -704,7 +705,7 @@ OF_RUN: list[Callable[[str], h.FromHost]] = [
     lambda run: h.RunPortFound(run=run, address="10.9.0.1", port=99),
     lambda run: h.RunPortRefused(run=run, why="no"),
     lambda run: h.UsageRead(run=run, usage=None),
-    lambda run: h.TalkKept(run=run, worker=0, message=m.Finished(steps=480)),
+    lambda run: h.WorkerKept(run=run, worker=KeptWorker(number=0)),
 ]
 
 

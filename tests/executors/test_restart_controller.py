@@ -20,6 +20,7 @@ from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.gang.records import read_record, write_record
 from swell.executors.gang.restart_controller import RestartController
 from swell.executors.gang.restart_gang import RestartGang
+from swell.executors.gang.takeover import take_over
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -70,6 +71,7 @@ class Processes:
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
         self.talk: dict[int, list[FromAgent | FromWorker]] = {}
+        self.unheard: dict[int, list[tuple[int, FromWorker]]] = {}  #: by a controller
         self.events: list[AnyEvent] = []
         self.now_s = 0.0
 
@@ -106,8 +108,8 @@ class Processes:
         record = read_record(write_record(self.gang.gang))
         assert isinstance(record, RestartGang)
         kept = {
-            number: KeptWorker(number=number, pid=number + 100, talk=tuple(self.talk.get(number, ())))
-            for number in record.slots_by_worker
+            number: KeptWorker(number=number, pid=number + 100, said=tuple(self.unheard.pop(number, ())))
+            for number in record.members
         }
         for name, status in exits.items():
             number = int(name.removeprefix("worker_"))
@@ -115,13 +117,15 @@ class Processes:
             end = KeptExit(status=status, log_tail="last words")
             kept[number] = msgspec.structs.replace(kept[number], exit=end)
         self.gang = RestartController(self.job, record, self.stopped.__contains__)
-        self.do(self.gang.take_over(kept, (), self.now_s))
+        self.do(take_over(self.gang, kept, (), {}, self.now_s))
 
     def vote(self, worker: int, num_steps: int, is_heard: bool = True) -> None:
         vote = StopVote(num_steps=num_steps)
         self.talk.setdefault(worker, []).append(vote)
         if is_heard:
             self.do(self.gang.said(worker, vote, self.now_s))
+        else:
+            self.unheard[worker] = [(1, vote)]
 
     def say(self, worker: int, message: Stepped | Distributed | Reported | ScriptFound) -> None:
         self.do(self.gang.said(worker, message, self.now_s))

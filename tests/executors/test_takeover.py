@@ -17,12 +17,12 @@ from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some
 from tests.store.views import with_all
 
 from swell.executors.controller import directed_runs
-from swell.executors.controller.takeover import MOST_TALK, Takeover
+from swell.executors.controller.takeover import Takeover
 from swell.executors.gang.gang_protocol import GangRecord
 from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.records import write_record
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.kept_runs import MAX_CURVES, WHOLE_BYTES
+from swell.executors.hosts.kept_runs import MAX_CURVES
 from swell.live.head_thread import fold_reports
 from swell.model.coding import encode
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -163,20 +163,28 @@ def test_a_value_that_a_script_has_reported_once_is_told(fleet: Fleet) -> None:
     assert told == {"accuracy": 0.75, "f1": 0.5, "recall": 0.25}
 
 
-def test_a_run_with_much_talk_is_told_in_parts_and_taken_over(fleet: Fleet) -> None:
+def test_what_is_kept_of_values_is_bounded(fleet: Fleet) -> None:
+    fleet.perform(launch("a/0"))
+    leader = fleet.workers(JOB)[0]
+    leader.say(m.Reported(values={"x" * 1_000_000: 1.0} | {f"v{i}": 1.0 for i in range(1000)}))
+    assert max(len(encode(message)) for message in fleet.hosts["a"]._kept.kept()) < 100_000
+
+
+def test_what_is_heard_is_kept_no_longer_than_a_record_needs_it(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
-    leader, other = fleet.workers(JOB)
-    leader.say(m.Reported(values={"x" * (WHOLE_BYTES + 1): 1.0}))
-    told = fleet.hosts["a"]._kept.kept()
-    assert [type(message) for message in told[:2]] == [h.RunKept, h.TalkKept]
-    assert max(len(encode(message)) for message in told) < 2 * WHOLE_BYTES
-    assert [type(message) for message in fleet.hosts["b"]._kept.kept()] == [h.RunKept]
-    before = orders(fleet)
-    fleet.replace_controller()
-    assert orders(fleet) == before
-    other.host.exit(other, -signal.SIGKILL)
-    (loss,) = of_kind(fleet, WorkersLost)
-    assert loss.devices == ("b/0",) and fleet.rounds(JOB) == {2}
+    leader = fleet.workers(JOB)[0]
+    for steps in range(2, 200):
+        leader.say(m.Progress(generation=1, steps=steps, num_workers=2))
+        leader.say(m.CheckpointSaved(steps=steps, path="x"))
+    kept = [message.worker for message in leader.host._kept.kept() if isinstance(message, h.WorkerKept)]
+    assert [len(worker.said) for worker in kept] == [3]
+    fleet.perform(change(2, "a/0", "b/0", "c/0"))
+    assert fleet.rounds(JOB) == {2}
+    for host in fleet.hosts.values():
+        for message in host._kept.kept():
+            assert not isinstance(message, h.RunKept) or message.record is not None
+            if isinstance(message, h.RunKept) and message.record is not None:
+                assert all(len(one.orders) <= 3 for one in message.record.dealings.values())
 
 
 # ---------------------------------------------------------------- hosts that do not come
@@ -309,10 +317,8 @@ def test_what_waits_for_a_takeover_is_bounded(monkeypatch: pytest.MonkeyPatch) -
     order = h.OpenRun(run="j", job_id="j", spec=make_spec())
     kept = h.RunKept(order=order, first_worker=1, checkpoint_dir="/c", record=None, workers=(worker,))
     takeover.note("a", kept)
-    for number in range(2 * MOST_TALK):
-        takeover.note_talk("a", h.TalkKept(run="j", worker=0, message=m.Alive(steps=number)))
+    for number in range(10):
         assert takeover.keep("a", h.WorkerSaid(run="j", worker=0, message=m.Alive(steps=number)))
-    assert len(takeover._kept["j"]["a"].workers[0].talk) == MOST_TALK
     takeover.settle("b")
     assert not list(takeover.take_whole()) and len(takeover.take_later()) == 3
 

@@ -165,7 +165,7 @@ class Controller:
 
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
-            case messages.RunKept() | messages.TalkKept() | messages.EndKept():
+            case messages.RunKept() | messages.WorkerKept() | messages.EndKept():
                 self._succession.hear(host, message)
             case messages.KeptTold():
                 self._succession.hear_all_kept(host)

@@ -5,6 +5,7 @@ A run is a gang or a trial run. What hosts say of its workers goes to its direct
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 
@@ -85,15 +86,25 @@ class DirectedRuns:
         match message:
             case messages.WorkerForked(pid=pid):
                 self.do(run, run.director.forked(worker, pid, now_s))
-            case messages.WorkerSaid(message=said):
+            case messages.WorkerSaid(message=said, num_orders=num_orders):
+                self._note_passed(run, worker, said, num_orders)
                 self._hear_worker(run, worker, said)
             case messages.WorkerHalted(is_stopped=is_stopped):
                 (run.stopped.add if is_stopped else run.stopped.discard)(worker)
             case messages.WorkerExited(status=status, log_tail=log_tail):
-                del run.workers[worker]
-                run.stopped.discard(worker)
+                self._forget(run, worker)
                 self.do(run, run.director.exited(worker, status, log_tail, now_s))
                 self.release_hosts(run)
+
+    def _note_passed(self, run: DirectedRun, worker: int, said: FromWorker, num_orders: int) -> None:
+        if (dealings := run.dealings.get(worker)) is not None:
+            dealings.num_heard += not isinstance(said, Alive)
+            dealings.pass_on(num_orders)
+
+    def _forget(self, run: DirectedRun, worker: int) -> None:
+        del run.workers[worker]
+        run.dealings.pop(worker, None)
+        run.stopped.discard(worker)
 
     def _hear_worker(self, run: DirectedRun, worker: int, said: FromWorker) -> None:
         now_s = self._now_s()
@@ -133,8 +144,7 @@ class DirectedRuns:
         run.checkpoint_dirs.pop(host, None)
         gone = [worker for worker, of in run.workers.items() if of == host]
         for worker in gone:
-            del run.workers[worker]
-        run.stopped.difference_update(gone)
+            self._forget(run, worker)
         exits = [WorkerExit(worker, HOST_LOST, why) for worker in gone]
         if exits:
             self.do(run, run.director.exited_together(exits, self._now_s()))
@@ -179,20 +189,14 @@ class DirectedRuns:
     def do(self, run: DirectedRun, effects: Iterable[Effect], is_kept: bool = False) -> None:
         """Perform the effects in order. `is_kept`: of a command or a takeover, which hosts are to keep."""
         effects = tuple(effects)
+        to_do = [self._as_order(run, e) if isinstance(e, Spawn | Send | Kill) else e for e in effects]
         is_told = any(not (isinstance(e, Report) and isinstance(e.event, StepsReported)) for e in effects)
         if is_told or is_kept:
-            self._keep_record(run, effects)
-        for effect in effects:
+            self._keep_record(run)
+        for effect in to_do:
             match effect:
-                case Spawn():
-                    self._spawn(run, effect)
-                case Send(worker, message):
-                    self._say(run, worker, message)
-                case Kill(worker, number):
-                    if (host := run.workers.get(worker)) is not None:
-                        self._hosts.tell(
-                            host, messages.SignalWorker(run=run.key, worker=worker, signal=number)
-                        )
+                case messages.StartWorker() | messages.TellWorker() | messages.SignalWorker():
+                    self._hosts.tell(run.workers[effect.worker], effect)
                 case FindPort(devices):
                     self._find_port(run, devices[0])
                 case Report(event):
@@ -205,21 +209,36 @@ class DirectedRuns:
         elif is_told or is_kept:
             self.release_hosts(run)
 
-    def _keep_record(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
-        """All hosts of the run keep the record of its gang, from before the first of these effects on."""
+    def _as_order(self, run: DirectedRun, effect: Spawn | Send | Kill) -> messages.WorkerOrder | None:
+        """Return what a host is to be told. None: nothing, for the worker is gone, or cannot be."""
+        order: messages.WorkerOrder | None
+        if isinstance(effect, Spawn):
+            order = self._start(run, effect)
+        elif effect.worker not in run.workers:
+            return None
+        elif isinstance(effect, Kill):
+            order = messages.SignalWorker(run=run.key, worker=effect.worker, signal=effect.signal)
+        else:
+            order = messages.TellWorker(
+                run=run.key, worker=effect.worker, message=self._of_host(run, effect.worker, effect.message)
+            )
+        if order is None or run.is_trial:
+            return order
+        return run.dealings.setdefault(effect.worker, messages.Dealings()).number(order)
+
+    def _keep_record(self, run: DirectedRun) -> None:
+        """All hosts of the run keep the record of its gang: call it before what follows from it is done."""
         gang = run.director
         if not isinstance(gang, ElasticController | RestartController):
             return
-        spawned = {
-            e.worker: self._hosts.host_of.get(e.devices[0], "") for e in effects if isinstance(e, Spawn)
-        }
-        self._gangs.note_numbers(run.job_id, spawned)
+        self._gangs.note_numbers(run.job_id, run.workers)
         before = run.record
         record = messages.RunSnapshot(
             launch=run.launch,
             version=0 if before is None else before.version,
             hosts=tuple(sorted(run.checkpoint_dirs)),
-            workers=run.workers | spawned,
+            workers=dict(run.workers),
+            dealings=copy.deepcopy(run.dealings),
             total_steps=run.total_steps,
             gang=write_record(gang.gang),
         )
@@ -229,7 +248,7 @@ class DirectedRuns:
         for host in record.hosts:
             self._hosts.tell(host, messages.KeepRecord(run=run.key, record=record))
 
-    def _spawn(self, run: DirectedRun, spawn: Spawn) -> None:
+    def _start(self, run: DirectedRun, spawn: Spawn) -> messages.StartWorker | None:
         host, *others = sorted({self._hosts.host_of.get(device, "") for device in spawn.devices})
         run.workers[spawn.worker] = host
         if others or host not in run.checkpoint_dirs:
@@ -237,8 +256,8 @@ class DirectedRuns:
             status = NOT_STARTED if others else HOST_LOST
             exited = messages.WorkerExited(run=run.key, worker=spawn.worker, status=status, log_tail=why)
             self._hear_later(host, exited)
-            return
-        order = messages.StartWorker(
+            return None
+        return messages.StartWorker(
             run=run.key,
             worker=spawn.worker,
             devices=spawn.devices,
@@ -246,15 +265,12 @@ class DirectedRuns:
             entry=spawn.entry,
             is_first=len(run.workers) == 1,
         )
-        self._hosts.tell(host, order)
 
-    def _say(self, run: DirectedRun, worker: int, message: FromAgent) -> None:
-        host = run.workers.get(worker)
-        if host is None:
-            return
-        if isinstance(message, Welcome):  # each host has folders of its own
-            message = msgspec.structs.replace(message, checkpoint_dir=run.checkpoint_dirs[host])
-        self._hosts.tell(host, messages.TellWorker(run=run.key, worker=worker, message=message))
+    def _of_host(self, run: DirectedRun, worker: int, message: FromAgent) -> FromAgent:
+        """Each host has folders of its own."""
+        if not isinstance(message, Welcome):
+            return message
+        return msgspec.structs.replace(message, checkpoint_dir=run.checkpoint_dirs[run.workers[worker]])
 
     def _find_port(self, run: DirectedRun, device: str) -> None:
         run.port_host = self._hosts.host_of.get(device, "")
@@ -276,7 +292,7 @@ class DirectedRuns:
             return
         for host in left:
             del dirs[host]
-        self._keep_record(run, ())  # before they are closed: what the others keep names them no longer
+        self._keep_record(run)  # before they are closed: what the others keep names them no longer
         for host in left:
             self._hosts.tell(host, messages.CloseRun(run=run.key))
             self.reports.usage.leave_host(run.job_id, host)

@@ -115,12 +115,10 @@ class KnownGangs:
         dirs = {host: answer.checkpoint_dir for host, answer in answers.items()}
         gang = self._controller(command, known, next(iter(dirs.values())), stopped)
         run = self._enter(command, gang, stopped, dirs)
-        for slot in (*known.wanted_slots, *known.slots_by_worker.values()):
+        for slot in (*known.wanted_slots, *(member.slot for member in known.members.values())):
             self._claims.note(run.job_id, slot)
         run.record = record
-        run.workers = {
-            number: record.workers[number] for number, worker in whole.workers.items() if worker.exit is None
-        }
+        run.workers, run.dealings = whole.hosts_of_workers, whole.dealings
         return run, gang
 
     def note_wanted(self, command: GangCommand) -> None:

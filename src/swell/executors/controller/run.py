@@ -10,7 +10,7 @@ from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.gang_protocol import GangRecord
 from swell.executors.gang.restart_controller import RestartController
-from swell.executors.hosts.messages import RunSnapshot
+from swell.executors.hosts.messages import Dealings, RunSnapshot
 from swell.model.job import JobSpec
 from swell.wire.messages import Alive, FromWorker
 
@@ -57,6 +57,7 @@ class DirectedRun:
     is_trial: bool = False
     checkpoint_dirs: dict[str, str] = field(default_factory=dict)  #: by host on which it is open
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
+    dealings: dict[int, Dealings] = field(default_factory=dict)  #: with each of these
     port_host: str = ""  #: where a free port is looked for; empty: nowhere
     launch: int = 0  #: generation of the command that launched it
     total_steps: int | None = None

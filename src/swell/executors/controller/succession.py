@@ -13,6 +13,7 @@ from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.takeover import Takeover, WholeRun
 from swell.executors.gang.records import read_record
+from swell.executors.gang.takeover import take_over
 from swell.executors.gang.workers import KILL
 from swell.executors.hosts.messages import (
     CloseRun,
@@ -22,7 +23,7 @@ from swell.executors.hosts.messages import (
     RunKept,
     SetShare,
     SignalWorker,
-    TalkKept,
+    WorkerKept,
 )
 from swell.model.event import GangEnded, Outcome
 
@@ -50,12 +51,12 @@ class Succession:
         return self.takeover.awaited
 
     # ------------------------------------------------------------ what hosts tell
-    def hear(self, host: str, message: RunKept | TalkKept | EndKept) -> None:
+    def hear(self, host: str, message: RunKept | WorkerKept | EndKept) -> None:
         """Record what a host has kept from the time before this controller."""
         if isinstance(message, EndKept):
             self.takeover.note_end(message.end)
-        elif isinstance(message, TalkKept):
-            self.takeover.note_talk(host, message)
+        elif isinstance(message, WorkerKept):
+            self.takeover.note_worker(host, message)
         elif self.is_over:  # it was not waited for: what it runs is not known to be of any gang
             self.takeover.leave({host: message})
         else:
@@ -63,7 +64,7 @@ class Succession:
 
     def keep(self, host: str, message: FromHost) -> bool:
         """Whether it is about a run that is not taken over yet: it is heard afterwards."""
-        return not isinstance(message, TalkKept) and self.takeover.keep(host, message)
+        return not isinstance(message, WorkerKept) and self.takeover.keep(host, message)
 
     def hear_all_kept(self, host: str) -> None:
         """It has told what was: no run waits for it any longer."""
@@ -128,9 +129,12 @@ class Succession:
         run, gang = self.gangs.adopt(whole)
         now_s = self.runs.now_s()
         self.runs.begin_run(run)
-        effects = gang.take_over(whole.workers, whole.lost, now_s)
+        effects = take_over(gang, whole.workers, whole.lost, whole.num_heard, now_s)
         for host in whole.kept:  # a change of it may have been under way
             self.hosts.tell(host, SetShare(run=run.key, share=gang.gang.wanted_configuration.weight))
+        for number, host in run.workers.items():
+            for order in run.dealings[number].orders:
+                self.hosts.tell(host, order)
         self.runs.do(run, effects, is_kept=True)
         self.runs.release_hosts(run)
 

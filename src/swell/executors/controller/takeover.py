@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from swell.executors.gang.kept_worker import KeptWorker
-from swell.executors.hosts.messages import FromHost, RunKept, RunSnapshot, TalkKept
+from swell.executors.hosts.messages import Dealings, FromHost, RunKept, RunSnapshot, WorkerKept
 from swell.model.event import GangEnded, GangSuspended
 
 #: Messages about a run on a host that wait until it is taken over; those of a minute are a tenth of that.
 MOST_LATER = 10_000
-#: Of a worker, the latest of each kind: there are not so many kinds.
-MOST_TALK = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,33 @@ class WholeRun:
     def lost(self) -> set[int]:
         """Workers whose hosts are gone."""
         return {number for number, host in self.record.workers.items() if host not in self.kept}
+
+    @property
+    def num_heard(self) -> dict[int, int]:
+        """Messages of workers that the gang of the record knows of."""
+        return {number: dealings.num_heard for number, dealings in self.record.dealings.items()}
+
+    @property
+    def hosts_of_workers(self) -> dict[int, str]:
+        """Those that live, or were to be started, by host."""
+        ended = {number for number, worker in self.workers.items() if worker.exit is not None}
+        own = self.record.workers.items()
+        return {number: host for number, host in own if host in self.kept and number not in ended}
+
+    @property
+    def dealings(self) -> dict[int, Dealings]:
+        """What has passed between the controller and these workers, once they have all been heard. The orders
+        in it have not come to their hosts.
+        """
+        up_to_date = {}
+        for number in self.hosts_of_workers:
+            worker, known = self.workers.get(number), self.record.dealings[number]
+            up_to_date[number] = Dealings(
+                num_heard=0 if worker is None else worker.num_said,
+                num_orders=known.num_orders,
+                orders=[o for o in known.orders if worker is None or o.number > worker.num_orders],
+            )
+        return up_to_date
 
     @property
     def is_sound(self) -> bool:
@@ -80,18 +105,14 @@ class Takeover:
         self._kept.setdefault(kept.order.run, {})[host] = kept
         self._later[host, kept.order.run] = []
 
-    def note_talk(self, host: str, talk: TalkKept) -> None:
-        """The rest of what a host has told of a run, by `note`."""
-        copies = self._kept.get(talk.run, {})
-        if (copy := copies.get(host)) is None:
-            return  # no director will take the run over
-        workers = tuple(
-            msgspec.structs.replace(worker, talk=(*worker.talk, talk.message))
-            if worker.number == talk.worker and len(worker.talk) < MOST_TALK
-            else worker
-            for worker in copy.workers
-        )
-        copies[host] = msgspec.structs.replace(copy, workers=workers)
+    def note_worker(self, host: str, told: WorkerKept) -> None:
+        """What a worker of a run has said that the host has told of, by `note`."""
+        copies = self._kept.get(told.run, {})
+        if (copy := copies.get(host)) is not None:
+            workers = tuple(
+                told.worker if worker.number == told.worker.number else worker for worker in copy.workers
+            )
+            copies[host] = msgspec.structs.replace(copy, workers=workers)
 
     def note_end(self, end: GangEnded | GangSuspended) -> None:
         """Several hosts may tell of the same job; the latest gang counts."""

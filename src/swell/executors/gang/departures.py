@@ -37,7 +37,7 @@ def note_finished(live: GangRuntime, member: Member, message: messages.Finished 
     if early and not live.gang.is_ending and _goes_on_without(live, member, message):
         return
     if not speaks_for_gang(live, member):
-        live.finished.setdefault(member.number, (member, message))
+        live.gang.finished.setdefault(member.number, (member, message))
         return
     is_leader = live.gang.formation.group[:1] == [member.number]
     if not live.gang.is_ending:
@@ -67,8 +67,8 @@ def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finish
     if not broken:
         return False
     if member.state is State.BROKEN or (message is not None and message.steps > max(broken)):
-        live.finished.pop(member.number, None)
-        workers.kill(live, [m for m in members if m is member])
+        live.gang.finished.pop(member.number, None)
+        workers.kill(live, [m for m in members if m.number == member.number])
         recovery.note_death(live, member, f"worker {member.number} had ended before the others")
     else:
         steps = max(broken) if message is None else message.steps
@@ -79,20 +79,22 @@ def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finish
 
 def _hear_finished(live: GangRuntime) -> None:
     """Where those that spoke for the gang are gone, the next ones do."""
-    for number, (member, message) in list(live.finished.items()):
+    for number, (former, message) in list(live.gang.finished.items()):
+        member = live.members.get(number, former)
         if speaks_for_gang(live, member):
-            del live.finished[number]
+            del live.gang.finished[number]
             note_finished(live, member, message)
 
 
 def drop_finished(live: GangRuntime) -> None:
     """The gang goes on: a worker that has come to its end already is lost to it."""
-    for member, message in list(live.finished.values()):
+    for number, (former, message) in list(live.gang.finished.items()):
+        member = live.members.get(number, former)
         if not live.gang.is_ending and early_end(live.job, _steps_of(live, member), message):
             _goes_on_without(live, member, message)
-    gone = [member for number, (member, _) in live.finished.items() if number not in live.members]
+    gone = [member for number, (member, _) in live.gang.finished.items() if number not in live.members]
     for member in gone:
-        del live.finished[member.number]
+        del live.gang.finished[member.number]
         if not live.gang.is_ending:
             recovery.note_death(live, member, f"worker {member.number} had ended before the others")
 

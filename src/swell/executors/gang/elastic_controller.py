@@ -13,8 +13,7 @@ functions that change it:
 * `saving`: checkpoints, and a suspend that could not be saved;
 * `recovery`: a group has broken, until the next one may form;
 * `departures`: workers that go;
-* `shutdown`: the end, from the decision to the last process;
-* `handover`: from one controller to the next.
+* `shutdown`: the end, from the decision to the last process.
 
 `handlers` brings the messages of workers to them. `watchdog`, `stuck_workers` and `late_orders` act when
 time passes. A break while a change is under way ends the change: the group is cut back to what the head knows
@@ -23,12 +22,12 @@ time passes. A break while a change is under way ends the change: the group is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from swell.executors.gang import (
     departures,
+    formation,
     handlers,
-    handover,
     late_orders,
     recovery,
     regrouping,
@@ -42,7 +41,6 @@ from swell.executors.gang import (
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.member import by_rank, flatten
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import Timeouts
@@ -107,21 +105,23 @@ class ElasticController:
         return self._act()
 
     def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
-        if (member := self._at(now_s).members.get(worker)) is not None:
-            member.pid, member.since_s = pid, now_s  # the zygote may have had to import first
+        live = self._at(now_s)
+        if (member := live.members.get(worker)) is not None:
+            member.pid, member.since_s = pid, live.now_s  # the zygote may have had to import first
         return self._act()
 
     def said(self, worker: int, message: messages.FromWorker, now_s: float) -> Sequence[Effect]:
         live = self._at(now_s)
         if (member := live.members.get(worker)) is not None:
-            member.heard_s = now_s
+            member.heard_s = live.now_s
             handlers.hear(message, live, member)
         return self._act()
 
     def alive(self, pulses: Mapping[int, messages.Alive], now_s: float) -> None:
+        live = self._at(now_s)
         for worker, heartbeat in pulses.items():
-            if (member := self._live.members.get(worker)) is not None:
-                member.heard_s, member.heartbeat = now_s, heartbeat
+            if (member := live.members.get(worker)) is not None:
+                member.heard_s, member.heartbeat = live.now_s, heartbeat
 
     def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
         return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
@@ -144,16 +144,22 @@ class ElasticController:
             late_orders.hurry(live)
         return self._act()
 
-    def take_over(
-        self, kept: Mapping[int, KeptWorker], lost: Collection[int], now_s: float
-    ) -> Sequence[Effect]:
-        """Go on with a former controller's gang. Call it before any other method; see `handover`."""
-        handover.take_over(self._at(now_s), kept, lost)
+    def take_over(self, now_s: float) -> Sequence[Effect]:
+        """See `GangProtocol`."""
+        self._live.replies.take_over(now_s)
+        return self._act()
+
+    def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> Sequence[Effect]:
+        """See `GangProtocol`."""
+        live = self._at(now_s)
+        if live.gang.formation.group[:1] == [worker]:
+            formation.note_told(live, values.curves)
+            training_progress.note_values(live, values, worker, is_again=True)
         return self._act()
 
     # ------------------------------------------------------------ what follows
     def _at(self, now_s: float) -> GangRuntime:
-        self._live.replies.now_s = now_s
+        self._live.replies.pass_time(now_s)
         return self._live
 
     def _act(self) -> Sequence[Effect]:

@@ -1,8 +1,7 @@
 """An elastic gang as one value: what its controller knows, and its hosts keep for the next controller.
 
-What workers do is not in it: that is told by what they have said; see `kept_worker`. Hosts get it when a
-command comes, and with all that follows from an input but reports of progress: its numbers of steps may be
-old, and are learnt again of the workers. Times are those of one controller's clock (`restart_clocks`).
+Hosts get it when a command comes, and with all that follows from an input but reports of progress. What
+workers have said since, of which nothing followed yet, the next controller hears again: see `takeover`.
 """
 
 from __future__ import annotations
@@ -10,13 +9,14 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang.ending import Ending
-from swell.executors.gang.member import Slot
+from swell.executors.gang.hang_detection import HangDetector
+from swell.executors.gang.member import Member, Slot
 from swell.executors.gang.membership import Membership
 from swell.executors.gang.replies import Replies
 from swell.executors.gang.setback import Setback
 from swell.executors.gang.suspension import Suspension
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
-from swell.wire.messages import Regroup
+from swell.wire.messages import Finished
 
 
 class Formation(msgspec.Struct, kw_only=True):
@@ -25,10 +25,10 @@ class Formation(msgspec.Struct, kw_only=True):
     round: int = 0
     configuration: Configuration = PLAIN_CONFIGURATION  #: of the group
     group: list[int] = []  #: worker numbers by rank; some may have died since
-    orders: dict[int, Regroup] = {}  #: by worker
+    hosts: dict[int, str] = {}  #: of members, by the latest order of each
+    former_host: str = ""  #: of the leader of the group before
     ordered_s: float = 0.0  #: when the latest order was given
-    #: Groups that workers were told are broken, of those that some may still be in.
-    aborted: list[int] = []
+    is_lateness_told: bool = False  #: of that order
 
 
 class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
@@ -45,12 +45,17 @@ class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
     suspension: Suspension = msgspec.field(default_factory=Suspension)
     ending: Ending | None = None
     formation: Formation = msgspec.field(default_factory=Formation)
-    slots_by_worker: dict[int, Slot] = {}  #: of live workers
+    members: dict[int, Member] = {}  #: its live workers
+    #: Members that have come to their end where another host speaks for the gang, and what each said of that.
+    finished: dict[int, tuple[Member, Finished | None]] = {}
+    final: Finished | None = None  #: the last word of a job that met its end condition
     next_worker: int = 0  #: number of the next worker that is started
     has_spawned: bool = False  #: a worker was started
     max_local_batch: int | None = None  #: samples of a pass, as far as is known
     mean_time_to_loss_s: float | None = None  #: as the head said last
     steps: int = 0  #: finished, as far as is known
+    told_steps: int | None = None  #: losses up to this step have been heard
+    hang_detector: HangDetector = msgspec.field(default_factory=HangDetector)
     saved_steps: int = 0  #: of the newest checkpoint
 
     @property
@@ -71,11 +76,3 @@ class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
     def is_safe(self) -> bool:
         """The gang is being suspended, and its state is saved."""
         return self.membership.is_suspending and self.suspension.is_safe
-
-    def restart_clocks(self, now_s: float) -> None:
-        """Have the limits of orders, breaks and changes begin now; `shutdown.resume` does it for endings."""
-        self.formation.ordered_s = now_s
-        if self.setback.is_open:
-            self.setback.since_s = now_s
-        if self.membership.change is not None:
-            self.membership.change.since_s = now_s

@@ -22,7 +22,6 @@ class Ending(msgspec.Struct, kw_only=True):
     kill_at_s: float = 0.0
     left_by: str = ""  #: a worker, before the end condition was met: a failure if others go on without it
     after_steps: int | None = None  #: it left after so many; None: not known
-    is_hurried: bool = False  #: the head wants it over: what is left of a script has no more time than a stop
 
     def note_early(self, is_meant: bool, steps: int | None, who: str) -> None:
         """A worker has left before the end condition was met; `steps` is None if that is not known."""

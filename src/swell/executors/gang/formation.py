@@ -20,25 +20,20 @@ def regroup(live: GangRuntime, group: Sequence[Member], configuration: Configura
     Where all have the state, none is sent, also after a break: they compare their steps by themselves.
     """
     _note_order(live)
-    leader = _leader(live)
-    live.former_host = "" if leader is None else _where(live, leader)
-    formation = live.gang.formation
+    formation, leader = live.gang.formation, _leader(live)
+    formation.former_host = "" if leader is None else _where(live, leader)
     formation.round += 1
     formation.configuration = configuration
-    present = {member.whole_round for member in live.members.values()}
-    formation.aborted = [round for round in formation.aborted if round in present]
     chosen = {member.number for member in group}
     in_group = live.roster.in_group()
     leavers = [m for m in in_group if m.number not in chosen and m.state is not State.LEFT]
     hosts = [live.job.host_of(member.slot) for member in group]
-    formation.orders = {}
     for order, member in zip(_orders(live, group, leavers, hosts), [*group, *leavers], strict=True):
         member.state = State.LEAVING if order.rank is None else State.FORMING
-        formation.orders[member.number] = order
         live.effects.append(Send(member.number, order))
     formation.group = [member.number for member in group]
-    known = {number: host for number, host in live.hosts.items() if number in live.members}
-    live.hosts = known | {member.number: host for member, host in zip(group, hosts, strict=True)}
+    known = {number: host for number, host in formation.hosts.items() if number in live.members}
+    formation.hosts = known | {member.number: host for member, host in zip(group, hosts, strict=True)}
 
 
 def _orders(
@@ -59,7 +54,7 @@ def _orders(
             local_world_size=1 if place is None else place.local_world_size,
             group_rank=0 if place is None else place.group_rank,
             num_hosts=len(set(hosts)),
-            told_steps=live.told_steps,
+            told_steps=live.gang.told_steps,
             max_local_batch=live.gang.max_local_batch,
             mean_time_to_loss_s=live.gang.mean_time_to_loss_s,
         )
@@ -76,7 +71,7 @@ def speaks_for_gang(live: GangRuntime, member: Member) -> bool:
     own, leader = _where(live, member), _leader(live, member)
     if leader is not None and own == _where(live, leader):
         return True
-    if own == live.former_host and member.whole_round != live.gang.formation.round:
+    if own == live.gang.formation.former_host and member.whole_round != live.gang.formation.round:
         return True
     return all(_where(live, other) == own for other in live.members.values())
 
@@ -88,14 +83,14 @@ def _leader(live: GangRuntime, gone: Member | None = None) -> Member | None:
 
 
 def _where(live: GangRuntime, member: Member) -> str:
-    return live.hosts.get(member.number) or live.job.host_of(member.slot)
+    return live.gang.formation.hosts.get(member.number) or live.job.host_of(member.slot)
 
 
 # ------------------------------------------------------------ what else members are told
 def note_told(live: GangRuntime, curves: Mapping[str, Tally]) -> None:
     """What the leader has told of losses."""
     if (losses := curves.get(LOSS)) is not None:
-        live.told_steps = losses.last_step
+        live.gang.told_steps = losses.last_step
 
 
 def order_suspend(live: GangRuntime) -> None:
@@ -119,12 +114,10 @@ def abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
     numbers = [m.number for m in live.roster.in_group() if m.state in (State.FORMING, *IN_STEP)]
     for round in sorted(broken):
         _send(live, numbers, messages.Abort(generation=round))
-    formation = live.gang.formation
-    formation.aborted = sorted(broken.union(formation.aborted))
 
 
 def _note_order(live: GangRuntime) -> None:
-    live.gang.formation.ordered_s, live.is_lateness_told = live.now_s, False
+    live.gang.formation.ordered_s, live.gang.formation.is_lateness_told = live.now_s, False
 
 
 def _send(live: GangRuntime, numbers: Iterable[int], message: messages.FromAgent) -> None:

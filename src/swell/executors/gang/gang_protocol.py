@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.restart_gang import RestartGang
 from swell.model.command import GangCommand
-from swell.wire.messages import Alive, FromWorker
+from swell.wire.messages import Alive, FromWorker, Reported
 
 GangRecord = ElasticGang | RestartGang
 
@@ -71,12 +70,8 @@ class GangProtocol(Protocol):
     def tick(self, now_s: float) -> Sequence[Effect]:
         """Time has passed. To be called several times a second."""
 
-    def take_over(
-        self, kept: Mapping[int, KeptWorker], lost: Collection[int], now_s: float
-    ) -> Sequence[Effect]:
-        """Go on with a former controller's gang. Call it before any other method.
+    def take_over(self, now_s: float) -> Sequence[Effect]:
+        """Go on with a former controller's gang. Call it before any other method; see `takeover`."""
 
-        Args:
-            kept: what hosts tell of workers. One that is missing was never started.
-            lost: workers whose hosts are gone.
-        """
+    def hear_again(self, worker: int, values: Reported, now_s: float) -> Sequence[Effect]:
+        """What a script has measured lately, of which a former controller may have told."""

@@ -47,8 +47,8 @@ def _(message: messages.Joined, live: GangRuntime, member: Member) -> None:
     if message.generation == live.gang.formation.round and member.state is State.FORMING:
         member.state = State.TRAINING
         member.steps = live.gang.steps = message.steps
-        if live.told_steps is not None:  # from a checkpoint, steps are made again
-            live.told_steps = min(live.told_steps, message.steps)
+        if live.gang.told_steps is not None:  # from a checkpoint, steps are made again
+            live.gang.told_steps = min(live.gang.told_steps, message.steps)
         training_progress.begin_group(live, message.generation)
         member.has_state = True
         member.whole_round = message.generation
@@ -75,7 +75,7 @@ def _(message: messages.Progress, live: GangRuntime, member: Member) -> None:
     if not formation.speaks_for_gang(live, member):
         return
     live.gang.steps = message.steps
-    live.hang_detector.step_s = message.step_s or live.hang_detector.step_s
+    live.gang.hang_detector.step_s = message.step_s or live.gang.hang_detector.step_s
     formation.note_told(live, message.curves)
     training_progress.note_steps(live, message)
 

@@ -7,7 +7,8 @@ for which no other waits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from swell.executors.gang.member import IN_STEP, Member, Roster, State
 
@@ -17,8 +18,7 @@ SLOW_STEPS = 4.0
 MAX_STRIKES = 3
 
 
-@dataclass(slots=True)
-class HangDetector:
+class HangDetector(msgspec.Struct, kw_only=True):
     """Keeps count of what it came to; all else is asked of the roster."""
 
     step_s: float = 0.0  #: of the job, as last reported

@@ -18,7 +18,7 @@ def hurry(live: GangRuntime) -> None:
 
     To be called several times a second.
     """
-    limit_s = live.hang_detector.limit_s(live.timeouts.boundary_s)
+    limit_s = live.gang.hang_detector.limit_s(live.timeouts.boundary_s)
     late = _late(live, limit_s) if _is_due(live, limit_s) else []
     if not late:
         return
@@ -27,8 +27,8 @@ def hurry(live: GangRuntime) -> None:
         outcome = "it is saved when the step has ended"
     else:
         outcome = _do_without(live, f"{who}, and came to no step boundary within {span(limit_s)}")
-    if not live.is_lateness_told:
-        live.is_lateness_told = True
+    if not live.gang.formation.is_lateness_told:
+        live.gang.formation.is_lateness_told = True
         live.replies.warn(f"a change of the gang has waited for {span(limit_s)}: {who}; {outcome}")
 
 

@@ -18,25 +18,31 @@ class Replies(msgspec.Struct, kw_only=True):
     end: GangEnded | GangSuspended | None = None
     warnings: dict[str, str] = {}  #: topic -> what was said last
     losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
+    clock_s: float = 0.0  #: when something happened last
     num_takeovers: int = 0  #: controllers that have told of the gang, but the first
 
     def is_asked(self, kind: type[GangCommand]) -> bool:
         """Whether the latest command is of this kind."""
         return self.asked is not None and self.asked[0] == kind.__name__
 
-    def is_warned(self, about: str, message: str) -> bool:
-        """Whether this warning stands."""
-        return self.warnings.get(about, "") == message
-
 
 class CommandReplies:
     """A gang's side of the conversation. Reports go to `effects`, whose owner hands them on."""
 
     def __init__(self, job_id: str, effects: list[Effect], kept: Replies) -> None:
-        self.now_s = 0.0
         self.kept = kept
+        self._ahead_s = 0.0  #: of the clock of this controller
         self._job_id = job_id
         self._effects = effects
+
+    @property
+    def now_s(self) -> float:
+        """Time of the gang's clock, which stands still while no controller is there."""
+        return self.kept.clock_s
+
+    def pass_time(self, now_s: float) -> None:
+        """It is so late by the clock of this controller."""
+        self.kept.clock_s = now_s + self._ahead_s
 
     @property
     def is_over(self) -> bool:
@@ -77,7 +83,7 @@ class CommandReplies:
     def warn(self, message: str, about: str = "") -> None:
         """See `JobWarned`: one with a topic is ended by an empty message. What stands is not said again."""
         if about:
-            if self.kept.is_warned(about, message):
+            if self.kept.warnings.get(about, "") == message:
                 return
             self.kept.warnings[about] = message
         self.report(JobWarned(job_id=self._job_id, at_s=self.now_s, message=message, about=about))
@@ -85,8 +91,12 @@ class CommandReplies:
     def report(self, event: AnyEvent) -> None:
         self._effects.append(Report(event))
 
-    def report_again(self) -> None:
-        """What still matters of a former controller's reports: they may be lost."""
+    def take_over(self, now_s: float) -> None:
+        """Go on by the clock of a new controller.
+
+        What still matters of the former one's reports is told again: they may be lost.
+        """
+        self._ahead_s = self.kept.clock_s - now_s
         self.kept.num_takeovers += 1
         for about, message in self.kept.warnings.items():
             if message:

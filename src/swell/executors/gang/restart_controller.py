@@ -10,13 +10,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from swell.executors.exit_status import HOST_LOST, OVER_MEMORY
+from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.kept_worker import KeptExit, KeptWorker
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
-from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
+from swell.executors.gang.member import Member, State, cut_slots, flatten
 from swell.executors.gang.open_batch import refusal
 from swell.executors.gang.progress import ReportNumbers, sound
 from swell.executors.gang.replies import CommandReplies
@@ -84,11 +83,6 @@ class RestartController:
         self._divergence = Divergence(stops_on_nan=False)
         self._job = job
         self._timeouts = timeouts or Timeouts()
-        self._holding: ScriptFinding | None = None  #: why the job stays at its smallest size
-        self._members: dict[int, Member] = {}  # in rank order: spawned so
-        self._asked_port: Slot | None = None  #: of the worker on whose host a port is looked for
-        self._terminate_at_s = float("inf")
-        self._kill_at_s = float("inf")
 
     @property
     def generation(self) -> int:
@@ -96,8 +90,10 @@ class RestartController:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        is_starting = self._asked_port is not None and self.gang.aim is RestartAim.RESTART
-        return flatten(self.gang.wanted_slots if is_starting else (m.slot for m in self._members.values()))
+        is_starting = self.gang.asked_port is not None and self.gang.aim is RestartAim.RESTART
+        return flatten(
+            self.gang.wanted_slots if is_starting else (m.slot for m in self.gang.members.values())
+        )
 
     @property
     def wanted_devices(self) -> tuple[str, ...]:
@@ -105,7 +101,7 @@ class RestartController:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        return tuple(member.pid for member in self._members.values() if member.pid is not None)
+        return tuple(member.pid for member in self.gang.members.values() if member.pid is not None)
 
     @property
     def steps(self) -> int:
@@ -121,22 +117,22 @@ class RestartController:
         self.gang.next_worker = max(self.gang.next_worker, first_worker)
 
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
-        self._replies.now_s = now_s
+        self._replies.pass_time(now_s)
         is_ending = self.gang.aim is RestartAim.END
         if self._replies.hear(command, is_ending) and not is_ending:
             self._obey(command)
         return self._drain()
 
     def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
-        self._replies.now_s = now_s
-        if (member := self._members.get(worker)) is not None:
+        self._replies.pass_time(now_s)
+        if (member := self.gang.members.get(worker)) is not None:
             member.pid, member.state = pid, State.TRAINING
             self._tell_started()
         return self._drain()
 
     def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
-        self._replies.now_s = now_s
-        if worker in self._members and self.gang.aim is not RestartAim.END:
+        self._replies.pass_time(now_s)
+        if worker in self.gang.members and self.gang.aim is not RestartAim.END:
             if isinstance(message, Stepped) and self._speaks_for_gang(worker):
                 self._note_steps(message)
             elif isinstance(message, Reported) and self._speaks_for_gang(worker):
@@ -151,8 +147,8 @@ class RestartController:
 
     def _speaks_for_gang(self, worker: int) -> bool:
         """Whether it is on the host of rank 0, or of the first that is left; see `Formation`."""
-        first = next(iter(self._members.values()))
-        return self._job.host_of(self._members[worker].slot) == self._job.host_of(first.slot)
+        first = next(iter(self.gang.members.values()))
+        return self._job.host_of(self.gang.members[worker].slot) == self._job.host_of(first.slot)
 
     def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
         """Its workers give none."""
@@ -161,17 +157,16 @@ class RestartController:
         return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
 
     def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
-        self._replies.now_s = now_s
+        self._replies.pass_time(now_s)
         for ended in exits:
             self._note_exit(ended)
-        if exits and not self._members:
+        if exits and not self.gang.members:
             self._tell_values()
             self._go_on()
         return self._drain()
 
     def _note_exit(self, ended: WorkerExit) -> None:
-        member, status = self._members.pop(ended.worker, None), ended.status
-        self.gang.slots_by_worker.pop(ended.worker, None)
+        member, status = self.gang.members.pop(ended.worker, None), ended.status
         if member is None or status == 0:
             return
         is_bad_start = found_port_taken(ended.log_tail, self.gang.port)
@@ -184,9 +179,9 @@ class RestartController:
 
     def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
         """The answer to `FindPort`."""
-        self._replies.now_s = now_s
-        asked, self._asked_port = self._asked_port, None
-        if asked is not None and self.gang.aim is RestartAim.RESTART and not self._members:
+        self._replies.pass_time(now_s)
+        asked, self.gang.asked_port = self.gang.asked_port, None
+        if asked is not None and self.gang.aim is RestartAim.RESTART and not self.gang.members:
             if asked == self.gang.wanted_slots[0]:
                 self._start(address, port)
             else:  # rank 0 is to be elsewhere by now
@@ -195,9 +190,9 @@ class RestartController:
 
     def no_port(self, why: str, now_s: float) -> Sequence[Effect]:
         """The other answer: the host is gone, or has none."""
-        self._replies.now_s = now_s
-        asked, self._asked_port = self._asked_port, None
-        if asked is not None and self.gang.aim is RestartAim.RESTART and not self._members:
+        self._replies.pass_time(now_s)
+        asked, self.gang.asked_port = self.gang.asked_port, None
+        if asked is not None and self.gang.aim is RestartAim.RESTART and not self.gang.members:
             if asked == self.gang.wanted_slots[0]:
                 self._end_all(Outcome.LOST, why)
                 self._go_on()
@@ -206,16 +201,17 @@ class RestartController:
         return self._drain()
 
     def tick(self, now_s: float) -> Sequence[Effect]:
-        self._replies.now_s = now_s
+        self._replies.pass_time(now_s)
+        now_s = self._replies.now_s
         if self._values.is_due(now_s):
             self._tell_values()
-        for member in self._members.values():
+        for member in self.gang.members.values():
             self._watch(member)
-        if now_s >= self._terminate_at_s:
+        if self.gang.terminate_at_s is not None and now_s >= self.gang.terminate_at_s:
             self._terminate(self._timeouts.restart_s)
-        if now_s >= self._kill_at_s:
-            self._kill_at_s = float("inf")
-            self._effects += [Kill(number, signal.SIGKILL) for number in self._members]
+        if self.gang.kill_at_s is not None and now_s >= self.gang.kill_at_s:
+            self.gang.kill_at_s = None
+            self._effects += [Kill(number, signal.SIGKILL) for number in self.gang.members]
         return self._drain()
 
     def _watch(self, member: Member) -> None:
@@ -229,19 +225,23 @@ class RestartController:
 
     def _note_distributed(self, message: Distributed) -> None:
         spec = self._job.spec
-        if message.is_so and self._holding:
+        if message.is_so and self.gang.is_held:
             return
         if message.is_so:
-            self._replies.report(ScriptDistributed(job_id=self._job.job_id, at_s=self._replies.now_s))
+            self.gang.is_distributed = True
+            self._tell_distributed()
             self._replies.warn("", SIZE)
         elif spec.max_workers is None or spec.max_workers > spec.min_workers:
             self._replies.warn(_stays_small(spec.min_workers), SIZE)
+
+    def _tell_distributed(self) -> None:
+        self._replies.report(ScriptDistributed(job_id=self._job.job_id, at_s=self._replies.now_s))
 
     def _note_findings(self, message: ScriptFound) -> None:
         """Rank 0 tells them before it tells that the script is distributed, at its first step."""
         spec = self._job.spec
         found = [finding for finding in message.findings if finding.name not in spec.accept_differences]
-        self._holding = next((finding for finding in found if finding.holds), None)
+        self.gang.is_held = any(finding.holds for finding in found)
         may_grow = spec.max_workers is None or spec.max_workers > spec.min_workers
         for finding in found:
             holds = finding.holds and may_grow
@@ -252,14 +252,14 @@ class RestartController:
     def _note_vote(self, worker: int, vote: StopVote) -> None:
         """See `swell.train.runtime.stop_ballot`."""
         self.gang.votes.setdefault(worker, vote.num_steps)
-        have_all = self.gang.votes.keys() >= self._members.keys()
+        have_all = self.gang.votes.keys() >= self.gang.members.keys()
         most = max(self.gang.votes.values()) if have_all else None
         self._effects.append(Send(worker, StopVotes(most=most)))
 
     def _note_steps(self, message: Stepped) -> None:
         pause_s, warning = self.gang.tally.note(message, self._replies.now_s)
         self._report(message.num_workers, message.step_s, pause_s)
-        if message.is_last and self._terminate_at_s < float("inf"):
+        if message.is_last and self.gang.terminate_at_s is not None:
             self._await_exits(self._timeouts.restart_s)
         if warning:
             self._replies.warn(warning)
@@ -274,21 +274,8 @@ class RestartController:
         return curves | {name: curves[name].moved(before) for name in message.relative if name in curves}
 
     def _keep_values(self, message: Reported, curves: Mapping[str, Tally]) -> str:
-        now_s, num_workers = self._replies.now_s, len(self._members)
+        now_s, num_workers = self._replies.now_s, len(self.gang.members)
         return self._values.note(message.values, curves, self.gang.tally.steps, num_workers, now_s)
-
-    def _tell_values_again(self, message: Reported) -> None:
-        """Tell values that a former controller may have told: their curves take the place of what it told.
-
-        So no curve is told that may begin where processes of an earlier start ended, nor what was printed, of
-        which hosts keep no curve: it would count twice.
-        """
-        is_first, before = self.gang.num_starts == 1, self.gang.tally.num_before
-        told = self._curves_of(message).items()
-        curves = {name: tally for name, tally in told if is_first or tally.first_step > before}
-        self._keep_values(message, curves)
-        if self._values:
-            self._report(num_workers=0, again=curves)
 
     def _tell_values(self) -> None:
         """No step has come with which they could be told."""
@@ -337,7 +324,7 @@ class RestartController:
             self._stop_at_step()
         else:
             self._aim_at(command)
-        if not self._members:
+        if not self.gang.members:
             self._go_on()
 
     def _aim_at(self, command: LaunchGang | Reconfigure) -> None:
@@ -370,7 +357,7 @@ class RestartController:
 
     def _go_on(self) -> None:
         """Every process is gone. An exit with 0 after our SIGTERM is a stop: the script may not be done."""
-        self._terminate_at_s = self._kill_at_s = float("inf")
+        self.gang.terminate_at_s = self.gang.kill_at_s = None
         if self.gang.aim is RestartAim.RESTART:
             self._ask_port()
         elif self.gang.aim is RestartAim.SUSPEND:
@@ -388,8 +375,8 @@ class RestartController:
             )
 
     def _ask_port(self) -> None:
-        if self._asked_port is None:
-            self._asked_port = self.gang.wanted_slots[0]
+        if self.gang.asked_port is None:
+            self.gang.asked_port = self.gang.wanted_slots[0]
             self._effects.append(FindPort(self.gang.wanted_slots[0]))
 
     def _start(self, address: str, port: int) -> None:
@@ -402,7 +389,7 @@ class RestartController:
         for rank, (slot, place) in enumerate(zip(self.gang.wanted_slots, local_ranks(hosts), strict=True)):
             member = Member(self.gang.next_worker, slot, since_s=self._replies.now_s)
             self.gang.next_worker += 1
-            self._members[member.number], self.gang.slots_by_worker[member.number] = member, slot
+            self.gang.members[member.number] = member
             near = flatten(
                 s for s, host in zip(self.gang.wanted_slots, hosts, strict=True) if host == hosts[rank]
             )
@@ -430,7 +417,7 @@ class RestartController:
     def _tell_started(self) -> None:
         """Tell that the gang runs, once each worker of the start that was asked for last has its process."""
         is_wanted = self.gang.aim is RestartAim.RUN and self.gang.replies.answer is None
-        if is_wanted and all(m.pid is not None for m in self._members.values()):
+        if is_wanted and all(m.pid is not None for m in self.gang.members.values()):
             self.gang.known_configuration = self.gang.wanted_configuration
             kind = GangResized if self.gang.replies.is_asked(Reconfigure) else GangStarted
             self._replies.reply(kind(**self._replies.facts(), steps=self.steps, pids=self.pids))
@@ -441,73 +428,42 @@ class RestartController:
 
     def _stop_at_step(self) -> None:
         """So that SIGTERM comes in the same step of all, and not while the script writes its checkpoint."""
-        self._terminate_at_s = self._replies.now_s + self._timeouts.step_end_s
-        self._effects += [Kill(number, environ.STOP_AT_STEP) for number in self._members]
+        self.gang.terminate_at_s = self._replies.now_s + self._timeouts.step_end_s
+        self._effects += [Kill(number, environ.STOP_AT_STEP) for number in self.gang.members]
 
     def _terminate(self, grace_s: float) -> None:
         self._await_exits(grace_s)
-        self._effects += [Kill(number, signal.SIGTERM) for number in self._members]
+        self._effects += [Kill(number, signal.SIGTERM) for number in self.gang.members]
 
     def _await_exits(self, grace_s: float) -> None:
         """They have SIGTERM. A second one could come while they save."""
-        self._terminate_at_s, self._kill_at_s = float("inf"), self._replies.now_s + grace_s
+        self.gang.terminate_at_s, self.gang.kill_at_s = None, self._replies.now_s + grace_s
 
     # ------------------------------------------------------------ from one controller to the next
-    def take_over(
-        self, kept: Mapping[int, KeptWorker], lost: Collection[int], now_s: float
-    ) -> Sequence[Effect]:
-        """See `GangProtocol`. A worker that no host knows counts as lost: its peers would wait for it."""
-        self._replies.now_s = now_s
-        self.gang.tally.heard_s = None
-        if not self.is_over:
-            self._restore_members(kept)
-        self._replies.report_again()
-        if self.is_over:
-            return self._drain()
-        self._act_again()
-        for number in list(self.gang.slots_by_worker):
-            self._hear_again(number, kept.get(number))
-        if not self._members:
-            self._go_on()
-        else:
-            self._tell_started()
+    def take_over(self, now_s: float) -> Sequence[Effect]:
+        """See `GangProtocol`."""
+        self._replies.take_over(now_s)
+        self.gang.tally.heard_s = None  # what the change before took may have been told
+        if self.gang.is_distributed:
+            self._tell_distributed()
+        if self.gang.asked_port is not None:
+            self._effects.append(FindPort(self.gang.asked_port))
         return self._drain()
 
-    def _restore_members(self, kept: Mapping[int, KeptWorker]) -> None:
-        for number, slot in self.gang.slots_by_worker.items():
-            self._members[number] = member = Member(number, slot, since_s=self._replies.now_s)
-            worker = kept.get(number)
-            if worker is not None and worker.pid is not None:
-                member.pid, member.state = worker.pid, State.TRAINING
+    def hear_again(self, worker: int, values: Reported, now_s: float) -> Sequence[Effect]:
+        """See `GangProtocol`. Curves of values take the place of those that a former controller told.
 
-    def _act_again(self) -> None:
-        """Signals may have been lost with the former controller."""
-        if self.gang.aim is RestartAim.END:
-            self._terminate(self._timeouts.stop_s)
-        elif self.gang.aim is not RestartAim.RUN:
-            self._stop_at_step()
-
-    def _hear_again(self, number: int, worker: KeptWorker | None) -> None:
-        talk = () if worker is None else worker.talk
-        for message in sorted(talk, key=lambda message: not isinstance(message, ScriptFound)):
-            if isinstance(message, Stepped):
-                self._note_steps(message)
-            elif isinstance(message, Distributed):
-                self._note_distributed(message)
-            elif isinstance(message, ScriptFound):
-                self._note_findings(message)
-            elif isinstance(message, Reported):
-                self._tell_values_again(message)
-            elif (
-                isinstance(message, StopVote)
-                and worker is not None
-                and worker.is_unanswered(StopVotes, message)
-            ):
-                self._note_vote(number, message)
-        never = KeptExit(status=HOST_LOST, log_tail="it was lost together with the controller")
-        end = never if worker is None else worker.exit
-        if end is not None:
-            self._note_exit(WorkerExit(number, end.status, end.log_tail))
+        So no curve is told that may begin where processes of an earlier start ended, nor what was printed, of
+        which hosts keep no curve: it would count twice.
+        """
+        self._replies.pass_time(now_s)
+        is_first, before = self.gang.num_starts == 1, self.gang.tally.num_before
+        told = self._curves_of(values).items()
+        curves = {name: tally for name, tally in told if is_first or tally.first_step > before}
+        self._keep_values(values, curves)
+        if self._values:
+            self._report(num_workers=0, again=curves)
+        return self._drain()
 
     def _drain(self) -> list[Effect]:
         effects = list(self._effects)

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from swell.executors.gang.member import Slot
+from swell.executors.gang.member import Member, Slot
 from swell.executors.gang.replies import Replies
 from swell.executors.gang.step_tally import StepTally
 from swell.model.event import Outcome
@@ -28,12 +28,17 @@ class RestartGang(msgspec.Struct, kw_only=True, tag=True):
     wanted_slots: tuple[Slot, ...] = ()  #: the devices of the workers there should be
     wanted_configuration: Configuration = PLAIN_CONFIGURATION
     known_configuration: Configuration = PLAIN_CONFIGURATION  #: how it runs, as the head knows
-    slots_by_worker: dict[int, Slot] = {}  #: of live workers, in rank order
+    members: dict[int, Member] = {}  #: its live workers, in rank order: spawned so
     aim: RestartAim = RestartAim.RUN
     outcome: Outcome = Outcome.SUCCEEDED  #: how it ends
     message: str = ""  #: why
     is_over_memory: bool = False  #: a worker was killed for its job's memory limit
     num_starts: int = 0
+    asked_port: Slot | None = None  #: of the worker on whose host a port is looked for
+    terminate_at_s: float | None = None
+    kill_at_s: float | None = None
+    is_distributed: bool = False  #: its script works with other workers
+    is_held: bool = False  #: at its smallest size, by what was found in its script
     port: int = 0  #: that rank 0 of the latest start was told to listen at
     next_worker: int = 0  #: number of the next worker that is started
     tally: StepTally = msgspec.field(default_factory=StepTally)

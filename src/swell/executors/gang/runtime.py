@@ -1,4 +1,4 @@
-"""An elastic gang in the process that controls it: its record, its workers, and the input of the moment."""
+"""An elastic gang in the process that controls it: its record, and the input of the moment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.drift import DriftCount
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.hang_detection import HangDetector
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, by_rank
 from swell.executors.gang.progress import Pacer, ReportNumbers
@@ -30,7 +29,6 @@ class Reporting:
     names: MetricNames = field(default_factory=MetricNames)
     reductions: Reductions = field(default_factory=Reductions)
     drift: DriftCount = field(default_factory=DriftCount)
-    final: messages.Finished | None = None  #: the last word of a job that met its end condition
 
 
 @dataclass(slots=True)
@@ -45,17 +43,9 @@ class GangRuntime:
     timeouts: Timeouts
     is_stopped: Callable[[int], bool]
     gang: ElasticGang
-    members: dict[int, Member] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
     replies: CommandReplies = field(init=False)
     reporting: Reporting = field(init=False)
-    hang_detector: HangDetector = field(default_factory=HangDetector)
-    hosts: dict[int, str] = field(default_factory=dict)  #: of members, by the latest order of each
-    former_host: str = ""  #: of the leader of the group before the latest
-    told_steps: int | None = None  #: losses up to this step have been heard
-    is_lateness_told: bool = False  #: of the latest order
-    #: Members that have come to their end where another host speaks for the gang, and what each said of that.
-    finished: dict[int, tuple[Member, messages.Finished | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.replies = CommandReplies(self.job.job_id, self.effects, self.gang.replies)
@@ -64,6 +54,11 @@ class GangRuntime:
     @property
     def now_s(self) -> float:
         return self.replies.now_s
+
+    @property
+    def members(self) -> dict[int, Member]:
+        """The live workers, by number."""
+        return self.gang.members
 
     @property
     def roster(self) -> Roster:

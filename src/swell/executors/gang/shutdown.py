@@ -25,38 +25,19 @@ def finish(live: GangRuntime, member: Member, message: str) -> None:
 
 def stop(live: GangRuntime) -> None:
     """The head wants it. A script that has succeeded need not come to its last lines."""
-    if live.gang.ending is None:
+    ending = live.gang.ending
+    if ending is None:
         end(live, Outcome.STOPPED, "")
     else:
-        _hurry(live, live.gang.ending)
-
-
-def _hurry(live: GangRuntime, ending: Ending) -> None:
-    ending.is_hurried = True
-    ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.timeouts.stop_s)
-    workers.terminate(live, live.members.values())
-
-
-def resume(live: GangRuntime, former: Ending) -> None:
-    """Under a new controller: signals may have been lost with the former one."""
-    ending = _begin(live, former.outcome, former.message)
-    ending.left_by, ending.after_steps = former.left_by, former.after_steps
-    if former.is_hurried:
-        _hurry(live, ending)
-    elif ending.outcome.is_of_script:
-        round = live.gang.formation.round
-        is_whole = any(member.whole_round == round for member in live.members.values())
-        workers.kill(live, left_behind(live.roster, is_whole))
-    else:
+        ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.timeouts.stop_s)
         workers.terminate(live, live.members.values())
 
 
-def _begin(live: GangRuntime, outcome: Outcome, message: str) -> Ending:
+def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
     limit_s = live.timeouts.finish_s if outcome.is_of_script else live.timeouts.stop_s
     live.gang.ending = Ending(
         outcome=outcome, message=message, since_s=live.now_s, kill_at_s=live.now_s + limit_s
     )
-    return live.gang.ending
 
 
 # ------------------------------------------------------------ while workers are left

@@ -16,7 +16,7 @@ from swell.model.lengths import span
 
 def kill_stuck(live: GangRuntime) -> None:
     """Kill stuck workers, or break off a deadlocked group. To be called several times a second."""
-    limit_s = live.hang_detector.limit_s(live.timeouts.stuck_s)
+    limit_s = live.gang.hang_detector.limit_s(live.timeouts.stuck_s)
     has_started = live.gang.membership.has_started
     stuck = waited_for(live.roster, limit_s, _is_ordered(live, limit_s), has_started)
     if stuck:
@@ -40,8 +40,8 @@ def _strike(live: GangRuntime, stuck: list[Member], why: str) -> None:
     """Do without the stuck workers. The script is at fault if that comes repeatedly at the same step."""
     steps = live.gang.steps
     remedy = "if that is its ordinary work, raise stuck_s: `swell up --set stuck_s=...`"
-    if live.hang_detector.strike(steps):
-        text = f"after step {steps}, {live.hang_detector.num_strikes} times in a row: {why}"
+    if live.gang.hang_detector.strike(steps):
+        text = f"after step {steps}, {live.gang.hang_detector.num_strikes} times in a row: {why}"
         shutdown.end(live, Outcome.FAILED, f"{text}; {remedy}")
     else:
         live.replies.warn(f"{why}; {remedy}")

@@ -43,8 +43,8 @@ def note_drift(live: GangRuntime, said: messages.Drifted) -> None:
 
 def note_last(live: GangRuntime, said: messages.Finished, is_leader: bool) -> None:
     """The leader's word counts, or else the first."""
-    if live.reporting.final is None or is_leader:
-        live.reporting.final = said
+    if live.gang.final is None or is_leader:
+        live.gang.final = said
         live.gang.steps = said.steps
 
 
@@ -71,7 +71,7 @@ def report_last(live: GangRuntime, is_success: bool) -> None:
     if told := live.reporting.drift.rest():
         live.replies.warn(told, about=DRIFT)
     _reduce(live, is_last=True)
-    final, formation = live.reporting.final, live.gang.formation
+    final, formation = live.gang.final, live.gang.formation
     if final is not None and is_success:
         live.gang.steps = final.steps
         last = messages.Progress(

@@ -17,7 +17,6 @@ def start(live: GangRuntime, slot: Slot) -> None:
     gang = live.gang
     number, gang.next_worker, gang.has_spawned = gang.next_worker, gang.next_worker + 1, True
     live.members[number] = Member(number, slot, since_s=live.now_s)
-    gang.slots_by_worker[number] = slot
     live.effects.append(Spawn(number, slot))
 
 
@@ -35,5 +34,4 @@ def terminate(live: GangRuntime, members: Iterable[Member]) -> None:
 
 def forget(live: GangRuntime, number: int) -> Member | None:
     """Take a worker that has ended out of the gang; None: it was not in it."""
-    live.gang.slots_by_worker.pop(number, None)
     return live.members.pop(number, None)

@@ -1,14 +1,14 @@
 """What a host keeps of its runs, so that a controller that starts again can take them over.
 
-All that the host is told and answers passes by here. Of each worker the latest message of each kind stays,
-and the latest value of each name that its script has reported, so the memory that this takes is bounded,
-however long no controller is there to hear.
+All that the host is told and answers passes by here. Of each worker those messages stay that the record of
+its gang does not know of, the latest of each kind, and the latest value of each name that its script has
+reported, so the memory that this takes is bounded, however long no controller is there to hear.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -26,26 +26,24 @@ from swell.executors.hosts.messages import (
     RunOpened,
     RunRefused,
     RunSnapshot,
+    SignalWorker,
     StartWorker,
-    TalkKept,
     TellWorker,
     ToHost,
     WorkerExited,
     WorkerForked,
     WorkerHalted,
+    WorkerKept,
     WorkerSaid,
 )
-from swell.model.coding import encode
 from swell.tally import Tally, plus
-from swell.wire.messages import FromAgent, FromWorker, Progress, Reported
+from swell.wire.messages import Alive, FromWorker, Progress, Reported
 from swell.wire.numbers import Number
 
 #: Ended gangs that a host tells of.
 MAX_ENDS = 100
-#: Of a `RunKept` with all talk. A message between machines may have four times as many.
-WHOLE_BYTES = 1 << 20
-#: Named values that are kept of a worker, the latest ones.
-MAX_VALUES = 100
+#: Named values that are kept of a worker, the latest ones, and characters of a name that is kept.
+MAX_VALUES, MAX_NAME = 100, 200
 #: Messages of a worker whose curves are kept: those of a minute, in which there may be no controller. What a
 #: former one has told of them is told again, in place of that.
 MAX_CURVES = 120
@@ -58,26 +56,43 @@ class _Worker:
     number: int
     pid: int | None = None
     is_stopped: bool = False
-    talk: dict[type, FromAgent | FromWorker] = field(default_factory=dict)
+    num_orders: int = 0
+    num_said: int = 0
+    said: dict[tuple[type, int | None], tuple[int, FromWorker]] = field(default_factory=dict)
     exit: KeptExit | None = None
+    reported: Reported | None = None
     curves: deque[dict[str, Tally]] = field(default_factory=lambda: deque(maxlen=MAX_CURVES))
 
-    def note(self, message: FromAgent | FromWorker) -> None:
-        if isinstance(message, Progress | Reported) and message.curves:
-            self._keep_curves(message.curves)
-        if isinstance(message, Progress):
-            if message.metrics or message.curves:
-                self._keep(Reported(values=self._values_with(message.metrics)))
-            message = msgspec.structs.replace(message, curves={})
+    def note(self, message: FromWorker) -> None:
+        self.num_said += not isinstance(message, Alive)
         if isinstance(message, Reported):
-            values, relative = self._values_with(message.values), self._relative_with(message)
-            # What waits for other workers' values is lost with the controller: half of it may have been told.
-            message = msgspec.structs.replace(message, values=values, curves={}, shares={}, relative=relative)
-        self._keep(message)
+            self._note_values(message)
+            return
+        if isinstance(message, Progress):
+            self._note_values(Reported(values=message.metrics, curves=message.curves))
+            # What its steps took may have been told, and is not told again.
+            message = Progress(
+                generation=message.generation, steps=message.steps, num_workers=message.num_workers
+            )
+        kind = type(message), getattr(message, "generation", None)
+        self.said.pop(kind, None)  # it comes last from now on
+        self.said[kind] = self.num_said, message
 
-    def _keep(self, message: FromAgent | FromWorker) -> None:
-        self.talk.pop(type(message), None)  # it comes last from now on
-        self.talk[type(message)] = message
+    def note_record(self, num_heard: int) -> None:
+        """The record of its gang knows of so many messages."""
+        self.said = {kind: said for kind, said in self.said.items() if said[0] >= num_heard}
+
+    def _note_values(self, news: Reported) -> None:
+        """What waits for other workers' values is lost with the controller: half of it may have been told."""
+        if not (news.values or news.curves or news.refusal):
+            return
+        if news.curves:
+            self._keep_curves(news.curves)
+        before = self.reported or Reported(values={})
+        relative = sorted({*before.relative} - news.curves.keys() | {*news.relative})
+        self.reported = Reported(
+            values=_latest(before.values, news.values), refusal=news.refusal, relative=relative
+        )
 
     def _keep_curves(self, curves: dict[str, Tally]) -> None:
         """The oldest are forgotten, but for values of the step with which what is left of their name begins.
@@ -92,30 +107,28 @@ class _Worker:
             if next_one is not None and tally.first_step == next_one.first_step:
                 self.curves[0] = plus({name: tally}, self.curves[0])
 
-    def _values_with(self, news: Mapping[str, Number]) -> dict[str, Number]:
-        """No other worker tells again a value that was told once."""
-        told = self.talk.get(Reported)
-        before = told.values if isinstance(told, Reported) else {}
-        values = {name: value for name, value in before.items() if name not in news} | dict(news)
-        return dict(list(values.items())[-MAX_VALUES:])
-
-    def _relative_with(self, news: Reported) -> list[str]:
-        """Curves that are kept together are of one kind, as their latest part says."""
-        told = self.talk.get(Reported)
-        before = told.relative if isinstance(told, Reported) else []
-        return sorted({*before} - news.curves.keys() | {*news.relative})
-
     def kept(self) -> KeptWorker:
-        talk = tuple(map(self._with_curves, self.talk.values()))
+        nothing: dict[str, Tally] = {}
+        reported = self.reported and msgspec.structs.replace(
+            self.reported, curves=reduce(plus, self.curves, nothing)
+        )
         return KeptWorker(
-            number=self.number, pid=self.pid, is_stopped=self.is_stopped, talk=talk, exit=self.exit
+            number=self.number,
+            pid=self.pid,
+            is_stopped=self.is_stopped,
+            num_orders=self.num_orders,
+            num_said=self.num_said,
+            said=tuple(self.said.values()),
+            reported=reported,
+            exit=self.exit,
         )
 
-    def _with_curves(self, message: FromAgent | FromWorker) -> FromAgent | FromWorker:
-        if not isinstance(message, Reported):
-            return message
-        nothing: dict[str, Tally] = {}
-        return msgspec.structs.replace(message, curves=reduce(plus, self.curves, nothing))
+
+def _latest(values: Mapping[str, Number], news: Mapping[str, Number]) -> dict[str, Number]:
+    """No other worker tells again a value that was told once."""
+    latest = {name: value for name, value in values.items() if name not in news} | dict(news)
+    kept = [(name, value) for name, value in latest.items() if len(name) <= MAX_NAME]
+    return dict(kept[-MAX_VALUES:])
 
 
 @dataclass(slots=True)
@@ -134,7 +147,10 @@ class _Run:
             first_worker=self.next_worker,
             checkpoint_dir=self.opened.checkpoint_dir,
             record=self.record,
-            workers=tuple(worker.kept() for worker in self.workers.values()),
+            workers=tuple(
+                msgspec.structs.replace(worker.kept(), said=(), reported=None)
+                for worker in self.workers.values()
+            ),
         )
 
 
@@ -146,12 +162,13 @@ class KeptRuns:
         self._runs: dict[str, _Run] = {}
         self._ends: dict[str, EndKept] = {}  #: by run, the latest last
 
-    def kept(self) -> list[RunKept | TalkKept | EndKept]:
+    def kept(self) -> list[RunKept | WorkerKept | EndKept]:
         """What a new controller is told first."""
-        return [
-            *(part for run in self._runs.values() for part in _parts(run.kept())),
-            *self._ends.values(),
-        ]
+        told: list[RunKept | WorkerKept | EndKept] = []
+        for key, run in self._runs.items():
+            told.append(run.kept())
+            told += [WorkerKept(run=key, worker=worker.kept()) for worker in run.workers.values()]
+        return [*told, *self._ends.values()]
 
     def note_told(self, message: ToHost) -> None:
         """What the controller says; to be noted before the host acts on it."""
@@ -162,21 +179,25 @@ class KeptRuns:
         if run is None:
             return
         match message:
-            case StartWorker(worker=worker):
-                run.workers[worker] = _Worker(worker)
+            case StartWorker(worker=worker, number=number):
+                run.workers[worker] = _Worker(worker, num_orders=number)
                 run.next_worker = max(run.next_worker, worker + 1)
-            case TellWorker(worker=worker, message=said) if worker in run.workers:
-                run.workers[worker].note(said)
+            case TellWorker(worker=worker, number=number) | SignalWorker(worker=worker, number=number):
+                if worker in run.workers:
+                    run.workers[worker].num_orders = number
             case KeepRecord(record=record):
                 run.record = record
+                for worker, dealings in record.dealings.items():
+                    if worker in run.workers:
+                        run.workers[worker].note_record(dealings.num_heard)
                 heard = [w.number for w in run.workers.values() if w.exit and w.number not in record.workers]
                 for number in heard:
                     del run.workers[number]
             case CloseRun(run=key):
                 self._close(key, run)
 
-    def note_answered(self, message: FromHost) -> None:
-        """What the host says, whether a controller hears it or not."""
+    def note_answered(self, message: FromHost) -> FromHost:
+        """Record what the host says, whether a controller hears it or not. Returns what it is to say."""
         match message:
             case RunOpened(run=key):
                 if (order := self._orders.pop(key, None)) is not None:
@@ -188,6 +209,9 @@ class KeptRuns:
                 run = self._runs.get(message.run)
                 if run is not None and (worker := run.workers.get(message.worker)) is not None:
                     _note_of_worker(run, worker, message)
+                    if isinstance(message, WorkerSaid):
+                        return msgspec.structs.replace(message, num_orders=worker.num_orders)
+        return message
 
     def _close(self, key: str, run: _Run) -> None:
         del self._runs[key]
@@ -196,17 +220,6 @@ class KeptRuns:
             self._ends[key] = EndKept(end=end)
         for oldest in list(self._ends)[:-MAX_ENDS]:
             del self._ends[oldest]
-
-
-def _parts(run: RunKept) -> Iterator[RunKept | TalkKept]:
-    if len(encode(run)) <= WHOLE_BYTES:
-        yield run
-        return
-    silent = tuple(msgspec.structs.replace(worker, talk=()) for worker in run.workers)
-    yield msgspec.structs.replace(run, workers=silent)
-    for worker in run.workers:
-        for message in worker.talk:
-            yield TalkKept(run=run.order.run, worker=worker.number, message=message)
 
 
 def _note_of_worker(

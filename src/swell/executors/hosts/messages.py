@@ -14,7 +14,7 @@ it is opened before the first and closed after the last::
     CloseRun                       ->                              no worker of it is left
 
 To a controller that is new to it a host tells first, before `DevicesOffered`, what it has kept: a `RunKept`
-for each run that is open (with `TalkKept`s, if it is long), and an `EndKept` for each gang that has ended.
+for each run that is open, with a `WorkerKept` for each worker, and an `EndKept` for each gang that has ended.
 Where workers cannot start yet a `KeptTold` follows, and the devices come later.
 
 Of files nothing is said: they lie in the storage that all hosts have in common.
@@ -66,6 +66,7 @@ class StartWorker(HostMessage, frozen=True, kw_only=True):
     devices: tuple[str, ...]
     environ: dict[str, str]
     entry: str | None = None  #: instead of the job's script, without its arguments
+    number: int = 0  #: orders to a worker of a gang are numbered from 1; this is the first
     is_first: bool = True  #: the run has no other worker on any host
 
 
@@ -75,6 +76,7 @@ class TellWorker(HostMessage, frozen=True, kw_only=True):
     run: str
     worker: int
     message: FromAgent
+    number: int = 0
 
 
 class SignalWorker(HostMessage, frozen=True, kw_only=True):
@@ -83,6 +85,7 @@ class SignalWorker(HostMessage, frozen=True, kw_only=True):
     run: str
     worker: int
     signal: int
+    number: int = 0
 
 
 class FindRunPort(HostMessage, frozen=True, kw_only=True):
@@ -104,6 +107,32 @@ class ReadUsage(HostMessage, frozen=True, kw_only=True):
     run: str
 
 
+WorkerOrder = StartWorker | TellWorker | SignalWorker
+
+
+class Dealings(msgspec.Struct, kw_only=True):
+    """What has passed between the controller and one worker."""
+
+    num_heard: int = 0  #: messages of the worker, without signs of life
+    num_orders: int = 0
+    orders: list[WorkerOrder] = []  #: those that are not known to have passed the worker's host
+
+    def number(self, order: WorkerOrder) -> WorkerOrder:
+        """Record the next order, which is to be given as it is returned."""
+        self.num_orders += 1
+        self.orders.append(msgspec.structs.replace(order, number=self.num_orders))
+        return self.orders[-1]
+
+    def hear(self, num_orders: int) -> None:
+        """The worker has said something, after so many orders had passed its host."""
+        self.num_heard += 1
+        self.pass_on(num_orders)
+
+    def pass_on(self, num_orders: int) -> None:
+        """So many orders have passed the worker's host."""
+        self.orders = [order for order in self.orders if order.number > num_orders]
+
+
 class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a run as its hosts keep it: what a later controller needs to go on with it."""
 
@@ -111,6 +140,7 @@ class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     version: int  #: of this record: the highest of the latest launch counts
     hosts: tuple[str, ...]  #: on which the run is open
     workers: dict[int, str]  #: host of each one that has not ended
+    dealings: dict[int, Dealings]  #: with these workers
     total_steps: int | None
     gang: msgspec.Raw  #: see `gang.records`
 
@@ -156,17 +186,14 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
     first_worker: int  #: no worker of this kind had this number here, or a higher one
     checkpoint_dir: str
     record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
-    workers: tuple[KeptWorker, ...]
+    workers: tuple[KeptWorker, ...]  #: without what they have said, which follows
 
 
-class TalkKept(HostMessage, frozen=True, kw_only=True):
-    """What a worker of a run was told or has said, in order: after the run's `RunKept`, where that would be
-    too long with all of it.
-    """
+class WorkerKept(HostMessage, frozen=True, kw_only=True):
+    """A worker of a run of which a `RunKept` has told, with what it has said."""
 
     run: str
-    worker: int
-    message: FromAgent | FromWorker
+    worker: KeptWorker
 
 
 class EndKept(HostMessage, frozen=True, kw_only=True):
@@ -220,6 +247,7 @@ class WorkerSaid(HostMessage, frozen=True, kw_only=True):
     run: str
     worker: int
     message: FromWorker
+    num_orders: int = 0  #: number of the latest order that had passed the host
 
 
 class WorkersAlive(HostMessage, frozen=True, kw_only=True):
@@ -284,7 +312,7 @@ class HostLeaving(HostMessage, frozen=True, kw_only=True):
 
 FromHost = (
     RunKept
-    | TalkKept
+    | WorkerKept
     | EndKept
     | KeptTold
     | DevicesOffered

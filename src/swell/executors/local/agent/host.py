@@ -207,8 +207,7 @@ class LocalHost:
                 self._close(run)
 
     def _answer(self, message: FromHost) -> None:
-        self._kept.note_answered(message)
-        self._hear(message)
+        self._hear(self._kept.note_answered(message))
 
     def _find_port(self, run: HostedRun) -> None:
         run.let_port_go()
