@@ -307,7 +307,7 @@ class Fleet:
 
     def meet(self) -> None:
         """The daemon says again what may be lost, once it has been told what runs."""
-        while self.controller._succession.is_over and (message := self._ledger.next_command()):
+        while self.controller._takeover.is_over and (message := self._ledger.next_command()):
             self._ledger.note_performed(self.controller.perform(message.number, message.command))
 
     def _reconcile(self, inventory: Inventory) -> None:

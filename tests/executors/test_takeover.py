@@ -17,9 +17,7 @@ from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some
 from tests.store.views import with_all
 
 from swell.executors.controller import directed_runs
-from swell.executors.controller.takeover import Takeover
 from swell.executors.gang.gang_protocol import GangRecord
-from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.records import write_record
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import MAX_CURVES
@@ -310,17 +308,15 @@ def test_what_a_host_runs_that_nobody_waited_for_is_ended(fleet: Fleet) -> None:
     assert of_kind(fleet, GangStarted)[-1].generation == 2
 
 
-def test_what_waits_for_a_takeover_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_for_a_takeover_is_bounded(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host that says so much before the others have come fills no memory."""
     monkeypatch.setattr("swell.executors.controller.takeover.MOST_LATER", 3)
-    takeover, worker = Takeover(awaited={"b"}), KeptWorker(number=0)
-    order = h.OpenRun(run="j", job_id="j", spec=make_spec())
-    kept = h.RunKept(order=order, first_worker=1, checkpoint_dir="/c", record=None, workers=(worker,))
-    takeover.note("a", kept)
+    fleet.perform(launch("a/0", "b/0"))
+    fleet.replace_controller(come=("a",))
     for number in range(10):
-        assert takeover.keep("a", h.WorkerSaid(run="j", worker=0, message=m.Alive(steps=number)))
-    takeover.settle("b")
-    assert not list(takeover.take_whole()) and len(takeover.take_later()) == 3
+        fleet.hosts["a"].workers[JOB, 0].say(m.Alive(steps=number))
+    (later,) = fleet.controller._takeover._later.values()
+    assert len(later) == 3
 
 
 # ---------------------------------------------------------------- a change that was under way

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
 from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
 
-from swell.executors.controller.takeover import WholeRun
+from swell.executors.controller.run import WholeRun
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.elastic_controller import ElasticController

@@ -21,7 +21,7 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
-from swell.executors.controller.succession import Succession
+from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import InBackground, at_once
 from swell.executors.controller.unreached_hosts import UnreachedHosts
 from swell.executors.gang.gang_settings import GangSettings
@@ -70,10 +70,10 @@ class Controller:
         )
         self._reports, self._trials = runs.reports, runs.trials
         self._commands = GangCommands(hosts, gangs, runs, preparing)
-        self._succession = Succession(runs, hosts, gangs, self._offer, self.hear)
-        self._unreached = UnreachedHosts(hosts, runs, self._commands, self._succession)
+        self._takeover = Takeover(runs, hosts, gangs, self._offer, self.hear)
+        self._unreached = UnreachedHosts(hosts, runs, self._commands, self._takeover)
         self._daemon = DaemonSession(
-            boot_id, protocol, self.now_s, hosts, gangs, self._trials, self._succession, outbox
+            boot_id, protocol, self.now_s, hosts, gangs, self._trials, self._takeover, outbox
         )
 
     def now_s(self) -> float:
@@ -133,7 +133,7 @@ class Controller:
         Each of them joins, or `lose_host` is called for it when none of these can live any more; until then
         daemons wait.
         """
-        self._succession.takeover.awaited.update(names)
+        self._takeover.awaited.update(names)
 
     def join_host(self, name: str, host: NodeHost) -> None:
         """Add a host, which is sent orders from now on. Its first message names its devices."""
@@ -156,7 +156,7 @@ class Controller:
         """A host may have been lost after it said this."""
         if host not in self._hosts:
             return
-        if not self._succession.keep(host, message):
+        if not self._takeover.keep(host, message):
             self._hear(host, message)
 
     def _hear_later(self, host: str, message: FromHost) -> None:
@@ -166,12 +166,12 @@ class Controller:
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
             case messages.RunKept() | messages.WorkerKept() | messages.EndKept():
-                self._succession.hear(host, message)
+                self._takeover.hear(host, message)
             case messages.KeptTold():
-                self._succession.hear_all_kept(host)
+                self._takeover.hear_all_kept(host)
                 self._daemon.greet()
             case messages.DevicesOffered():
-                self._succession.hear_offer(host, message)
+                self._takeover.hear_offer(host, message)
                 self._daemon.greet()
             case messages.RunOpened() | messages.RunRefused():
                 self._commands.hear_ready(host, message)
@@ -186,9 +186,9 @@ class Controller:
                 self._reports.report_all(warned)
             case messages.RunPortFound() | messages.RunPortRefused():
                 self._runs.hear_port(host, message)
-            case _ if self._succession.is_remnant(host, message.run):
+            case _ if self._takeover.is_abandoned(host, message.run):
                 if isinstance(message, messages.WorkerExited):
-                    self._succession.hear_exit(host, message.run, message.worker)
+                    self._takeover.hear_exit(host, message.run, message.worker)
                     self._daemon.greet()
             case _:
                 self._runs.hear(host, message)
@@ -198,7 +198,7 @@ class Controller:
 
     def _lose_host(self, name: str, why: str) -> None:
         """Its nodes go first: what becomes of gangs that were on them is then no fault of their jobs."""
-        self._succession.lose_host(name)
+        self._takeover.lose_host(name)
         self._daemon.greet()
         lost_nodes = self._hosts.lose(name, why)
         if lost_nodes is None:

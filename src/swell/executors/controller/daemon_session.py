@@ -8,7 +8,7 @@ from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.protocol import Gathering, Inventory
-from swell.executors.controller.succession import Succession
+from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import Trials
 from swell.executors.retransmission import ReceivedNumbers
 
@@ -27,13 +27,13 @@ class DaemonSession:
         hosts: KnownHosts,
         gangs: KnownGangs,
         trials: Trials,
-        succession: Succession,
+        takeover: Takeover,
         outbox: Outbox,
     ) -> None:
         """`boot_id`, `protocol`: see `Inventory`."""
         self._boot_id, self._protocol, self._now_s = boot_id, protocol, now_s
         self._hosts, self._gangs, self._trials = hosts, gangs, trials
-        self._succession, self._outbox = succession, outbox
+        self._takeover, self._outbox = takeover, outbox
         self.commands = ReceivedNumbers()  #: of the session; those that came were taken
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
         self._told_waiting_s = 0.0
@@ -48,9 +48,9 @@ class DaemonSession:
         if self._waiting is None:
             return
         line, session = self._waiting
-        if not self._succession.is_over:
+        if not self._takeover.is_over:
             self._told_waiting_s = self._now_s()
-            line.send(Gathering(hosts=tuple(sorted(self._succession.awaited))))
+            line.send(Gathering(hosts=tuple(sorted(self._takeover.awaited))))
             return
         self._waiting = None
         if self.commands.begin(session):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from swell.executors.controller.device_claims import DeviceClaims
 from swell.executors.controller.protocol import LiveGang
-from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.takeover import WholeRun
+from swell.executors.controller.run import DirectedRun, WholeRun
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.gang_protocol import GangProtocol, GangRecord

@@ -9,8 +9,9 @@ from typing import Protocol
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.gang_protocol import GangRecord
+from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.gang.restart_controller import RestartController
-from swell.executors.hosts.messages import Dealings, RunSnapshot
+from swell.executors.hosts.messages import Dealings, RunKept, RunSnapshot
 from swell.model.job import JobSpec
 from swell.wire.messages import Alive, FromWorker
 
@@ -73,3 +74,56 @@ class DirectedRun:
     def is_on(self, host: str) -> bool:
         """Whether it is open there, has workers there, or looks for a port there."""
         return host in self.checkpoint_dirs or host == self.port_host or host in self.workers.values()
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """A run to be taken over, as its hosts have told of it."""
+
+    key: str
+    record: RunSnapshot
+    kept: dict[str, RunKept]  #: by host; of those in the record that are here
+
+    @property
+    def workers(self) -> dict[int, KeptWorker]:
+        """Those of the record of which a host tells."""
+        told = (worker for kept in self.kept.values() for worker in kept.workers)
+        return {worker.number: worker for worker in told if worker.number in self.record.workers}
+
+    @property
+    def lost(self) -> set[int]:
+        """Workers whose hosts are gone."""
+        return {number for number, host in self.record.workers.items() if host not in self.kept}
+
+    @property
+    def num_heard(self) -> dict[int, int]:
+        """Messages of workers that the gang of the record knows of."""
+        return {number: dealings.num_heard for number, dealings in self.record.dealings.items()}
+
+    @property
+    def hosts_of_workers(self) -> dict[int, str]:
+        """Those that live, or were to be started, by host."""
+        ended = {number for number, worker in self.workers.items() if worker.exit is not None}
+        own = self.record.workers.items()
+        return {number: host for number, host in own if host in self.kept and number not in ended}
+
+    @property
+    def dealings(self) -> dict[int, Dealings]:
+        """What has passed between the controller and these workers, once they have all been heard. The orders
+        in it have not come to their hosts.
+        """
+        up_to_date = {}
+        for number in self.hosts_of_workers:
+            worker, known = self.workers.get(number), self.record.dealings[number]
+            up_to_date[number] = Dealings(
+                num_heard=0 if worker is None else worker.num_said,
+                num_orders=known.num_orders,
+                orders=[o for o in known.orders if worker is None or o.number > worker.num_orders],
+            )
+        return up_to_date
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing runs of which the record does not tell."""
+        told = (worker for kept in self.kept.values() for worker in kept.workers)
+        return all(worker.number in self.record.workers for worker in told if worker.exit is None)

@@ -1,207 +1,200 @@
-"""What hosts have kept of the runs of a controller that is no more: which can be taken over, and which not.
+"""A controller that starts again: takes over what hosts have kept, and ends what cannot be taken over.
 
 A run is whole when all hosts have told of it that its newest record names, but those that are gone. It is
-taken over then, and no other run is waited for.
+taken over then, and no other run is waited for. Until all are, no daemon is told anything: what is not in the
+inventory a daemon takes for lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
 
-from swell.executors.gang.kept_worker import KeptWorker
-from swell.executors.hosts.messages import Dealings, FromHost, RunKept, RunSnapshot, WorkerKept
+from swell.executors.controller.directed_runs import DirectedRuns
+from swell.executors.controller.gangs import KnownGangs
+from swell.executors.controller.known_hosts import KnownHosts
+from swell.executors.controller.run import WholeRun
+from swell.executors.gang.takeover import take_over
+from swell.executors.gang.workers import KILL
+from swell.executors.hosts.messages import (
+    CloseRun,
+    DevicesOffered,
+    EndKept,
+    FromHost,
+    RunKept,
+    RunSnapshot,
+    SetShare,
+    SignalWorker,
+    WorkerKept,
+)
 from swell.model.event import GangEnded, GangSuspended
 
 #: Messages about a run on a host that wait until it is taken over; those of a minute are a tenth of that.
 MOST_LATER = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class WholeRun:
-    """A run to be taken over."""
-
-    key: str
-    record: RunSnapshot
-    kept: dict[str, RunKept]  #: by host; of those in the record that are here
-
-    @property
-    def workers(self) -> dict[int, KeptWorker]:
-        """Those of the record of which a host tells."""
-        told = (worker for kept in self.kept.values() for worker in kept.workers)
-        return {worker.number: worker for worker in told if worker.number in self.record.workers}
-
-    @property
-    def lost(self) -> set[int]:
-        """Workers whose hosts are gone."""
-        return {number for number, host in self.record.workers.items() if host not in self.kept}
-
-    @property
-    def num_heard(self) -> dict[int, int]:
-        """Messages of workers that the gang of the record knows of."""
-        return {number: dealings.num_heard for number, dealings in self.record.dealings.items()}
-
-    @property
-    def hosts_of_workers(self) -> dict[int, str]:
-        """Those that live, or were to be started, by host."""
-        ended = {number for number, worker in self.workers.items() if worker.exit is not None}
-        own = self.record.workers.items()
-        return {number: host for number, host in own if host in self.kept and number not in ended}
-
-    @property
-    def dealings(self) -> dict[int, Dealings]:
-        """What has passed between the controller and these workers, once they have all been heard. The orders
-        in it have not come to their hosts.
-        """
-        up_to_date = {}
-        for number in self.hosts_of_workers:
-            worker, known = self.workers.get(number), self.record.dealings[number]
-            up_to_date[number] = Dealings(
-                num_heard=0 if worker is None else worker.num_said,
-                num_orders=known.num_orders,
-                orders=[o for o in known.orders if worker is None or o.number > worker.num_orders],
-            )
-        return up_to_date
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing runs of which the record does not tell."""
-        told = (worker for kept in self.kept.values() for worker in kept.workers)
-        return all(worker.number in self.record.workers for worker in told if worker.exit is None)
-
-
-@dataclass(slots=True)
-class AbandonedRun:
-    """What one host has of a run that cannot be taken over: its workers are killed, then it is closed."""
-
-    host: str
-    key: str
-    workers: set[int]  #: that have not ended
-    is_killed: bool = False
-
-
 @dataclass(slots=True)
 class Takeover:
-    """Begins with hosts on which workers of the former controller may run; ends once all are known."""
+    """Begins with hosts on which workers of the former controller may run; ends once all are known.
 
-    awaited: set[str] = field(default_factory=set)
+    Its owner hands on what hosts tell of the time before, and asks `is_over` before it greets a daemon. What
+    one host has of a run that cannot be taken over is abandoned: its workers are killed, then it is closed.
+    """
+
+    runs: DirectedRuns
+    hosts: KnownHosts
+    gangs: KnownGangs
+    offer: Callable[[str, DevicesOffered], None]  #: has these devices of a host used from now on
+    again: Callable[[str, FromHost], None]  #: handles what a host says, after what is being handled now
+    awaited: set[str] = field(default_factory=set)  #: hosts that have yet to come, or to be given up
     _kept: dict[str, dict[str, RunKept]] = field(default_factory=dict)  #: by run and host
-    _abandoned_runs: dict[tuple[str, str], AbandonedRun] = field(default_factory=dict)  #: by host and run
+    _abandoned: dict[tuple[str, str], set[int]] = field(default_factory=dict)  #: workers, by host and run
     _later: dict[tuple[str, str], list[FromHost]] = field(default_factory=dict)  #: by host and run
+    _offers: dict[str, DevicesOffered] = field(default_factory=dict)  #: by host; they have to wait
     _ends: dict[str, GangEnded | GangSuspended] = field(default_factory=dict)  #: by job
     _is_over: bool = False
 
     @property
     def is_over(self) -> bool:
         """Every host has told, or is gone, and all that runs is directed."""
-        self._is_over = self._is_over or not (self.awaited or self._kept or self._abandoned_runs)
+        self._is_over = self._is_over or not (self.awaited or self._kept or self._abandoned)
         return self._is_over
 
     # ------------------------------------------------------------ what hosts tell
-    def note(self, host: str, kept: RunKept) -> None:
-        """Record what a host has kept of a run. Call it before `settle`."""
-        self._kept.setdefault(kept.order.run, {})[host] = kept
-        self._later[host, kept.order.run] = []
-
-    def note_worker(self, host: str, told: WorkerKept) -> None:
-        """What a worker of a run has said that the host has told of, by `note`."""
-        copies = self._kept.get(told.run, {})
-        if (copy := copies.get(host)) is not None:
-            workers = tuple(
-                told.worker if worker.number == told.worker.number else worker for worker in copy.workers
-            )
-            copies[host] = msgspec.structs.replace(copy, workers=workers)
-
-    def note_end(self, end: GangEnded | GangSuspended) -> None:
-        """Several hosts may tell of the same job; the latest gang counts."""
-        known = self._ends.get(end.job_id)
-        if known is None or known.generation < end.generation:
-            self._ends[end.job_id] = end
-
-    def settle(self, host: str) -> None:
-        """It has told all that it has kept."""
-        self.awaited.discard(host)
+    def hear(self, host: str, message: RunKept | WorkerKept | EndKept) -> None:
+        """Record what a host has kept from the time before this controller."""
+        match message:
+            case EndKept(end=end):  # several hosts may tell of the same job; the latest gang counts
+                known = self._ends.get(end.job_id)
+                if known is None or known.generation < end.generation:
+                    self._ends[end.job_id] = end
+            case WorkerKept(run=key, worker=told):
+                if (copy := self._kept.get(key, {}).get(host)) is not None:
+                    workers = tuple(told if one.number == told.number else one for one in copy.workers)
+                    self._kept[key][host] = msgspec.structs.replace(copy, workers=workers)
+            case RunKept() if self.is_over:  # it was not waited for: its run is not known to be of any gang
+                self._abandon(host, message)
+            case RunKept(order=order):
+                self._kept.setdefault(order.run, {})[host] = message
+                self._later[host, order.run] = []
 
     def keep(self, host: str, message: FromHost) -> bool:
-        """Whether it is about a run that is not taken over yet: it is to be heard afterwards."""
+        """Whether it is about a run that is not taken over yet: it is heard afterwards."""
+        if isinstance(message, WorkerKept):
+            return False
         later = self._later.get((host, getattr(message, "run", "")))
         if later is not None and len(later) < MOST_LATER:
             later.append(message)
         return later is not None
 
-    def take_later(self) -> list[tuple[str, FromHost]]:
-        """What can be heard now, by host."""
-        ready = [(host, key) for host, key in self._later if host not in self._kept.get(key, ())]
-        return [(host, message) for host, key in ready for message in self._later.pop((host, key))]
+    def hear_all_kept(self, host: str) -> None:
+        """It has told what was: no run waits for it any longer."""
+        self.awaited.discard(host)
+        self.go_on()
 
-    def lose(self, host: str) -> None:
-        """No worker of it is left, and none will come."""
+    def hear_offer(self, host: str, offered: DevicesOffered) -> None:
+        """It is the last word about what was. Devices are not used while something runs there that is not
+        directed, if a daemon may ask for them already.
+        """
+        if self.is_over and self._has_abandoned(host):
+            self._offers[host] = offered
+        else:
+            self.offer(host, offered)
+        self.hear_all_kept(host)
+
+    def is_abandoned(self, host: str, key: str) -> bool:
+        """Whether this run on this host is being ended."""
+        return (host, key) in self._abandoned
+
+    def hear_exit(self, host: str, key: str, worker: int) -> None:
+        """Record the exit of a worker of a run that `is_abandoned`."""
+        self._abandoned[host, key].discard(worker)
+        self.go_on()
+
+    def leave_workers(self, host: str, key: str, workers: Iterable[int], offered: DevicesOffered) -> None:
+        """A gang goes on without these. They are killed once their host can be told; what it offers is
+        not used before they are gone.
+        """
+        self._offers.setdefault(host, offered)  # what it has said since counts
+        self._kill(host, key, set(workers))
+        self.go_on()
+
+    def lose_host(self, host: str) -> None:
+        """No worker is left there; the owner hears of it afterwards."""
+        self._offers.pop(host, None)
         self.awaited.discard(host)
         for kept in self._kept.values():
             kept.pop(host, None)
         self._kept = {key: kept for key, kept in self._kept.items() if kept}
-        self._later = {key: later for key, later in self._later.items() if key[0] != host}
-        self._abandoned_runs = {
-            key: abandoned_run
-            for key, abandoned_run in self._abandoned_runs.items()
-            if abandoned_run.host != host
-        }
-
-    def take_ends(self) -> list[GangEnded | GangSuspended]:
-        """Ends that may not have been told, each once."""
-        ends, self._ends = list(self._ends.values()), {}
-        return ends
+        self._later = {place: later for place, later in self._later.items() if place[0] != host}
+        self._abandoned = {place: left for place, left in self._abandoned.items() if place[0] != host}
+        self.go_on()
 
     # ------------------------------------------------------------ what follows
-    def take_whole(self) -> Iterator[WholeRun]:
-        """Runs that can be taken over now, each once. What no gang will claim is an abandoned run."""
+    def go_on(self) -> None:
+        """Take over what is whole, and end what will not be."""
+        for whole in self._take_whole():
+            known = self.gangs.get(whole.key)
+            # Where it is known, a host with an older record came first, and its gang does not know of these.
+            if whole.is_sound and (known is None or known.is_over):
+                self._take_over(whole)
+            else:
+                for host, copy in whole.kept.items():
+                    self._abandon(host, copy)
+        for host, key in [place for place, left in self._abandoned.items() if not left]:
+            del self._abandoned[host, key]
+            self.hosts.tell(host, CloseRun(run=key))
+        for host in [host for host in self._offers if not self._has_abandoned(host)]:
+            self.offer(host, self._offers.pop(host))
+        for host, key in [place for place in self._later if place[0] not in self._kept.get(place[1], ())]:
+            for message in self._later.pop((host, key)):
+                self.again(host, message)
+        if self.is_over:
+            ends, self._ends = self._ends, {}
+            for job_id, end in ends.items():
+                if self.gangs.get(job_id) is None:
+                    self.runs.report(end)
+
+    def _take_whole(self) -> Iterator[WholeRun]:
+        """Runs that can be taken over now, each once. What no gang will claim is abandoned."""
         for key, kept in list(self._kept.items()):
             newest = _newest(kept.values())
-            if newest is None:
-                if not self.awaited or _is_trial(kept.values()):
-                    self.leave(self._kept.pop(key))
-            elif not self.awaited.intersection(newest.hosts):
-                del self._kept[key]
-                own = {host: copy for host, copy in kept.items() if _belongs(host, copy, newest)}
-                self.leave({host: copy for host, copy in kept.items() if host not in own})
+            is_trial = any(copy.order.is_trial for copy in kept.values())
+            missing = self.awaited if newest is None else self.awaited.intersection(newest.hosts)
+            if missing and not is_trial:
+                continue
+            del self._kept[key]
+            own = {host: copy for host, copy in kept.items() if _belongs(host, copy, newest)}
+            for host in kept.keys() - own.keys():
+                self._abandon(host, kept[host])
+            if newest is not None:
                 yield WholeRun(key, newest, own)
 
-    def leave(self, kept: Mapping[str, RunKept]) -> None:
-        """No director takes these over; by host."""
-        for host, copy in kept.items():
-            live = {worker.number for worker in copy.workers if worker.exit is None}
-            self._abandoned_runs[host, copy.order.run] = AbandonedRun(host, copy.order.run, live)
+    def _take_over(self, whole: WholeRun) -> None:
+        run, gang = self.gangs.adopt(whole)
+        self.runs.begin_run(run)
+        effects = take_over(gang, whole.workers, whole.lost, whole.num_heard, self.runs.now_s())
+        for host in whole.kept:  # a change of it may have been under way
+            self.hosts.tell(host, SetShare(run=run.key, share=gang.gang.wanted_configuration.weight))
+        for number, host in run.workers.items():
+            for order in run.dealings[number].orders:
+                self.hosts.tell(host, order)
+        self.runs.do(run, effects, is_kept=True)
+        self.runs.release_hosts(run)
 
-    def leave_workers(self, host: str, key: str, workers: Iterable[int]) -> None:
-        """These have no director any more."""
-        self._abandoned_runs[host, key] = AbandonedRun(host, key, set(workers))
+    def _abandon(self, host: str, copy: RunKept) -> None:
+        self._kill(host, copy.order.run, {worker.number for worker in copy.workers if worker.exit is None})
 
-    # ------------------------------------------------------------ abandoned runs
-    @property
-    def abandoned_runs(self) -> Collection[AbandonedRun]:
-        return self._abandoned_runs.values()
+    def _kill(self, host: str, key: str, workers: set[int]) -> None:
+        self._abandoned[host, key] = workers
+        for worker in sorted(workers):
+            self.hosts.tell(host, SignalWorker(run=key, worker=worker, signal=KILL))
 
-    def has_remnants(self, host: str) -> bool:
+    def _has_abandoned(self, host: str) -> bool:
         """Whether something still runs there that has no director."""
-        return any(abandoned_run.host == host for abandoned_run in self._abandoned_runs.values())
-
-    def is_remnant(self, host: str, key: str) -> bool:
-        return (host, key) in self._abandoned_runs
-
-    def note_exit(self, host: str, key: str, worker: int) -> None:
-        """Record the exit of a worker of an abandoned run."""
-        self._abandoned_runs[host, key].workers.discard(worker)
-
-    def take_ended(self) -> list[AbandonedRun]:
-        """Those of which nothing is left: to be closed."""
-        ended = [
-            abandoned_run for abandoned_run in self._abandoned_runs.values() if not abandoned_run.workers
-        ]
-        for abandoned_run in ended:
-            del self._abandoned_runs[abandoned_run.host, abandoned_run.key]
-        return ended
+        return any(of == host for of, _ in self._abandoned)
 
 
 def _newest(kept: Iterable[RunKept]) -> RunSnapshot | None:
@@ -209,11 +202,8 @@ def _newest(kept: Iterable[RunKept]) -> RunSnapshot | None:
     return max(records, key=lambda record: (record.launch, record.version), default=None)
 
 
-def _belongs(host: str, copy: RunKept, newest: RunSnapshot) -> bool:
+def _belongs(host: str, copy: RunKept, newest: RunSnapshot | None) -> bool:
     """Whether this host's part is of the gang of the newest record, and not of one before it."""
-    is_same = copy.record is None or copy.record.launch == newest.launch
-    return host in newest.hosts and is_same
-
-
-def _is_trial(kept: Iterable[RunKept]) -> bool:
-    return any(copy.order.is_trial for copy in kept)
+    if newest is None or host not in newest.hosts:
+        return False
+    return copy.record is None or copy.record.launch == newest.launch
