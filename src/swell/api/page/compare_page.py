@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from swell.api import words
 from swell.api.page.hyperparameters import hyperparameters
+from swell.api.page.sessions import base_values
 from swell.api.words import NOTHING
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
@@ -26,13 +27,10 @@ MOST_COMPARED = 20
 
 
 class ComparePage:
-    """
-    Args:
-        base_values: what `base.html` needs of a request.
-    """
+    """The view that compares jobs."""
 
-    def __init__(self, control: Platform, base_values: Callable[[Request], dict[str, Any]]) -> None:
-        self._control, self._base_values = control, base_values
+    def __init__(self, control: Platform) -> None:
+        self._control = control
 
     def routes(self) -> list[BaseRoute]:
         return [Route("/compare", self._show, methods=["GET"])]
@@ -46,7 +44,7 @@ class ComparePage:
             views, fault, status = [], str(error.args[0]), 404
         values = self._values(views[:MOST_COMPARED], wanted.get("metric", ""))
         told = {"group": group, "fault": fault, "num_more": max(0, len(views) - MOST_COMPARED)}
-        return HTMLResponse(render("compare.html", {**self._base_values(request), **values, **told}), status)
+        return HTMLResponse(render("compare.html", {**base_values(request), **values, **told}), status)
 
     def _named(self, job_ids: Sequence[str]) -> Sequence[JobView]:
         """Raises UnknownJob."""

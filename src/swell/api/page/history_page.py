@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, get_args
 from urllib.parse import urlencode
@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from swell.api.fields import InvalidField, wrong_type
 from swell.api.page.rows import COLUMNS, HISTORY, job_row
+from swell.api.page.sessions import base_values
 from swell.api.words import NOTHING
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
@@ -93,13 +94,10 @@ def day_s(field: str, value: str, days: int = 0) -> float | None:
 
 
 class HistoryPage:
-    """
-    Args:
-        base_values: what `base.html` needs of a request.
-    """
+    """The view of ended jobs."""
 
-    def __init__(self, control: Platform, base_values: Callable[[Request], dict[str, Any]]) -> None:
-        self._control, self._base_values = control, base_values
+    def __init__(self, control: Platform) -> None:
+        self._control = control
 
     def routes(self) -> list[BaseRoute]:
         return [Route("/history", self._show, methods=["GET"])]
@@ -132,9 +130,7 @@ class HistoryPage:
             "older": _address({**given, "before": shown[0].id}) if has_older else "",
             **_chart_values(history),
         }
-        return HTMLResponse(
-            render("history.html", {**self._base_values(request), **values}), 422 if fault else 200
-        )
+        return HTMLResponse(render("history.html", {**base_values(request), **values}), 422 if fault else 200)
 
 
 #: Label and choices of each field of the form; without choices it is a text.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from swell.api.page.job_files import (
     read_code_text,
 )
 from swell.api.page.rows import changes_only, job_row
+from swell.api.page.sessions import base_values
 from swell.api.user_list import Caller
 from swell.live.platform import Platform
 from swell.model.errors import UnknownJob
@@ -48,13 +48,10 @@ PARTS = ("why", "promise", "resizes", "checkpoints", "actions", "facts", "story"
 
 
 class JobPage:
-    """
-    Args:
-        base_values: what `base.html` needs of a request.
-    """
+    """The page of one job."""
 
-    def __init__(self, control: Platform, base_values: Callable[[Request], dict[str, Any]]) -> None:
-        self._control, self._base_values = control, base_values
+    def __init__(self, control: Platform) -> None:
+        self._control = control
 
     def routes(self) -> list[BaseRoute]:
         """Each runs in a thread of a pool."""
@@ -66,7 +63,7 @@ class JobPage:
         ]
 
     def _show(self, request: Request) -> Response:
-        job_id, base = request.path_params["job_id"], self._base_values(request)
+        job_id, base = request.path_params["job_id"], base_values(request)
         try:
             view = self._control.job(job_id)
         except UnknownJob:

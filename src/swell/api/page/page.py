@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -18,7 +17,7 @@ from swell.api.page.compare_page import ComparePage
 from swell.api.page.history_page import HistoryPage
 from swell.api.page.job_page import JobPage
 from swell.api.page.rows import COLUMNS, NOW, JobRow, TenantRow
-from swell.api.page.sessions import SESSION_S, USED, Session, Sessions, refusal_page
+from swell.api.page.sessions import SESSION_S, USED, Sessions, base_values, refusal_page
 from swell.api.user_list import Caller
 from swell.live.platform import Platform
 from swell.model.errors import Unavailable
@@ -29,9 +28,6 @@ MAX_DIGITS = 9
 FIRST_ROWS = 200
 #: Jobs that ended so lately are among those of *Now*; the others are in *History*.
 JUST_ENDED_S = 300.0
-
-#: Address and name of each view, in the order of the navigation.
-VIEWS = (("/", "Now"), ("/history", "History"))
 
 
 class Page:
@@ -50,7 +46,7 @@ class Page:
         self.sessions = Sessions(secrets.token_urlsafe(32)) if sessions is None else sessions
         self.changes = PageChanges(control)
         self._port = _no_port if port is None else port
-        self._views = [kind(control, base_values) for kind in (JobPage, HistoryPage, ComparePage)]
+        self._views = [kind(control) for kind in (JobPage, HistoryPage, ComparePage)]
 
     def link(self, caller: Caller) -> str:
         """Opens the page for this caller once. Raises Unavailable."""
@@ -105,12 +101,6 @@ class Page:
         if not first.isdecimal() or len(first) > MAX_DIGITS:
             return failure(422, "`from` is the place of a job in the table: a number, 0 or more")
         return answer(self.changes.more_jobs(int(first)))
-
-
-def base_values(request: Request) -> dict[str, Any]:
-    """What `base.html` needs of each request."""
-    session: Session | None = request.scope.get("swell.session")
-    return {"csrf": "" if session is None else session.csrf, "path": request.url.path, "views": VIEWS}
 
 
 def _no_port() -> int:

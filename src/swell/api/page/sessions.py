@@ -9,8 +9,10 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from swell.api.user_list import Caller
@@ -23,6 +25,9 @@ CODE_S = 60.0
 SESSION_S = 30 * 86400.0
 #: Codes that wait to be used. Beyond it the oldest dies.
 MAX_CODES = 64
+
+#: Address and name of each view, in the order of the navigation.
+VIEWS = (("/", "Now"), ("/history", "History"))
 
 NO_SESSION = (
     "This page opens with `swell page`, run on this machine by the owner of the platform or a user whom the "
@@ -127,3 +132,9 @@ def _text(content: bytes) -> str:
 def refusal_page(status: int, text: str) -> HTMLResponse:
     """One sentence, and nothing of the platform."""
     return HTMLResponse(render("refused.html", {"text": text}), status)
+
+
+def base_values(request: Request) -> dict[str, Any]:
+    """What `base.html` needs of each request."""
+    session: Session | None = request.scope.get("swell.session")
+    return {"csrf": "" if session is None else session.csrf, "path": request.url.path, "views": VIEWS}
