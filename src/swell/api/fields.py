@@ -65,6 +65,8 @@ MOST_KINDS = 20
 ENTRY = re.compile(r"(?!.*\.py$)[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?", re.ASCII)
 WORKERS = re.compile(r"(?P<least>\d{1,6})(?P<range>:(?P<most>\d{1,6})?)?", re.ASCII)
 BATCHES = re.compile(r"(?P<least>\d{1,10}):(?P<most>\d{1,10})", re.ASCII)
+#: What no process can be handed: a NUL, and what cannot be written as UTF-8.
+NOT_PLAIN = re.compile(r"[\x00\ud800-\udfff]")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 TARGET = re.compile(r"\s*(?P<name>[A-Za-z_][\w./-]*)\s*(?P<sign>>=|<=)\s*(?P<value>\S+)\s*", re.ASCII)
 
@@ -236,7 +238,7 @@ def formed(field: str, text: str | None) -> str:
 
 def _plain(field: str, text: str) -> str:
     """Text that can be written as UTF-8 and handed to a process."""
-    if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if NOT_PLAIN.search(text):
         raise InvalidField(field, f"{shown(text)} holds a NUL or text that is not UTF-8; remove it")
     return text
 

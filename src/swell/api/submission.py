@@ -667,11 +667,7 @@ class DeclaredField:
     kinds: tuple[Any, ...]  #: types that its value may have; None is left out
     meta: Meta
     default: Any
-
-    @property
-    def bounds(self) -> tuple[Number, ...]:
-        """The least and the most that a number may be; empty: nothing is declared."""
-        return tuple((self.meta.extra_json_schema or {}).values())
+    bounds: tuple[Number, ...]  #: the least and the most that a number may be; empty: nothing is declared
 
 
 @cache
@@ -682,8 +678,9 @@ def declared() -> dict[str, DeclaredField]:
         field.name: DeclaredField(
             word=field.encode_name,
             kinds=fields.alternatives(hints[field.name].__origin__),
-            meta=hints[field.name].__metadata__[0],
+            meta=(meta := hints[field.name].__metadata__[0]),
             default=field.default,
+            bounds=tuple((meta.extra_json_schema or {}).values()),
         )
         for field in msgspec.structs.fields(Submission)
     }
