@@ -23,7 +23,7 @@ from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.records import read_record, write_record
+from swell.executors.gang.gang_protocol import read_record, write_record
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, StopGang

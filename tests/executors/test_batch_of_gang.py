@@ -7,7 +7,7 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.open_batch import refusal
+from swell.executors.gang.job_context import refusal
 from swell.executors.gang.restart_controller import RestartController
 from swell.executors.gang.restart_gang import RestartGang
 from swell.model.command import LaunchGang, Reconfigure, SuspendGang

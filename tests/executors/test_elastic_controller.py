@@ -14,16 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
+from swell.executors.controller.run import take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.kept_worker import KeptWorker
+from swell.executors.gang.gang_protocol import read_record, write_record
 from swell.executors.gang.member import cut_slots
-from swell.executors.gang.memory_limit import half
-from swell.executors.gang.records import read_record, write_record
-from swell.executors.gang.takeover import take_over
-from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.timeouts import Timeouts, half
+from swell.executors.hosts.messages import KeptWorker
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     Event,

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.executors.fake_lines import FakeLine, carry, fake_lines
 from tests.executors.puppets import make_spec
 
-from swell.executors.gang.kept_worker import KeptWorker
 from swell.executors.hosts import messages as h
+from swell.executors.hosts.messages import KeptWorker
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.lines import MAX_LINE_BYTES

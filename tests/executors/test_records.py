@@ -6,7 +6,7 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.records import end_in, read_record, write_record
+from swell.executors.gang.gang_protocol import end_in, read_record, write_record
 from swell.model.command import LaunchGang, Reconfigure, StopGang
 from swell.model.event import GangEnded
 from swell.model.target import Configuration, Target

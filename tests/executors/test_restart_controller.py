@@ -14,13 +14,13 @@ from tests.executors.contract import JOB, is_alive
 from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec, make_stage, target
 
+from swell.executors.controller.run import take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import FindPort, Kill, Report, Send, Spawn
-from swell.executors.gang.kept_worker import KeptExit, KeptWorker
-from swell.executors.gang.records import read_record, write_record
+from swell.executors.gang.gang_protocol import read_record, write_record
 from swell.executors.gang.restart_controller import RestartController
 from swell.executors.gang.restart_gang import RestartGang
-from swell.executors.gang.takeover import take_over
+from swell.executors.hosts.messages import KeptExit, KeptWorker
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.controller.rounds import MOST_AT_ONCE, Rounds
+from swell.executors.controller.directed_runs import MOST_AT_ONCE, Rounds
 
 
 @given(st.integers(0, MOST_AT_ONCE), st.integers(1, 5))

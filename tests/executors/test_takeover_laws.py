@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
 from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
 
-from swell.executors.controller.run import WholeRun
+from swell.executors.controller.run import WholeRun, take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.kept_worker import KeptWorker
-from swell.executors.gang.records import read_record, write_record
-from swell.executors.gang.takeover import take_over
+from swell.executors.gang.gang_protocol import read_record, write_record
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
+from swell.executors.hosts.messages import KeptWorker
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,

@@ -9,8 +9,8 @@ from tests.executors.fake_hosts import FakeWorker, Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
+from swell.executors.controller.controller import UNREACHED_S
 from swell.executors.controller.known_hosts import MAX_AWAY, KnownHosts
-from swell.executors.controller.unreached_hosts import UNREACHED_S
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, Reconfigure

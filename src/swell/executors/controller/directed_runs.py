@@ -6,6 +6,7 @@ A run is a gang or a trial run. What hosts say of its workers goes to its direct
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.preparation import Preparation
-from swell.executors.controller.rounds import Rounds
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import RunReports
 from swell.executors.controller.trial_devices import Machine
@@ -23,13 +23,31 @@ from swell.executors.controller.trials import InBackground, Trials
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.gang_protocol import write_record
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.records import write_record
 from swell.executors.gang.restart_controller import RestartController
 from swell.executors.hosts import messages
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, StepsReported
 from swell.wire.messages import Alive, Finished, FromAgent, FromWorker, Welcome
+
+#: Of a platform with more of them each tick looks at so many: limits of time are noticed later by a tick for
+#: each so many runs, and never sooner. Looking at a thousand would hold up what hosts say.
+MOST_AT_ONCE = 100
+
+
+class Rounds:
+    """Each run has its turn once a round. One that has come in a round has to wait for the next."""
+
+    def __init__(self) -> None:
+        self._due: deque[str] = deque()
+
+    def next(self, keys: Iterable[str]) -> list[str]:
+        """Whose turn it is in this tick; some may be gone. `keys`: of all runs, for the next round."""
+        if not self._due:
+            self._due.extend(keys)
+        return [self._due.popleft() for _ in range(min(MOST_AT_ONCE, len(self._due)))]
+
 
 OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted | messages.WorkerExited
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from swell.executors.controller.device_claims import DeviceClaims
 from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun, WholeRun
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.gang_protocol import GangProtocol, GangRecord
+from swell.executors.gang.gang_protocol import GangProtocol, GangRecord, read_record
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
-from swell.executors.gang.records import read_record
 from swell.executors.gang.restart_controller import RestartController
 from swell.executors.gang.restart_gang import RestartGang
 from swell.executors.hosts.messages import RunOpened
@@ -21,6 +20,33 @@ from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, 
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
+
+
+class DeviceClaims:
+    """Never too few; who is on a device now, of these few, is asked of the gangs themselves.
+
+    A gang keeps its claims until it is over: on its way from one set of devices to another it may be on both.
+    """
+
+    def __init__(self) -> None:
+        self._jobs: defaultdict[str, set[str]] = defaultdict(set)  #: by device
+        self._devices: defaultdict[str, set[str]] = defaultdict(set)  #: by job
+
+    def note(self, job_id: str, devices: Iterable[str]) -> None:
+        """Record devices that the job's gang may use. Call it before a worker of the gang can be on them."""
+        for device in devices:
+            self._jobs[device].add(job_id)
+            self._devices[job_id].add(device)
+
+    def of(self, devices: Iterable[str]) -> set[str]:
+        """Jobs whose gangs may be on one of these."""
+        return {job_id for device in devices for job_id in self._jobs.get(device, ())}
+
+    def forget(self, job_id: str) -> None:
+        """Every process of its gang is gone."""
+        for device in self._devices.pop(job_id, ()):
+            self._jobs[device].discard(job_id)
+
 
 #: Ended gangs that are remembered, to answer a command that was said twice.
 NUM_REMEMBERED = 1000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang import recovery, shutdown, training_progress, transition, workers
+from swell.executors.gang import formation, regrouping, shutdown, training_progress, transition
 from swell.executors.gang.ending import early_end, failed_in_step, left_alone, with_rank
 from swell.executors.gang.formation import speaks_for_gang
 from swell.executors.gang.member import Member, State
@@ -68,8 +68,8 @@ def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finish
         return False
     if member.state is State.BROKEN or (message is not None and message.steps > max(broken)):
         live.gang.finished.pop(member.number, None)
-        workers.kill(live, [m for m in members if m.number == member.number])
-        recovery.note_death(live, member, f"worker {member.number} had ended before the others")
+        formation.kill(live, [m for m in members if m.number == member.number])
+        regrouping.note_death(live, member, f"worker {member.number} had ended before the others")
     else:
         steps = max(broken) if message is None else message.steps
         why = left_alone(with_rank(member, live.gang.formation.group), steps)
@@ -96,7 +96,7 @@ def drop_finished(live: GangRuntime) -> None:
     for member in gone:
         del live.gang.finished[member.number]
         if not live.gang.is_ending:
-            recovery.note_death(live, member, f"worker {member.number} had ended before the others")
+            regrouping.note_death(live, member, f"worker {member.number} had ended before the others")
 
 
 # ---------------------------------------------------------------- its exit
@@ -133,4 +133,4 @@ def _lose_member(live: GangRuntime, member: Member, status: int, log_tail: str) 
     elif member.is_at_fault and live.gang.membership.knows(member):
         shutdown.end(live, Outcome.FAILED, why)
     else:
-        recovery.note_death(live, member, why)
+        regrouping.note_death(live, member, why)

@@ -9,15 +9,13 @@ What is known of the gang is one value (`elastic_gang`), which hosts keep. Each 
 functions that change it:
 
 * `transition`: the change that the head wants, from its command to the answer;
-* `regrouping`: workers are started and grouped, towards the target of the change;
-* `saving`: checkpoints, and a suspend that could not be saved;
-* `recovery`: a group has broken, until the next one may form;
+* `regrouping`: workers are started and grouped towards the target of the change, also after a break;
 * `departures`: workers that go;
 * `shutdown`: the end, from the decision to the last process.
 
-`handlers` brings the messages of workers to them. `watchdog`, `stuck_workers` and `late_orders` act when
-time passes. A break while a change is under way ends the change: the group is cut back to what the head knows
-(`membership`), it is told, and what is left forms again at once.
+`handlers` brings the messages of workers to them. `late_workers` acts when time passes. A break while a
+change is under way ends the change: the group is cut back to what the head knows (`membership`), it is told,
+and what is left forms again at once.
 """
 
 from __future__ import annotations
@@ -28,15 +26,11 @@ from swell.executors.gang import (
     departures,
     formation,
     handlers,
-    late_orders,
-    recovery,
+    late_workers,
     regrouping,
     shutdown,
-    stuck_workers,
     training_progress,
     transition,
-    watchdog,
-    workers,
 )
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.elastic_gang import ElasticGang
@@ -128,7 +122,7 @@ class ElasticController:
 
     def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
         live = self._at(now_s)
-        gone = [(workers.forget(live, ended.worker), ended) for ended in exits]
+        gone = [(formation.forget(live, ended.worker), ended) for ended in exits]
         for member, ended in gone:
             if member is not None:
                 departures.note_exit(live, member, ended.status, ended.log_tail)
@@ -139,9 +133,9 @@ class ElasticController:
         if live.gang.ending is not None:
             shutdown.kill_late(live, live.gang.ending)
         else:
-            watchdog.kill_silent(live)
-            stuck_workers.kill_stuck(live)
-            late_orders.hurry(live)
+            late_workers.kill_silent(live)
+            late_workers.kill_stuck(live)
+            late_workers.hurry(live)
         return self._act()
 
     def take_over(self, now_s: float) -> Sequence[Effect]:
@@ -187,5 +181,5 @@ def _step(live: GangRuntime) -> None:
     is_ending = live.gang.is_ending
     if (is_ending or live.gang.has_spawned) and not live.members:
         shutdown.close(live)
-    elif not is_ending and recovery.is_done(live):
+    elif not is_ending and regrouping.is_done(live):
         regrouping.go_on(live)

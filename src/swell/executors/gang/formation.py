@@ -1,17 +1,45 @@
-"""Who is told to be in which group, and who speaks for all: the rounds of a gang."""
+"""Which workers of a gang are started and killed, who is to be in which group, and who speaks for all."""
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 
-from swell.executors.gang.effects import Send
+from swell.executors.gang.effects import Kill, Send, Spawn
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
-from swell.executors.gang.member import IN_STEP, Member, State, best_source
+from swell.executors.gang.member import IN_STEP, Member, Slot, State, best_source
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.target import Configuration
 from swell.tally import Tally
 from swell.wire import messages
 from swell.wire.metric_names import LOSS
+
+#: To a worker, and to all that it has started.
+KILL = int(signal.SIGKILL)
+
+
+def start(live: GangRuntime, slot: Slot) -> None:
+    gang = live.gang
+    number, gang.next_worker, gang.has_spawned = gang.next_worker, gang.next_worker + 1, True
+    live.members[number] = Member(number, slot, since_s=live.now_s)
+    live.effects.append(Spawn(number, slot))
+
+
+def kill(live: GangRuntime, members: Iterable[Member], why: str = "") -> None:
+    for member in members:
+        if not member.is_killed:
+            member.is_killed = True
+            member.failure = member.failure or why
+            live.effects.append(Kill(member.number, signal.SIGKILL))
+
+
+def terminate(live: GangRuntime, members: Iterable[Member]) -> None:
+    live.effects += [Kill(member.number, signal.SIGTERM) for member in members]
+
+
+def forget(live: GangRuntime, number: int) -> Member | None:
+    """Take a worker that has ended out of the gang; None: it was not in it."""
+    return live.members.pop(number, None)
 
 
 def regroup(live: GangRuntime, group: Sequence[Member], configuration: Configuration) -> None:

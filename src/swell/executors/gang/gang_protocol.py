@@ -1,14 +1,18 @@
-"""What every controller of a gang offers, and the values in which gangs go from one to the next."""
+"""What every controller of a gang offers, and the records in which gangs go from one to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.restart_gang import RestartGang
+from swell.model.coding import decoder, encode
 from swell.model.command import GangCommand
+from swell.model.event import GangEnded, GangSuspended
 from swell.wire.messages import Alive, FromWorker, Reported
 
 GangRecord = ElasticGang | RestartGang
@@ -71,7 +75,36 @@ class GangProtocol(Protocol):
         """Time has passed. To be called several times a second."""
 
     def take_over(self, now_s: float) -> Sequence[Effect]:
-        """Go on with a former controller's gang. Call it before any other method; see `takeover`."""
+        """Go on with a former controller's gang. Call it before any other method."""
 
     def hear_again(self, worker: int, values: Reported, now_s: float) -> Sequence[Effect]:
         """What a script has measured lately, of which a former controller may have told."""
+
+
+_decoder: msgspec.json.Decoder[GangRecord] = decoder(GangRecord)
+
+
+class _KeptEnd(msgspec.Struct, frozen=True):
+    end: GangEnded | GangSuspended | None = None
+
+
+class _EndOfGang(msgspec.Struct, frozen=True):
+    replies: _KeptEnd = _KeptEnd()
+
+
+_end_decoder: msgspec.json.Decoder[_EndOfGang] = decoder(_EndOfGang)
+
+
+def write_record(gang: GangRecord) -> msgspec.Raw:
+    """Return the record of a gang as it is now."""
+    return msgspec.Raw(encode(gang))
+
+
+def end_in(record: msgspec.Raw) -> GangEnded | GangSuspended | None:
+    """Return how the gang of a record ended; None: it has not. Raises msgspec.MsgspecError."""
+    return _end_decoder.decode(record).replies.end
+
+
+def read_record(record: msgspec.Raw) -> GangRecord:
+    """Return the gang of a record. Raises msgspec.MsgspecError."""
+    return _decoder.decode(record)

@@ -6,11 +6,11 @@ from functools import singledispatch
 
 import msgspec
 
-from swell.executors.gang import departures, formation, recovery, saving, training_progress
+from swell.executors.gang import departures, formation, regrouping, training_progress, transition
 from swell.executors.gang.effects import Send
 from swell.executors.gang.member import Member, State
-from swell.executors.gang.memory_limit import half, told_of_lack
 from swell.executors.gang.runtime import GangRuntime
+from swell.executors.gang.timeouts import half, told_of_lack
 from swell.wire import messages
 
 
@@ -57,14 +57,14 @@ def _(message: messages.Joined, live: GangRuntime, member: Member) -> None:
 
 @hear.register
 def _(message: messages.JoinFailed, live: GangRuntime, member: Member) -> None:
-    recovery.note_join_failed(live, message, member)
+    regrouping.note_join_failed(live, message, member)
     if member.state is State.BROKEN:
         departures.drop_finished(live)
 
 
 @hear.register
 def _(message: messages.Broken, live: GangRuntime, member: Member) -> None:
-    recovery.note_broken(live, message, member)
+    regrouping.note_broken(live, message, member)
     departures.drop_finished(live)
 
 
@@ -103,18 +103,18 @@ def _(message: messages.ScriptFound, live: GangRuntime, member: Member) -> None:
 @hear.register
 def _(message: messages.CheckpointSaved, live: GangRuntime, member: Member) -> None:
     if formation.speaks_for_gang(live, member):
-        saving.note_saved(live, message)
+        transition.note_saved(live, message)
 
 
 @hear.register
 def _(message: messages.CheckpointDamaged, live: GangRuntime, member: Member) -> None:
-    saving.note_damaged(live, message)
+    transition.note_damaged(live, message)
 
 
 @hear.register
 def _(message: messages.SaveFailed, live: GangRuntime, member: Member) -> None:
     if formation.speaks_for_gang(live, member):
-        saving.note_save_failed(live, message)
+        transition.note_save_failed(live, message)
 
 
 # ---------------------------------------------------------------- leaving

@@ -1,4 +1,4 @@
-"""Many reports of progress are folded into few."""
+"""Many reports of progress are folded into few, and warnings of odd values and replicas are given once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from swell.model.event import StepsReported
 from swell.model.job import BetweenSteps
 from swell.model.report_folding import can_fold, fold
 from swell.tally import Tally
-from swell.wire.messages import EndedEpochs, Progress, Reported
+from swell.wire.messages import Drifted, EndedEpochs, Progress, Reported
 from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
@@ -116,3 +116,86 @@ def _between(ended: EndedEpochs) -> BetweenSteps | None:
     if ended.num_steps < 1 or ended.num_epochs < 1 or not 0.0 <= ended.time_s < math.inf:
         return None
     return BetweenSteps(time_s=ended.time_s, num_steps=ended.num_steps, num_epochs=ended.num_epochs)
+
+
+REMEDY = (
+    "lower the learning rate, clip gradients (elastic(clip_grad_norm=1.0)) or look for such values in the "
+    "data; with --stop-on-nan a job ends there, with its last good state saved"
+)
+
+
+#: No name of a metric: it has a blank.
+LOSS = "the loss"
+
+
+class Divergence:
+    """Warnings of values that one gang has reported as not finite: one for each name.
+
+    The job's next gang, which goes on from a checkpoint, warns of them again.
+    """
+
+    def __init__(self, stops_on_nan: bool) -> None:
+        self._told = {LOSS} if stops_on_nan else set()  # how the job failed tells it then
+
+    def note(
+        self, steps: int, loss: float | None, odd_since: int | None, metrics: Mapping[str, float]
+    ) -> list[str]:
+        """What its owner is to be told of this report, which was made after `steps` steps."""
+        told = []
+        if loss is not None and not math.isfinite(loss) and self._is_new(LOSS):
+            told.append(
+                f"the loss is {loss} since step {steps if odd_since is None else odd_since}: {REMEDY}"
+            )
+        for name, value in metrics.items():
+            if not math.isfinite(value) and self._is_new(name):
+                told.append(f"the script reports {name} as {value} after step {steps}")
+        return told
+
+    def _is_new(self, name: str) -> bool:
+        is_new = name not in self._told
+        self._told.add(name)
+        return is_new
+
+
+#: Topic of the warning.
+DRIFT = "drift"
+
+
+class DriftCount:
+    """Count of how often the replicas of one gang differed.
+
+    It is reported the first time, each time that it has doubled, and at the end.
+    """
+
+    def __init__(self) -> None:
+        self._num = 0
+        self._num_told = 0
+        self._num_healed = 0
+        self._first_step = 0
+        self._latest: Drifted | None = None
+
+    def note(self, said: Drifted) -> str:
+        """What to tell now; empty if nothing."""
+        if self._latest is None:
+            self._first_step = said.first_step
+        self._latest = said
+        self._num += said.num
+        self._num_healed += said.num if said.is_healed else 0
+        return self.rest() if self._num >= 2 * self._num_told else ""
+
+    def rest(self) -> str:
+        """What has not been told; empty if nothing."""
+        if self._latest is None or self._num == self._num_told:
+            return ""
+        self._num_told = self._num
+        return f"{self._times(self._latest)}: {self._latest.message}"
+
+    def _times(self, latest: Drifted) -> str:
+        healed = "healed each time, all took rank 0's state" if self._num_healed else "not healed"
+        if 0 < self._num_healed < self._num:
+            healed = f"healed {self._num_healed} of these times"
+        if self._num == 1:
+            healed = "healed, all took rank 0's state" if self._num_healed else "not healed"
+            return f"the workers' replicas differed in step {latest.last_step} ({healed})"
+        steps = f"first in step {self._first_step} and last in step {latest.last_step}"
+        return f"the workers' replicas differed {self._num} times, {steps} ({healed})"

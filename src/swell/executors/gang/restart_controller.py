@@ -11,16 +11,13 @@ import signal
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.divergence import Divergence
 from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
-from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.job_context import JobContext, refusal
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, State, cut_slots, flatten
-from swell.executors.gang.open_batch import refusal
-from swell.executors.gang.progress import ReportNumbers, sound
+from swell.executors.gang.progress import Divergence, ReportNumbers, sound
 from swell.executors.gang.replies import CommandReplies
-from swell.executors.gang.restart_gang import RestartAim, RestartGang
-from swell.executors.gang.script_values import ScriptValues
+from swell.executors.gang.restart_gang import RestartAim, RestartGang, ScriptValues
 from swell.executors.gang.timeouts import (
     Timeouts,
     describe_exit,

@@ -2,15 +2,155 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
 from swell.executors.gang.member import Member, Slot
+from swell.executors.gang.progress import INTERVAL_S
 from swell.executors.gang.replies import Replies
-from swell.executors.gang.step_tally import StepTally
 from swell.model.event import Outcome
+from swell.model.job import LOSS
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
+from swell.tally import Tally, plus, tally_of
+from swell.wire.messages import Stepped
+from swell.wire.numbers import Number, value_of
+from swell.wire.reports import MOST_STEPS
+
+
+class StepTally(msgspec.Struct, kw_only=True):
+    """Steps of a gang through its restarts, by what rank 0's optimizer did.
+
+    An optimizer that counts its own steps (Adam and its kin) finds its count in the script's checkpoint. Of
+    another one only the steps since the start are known: those that are done again count twice.
+    """
+
+    steps: int = 0
+    begun_with: int = 0  #: what `steps` was when the gang of now began
+    is_new: bool = True  #: the gang of now has not made a step
+    heard_s: float | None = None  #: when the latest step was told; None: not to this controller
+    step_s: float = 0.0
+
+    @property
+    def num_before(self) -> int:
+        """Steps that were finished when the gang of now began."""
+        return self.steps if self.is_new else self.begun_with
+
+    def restart(self) -> None:
+        """A new gang starts."""
+        self.is_new = True
+
+    def note(self, message: Stepped, now_s: float) -> tuple[float | None, str]:
+        """What a gang's first step tells of the change before it: seconds taken from training, and a warning.
+
+        The seconds are the time from the old gang's last step to this one, less a step, and the time of the
+        steps that have to be done again. None and '' for any later step, and for the very first gang.
+        """
+        pause_s, warning = None, ""
+        if self.is_new and self.heard_s is not None:
+            again = 0 if message.own_steps is None else max(0, self.steps - _found(message))
+            pause_s = max(0.0, now_s - self.heard_s - self.step_s) + again * self.step_s
+            if message.own_steps is not None and _found(message) == 0:
+                warning = _began_again(self.steps)
+        if self.is_new:
+            self.begun_with, self.is_new = self.steps, False
+        self.steps = self.begun_with + message.steps if message.own_steps is None else message.own_steps
+        self.heard_s = now_s
+        self.step_s = message.step_s or self.step_s
+        return pause_s, warning
+
+
+def _found(message: Stepped) -> int:
+    """Steps that were in the checkpoint from which the script went on."""
+    return (message.own_steps or 0) - message.steps
+
+
+def _began_again(steps: int) -> str:
+    return (
+        f"the script was stopped after step {steps} and began again: it found no checkpoint; let it save "
+        "more often, and continue from its newest checkpoint when it starts"
+    )
+
+
+#: Under this name a line of output may say after which step its values were measured.
+STEP = "step"
+
+#: A script may print or report anything: what is shown of it is bounded.
+MAX_NAMES = 32
+NAME = re.compile(r"[A-Za-z_][\w./-]{0,62}", re.ASCII)
+
+TOO_MANY = (
+    f"the script reports more than {MAX_NAMES} names, and values of further ones are ignored: report the "
+    "same names each time"
+)
+
+
+class ScriptValues:
+    """Held for a moment, to be told together with the next steps; and if none follow, by themselves."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+        self._held: dict[str, float] = {}
+        self._curves: dict[str, Tally] = {}
+        self._since_s = 0.0  # of what is held, the oldest came then
+        self._is_warned = False
+
+    def note(
+        self,
+        values: Mapping[str, Number],
+        curves: Mapping[str, Tally],
+        steps: int,
+        num_workers: int,
+        now_s: float,
+    ) -> str:
+        """Returns what the job's owner is to be told of it; empty: nothing.
+
+        Args:
+            curves: of the values. A value without one is a line of output, which may name its `step`.
+            steps: that the gang has finished, as far as is known.
+        """
+        if not self._held:
+            self._since_s = now_s
+        at_step = _step_of(values, steps)
+        single = {name: tally_of([(at_step, value_of(value))], num_workers) for name, value in values.items()}
+        for name, tally in (single | dict(curves)).items():
+            if tally is not None and self._is_known(name):
+                self._curves = plus(self._curves, {name: tally})
+        known = {name: value_of(value) for name, value in values.items() if self._is_known(name)}
+        self._held |= known
+        if self._is_warned or len(known) == len(values) or len(self._names) < MAX_NAMES:
+            return ""
+        self._is_warned = True
+        return TOO_MANY
+
+    def __bool__(self) -> bool:
+        """Whether any is held."""
+        return bool(self._held)
+
+    def is_due(self, now_s: float) -> bool:
+        return bool(self._held) and now_s - self._since_s >= INTERVAL_S
+
+    def take(self) -> tuple[float | None, dict[str, float]]:
+        """The loss, and all others by name; `take_curves` is to be told with them."""
+        values, self._held = self._held, {}
+        return values.pop(LOSS, None), values
+
+    def take_curves(self) -> dict[str, Tally]:
+        curves, self._curves = self._curves, {}
+        return curves
+
+    def _is_known(self, name: str) -> bool:
+        if name not in self._names and len(self._names) < MAX_NAMES and NAME.fullmatch(name):
+            self._names.add(name)
+        return name in self._names
+
+
+def _step_of(values: Mapping[str, Number], steps: int) -> int:
+    """What the values say of it, if that is a step."""
+    step = value_of(values.get(STEP, steps))
+    return int(step) if 0 <= step < MOST_STEPS and step.is_integer() else steps
 
 
 class RestartAim(StrEnum):

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from swell.executors.gang.divergence import Divergence
-from swell.executors.gang.drift import DriftCount
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, by_rank
-from swell.executors.gang.progress import Pacer, ReportNumbers
+from swell.executors.gang.progress import Divergence, DriftCount, Pacer, ReportNumbers
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.timeouts import Timeouts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.executors.gang import training_progress, workers
+from swell.executors.gang import formation, training_progress
 from swell.executors.gang.ending import Ending, left_alone, left_behind, waiting
 from swell.executors.gang.member import Member
 from swell.executors.gang.runtime import GangRuntime
@@ -13,14 +13,14 @@ from swell.model.event import GangEnded, GangSuspended, Outcome
 def end(live: GangRuntime, outcome: Outcome, message: str, spared: Member | None = None) -> None:
     """All workers are to go, but the spared one, which goes by itself."""
     _begin(live, outcome, message)
-    workers.terminate(live, (member for member in live.members.values() if member is not spared))
+    formation.terminate(live, (member for member in live.members.values() if member is not spared))
 
 
 def finish(live: GangRuntime, member: Member, message: str) -> None:
     """The script of this member has come to its end. The last lines of the others may take a while."""
     _begin(live, Outcome.SUCCEEDED, message)
     is_whole = member.whole_round == live.gang.formation.round
-    workers.kill(live, left_behind(live.roster, is_whole))
+    formation.kill(live, left_behind(live.roster, is_whole))
 
 
 def stop(live: GangRuntime) -> None:
@@ -30,7 +30,7 @@ def stop(live: GangRuntime) -> None:
         end(live, Outcome.STOPPED, "")
     else:
         ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.timeouts.stop_s)
-        workers.terminate(live, live.members.values())
+        formation.terminate(live, live.members.values())
 
 
 def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
@@ -50,12 +50,12 @@ def note_broken(live: GangRuntime, ending: Ending, member: Member) -> None:
     if ending.outcome.is_of_script and ending.left_by and member.steps >= steps:
         end(live, Outcome.FAILED, left_alone(ending.left_by, steps))
     else:
-        workers.kill(live, waiting(live.roster))
+        formation.kill(live, waiting(live.roster))
 
 
 def kill_late(live: GangRuntime, ending: Ending) -> None:
     late = ending.cut_off(live.roster, live.now_s, live.timeouts, live.is_stopped)
-    workers.kill(live, late)
+    formation.kill(live, late)
 
 
 # ------------------------------------------------------------ every process is gone

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swell.executors.gang.drift import DRIFT
-from swell.executors.gang.progress import steps_report, values_report
+from swell.executors.gang.progress import DRIFT, steps_report, values_report
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import StepsReported
 from swell.tally import tally_of

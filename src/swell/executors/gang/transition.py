@@ -1,15 +1,17 @@
-"""The change of a gang that is under way: from the head's command to the answer."""
+"""The change of a gang that is under way, from the head's command to the answer, and what it saves."""
 
 from __future__ import annotations
 
 from swell.executors.gang import shutdown, training_progress
+from swell.executors.gang.job_context import configuration_of_group, refusal
 from swell.executors.gang.member import State, by_rank, cut_slots
 from swell.executors.gang.membership import ChangeAim, PendingChange, answer
-from swell.executors.gang.open_batch import configuration_of_group, refusal
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import Outcome, ResizeFailed
+from swell.model.sizes import format_bytes
 from swell.model.target import Configuration
+from swell.wire import messages
 
 
 def configuration_of(live: GangRuntime, num_workers: int) -> Configuration:
@@ -113,3 +115,34 @@ def finish_launch(live: GangRuntime) -> None:
     change = membership.change
     if change is not None and change.aim is ChangeAim.LAUNCH and not membership.has_started:
         finish_change(live)
+
+
+#: The topic of warnings that end with the next checkpoint.
+CHECKPOINT = "checkpoint"
+#: The topic of the warning that checkpoints were lost. It stands: what was trained after them is lost.
+DAMAGED = "damaged checkpoint"
+
+
+def note_saved(live: GangRuntime, message: messages.CheckpointSaved) -> None:
+    live.gang.saved_steps = message.steps
+    live.gang.suspension.note_save()
+    size = format_bytes(message.num_bytes)
+    lack = f"its next checkpoint ({size}) does not fit on the disk of {message.path}; make room there"
+    live.replies.warn("" if message.has_room else lack, CHECKPOINT)
+
+
+def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged) -> None:
+    live.gang.saved_steps = message.sound_steps
+    live.replies.warn(message.message, about=DAMAGED)
+
+
+def note_save_failed(live: GangRuntime, message: messages.SaveFailed) -> None:
+    gang = live.gang
+    if gang.suspension.is_out and not gang.is_ending and not message.is_behind:
+        gang.suspension.clear()
+        gang.replies.asked = None  # the same command again is no repetition, but another try
+        undo(live, message.message)
+    else:
+        # The same text until one is saved: each failure would be a line in the journal, on a full disk.
+        since = f"since step {gang.saved_steps}"
+        live.replies.warn(message.message.replace(f"at step {message.steps}", since), CHECKPOINT)

@@ -38,10 +38,10 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.least_workers_search import LeastWorkersSearch
 from swell.executors.gang.member import Member, State
-from swell.executors.gang.memory_limit import half, too_few_shards
 from swell.executors.gang.timeouts import (
     describe_exit,
     ended_early,
+    half,
     is_fault_of_script,
     is_silent,
     left_loop,
@@ -49,6 +49,7 @@ from swell.executors.gang.timeouts import (
     silent,
     stands_still,
     stopped,
+    too_few_shards,
     unmeasured,
 )
 from swell.executors.gang.trial_batches import local_batches

@@ -14,13 +14,14 @@ from functools import reduce
 
 import msgspec
 
-from swell.executors.gang.kept_worker import KeptExit, KeptWorker
-from swell.executors.gang.records import end_in
+from swell.executors.gang.gang_protocol import end_in
 from swell.executors.hosts.messages import (
     CloseRun,
     EndKept,
     FromHost,
     KeepRecord,
+    KeptExit,
+    KeptWorker,
     OpenRun,
     RunKept,
     RunOpened,
