@@ -32,8 +32,7 @@ class ValueLines:
         self._name = name
         self._key = json.dumps(name).encode()
         self._clock = clock
-        self._open = b""  # the begin of a line whose end has yet to come
-        self._is_too_long = False  # that line
+        self._open = b""  # the begin of a line whose end has yet to come, no report if it is too long
         self._lines: deque[bytes] = deque(maxlen=NUM_TRIES)  # the newest last
         self._due_s = 0.0
 
@@ -44,22 +43,14 @@ class ValueLines:
 
     def feed(self, content: bytes) -> None:
         """A piece of the output."""
-        content = content.replace(b"\r", b"\n")
-        end = content.rfind(b"\n")
-        if end < 0:
-            self._keep_open(self._open + content)
-            return
-        first, _, rest = content[: end + 1].partition(b"\n")
-        if not self._is_too_long:
-            self._add_last_of(self._open + first)
-        self._add_last_of(rest)
-        self._open, self._is_too_long = b"", False
-        self._keep_open(content[end + 1 :])
+        text = self._open + content.replace(b"\r", b"\n")
+        lines = text.split(b"\n") if self._key in text else [text.rpartition(b"\n")[2]]
+        self._open = lines.pop()[: MAX_LINE_BYTES + 1]
+        self._lines.extend(line for line in lines if self._key in line and len(line) <= MAX_LINE_BYTES)
 
     def close(self) -> None:
         """The last line may lack its end."""
-        self._add_last_of(self._open)
-        self._open = b""
+        self.feed(b"\n")
 
     def take(self, at_once: bool = False) -> dict[str, Number]:
         """The numbers of the newest such line, if it is time to read them; else empty."""
@@ -69,27 +60,6 @@ class ValueLines:
         found = next((values for line in reversed(self._lines) if (values := self._values_of(line))), {})
         self._lines.clear()
         return found
-
-    def _keep_open(self, text: bytes) -> None:
-        self._is_too_long = self._is_too_long or len(text) > MAX_LINE_BYTES
-        self._open = b"" if self._is_too_long else text
-
-    def _add_last_of(self, text: bytes) -> None:
-        self._lines.extend(reversed(list(self._last_of(text))))
-
-    def _last_of(self, text: bytes) -> Iterator[bytes]:
-        """Lines that hold the name, the newest first."""
-        end = len(text)
-        for _ in range(NUM_TRIES):
-            at = text.rfind(self._key, 0, end)
-            if at < 0:
-                return
-            begin = text.rfind(b"\n", 0, at) + 1
-            line_end = text.find(b"\n", at)
-            line = text[begin : line_end if line_end >= 0 else len(text)]
-            if len(line) <= MAX_LINE_BYTES:
-                yield line
-            end = begin
 
     def _values_of(self, line: bytes) -> dict[str, Number]:
         """Empty if it is no such line."""
