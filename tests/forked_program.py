@@ -31,7 +31,7 @@ from unittest.mock import patch
 import msgspec
 
 if TYPE_CHECKING:
-    from swell.executors.local.zygote.place import BesideAgent, ChildZygote
+    from swell.executors.local.zygote.launch import ZygoteProgram
 
 PROGRAM = "swell.cli.main"
 AGENT = "swell.executors.local.agent.process"
@@ -210,11 +210,11 @@ class Starter:
         patch.object(launch, "start_detached", self.start_daemon).start()
         if AGENT in sys.modules:
             from swell.executors.local import launch as launch_agent
-            from swell.executors.local.zygote.place import BesideAgent
+            from swell.executors.local.zygote.launch import ZygoteProgram
 
             stand_in = SimpleNamespace(**vars(subprocess) | {"Popen": self.start_agent})
             patch.object(launch_agent, "subprocess", stand_in).start()
-            patch.object(BesideAgent, "start", partialmethod(start_zygote, BesideAgent.start)).start()
+            patch.object(ZygoteProgram, "start", partialmethod(start_zygote, ZygoteProgram.start)).start()
 
     def start_daemon(self, words: Sequence[str], log: BinaryIO) -> ForkedProcess | subprocess.Popen[bytes]:
         """As that of `swell.cli.launch`."""
@@ -242,7 +242,7 @@ class Starter:
 
 
 class ForkedZygote:
-    """What `ChildZygote` asks of a process that is a child of this one."""
+    """What `ZygoteClient` asks of a process that is a child of this one."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -258,31 +258,29 @@ class ForkedZygote:
         return self._status
 
 
-async def start_zygote(place: BesideAgent, start: Any, zygote_id: str) -> ChildZygote:
-    """As `BesideAgent.start`, which is `start`: by a fork, where this process has imported what it is to."""
-    from swell.executors.local.zygote import place as places
+def start_zygote(
+    program: ZygoteProgram, start: Any, zygote_id: str
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """As `ZygoteProgram.start`, which is `start`: by a fork, where this process has imported its modules."""
+    from swell.executors.local.zygote.launch import open_log
     from swell.wire.environ import MARK
 
-    if place.python != sys.executable or not sys.modules.keys() >= set(place.modules):
-        made: ChildZygote = await start(place, zygote_id)
+    if program.python != sys.executable or not sys.modules.keys() >= set(program.modules):
+        made: tuple[subprocess.Popen[bytes], socket.socket] = start(program, zygote_id)
         return made
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    environ = {
-        **os.environ,
-        **importing(),
-        MARK: places.mark_of(place.log_path.parent, zygote_id).text(),
-    }
+    environ = {**os.environ, **importing(), MARK: program.mark(zygote_id)}
     agent = os.getpid()
-    with theirs, places._open_log(place.log_path) as log:
+    with theirs, open_log(program.log_path) as log:
         pid = os.fork()
         if pid == 0:
-            be_zygote(theirs, place, log.fileno(), environ, agent)
-    return places.ChildZygote(cast("subprocess.Popen[bytes]", ForkedZygote(pid)), ours, place.log_path)
+            be_zygote(theirs, program, log.fileno(), environ, agent)
+    return cast("subprocess.Popen[bytes]", ForkedZygote(pid)), ours
 
 
 def be_zygote(
-    channel: socket.socket, place: BesideAgent, log: int, environ: Mapping[str, str], agent: int
+    channel: socket.socket, program: ZygoteProgram, log: int, environ: Mapping[str, str], agent: int
 ) -> NoReturn:
     from swell.executors.local.processes.parent_death import die_with_parent
     from swell.executors.local.zygote import process
@@ -295,15 +293,15 @@ def be_zygote(
         die_with_parent(agent)
         for stream in (1, 2):
             os.dup2(log, stream)
-        kept = {0, 1, 2, channel.fileno(), place.lock_fd}
+        kept = {0, 1, 2, channel.fileno(), program.lock_fd}
         for name in os.listdir("/proc/self/fd"):
             if int(name) not in kept:
                 with suppress(OSError):  # the one that the folder was read by
                     os.close(int(name))
         take_environ(environ)
-        words = [str(channel.fileno()), str(agent), *place.modules]
+        words = [str(channel.fileno()), str(agent), *program.modules]
         show([sys.executable, "-P", "-m", process.__name__, *words], environ)
-        process.serve_on(channel, place.modules)
+        process.serve_on(channel, program.modules)
         status = 0
     except BaseException:  # noqa: BLE001 -- whatever it is, the log of the zygote has it
         traceback.print_exc()
@@ -313,7 +311,7 @@ def be_zygote(
 
 def importing() -> dict[str, str]:
     """Variables with which a zygote imports what its workers need."""
-    from swell.executors.local.zygote.place import DEFAULT_VARIABLES, TORCH_VARIABLES
+    from swell.executors.local.zygote.launch import DEFAULT_VARIABLES, TORCH_VARIABLES
     from swell.executors.local.zygote.process import THREAD_VARIABLES
 
     return {**DEFAULT_VARIABLES, **dict.fromkeys(THREAD_VARIABLES, "1"), **TORCH_VARIABLES}

@@ -20,18 +20,18 @@ import pytest
 from tests.train.fake_agent import FORKING
 
 from swell.executors.local.processes.parent_death import die_with_parent
-from swell.executors.local.zygote.place import TORCH_VARIABLES, BesideAgent, ChildZygote, mark_of
+from swell.executors.local.zygote.launch import TORCH_VARIABLES, ZygoteProgram
 from swell.executors.local.zygote.process import serve_on
 from swell.wire.environ import MARK
 
 
 def fork_zygotes(patch: pytest.MonkeyPatch) -> None:
     """From here on, for hosts of this process."""
-    patch.setattr(BesideAgent, "start", _start)
+    patch.setattr(ZygoteProgram, "start", _start)
 
 
 class _ForkedProcess:
-    """What `ChildZygote` asks of a process."""
+    """What `ZygoteClient` asks of a process."""
 
     def __init__(self, process: ForkServerProcess) -> None:
         self._process = process
@@ -50,21 +50,21 @@ class _ForkedProcess:
         return self._process.exitcode
 
 
-_start_program = BesideAgent.start
+_start_program = ZygoteProgram.start
 
 
-async def _start(place: BesideAgent, zygote_id: str) -> ChildZygote:
-    if "torch" not in place.modules:
-        return await _start_program(place, zygote_id)
+def _start(program: ZygoteProgram, zygote_id: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    if "torch" not in program.modules:
+        return _start_program(program, zygote_id)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
-    environ = {**os.environ, **TORCH_VARIABLES, MARK: mark_of(place.log_path.parent, zygote_id).text()}
-    with theirs, place.log_path.open("wb") as log:
+    environ = {**os.environ, **TORCH_VARIABLES, MARK: program.mark(zygote_id)}
+    with theirs, program.log_path.open("wb") as log:
         process = FORKING.Process(
-            target=_Serving(theirs.fileno(), place.lock_fd, log.fileno(), environ, place.modules)
+            target=_Serving(theirs.fileno(), program.lock_fd, log.fileno(), environ, program.modules)
         )
         process.start()
-    return ChildZygote(cast("subprocess.Popen[bytes]", _ForkedProcess(process)), ours, place.log_path)
+    return cast("subprocess.Popen[bytes]", _ForkedProcess(process)), ours
 
 
 class _Serving:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import statistics
@@ -18,7 +17,7 @@ from tests.executors.zygotes import CALL, Zygote
 
 from swell.executors.local.agent.options import DEFAULT_PRELOAD
 from swell.executors.local.zygote.forking import Exited, Fork, Forked, Signal, Warm
-from swell.executors.local.zygote.place import BesideAgent
+from swell.executors.local.zygote.launch import ZygoteProgram
 
 
 @pytest.mark.slow
@@ -181,12 +180,12 @@ def test_texts_have_the_same_hashes_in_all_workers(tmp_path: Path) -> None:
     """A vocabulary that a script makes of a set has one order, under another agent too."""
     log = tmp_path / "zygote.log"
     with (tmp_path / "lock").open("w") as lock:
-        child = asyncio.run(BesideAgent(sys.executable, (), log, lock.fileno()).start("z"))
+        child, channel = ZygoteProgram(sys.executable, (), log, lock.fileno()).start("z")
     try:
         while not (environ := psutil.Process(child.pid).environ()):
             time.sleep(0.001)  # the kernel shows it a moment after the program has begun
         assert environ["PYTHONHASHSEED"] == "0"
     finally:
-        child.channel.close()
-        os.kill(child.pid, signal.SIGKILL)
-        os.waitpid(child.pid, 0)
+        channel.close()
+        child.kill()
+        child.wait()

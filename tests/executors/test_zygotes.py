@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from swell.executors.local.zygote import zygotes
-from swell.executors.local.zygote.client import Callbacks
-from swell.executors.local.zygote.forking import Fork
-from swell.executors.local.zygote.place import BesideAgent
+from swell.executors.local.zygote.forking import Exited, Fork, WorkerAnswer
+from swell.executors.local.zygote.launch import ZygoteProgram
 from swell.executors.local.zygote.zygotes import IDLE_S, Zygotes
 
 
 class FakeZygoteClient:
     made: list[FakeZygoteClient] = []
 
-    def __init__(self, place: BesideAgent, callbacks: Callbacks) -> None:
-        self.preload, self.log, self.python = tuple(place.modules), place.log_path, place.python
-        self.callbacks = callbacks
+    def __init__(self, program: ZygoteProgram, hear: Callable[[WorkerAnswer], None]) -> None:
+        self.preload, self.log, self.python = tuple(program.modules), program.log_path, program.python
+        self.hear = hear
         self.done: list[str] = []
         self.made.append(self)
 
@@ -49,15 +49,11 @@ def test_each_interpreter_has_one_and_one_that_idles_ends(
     monkeypatch.setattr(FakeZygoteClient, "made", [])
     exits: list[str] = []
 
+    def hear(answer: WorkerAnswer) -> None:
+        exits.append(answer.key)
+
     async def run() -> None:
-        callbacks = Callbacks(
-            forked=lambda key, pid: None,
-            exited=lambda key, status, message: exits.append(key),
-            dropped=lambda key, num_bytes, why: None,
-            strays_ended=lambda key, num: None,
-            printed=lambda key, values: None,
-        )
-        pool = Zygotes(("torch.distributed", "swell.train", "sklearn.datasets"), tmp_path, 3, callbacks)
+        pool = Zygotes(("torch.distributed", "swell.train", "sklearn.datasets"), tmp_path, 3, hear)
         pool.start()
         pool.fork(request("own/0"), "")
         pool.fork(request("own/1"), sys.executable)
@@ -71,10 +67,10 @@ def test_each_interpreter_has_one_and_one_that_idles_ends(
         pool.signal("other/1", signal.SIGTERM)
         assert (own.done[-1], other.done[-1]) == ("signal own/0", "signal other/1")
         pool.tick(0.0)
-        other.callbacks.exited("other/0", 0, "")
+        other.hear(Exited(key="other/0", status=0))
         pool.tick(2 * IDLE_S)  # the other worker lives
-        other.callbacks.exited("other/1", 0, "")
-        own.callbacks.exited("own/0", 0, "")
+        other.hear(Exited(key="other/1", status=0))
+        own.hear(Exited(key="own/0", status=0))
         pool.tick(3 * IDLE_S)
         assert "shut down" not in other.done
         pool.tick(3 * IDLE_S + 1)

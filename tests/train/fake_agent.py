@@ -27,7 +27,7 @@ from unittest.mock import patch
 import msgspec
 import psutil
 
-from swell.executors.local.zygote.place import TORCH_VARIABLES
+from swell.executors.local.zygote.launch import TORCH_VARIABLES
 from swell.wire import environ, messages
 
 TOKEN = "open sesame"

@@ -34,14 +34,20 @@ from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.stopped import is_stopped
-from swell.executors.local.zygote.client import REAP_S, Callbacks
+from swell.executors.local.zygote.client import REAP_S
+from swell.executors.local.zygote.forking import (
+    Exited,
+    Forked,
+    OutputUnwritten,
+    ValuesPrinted,
+    WorkerAnswer,
+)
 from swell.executors.local.zygote.zygotes import Zygotes
 from swell.executors.storage import job_folder
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import FromWorker, Hello, Reported
-from swell.wire.numbers import Number
 
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
@@ -83,14 +89,7 @@ class LocalHost:
         self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._unwritten: dict[str, str] = {}  #: worker whose output cannot be written -> job
-        callbacks = Callbacks(
-            self._worker_forked,
-            self._worker_exited,
-            self._output_unwritten,
-            self._strays_ended,
-            self._values_printed,
-        )
-        self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, callbacks)
+        self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, self._hear_zygote)
         self._scratch = Scratch(options.state_dir, boot_id, _in_background)
         self._containers = Containers(
             options.containers,
@@ -319,22 +318,23 @@ class LocalHost:
             self._tell_exit(run, worker)
 
     # ------------------------------------------------------------ processes of workers
-    def _worker_forked(self, key: str, pid: int) -> None:
-        run, worker = self._find(key)
-        if run is not None:
-            run.pids[worker], run.heard_s[worker] = pid, self._clock.now_s()
-            self._limits.forked(run.key, worker, pid)
-            self._answer(messages.WorkerForked(run=run.key, worker=worker, pid=pid))
-
-    def _strays_ended(self, key: str, num: int) -> None:
-        run, _ = self._find(key)
-        if run is not None:
-            run.num_strays += num
-
-    def _worker_exited(self, key: str, status: int, message: str) -> None:
-        """Its process has ended. One in a container is gone when that is."""
-        if not self._containers.ended(key, status, message):
-            self._process_gone(key, status, message)
+    def _hear_zygote(self, answer: WorkerAnswer) -> None:
+        run, worker = self._find(answer.key)
+        match answer:
+            case OutputUnwritten(key=key, why=why):
+                self._output_unwritten(run, key, why)
+            case Exited(key=key, status=status, message=message):
+                if run is not None:
+                    run.num_strays += answer.num_ended
+                # One in a container is gone when that is.
+                if not self._containers.ended(key, status, message):
+                    self._process_gone(key, status, message)
+            case Forked(pid=pid) if run is not None:
+                run.pids[worker], run.heard_s[worker] = pid, self._clock.now_s()
+                self._limits.forked(run.key, worker, pid)
+                self._answer(messages.WorkerForked(run=run.key, worker=worker, pid=pid))
+            case ValuesPrinted(values=values) if run is not None:
+                self._pass_on(run, worker, Reported(values=values))
 
     def _process_gone(self, key: str, status: int, message: str) -> None:
         run, worker = self._find(key)
@@ -381,9 +381,8 @@ class LocalHost:
         self._log_background(look, tell)
         asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, ("", ""))
 
-    def _output_unwritten(self, key: str, why: str) -> None:
+    def _output_unwritten(self, run: HostedRun | None, key: str, why: str) -> None:
         """Warn a job's owner once for all its workers. `why` is empty when output can be written again."""
-        run, _ = self._find(key)
         job_id = self._unwritten.pop(key, run.job_id if run is not None else None)
         if job_id is None:
             return
@@ -392,11 +391,6 @@ class LocalHost:
             self._warn(job_id, "output", f"{UNWRITTEN} ({why}); see to the disk of {self._storage}")
         elif job_id not in self._unwritten.values():
             self._warn(job_id, "output", "")
-
-    def _values_printed(self, key: str, values: dict[str, Number]) -> None:
-        run, worker = self._find(key)
-        if run is not None:
-            self._pass_on(run, worker, Reported(values=values))
 
     def _find(self, key: str) -> tuple[HostedRun | None, int]:
         run_key, _, worker = key.rpartition("/")

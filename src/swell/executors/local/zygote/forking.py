@@ -60,6 +60,7 @@ class Exited(Note, frozen=True, kw_only=True):
     key: str
     status: int  #: exit code, or minus the signal, or NOT_STARTED
     num_ended: int = 0  #: processes that had left its process group and had to be ended
+    message: str = ""  #: why, where its zygote has ended
 
 
 class OutputUnwritten(Note, frozen=True, kw_only=True):
@@ -76,4 +77,6 @@ class ValuesPrinted(Note, frozen=True, kw_only=True):
     values: dict[str, Number]
 
 
-Answer = Warm | Forked | Exited | OutputUnwritten | ValuesPrinted
+#: What is told of a worker.
+WorkerAnswer = Forked | Exited | OutputUnwritten | ValuesPrinted
+Answer = Warm | WorkerAnswer

@@ -1,4 +1,4 @@
-"""Where a zygote runs: a child process of the agent."""
+"""How a zygote is started: as a child process of the agent, with variables that its workers have, too."""
 
 from __future__ import annotations
 
@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from swell.executors.exit_status import NOT_STARTED
-from swell.executors.gang.timeouts import signal_name
-from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.mark import ProcessMark
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.wire.environ import MARK
@@ -37,21 +34,8 @@ log = logging.getLogger("swell.agent")
 
 
 @dataclass(frozen=True, slots=True)
-class ColdZygoteEnd:
-    """How workers end whose zygote has not come to import everything."""
-
-    status: int
-    why: str
-
-
-def mark_of(state_dir: Path, zygote_id: str) -> ProcessMark:
-    """Return the mark of the processes of one of this agent's zygotes."""
-    return ProcessMark(os.getpid(), zygote_id, 0, str(state_dir.resolve()))
-
-
-@dataclass(frozen=True, slots=True)
-class BesideAgent:
-    """Starts zygotes as child processes, with one of this machine's interpreters.
+class ZygoteProgram:
+    """What a zygote is started with.
 
     `lock_fd` is inherited by the zygote and all workers: held by any, held by all. `log_path` lies in the
     state folder, whose name is in the mark of all processes.
@@ -62,53 +46,29 @@ class BesideAgent:
     log_path: Path
     lock_fd: int
 
-    async def start(self, zygote_id: str) -> ChildZygote:
+    def start(self, zygote_id: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """Return the process, and the socket by which it is asked."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         command = [self.python, "-P", "-m", "swell.executors.local.zygote.process", str(theirs.fileno())]
         environ = DEFAULT_VARIABLES | os.environ | dict.fromkeys(THREAD_VARIABLES, "1") | TORCH_VARIABLES
-        environ[MARK] = mark_of(self.log_path.parent, zygote_id).text()
-        with theirs, _open_log(self.log_path) as file:
+        with theirs, open_log(self.log_path) as file:
             process = subprocess.Popen(
                 [*command, str(os.getpid()), *self.modules],
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env=environ,
+                env=environ | {MARK: self.mark(zygote_id)},
                 pass_fds=(theirs.fileno(), self.lock_fd),
             )
-        return ChildZygote(process, ours, self.log_path)
+        return process, ours
+
+    def mark(self, zygote_id: str) -> str:
+        """Return the mark of its processes, as an environment variable."""
+        return ProcessMark(os.getpid(), zygote_id, 0, str(self.log_path.parent.resolve())).text()
 
 
-class ChildZygote:
-    """A zygote's process, whose workers end with it."""
-
-    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket, log_path: Path) -> None:
-        self._process = process
-        self.channel = channel
-        self._log_path = log_path
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def why_cold(self, modules: Sequence[str]) -> ColdZygoteEnd:
-        status = self._process.wait()
-        if status < 0:
-            imported = ", ".join(modules)
-            return ColdZygoteEnd(
-                NOT_STARTED,
-                f"the process that imports {imported} for all workers was killed by {signal_name(-status)}",
-            )
-        return ColdZygoteEnd(
-            NOT_STARTED, f"what is to be preloaded cannot be imported:\n{read_tail(self._log_path)}"
-        )
-
-
-def _open_log(path: Path) -> BinaryIO:
+def open_log(path: Path) -> BinaryIO:
     """Where there is no room for a log the zygote starts without."""
     try:
         return path.open("wb")
