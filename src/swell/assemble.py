@@ -17,7 +17,7 @@ from swell.core.platform_core import PlatformCore
 from swell.executors.local.devices import DeviceError, only_kind, parse_devices
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.processes.stopped import is_stopped
+from swell.executors.local.processes.listing import is_stopped
 from swell.live.board import TurnNews, ViewBoard
 from swell.live.head_thread import HeadJournal, Site
 from swell.live.platform import JobLookup, Platform

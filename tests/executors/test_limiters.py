@@ -19,9 +19,8 @@ from tests.executors.fake_groups import FakeKernel, FakeV1, FakeV2
 from tests.executors.listening import eventually
 
 from swell.executors.local.limits import cgroup_v1, cgroup_v2, control_groups
-from swell.executors.local.limits.allocation import available_cores
+from swell.executors.local.limits.allocation import PERIOD_US, available_cores, quota_us
 from swell.executors.local.limits.control_groups import ControlGroups
-from swell.executors.local.limits.cores import PERIOD_US, quota_us
 from swell.executors.local.limits.detection import (
     check_sharing,
     lack_of_agent,

@@ -14,13 +14,18 @@ from hypothesis import strategies as st
 from swell.executors.local.logs.files import (
     TRIAL,
     WORKER,
+    begins_of,
+    discard,
     discard_logs,
+    end_offset,
+    list_logs,
     log_path,
     next_number,
     note_leaders,
+    num_bytes,
+    read_range,
     read_tail,
 )
-from swell.executors.local.logs.pieces import begins_of, discard, end_offset, list_logs, num_bytes, read_range
 from swell.executors.local.logs.writer import ANSWER_WITHIN_S, MOST_WAITING_BYTES, NO_ANSWER, LogWriter
 
 KEEP_BYTES = 200

@@ -26,7 +26,7 @@ from swell.api.submission import Submission, declared, parse, request_key
 from swell.api.times import with_offset
 from swell.api.unix_socket import address_of, peer_of
 from swell.api.verbs import ANSWER_WITHIN_S, HEADERS, Health, SubmittedJob, Verb, Verbs
-from swell.executors.local.processes.stopped import is_stopped
+from swell.executors.local.processes.listing import is_stopped
 from swell.model.coding import decoder, encode
 from swell.model.deadline_state import has_verdict
 from swell.model.errors import InvalidJob, Unavailable, UnknownJob, UnknownNode

@@ -11,8 +11,18 @@ from pathlib import Path
 import msgspec
 
 from swell.api.fields import InvalidField
-from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, log_path
-from swell.executors.local.logs.pieces import NUM_TRIES, Listing, begins_of, end_offset, list_logs, read_range
+from swell.executors.local.logs.files import (
+    LEADERS,
+    NUM_TRIES,
+    TRIAL,
+    WORKER,
+    Listing,
+    begins_of,
+    end_offset,
+    list_logs,
+    log_path,
+    read_range,
+)
 
 #: Most bytes of one file, and of all files, in one answer.
 CHUNK_BYTES = 64 << 10

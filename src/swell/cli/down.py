@@ -167,7 +167,7 @@ def _failures(client: Client, job_id: str, since_s: float) -> list[str]:
 def _stopped_agent(folder: StateFolder) -> int | None:
     """The pid of the agent, if it was stopped by a signal."""
     from swell.executors.local.launch import find_agent
-    from swell.executors.local.processes.stopped import is_stopped
+    from swell.executors.local.processes.listing import is_stopped
 
     agent = find_agent(folder.path)
     return agent.pid if agent is not None and is_stopped(agent.pid) else None

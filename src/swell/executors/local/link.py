@@ -43,7 +43,7 @@ from swell.executors.local.launch import (
 from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.limits.detection import lack_of_agent
 from swell.executors.local.limits.limiter import CoreSharing
-from swell.executors.local.processes.stopped import is_stopped
+from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.protocol import (
     PROTOCOL,
     AgentAddress,

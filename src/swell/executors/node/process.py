@@ -25,7 +25,7 @@ from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.lock import AgentRunning, hold_lock
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
 from swell.executors.local.devices import DeviceError, LocalNode
-from swell.executors.local.limits.cores import confine
+from swell.executors.local.limits.allocation import confine
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink

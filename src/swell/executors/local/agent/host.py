@@ -33,7 +33,7 @@ from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER
-from swell.executors.local.processes.stopped import is_stopped
+from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.zygote.client import REAP_S
 from swell.executors.local.zygote.forking import (
     Exited,

@@ -25,7 +25,7 @@ from swell.executors.local.agent.lock import AgentRunning, hold_lock
 from swell.executors.local.agent.options import DEFAULT_CALL, AgentOptions, advertised_by
 from swell.executors.local.agent.supervisor import NewDoor, WorkerSupervisor
 from swell.executors.local.containers.engine import ContainerChoice
-from swell.executors.local.limits.cores import confine
+from swell.executors.local.limits.allocation import confine
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.protocol import AgentAddress
 from swell.wire.whole_files import write_whole

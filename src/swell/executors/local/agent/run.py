@@ -21,12 +21,11 @@ from swell.executors.local.logs.files import (
     TRIAL,
     WORKER,
     discard_logs,
-    drop_if_empty,
+    end_offset,
     log_path,
     note_leaders,
     read_tail,
 )
-from swell.executors.local.logs.pieces import end_offset
 from swell.executors.local.zygote.forking import Fork
 from swell.executors.storage import CHECKPOINTS
 from swell.model.job import Elasticity, JobSpec
@@ -151,8 +150,8 @@ class HostedRun:
         """
         path = self.log_path(worker)
         tail = read_tail(path) if is_tail_wanted else ""
-        if self.kind == TRIAL:
-            drop_if_empty(path)
+        if self.kind == TRIAL and path.exists() and not path.stat().st_size:
+            path.unlink()
         return tail
 
     def strays_warning(self) -> str:

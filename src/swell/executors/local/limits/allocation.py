@@ -14,6 +14,12 @@ from pathlib import Path
 from swell.wire.group_files import MACHINE, GroupFiles
 from swell.wire.group_places import UNIFIED, group_places
 
+#: The kernel's default. A gang that has used up its quota stands still until the next one begins.
+PERIOD_US = 100_000
+#: The kernel takes no less.
+LEAST_QUOTA_US = 1_000
+#: No smaller part of a core can be a limit.
+LEAST_CORES = LEAST_QUOTA_US / PERIOD_US
 #: Files with a limit, by controller.
 MEMORY_FILES = {UNIFIED: ("memory.max",), "memory": ("memory.limit_in_bytes",)}
 CPU_FILES = {UNIFIED: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
@@ -21,13 +27,35 @@ CPU_FILES = {UNIFIED: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_
 
 def cpu_limit(files: GroupFiles = MACHINE) -> float:
     """Cores by affinity and by limits of CPU time, which may be parts of one."""
-    quotas = [quota_us / period_us for quota_us, period_us in _limits(files, CPU_FILES)]
+    quotas = [quota / period for quota, period in _limits(files, CPU_FILES)]
     return min([float(len(os.sched_getaffinity(0))), *quotas])
 
 
 def available_cores(files: GroupFiles = MACHINE) -> int:
     """Whole cores; at least 1."""
     return max(1, math.floor(cpu_limit(files)))
+
+
+def confine(cores: float | None) -> None:
+    """Keep this process, and all that it starts, to the first `cores` of the cores that it may use.
+
+    A part of a core counts as a whole one. None: no change. Call it before there are other threads.
+    """
+    if cores is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: math.ceil(cores)])
+
+
+def is_part(cores: float | None) -> bool:
+    """Whether some core is to be used in part, which needs a hard limit."""
+    return cores is not None and cores != int(cores)
+
+
+def quota_us(share: float, cores: float | None) -> int:
+    """CPU time of each period for a share of these cores; None: all that this process may use.
+
+    Rounded down: version 1 takes no quota of a group above that of the one it lies in.
+    """
+    return max(LEAST_QUOTA_US, math.floor(share * (cores or cpu_limit()) * PERIOD_US))
 
 
 def available_bytes(files: GroupFiles = MACHINE) -> int:

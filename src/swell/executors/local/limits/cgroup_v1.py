@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from swell.executors.local.limits.allocation import PERIOD_US, quota_us
 from swell.executors.local.limits.control_groups import ControlGroups
-from swell.executors.local.limits.cores import PERIOD_US, quota_us
 from swell.model.share_mode import ShareMode
 
 #: `cpu.shares` of a group for which none was chosen, and the least that the kernel takes.

@@ -9,8 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from pathlib import Path
 
+from swell.executors.local.limits.allocation import PERIOD_US, quota_us
 from swell.executors.local.limits.control_groups import ControlGroups
-from swell.executors.local.limits.cores import PERIOD_US, quota_us
 from swell.model.share_mode import ShareMode
 from swell.wire.group_files import numbers
 

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swell.executors.local.limits import cgroup_v1, cgroup_v2
-from swell.executors.local.limits.allocation import cpu_limit
+from swell.executors.local.limits.allocation import LEAST_CORES, cpu_limit, is_part
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.control_groups import platform_group
-from swell.executors.local.limits.cores import LEAST_CORES, is_part
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
 from swell.executors.local.machine_facts import MachineOffer
 from swell.model.share_mode import ShareMode

@@ -1,38 +1,63 @@
-"""Log files of workers, and of the processes that start them.
+"""Log files of workers: rotated files, whose bytes have positions in the whole stream.
 
 A job's folder holds `worker-N.log` for each worker of its gangs, `trial-N.log` for those of its trial run
-that printed something (`pieces` tells how they are rotated), and `leaders`: a line `WORKER OFFSET` for
-each worker that came to be rank 0, with the position in its log from which on it speaks for the job.
-`swell logs` follows the leaders.
+that printed something, and `leaders`: a line `WORKER OFFSET` for each worker that came to be rank 0, with the
+position in its log from which on it speaks for the job. `swell logs` follows the leaders.
+
+`worker-3.log` is being written. What came before it is in `worker-3.log.BEGIN`: BEGIN is the position of the
+file's first byte. Positions count all bytes that were ever written to the log, discarded ones too, so that a
+reader's position stays right when a file is rotated or removed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import fcntl
 import os
-from collections.abc import Container, Iterable
+import re
+import stat
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
-
-from swell.executors.local.logs.pieces import (
-    begins_of,
-    discard,
-    end_offset,
-    is_written,
-    list_logs,
-    num_bytes,
-    read_range,
-)
+from typing import NamedTuple
 
 TAIL_BYTES = 4000
 #: Before the number in the names of logs: of a gang's workers, and of a trial run's.
 WORKER, TRIAL = "worker", "trial"
 LEADERS = "leaders"
+#: A writer rotates many times slower than a reader lists files.
+NUM_TRIES = 100
+
+Listing = Mapping[int, tuple[int, ...]]
 
 
-def read_tail(path: Path, num_tail_bytes: int = TAIL_BYTES) -> str:
-    """The last lines of a log; empty if there is none."""
-    offset = max(0, end_offset(path) - num_tail_bytes)
-    return read_range(path, begins_of(path), offset, num_tail_bytes).content.decode(errors="replace").strip()
+class LogRange(NamedTuple):
+    """A part of a log."""
+
+    begin: int  #: where it was asked for, or where the log begins if that is later
+    content: bytes
+
+
+# ------------------------------------------------------------ names
+def log_path(folder: Path, kind: str, number: int) -> Path:
+    """Path of a log file, such as `worker-3.log` or `trial-0.log`."""
+    return folder / f"{kind}-{number}.log"
+
+
+def piece_path(log: Path, begin: int) -> Path:
+    """The name of a rotated file."""
+    return log.with_name(f"{log.name}.{begin}")
+
+
+def list_logs(folder: Path, kind: str) -> Listing:
+    """Number -> positions at which the rotated files of this log begin, ascending."""
+    form = re.compile(rf"{re.escape(kind)}-(\d{{1,9}})\.log(?:\.(\d{{1,18}}))?", re.ASCII)
+    found: dict[int, list[int]] = {}
+    for match in map(form.fullmatch, _names(folder)):
+        if match is not None:
+            begins = found.setdefault(int(match[1]), [])
+            begins += [] if match[2] is None else [int(match[2])]
+    return {number: tuple(sorted(begins)) for number, begins in sorted(found.items())}
 
 
 def next_number(folder: Path, kind: str) -> int:
@@ -40,6 +65,91 @@ def next_number(folder: Path, kind: str) -> int:
     return max(list_logs(folder, kind), default=-1) + 1
 
 
+def begins_of(log: Path) -> tuple[int, ...]:
+    """Return the positions at which the rotated files of one log begin, ascending."""
+    prefix = f"{log.name}."
+    rests = [name.removeprefix(prefix) for name in _names(log.parent) if name.startswith(prefix)]
+    return tuple(sorted(int(rest) for rest in rests if rest.isdecimal()))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+# ------------------------------------------------------------ positions
+def begin_of_newest(log: Path) -> int:
+    """The position of the first byte of the file that is being written."""
+    begins = begins_of(log)
+    return begins[-1] + _size(piece_path(log, begins[-1])) if begins else 0
+
+
+def end_offset(log: Path) -> int:
+    """The position behind the last byte that is written."""
+    end = 0
+    for _ in range(NUM_TRIES):
+        begins = begins_of(log)
+        end = begin_of_newest(log) + _size(log)
+        if begins_of(log) == begins:  # else it was rotated meanwhile
+            break
+    return end
+
+
+def num_bytes(log: Path, begins: Sequence[int]) -> int:
+    """What the files of this log hold."""
+    return _size(log) + sum(_size(piece_path(log, begin)) for begin in begins)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+# ------------------------------------------------------------ reading
+def read_tail(path: Path, num_tail_bytes: int = TAIL_BYTES) -> str:
+    """The last lines of a log; empty if there is none."""
+    offset = max(0, end_offset(path) - num_tail_bytes)
+    return read_range(path, begins_of(path), offset, num_tail_bytes).content.decode(errors="replace").strip()
+
+
+def read_range(log: Path, begins: Sequence[int], offset: int, limit: int) -> LogRange:
+    """Up to `limit` bytes from position `offset` on. Empty if there is no such log."""
+    place = max(offset, begins[0] if begins else 0)
+    span = LogRange(place, b"")
+    base = 0
+    for path, begin in [*((piece_path(log, begin), begin) for begin in begins), (log, None)]:
+        base = base if begin is None else begin
+        content, size = _read(path, place - base, limit - len(span.content))
+        if place >= base:
+            span = LogRange(span.begin, span.content + content)
+            place += len(content)
+        base += size
+    return span
+
+
+def _read(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
+    """What stands there, and the size of the file; nothing if it cannot be read."""
+    try:
+        # A link in the folder could lead anywhere, a pipe could block.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return b"", 0
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return b"", 0
+        num_left = status.st_size - offset if offset >= 0 else 0
+        length = min(limit, num_left)  # not `limit`: so much memory would be allocated
+        return os.pread(descriptor, length, offset) if length > 0 else b"", status.st_size
+    finally:
+        os.close(descriptor)
+
+
+# ------------------------------------------------------------ changing
 def note_leaders(folder: Path, leaders: Iterable[tuple[int, int]]) -> None:
     """(worker, position): from there on the lines of its log are the job's. Raises OSError: none is noted."""
     lines = "".join(f"{worker} {offset}\n" for worker, offset in leaders).encode()
@@ -52,12 +162,6 @@ def note_leaders(folder: Path, leaders: Iterable[tuple[int, int]]) -> None:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)  # the job may write there too
-
-
-def drop_if_empty(path: Path) -> None:
-    """A process that printed nothing leaves no log."""
-    if path.exists() and path.stat().st_size == 0:
-        path.unlink()
 
 
 def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
@@ -82,6 +186,34 @@ def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
             excess -= size
 
 
-def log_path(folder: Path, kind: str, number: int) -> Path:
-    """Path of a log file, such as `worker-3.log` or `trial-0.log`."""
-    return folder / f"{kind}-{number}.log"
+def discard(log: Path) -> None:
+    """Remove what the log holds; an empty file keeps the position of its end. It must not be written to."""
+    begins = begins_of(log)
+    end = end_offset(log)
+    newest = log if log.exists() or not begins else piece_path(log, begins[-1])
+    os.truncate(newest, 0)  # needs no room on the disk, which a new file might
+    os.rename(newest, piece_path(log, end))
+    for begin in begins:
+        if begin != end:
+            piece_path(log, begin).unlink(missing_ok=True)
+
+
+def mark_as_written(descriptor: int) -> None:
+    """Lock this file of a log, so that `is_written` holds while it is open. No effect without file locks."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def is_written(log: Path) -> bool:
+    """Whether a process has the newest file of this log open to write."""
+    try:
+        descriptor = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.executors.local.logs.pieces import begin_of_newest, begins_of, mark_as_written, piece_path
+from swell.executors.local.logs.files import begin_of_newest, begins_of, mark_as_written, piece_path
 
 #: A disk that was full is tried again so often.
 RETRY_S = 0.2

@@ -24,11 +24,6 @@ class ProcessEntry:
         """It has ended; only its number is still taken."""
         return self.state in "ZX"
 
-    @property
-    def is_stopped(self) -> bool:
-        """Whether a signal (SIGSTOP, SIGTSTP) has stopped it: it does nothing until it gets SIGCONT."""
-        return self.state == "T"
-
 
 def find_process(pid: int) -> ProcessEntry | None:
     """None if there is no such process."""
@@ -51,6 +46,16 @@ def is_alive(pid: int) -> bool:
     """Whether the process exists and is not a zombie."""
     found = find_process(pid)
     return found is not None and not found.is_dead
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal (SIGSTOP, SIGTSTP) has stopped it: it cannot say that it lives, however healthy it is.
+
+    A long call into C code that keeps Python's lock is as silent, and is not to be taken for that. A process
+    stopped by a debugger is that debugger's affair.
+    """
+    found = find_process(pid)
+    return found is not None and found.state == "T"
 
 
 def descendants(pid: int, processes: Iterable[ProcessEntry]) -> list[int]:

@@ -19,7 +19,6 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -167,14 +166,6 @@ def send_signal(pid: int, number: int) -> None:
             os.kill(pid, number)
 
 
-def num_threads() -> int:
-    """Number of threads of this process, including native ones. Raises RuntimeError if unknown."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("Threads:"):
-            return int(line.split()[1])
-    raise RuntimeError("/proc/self/status does not tell the number of threads")
-
-
 def warm_up(modules: Sequence[str]) -> None:
     """Import, and see that nothing runs beside this thread.
 
@@ -186,9 +177,9 @@ def warm_up(modules: Sequence[str]) -> None:
         importlib.import_module(name)
     if (torch := sys.modules.get("torch")) is not None:
         torch.set_num_threads(1)
-    if num_threads() > 1:
+    if (num_threads := len(os.listdir("/proc/self/task"))) > 1:
         raise ThreadsError(
-            f"importing {', '.join(modules)} left {num_threads()} threads, and a process that has "
+            f"importing {', '.join(modules)} left {num_threads} threads, and a process that has "
             "more than one cannot be forked safely; take the module that starts them out of the preload"
         )
     gc.freeze()  # collections in workers leave the shared pages alone
