@@ -97,7 +97,6 @@ def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         lambda state_dir: AgentAddress(port=where["port"], pid=1, token="t", boot_id="boot"),
     )
     monkeypatch.setattr(link, "is_stopped", lambda pid: False)
-    monkeypatch.setattr(link, "lack_of_agent", lambda *_: "")
     return where
 
 

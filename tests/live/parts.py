@@ -212,8 +212,6 @@ class Hands:
         ]
         return RunningWork(gangs=tuple(found), trials=self.trials, nodes=self.nodes)
 
-    lack = ""
-
     def acknowledge(self) -> None:
         self.num_acknowledged += 1
 

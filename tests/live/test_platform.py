@@ -416,8 +416,6 @@ def test_a_policy_that_has_no_cores_to_divide_is_told_of(
         assert ("each device has a core of its own" in told) == is_told == bool(told)
         crowded = platform.cluster().warnings.get(ABOUT_PROMISES, "")
         assert ("1 of them are used" in crowded) == (cores == 0.5) == bool(crowded)
-        hands.lack = "no quotas"
-        assert platform.cluster().warnings[ABOUT_SHARES].startswith("no quotas")
     finally:
         platform.stop()
         thread.join(PATIENCE_S)

@@ -122,10 +122,6 @@ class Executor(Protocol):
     def want_devices(self, num: int) -> None:
         """Say how many devices open jobs could use together. Called when that number changes."""
 
-    @property
-    def lack(self) -> str:
-        """What it cannot do of what was asked for, for people; empty: nothing."""
-
 
 # ---------------------------------------------------------------- where events wait
 class Inbox:

@@ -571,8 +571,8 @@ class Platform(JobLookup):
             space: for files of jobs; None: their disk does not answer.
         """
         warnings = dict(self.remarks)
-        if lacks := [lack for lack in (self._executor.lack, self._lack_of_neighbours(nodes)) if lack]:
-            warnings[ABOUT_SHARES] = "; ".join(lacks)
+        if lack := self._lack_of_neighbours(nodes):
+            warnings[ABOUT_SHARES] = lack
         if self._core.makes_promises and (crowded := [node for node in nodes if _is_crowded(node)]):
             warnings[ABOUT_PROMISES] = _told_of_whole_cores(self._site.policy, crowded)
         num_failed, failed = self._core.failed_plans

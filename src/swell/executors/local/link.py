@@ -41,7 +41,6 @@ from swell.executors.local.launch import (
     stop_agent,
 )
 from swell.executors.local.ledger import DeliveryLedger
-from swell.executors.local.limits.detection import lack_of_agent
 from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.protocol import (
@@ -115,7 +114,6 @@ class LocalExecutor:
             engine=engine or LocalEngine(),
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
-        self.lack = ""  #: see `Limiter.lack`, of the agent
         self._session = secrets.token_hex(8)
         self._deliver: Callable[[AnyEvent], None] = lambda event: None
         self._ledger = DeliveryLedger()
@@ -301,7 +299,6 @@ class LocalExecutor:
             self._process = start_agent(self._settings)
             address = await_address(self._settings, self._process, begin)
         inventory = self._attach(address)
-        self.lack = lack_of_agent(self._settings.sharing, self._settings.state_dir, address.pid)
         with self._lock:
             lost = self._ledger.reconcile(inventory)
             self._to_send = deque(self._said_again())

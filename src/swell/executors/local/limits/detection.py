@@ -96,12 +96,6 @@ def limiter_in_use(state_dir: Path, pid: int, files: GroupFiles | None = None) -
     return CgroupV1.name if cgroup_v1.CPU in tops and (tops[cgroup_v1.CPU] / group).is_dir() else ""
 
 
-def lack_of_agent(sharing: CoreSharing, state_dir: Path, pid: int, files: GroupFiles | None = None) -> str:
-    """What an agent lacks that was asked for by name, quotas, as another process sees it."""
-    is_asked = sharing.mode is ShareMode.QUOTA
-    return LACK if is_asked and not limiter_in_use(state_dir, pid, files) else ""
-
-
 # ------------------------------------------------------------ version 2
 def _offer_of_v2(files: GroupFiles, places: Mapping[str, GroupPlace]) -> MachineOffer:
     place = places.get(UNIFIED)
