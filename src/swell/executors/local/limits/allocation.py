@@ -18,8 +18,6 @@ from swell.wire.group_places import UNIFIED, group_places
 PERIOD_US = 100_000
 #: The kernel takes no less.
 LEAST_QUOTA_US = 1_000
-#: No smaller part of a core can be a limit.
-LEAST_CORES = LEAST_QUOTA_US / PERIOD_US
 #: Files with a limit, by controller.
 MEMORY_FILES = {UNIFIED: ("memory.max",), "memory": ("memory.limit_in_bytes",)}
 CPU_FILES = {UNIFIED: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
@@ -39,15 +37,10 @@ def available_cores(files: GroupFiles = MACHINE) -> int:
 def confine(cores: float | None) -> None:
     """Keep this process, and all that it starts, to the first `cores` of the cores that it may use.
 
-    A part of a core counts as a whole one. None: no change. Call it before there are other threads.
+    None: no change. Call it before there are other threads.
     """
     if cores is not None:
-        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: math.ceil(cores)])
-
-
-def is_part(cores: float | None) -> bool:
-    """Whether some core is to be used in part, which needs a hard limit."""
-    return cores is not None and cores != int(cores)
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(cores)])
 
 
 def quota_us(share: float, cores: float | None) -> int:

@@ -22,8 +22,8 @@ class CgroupV1(ControlGroups):
 
     name = "cgroup v1"
 
-    def settings(self, share: float, mode: ShareMode) -> dict[str, str]:
-        if mode is ShareMode.QUOTA:
+    def settings(self, share: float) -> dict[str, str]:
+        if self.sharing.mode is ShareMode.QUOTA:
             quota = quota_us(share, self.sharing.cores)
             return {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(quota)}
         return {"cpu.shares": str(weight(share))}

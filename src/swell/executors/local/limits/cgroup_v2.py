@@ -66,8 +66,8 @@ class CgroupV2(ControlGroups):
             self.files.add(folder / LEAF, pids)
         raise OSError(f"processes are started in {folder} faster than they can be moved to {LEAF}")
 
-    def settings(self, share: float, mode: ShareMode) -> dict[str, str]:
-        if mode is ShareMode.QUOTA:
+    def settings(self, share: float) -> dict[str, str]:
+        if self.sharing.mode is ShareMode.QUOTA:
             return {"cpu.max": f"{quota_us(share, self.sharing.cores)} {PERIOD_US}"}
         return {"cpu.weight": str(weight(share))}
 

@@ -12,11 +12,10 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from swell.executors.local.limits.allocation import is_part
 from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
-from swell.model.share_mode import FULL_SHARE, ShareMode
+from swell.model.share_mode import FULL_SHARE
 from swell.wire.group_files import GroupFiles
 
 PREFIX = "swell-"
@@ -57,10 +56,8 @@ class ControlGroups(Limiter):
     def prepare(self) -> None:
         """Make the platform's own group, so that groups can be made in it."""
         self.files.make(self.folder)
-        if is_part(self.sharing.cores):
-            self.write(self.folder, self.settings(1.0, ShareMode.QUOTA))
 
-    def settings(self, share: float, mode: ShareMode) -> dict[str, str]:
+    def settings(self, share: float) -> dict[str, str]:
         """Return what to write to which files of a group for a share."""
         raise NotImplementedError
 
@@ -71,10 +68,6 @@ class ControlGroups(Limiter):
     def num_killed(self, group: Path) -> int:
         """See `GangGroup.num_killed`."""
         return 0
-
-    def write(self, group: Path, settings: dict[str, str]) -> None:
-        for name, text in settings.items():
-            self.files.write(group / name, text)
 
 
 def _is_of_ended(name: str) -> bool:
@@ -113,7 +106,8 @@ class ControlGroup(GangGroup):
         self._share = share
 
     def _write_share(self, share: float) -> None:
-        self._groups.write(self._folder, self._groups.settings(share, self._groups.sharing.mode))
+        for name, text in self._groups.settings(share).items():
+            self._files.write(self._folder / name, text)
 
     def limit_memory(self, num_bytes: int) -> None:
         self._ensure()

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swell.executors.local.limits import cgroup_v1, cgroup_v2
-from swell.executors.local.limits.allocation import LEAST_CORES, cpu_limit, is_part
+from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.control_groups import platform_group
@@ -39,25 +39,18 @@ def limiter_offers(files: GroupFiles | None = None, pid: int | None = None) -> t
 
 def check_sharing(sharing: CoreSharing, files: GroupFiles | None = None) -> None:
     """Raises LimitError: cores cannot be shared like this here."""
-    num_cores = cpu_limit()
-    if sharing.cores is not None and not LEAST_CORES <= sharing.cores <= num_cores:
+    num_cores = available_cores()
+    if sharing.cores is not None and sharing.cores not in range(1, num_cores + 1):
         raise LimitError(
-            f"--cores {sharing.cores:g}: this process may use {num_cores:g} cores; "
-            f"name {LEAST_CORES:g} to {num_cores:g}, or 0 for all of them"
+            f"--cores {sharing.cores:g}: this process may use {num_cores} cores; "
+            f"name a whole number up to {num_cores}, or 0 for all of them"
         )
-    if sharing.mode is ShareMode.OFF and is_part(sharing.cores):
-        raise LimitError(
-            f"--cores {sharing.cores:g} is a hard limit, and --cpu-shares off sets none; "
-            "name a whole number, or choose weight"
-        )
-    is_strict = sharing.mode is ShareMode.QUOTA or is_part(sharing.cores)
-    groups = limiter_offers(files) if is_strict else ()
+    groups = limiter_offers(files) if sharing.mode is ShareMode.QUOTA else ()
     if groups and not any(offer.is_offered for offer in groups):
-        what, otherwise = ("--cpu-shares quota", "choose weight")
-        if is_part(sharing.cores):
-            what, otherwise = (f"--cores {sharing.cores:g}", "name a whole number")
         why = "; ".join(f"{offer.name}: {offer.why_not}" for offer in groups)
-        raise LimitError(f"{what} needs control groups, and this machine offers none ({why}); {otherwise}")
+        raise LimitError(
+            f"--cpu-shares quota needs control groups, and this machine offers none ({why}); choose weight"
+        )
 
 
 def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None = None) -> Limiter:
