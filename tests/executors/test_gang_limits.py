@@ -202,7 +202,7 @@ def test_what_cannot_be_read_is_said_once_and_tried_again(caplog: pytest.LogCapt
     assert caplog.text.count("Permission denied") == 1
     scene.limiter.broken.clear()
     assert scene.report(4.0) == GangUsage(cpu_s=2.0)
-    assert scene.warnings[1:] == [("share", "")]
+    assert scene.warnings[1:] == [("use", "")]
 
 
 def test_usage_is_read_at_most_so_often_and_of_silent_gangs_too() -> None:

@@ -9,7 +9,7 @@ import logging
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from functools import partial
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.local.limits.allocation import KillsForMemory
@@ -26,17 +26,14 @@ NO_MEMORY = "just when the kernel of its machine killed a process for lack of me
 log = logging.getLogger("swell.agent")
 
 
-class Doing(Enum):
-    """What may fail, and work again."""
-
-    SHARE = auto()  #: give the gang a share
-    KEEP = auto()  #: have its processes in its group, and read what they use
-    MEMORY = auto()  #: limit its memory
-    QUOTA = auto()  #: hold it to its share also where others leave cores idle
-
-
-#: Topics of warnings.
-_TOPICS = {Doing.SHARE: "share", Doing.KEEP: "share", Doing.MEMORY: "memory", Doing.QUOTA: "quota"}
+#: Topics of warnings, on what may fail and work again: to give a gang its share, to have its processes in its
+#: group and read what they use, to limit its memory, to hold it to its share also where cores are idle.
+SHARE, USE, MEMORY, QUOTA = "share", "use", "memory", "quota"
+_REFUSED = {
+    SHARE: "its CPU share is not what it should be",
+    USE: "its processes cannot be kept in their group, or what they use cannot be read",
+    MEMORY: "its memory is not limited",
+}
 
 
 @dataclass(slots=True)
@@ -46,16 +43,10 @@ class LimitedGang:
     job_id: str
     group: GangGroup
     memory_bytes: int | None
-    owed: float | None = None  #: the share that it should have, and that could not be set so far
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     kept_s: float = float("-inf")
     num_killed: int = 0  #: by the kernel, for their memory, and told of
-    troubles: dict[Doing, str] = field(default_factory=dict)  #: what does not work, and why
-
-    def standing(self, about: str) -> str:
-        """What is wrong in the matter of a warning; empty if nothing is."""
-        found = [why for doing, why in self.troubles.items() if _TOPICS[doing] == about]
-        return found[0] if found else ""
+    refused: dict[str, Callable[[], None]] = field(default_factory=dict)  #: what does not work
 
 
 class GangLimits:
@@ -82,9 +73,9 @@ class GangLimits:
         """
         gang = LimitedGang(job_id, self._limiter.group(job_id), memory_bytes)
         self._gangs[job_id] = gang
-        if gang.memory_bytes is not None:
-            self._limit_memory(gang, gang.memory_bytes)
-        self._set_share(gang, FULL_SHARE if share is None else share)
+        if memory_bytes is not None:
+            self._try(gang, MEMORY, partial(gang.group.limit_memory, memory_bytes))
+        self._try(gang, SHARE, partial(gang.group.set_share, FULL_SHARE if share is None else share))
         if share is not None:
             self._tell_lack(gang)
 
@@ -92,13 +83,13 @@ class GangLimits:
         """What cannot be had is tried again, and the job's owner is warned."""
         if (gang := self._gangs.get(job_id)) is not None:
             self._tell_lack(gang)
-            self._set_share(gang, share)
+            self._try(gang, SHARE, partial(gang.group.set_share, share))
 
     def _tell_lack(self, gang: LimitedGang) -> None:
         """A share was chosen for it."""
-        if self._limiter.lack and Doing.QUOTA not in gang.troubles:
-            gang.troubles[Doing.QUOTA] = self._limiter.lack
-            self._warn(gang.job_id, _TOPICS[Doing.QUOTA], self._limiter.lack)
+        if self._limiter.lack and QUOTA not in gang.refused:
+            gang.refused[QUOTA] = lambda: None
+            self._warn(gang.job_id, QUOTA, self._limiter.lack)
 
     # ------------------------------------------------------------ processes
     def entries(self, job_id: str) -> tuple[str, ...]:
@@ -138,7 +129,7 @@ class GangLimits:
         gang = self._gangs.pop(job_id, None)
         if gang is None:
             return
-        for about in {_TOPICS[doing] for doing in gang.troubles}:
+        for about in gang.refused:
             self._warn(job_id, about, "")  # the next gang has its own
         try:
             gang.group.close()
@@ -166,50 +157,32 @@ class GangLimits:
 
     def _read(self, gang: LimitedGang, now_s: float) -> GangUsage | None:
         gang.kept_s = now_s
-        self._catch_up(gang)
+        for about in (MEMORY, SHARE):
+            if (work := gang.refused.get(about)) is not None:
+                self._try(gang, about, work)
         found: list[GangUsage] = []
 
         def read() -> None:
             gang.group.keep(gang.pids.values())
             found.append(gang.group.usage())
 
-        self._try(gang, Doing.KEEP, read)
+        self._try(gang, USE, read)
         return found[0] if found else None
 
-    def _catch_up(self, gang: LimitedGang) -> None:
-        """Set again the limits that the kernel has refused."""
-        if gang.memory_bytes is not None and Doing.MEMORY in gang.troubles:
-            self._limit_memory(gang, gang.memory_bytes)
-        if gang.owed is not None:
-            self._set_share(gang, gang.owed)
-
-    def _limit_memory(self, gang: LimitedGang, num_bytes: int) -> None:
-        self._try(gang, Doing.MEMORY, lambda: gang.group.limit_memory(num_bytes))
-
-    def _set_share(self, gang: LimitedGang, share: float) -> None:
-        is_done = self._try(gang, Doing.SHARE, lambda: gang.group.set_share(share))
-        gang.owed = None if is_done else share
-
-    def _try(self, gang: LimitedGang, doing: Doing, work: Callable[[], None]) -> bool:
-        """Whether it worked; if not, the job's owner is told, and once it does again, of that."""
-        about = _TOPICS[doing]
-        before = gang.standing(about)
+    def _try(self, gang: LimitedGang, about: str, work: Callable[[], None]) -> None:
+        """The job's owner is told if it does not work, and once it does again, of that."""
+        before = gang.refused.pop(about, None)
         try:
             work()
         except OSError as error:
-            gang.troubles[doing] = _told(doing, error)
+            gang.refused[about] = work
+            if before is None:
+                where = f" ({error.filename})" if error.filename else ""
+                self._tell(gang, about, f"{_REFUSED[about]}: {error.strerror or error}{where}")
         else:
-            gang.troubles.pop(doing, None)
-        now = gang.standing(about)
-        if bool(now) != bool(before):
-            log.warning("%s: %s", gang.job_id, now or f"{before}: no longer")
-            self._warn(gang.job_id, about, now)
-        return doing not in gang.troubles
+            if before is not None:
+                self._tell(gang, about, "")
 
-
-def _told(doing: Doing, error: OSError) -> str:
-    text = error.strerror or str(error)
-    where = f" ({error.filename})" if error.filename else ""
-    what = "its CPU share is not what it should be"
-    what = "its memory is not limited" if doing is Doing.MEMORY else what
-    return f"{what}: {text}{where}"
+    def _tell(self, gang: LimitedGang, about: str, text: str) -> None:
+        log.warning("%s: %s", gang.job_id, text or f"{_REFUSED[about]}: no longer")
+        self._warn(gang.job_id, about, text)
