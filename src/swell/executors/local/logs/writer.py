@@ -20,7 +20,7 @@ RETRY_S = 0.2
 ANSWER_WITHIN_S = 2.0
 NO_ANSWER = "the storage does not answer"
 #: What waits in memory for one log, and how much of it is written before other logs have their turn.
-MOST_WAITING_BYTES, TURN_BYTES = 4 << 20, 1 << 20
+MOST_WAITING_BYTES, TURN_BYTES = 4 << 20, 256 << 10
 NEWLINE = ord("\n")
 
 
@@ -60,9 +60,9 @@ class LogWriter:
         self._error = ""
         self._is_ended = False
         self.is_over = False  #: it has ended, and nothing is left to write, or its folder was removed
-        self.is_awaited = False  #: somebody is to be woken when it was flushed
+        self.is_awaited = False  #: its owner is to be woken when it was flushed
 
-    # ------------------------------------------------------------ for the one who hands over output
+    # ------------------------------------------------------------ for its owner
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to write, or the end to be noted."""
