@@ -38,6 +38,7 @@ class _Container:
     name: str
     image: str
     log_path: Path
+    ended: asyncio.Future[tuple[int, str]]  #: status of the engine's program, and the zygote's message
     engine: ContainerEngine | None = None  #: None: it has not been asked for yet
     killed_by: int = 0  #: signal; it will not be asked for
     has_spoken: bool = False
@@ -73,25 +74,34 @@ class Containers:
     def start(self, fork: Fork, run: HostedRun, worker: int, devices: tuple[str, ...]) -> None:
         """Start a worker. `fork`: the request for one outside."""
         name = f"{self._prefix}-{run.job_id}-{next(self._numbers)}"
-        container = _Container(name, run.spec.image, run.log_path(worker))
+        ended = asyncio.get_running_loop().create_future()
+        container = _Container(name, run.spec.image, run.log_path(worker), ended)
         self._containers[fork.key] = container
         gpus = [gpu for device in devices if (gpu := run.bindings[device].cuda) is not None]
-        self._begin(self._start(container, fork, run, gpus))
+        self._begin(self._live(container, fork, run, gpus))
 
-    async def _start(self, container: _Container, fork: Fork, run: HostedRun, gpus: list[str]) -> None:
-        status, why = -container.killed_by, ""
+    async def _live(self, container: _Container, fork: Fork, run: HostedRun, gpus: list[str]) -> None:
+        """From the order of a worker to the end of its container."""
+        message = ""
         try:
             engine = await asyncio.to_thread(self._find_engine)
             request = await asyncio.to_thread(self._request, engine, container.name, fork, run, gpus)
         except (ValueError, OSError, EngineDown) as error:
             status = UNFIT if isinstance(error, ValueError) else NOT_STARTED
-            why = f"its container cannot be made: {error}"
-        if why or container.killed_by:
-            del self._containers[fork.key]
-            self._exited(fork.key, -container.killed_by or status, why)
-        else:
+            message = f"its container cannot be made: {error}"
+        if container.killed_by:
+            status = -container.killed_by
+        elif not message:
             container.engine = engine
             self._fork(request)
+            status, message = await container.ended
+            await asyncio.to_thread(engine.remove, container.name)
+            if not container.has_spoken and status in (ENGINE_FAILED, *NO_PROGRAM, bootstrap.UNUSABLE):
+                status, message = await asyncio.to_thread(self._why_not, container, engine, status)
+            elif status > SIGNALLED:
+                status = SIGNALLED - status
+        del self._containers[fork.key]
+        self._exited(fork.key, status, message)
 
     def hold_back(self, key: str, number: int) -> bool:
         """Whether this signal is for a worker that is not started yet, which it then will not be."""
@@ -115,25 +125,11 @@ class Containers:
             found(pid)
 
     def ended(self, key: str, status: int, message: str) -> bool:
-        """Whether this worker has a container; then `exited` is told once that is gone.
-
-        Args:
-            status: of the engine's program.
-        """
-        if (container := self._containers.get(key)) is None:
-            return False
-        self._begin(self._end(key, container, status, message))
-        return True
-
-    async def _end(self, key: str, container: _Container, status: int, message: str) -> None:
-        assert container.engine is not None  # noqa: S101 - it was started
-        await asyncio.to_thread(container.engine.remove, container.name)
-        if not container.has_spoken and status in (ENGINE_FAILED, *NO_PROGRAM, bootstrap.UNUSABLE):
-            status, message = await asyncio.to_thread(self._why_not, container, container.engine, status)
-        elif status > SIGNALLED:
-            status = SIGNALLED - status
-        del self._containers[key]
-        self._exited(key, status, message)
+        """Whether this worker has a container; then `exited` is told once that is gone."""
+        container = self._containers.get(key)
+        if container is not None:
+            container.ended.set_result((status, message))
+        return container is not None
 
     async def shut_down(self) -> None:
         """No container is left. To be called when the zygote is gone."""
