@@ -9,32 +9,11 @@ from pathlib import Path
 
 from swell.wire.group_files import GroupFiles
 
-V1_FILES = {
-    "cpu": {"cpu.shares": "1024", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1"},
-    "cpuacct": {"cpuacct.usage": "0"},
-    "memory": {
-        "memory.limit_in_bytes": "9223372036854771712",
-        "memory.soft_limit_in_bytes": "9223372036854771712",
-        "memory.usage_in_bytes": "0",
-        "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 0",
-    },
-    "blkio": {
-        "blkio.throttle.io_service_bytes": "8:0 Read 0\n8:0 Write 0\nTotal 0",
-        "blkio.throttle.read_bps_device": "",
-        "blkio.throttle.write_bps_device": "",
-        "blkio.bfq.weight": "100",
-    },
-}
+V1_FILES = {"cpu": {"cpu.shares": "1024", "cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "-1"}}
 V2_FILES = {
     "cpu": {"cpu.weight": "100", "cpu.max": "max 100000"},
-    "memory": {
-        "memory.max": "max",
-        "memory.high": "max",
-        "memory.low": "0",
-        "memory.current": "0",
-        "memory.events": "oom 0\noom_kill 0",
-    },
-    "io": {"io.stat": "", "io.max": "", "io.weight": "default 100"},
+    "memory": {"memory.max": "max", "memory.events": "oom 0\noom_kill 0"},
+    "io": {"io.max": ""},
 }
 
 
@@ -49,12 +28,6 @@ class FakeKernel(GroupFiles):
     def mounted(self, text: str) -> None:
         """As /proc/self/mountinfo has it."""
         self._put("/proc/self/mountinfo", text)
-
-    def disk(self, name: str, number: str, scheduler: str) -> None:
-        """A block device, with the scheduler that it has in brackets."""
-        self._put(f"/sys/block/{name}/dev", f"{number}\n")
-        self._put(f"/sys/block/{name}/queue/scheduler", f"none [{scheduler}] other\n")
-        self._put(f"/sys/block/{name}/device/vendor", "")
 
     def _put(self, path: str, text: str) -> None:
         self.at(path).parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +117,7 @@ class FakeV1(FakeKernel):
 
     def _files_in(self, folder: Path) -> dict[str, str]:
         names = self._hierarchy(folder).name.split(",")
-        return {file: text for name in names for file, text in V1_FILES[name].items()}
+        return {file: text for name in names for file, text in V1_FILES.get(name, {}).items()}
 
 
 class FakeV2(FakeKernel):
@@ -166,7 +139,6 @@ class FakeV2(FakeKernel):
         self.top.mkdir(parents=True)
         for name, text in (("controllers", "cpu memory io"), ("subtree_control", ""), ("procs", "")):
             (self.top / f"cgroup.{name}").write_text(text)
-        (self.top / "cpu.stat").write_text("usage_usec 0\n")
         folder = self.top
         for part in self.scope.split("/"):
             for name in ("cpu", "memory", "io"):
@@ -184,7 +156,7 @@ class FakeV2(FakeKernel):
     def _files_in(self, folder: Path) -> dict[str, str]:
         controllers = (folder.parent / "cgroup.subtree_control").read_text()
         own = {"controllers": controllers, "subtree_control": "", "type": "domain"}
-        files = {f"cgroup.{name}": text for name, text in own.items()} | {"cpu.stat": "usage_usec 0\n"}
+        files = {f"cgroup.{name}": text for name, text in own.items()}
         for name in controllers.split():
             files |= V2_FILES[name]
         return files
