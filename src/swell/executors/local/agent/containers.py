@@ -81,7 +81,7 @@ class Containers:
         self._begin(self._live(container, fork, run, gpus))
 
     async def _live(self, container: _Container, fork: Fork, run: HostedRun, gpus: list[str]) -> None:
-        """From the order of a worker to the end of its container."""
+        """Follow a worker from its order to the end of its container."""
         message = ""
         try:
             engine = await asyncio.to_thread(self._find_engine)
