@@ -117,7 +117,10 @@ class GuardedHead(Head):
 
     def _handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         self.journal.append(batch)
-        commands = self.guard.handle(batch)
+        try:
+            commands = self.core.handle(batch)
+        except Exception as error:  # noqa: BLE001 - whatever a drawn error is
+            commands = self.guard.mend(self.journal.last_seq, batch, error)
         self._board.post(TurnNews.of(self.core))
         if self.is_repeatable:
             assert self._twin.handle(self._latest_batch) == commands

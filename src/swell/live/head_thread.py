@@ -572,7 +572,10 @@ class HeadThread:
     def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
         """Decide what follows."""
         turn, computed_s = self._turn or Turn(batch=batch), time.thread_time()
-        turn.commands = self._guard.handle(batch)
+        try:
+            turn.commands = self._core.handle(batch)
+        except Exception as error:  # noqa: BLE001 - whatever a policy or a defect raises
+            turn.commands = self._guard.mend(self.journal.store.last_seq, batch, error)
         turn.computed_s, turn.decided_s = time.thread_time() - computed_s, time.perf_counter()
         return turn.commands
 

@@ -28,7 +28,7 @@ log = logging.getLogger("swell.platform")
 
 
 class PoisonGuard:
-    """Handles batches as the head does; of a batch that it cannot handle, all but what is wrong."""
+    """Handles what the head cannot: of such a batch, all but what is wrong."""
 
     def __init__(
         self, core: PlatformCore, store: SqlJournal, amend: Callable[[int, Sequence[AnyEvent]], None]
@@ -36,21 +36,14 @@ class PoisonGuard:
         """Args: amend: keeps a batch in the place of the one of that number."""
         self._core, self._store, self._amend = core, store, amend
 
-    def handle(self, batch: Sequence[AnyEvent]) -> list[AnyCommand]:
-        """Handle the latest batch of the journal."""
-        try:
-            return self._core.handle(batch)
-        except FOREIGN:
-            raise
-        except Exception as error:  # noqa: BLE001 - whatever a policy or a defect raises
-            return self.mend(self._store.last_seq, batch, error)
-
     def mend(self, seq: int, batch: Sequence[AnyEvent], error: Exception) -> list[AnyCommand]:
         """Handle a batch on which the head has just raised `error`; the journal has it so from now on.
 
-        Raises the error if nothing helps.
+        Raises the error if nothing helps, or if it says nothing of the batch.
         """
         while True:
+            if isinstance(error, FOREIGN):
+                raise error
             log.error("batch %d cannot be handled as it is", seq, exc_info=error)
             if isinstance(error, PlanError):
                 self._amend(seq, [*batch, *error.verdicts])
@@ -63,9 +56,7 @@ class PoisonGuard:
                 self._core.become(before)
             try:
                 commands = self._core.handle_more(batch) if before is None else self._core.handle(batch)
-            except FOREIGN:
-                raise
-            except Exception as another:  # noqa: BLE001 - as above
+            except Exception as another:  # noqa: BLE001 - whatever a policy or a defect raises
                 error = another
                 continue
             self._amend(seq, batch)
