@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 
 from benchmarks.head.machine import EmulatedMachine, Emulation, name_of
-from swell import __version__
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.lines import LineLink
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted, python_version, torch_version
+from swell.executors.remote.messages import Join, JoinAccepted, introduction
 from swell.wire.unslewed_clocks import HostClock
 
 #: Hosts are looked at in turns, so that the load is even: each of them so often.
@@ -48,17 +47,7 @@ class EmulatedHost:
 
     @property
     def introduction(self) -> Join:
-        return Join(
-            protocol=JOIN_PROTOCOL,
-            version=__version__,
-            host=self.name,
-            machine=f"{self._index:032x}",
-            token="",
-            session=self._session,
-            python=python_version(),
-            torch=torch_version(),
-            clock_s=time.time(),
-        )
+        return introduction(self.name, f"{self._index:032x}", self._session)
 
     def cut(self) -> None:
         """As if its machine had lost its power: nothing is heard of it any more."""

@@ -23,6 +23,7 @@ from benchmarks.training.torchrun_side import AGENT_ENVIRON, TorchrunAgents, age
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.executors.node.options import NodeOptions
 from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, ResizeFailed, WorkersLost
 from swell.model.job import EndCondition, JobSpec
@@ -143,11 +144,15 @@ class SwellAcross:
         path = machine.outside(TOKEN_FILE)
         path.touch(mode=0o600)
         path.write_text(self._token)
-        words = ("-m", "swell.executors.node.process", "--state", STATE, "--token-file", TOKEN_FILE)
-        where = ("--join", f"{self.machines[0].address}:{HEAD_PORT}", "--name", f"n{index}")
+        options = NodeOptions(
+            join=f"{self.machines[0].address}:{HEAD_PORT}",
+            token_file=TOKEN_FILE,
+            name=f"n{index}",
+            devices=f"cpu:{NUM_OF_HOST}",
+        )
         with self._hosts.log(f"host-{index}") as log:
             machine.popen(
-                *(sys.executable, *words, *where, "--devices", f"cpu:{NUM_OF_HOST}"),
+                *options.command(Path(STATE)),
                 env=environ_across(),
                 stdout=log,
                 stderr=log,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swell.api.host_findings import host_findings
@@ -18,10 +19,10 @@ from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.unslewed_clocks import HostClock
 
 
-def host_words(folder: Path) -> list[str]:
-    """Of a host process with this state folder."""
-    options = ("--state", str(folder), "--join", "127.0.0.1", "--token-file", "t", "--name", "n1")
-    return [HOST_MODULE, *options]
+def host_words(folder: Path, **more: object) -> list[str]:
+    """Of a host process with this state folder. `more`: fields of `NodeOptions`, or others."""
+    options = {"join": "127.0.0.1", "token_file": "t", "name": "n1", **more}
+    return [HOST_MODULE, str(folder), msgspec.json.encode(options).decode()]
 
 
 @contextmanager
@@ -45,18 +46,18 @@ def process_with(words: list[str]) -> Iterator[int]:
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ((), ""),
-        (("--fleet", "blue"), "unrecognized arguments: --fleet blue"),
-        (("--cores", "half"), "argument --cores: invalid float value: 'half'"),
-        (("--cpu-shares", "some"), "--cpu-shares some: choose from weight, quota, off"),
-        (("--kind", " "), "devices cannot be of kind ' '"),
-        (("--name", "a b"), "a host cannot be called 'a b'"),
+        ({}, ""),
+        ({"fleet": "blue"}, "Object contains unknown field `fleet`"),
+        ({"cores": "half"}, "Expected `float`, got `str` - at `$.cores`"),
+        ({"cpu_shares": "some"}, "Invalid enum value 'some' - at `$.cpu_shares`"),
+        ({"kind": " "}, "devices cannot be of kind ' '"),
+        ({"name": "a b"}, "a host cannot be called 'a b'"),
     ],
 )
 def test_a_host_whose_options_this_version_does_not_know_is_told(
-    more: tuple[str, ...], problem: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    more: dict[str, object], problem: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with process_with([*host_words(tmp_path), *more]) as pid:
+    with process_with(host_words(tmp_path, **more)) as pid:
         host, *others = host_findings(tmp_path)
     assert (host.level is Level.OK) == (others[0].about == "lease") == (not problem)
     assert capfd.readouterr().err == ""

@@ -161,7 +161,7 @@ def test_a_revoked_token_ends_its_hosts_and_lets_none_in(shell: Shell) -> None:
         (("--kind", "a100 "), "devices cannot be of kind 'a100 ': a kind has at most 80 letters"),
         (("--join", "127.0.0.1:99999"), "'127.0.0.1:99999' is no address"),
         (("--token-file", "none"), "join token file none cannot be read"),
-        (("--cpu-shares", "half"), "--cpu-shares half: choose from weight, quota, off"),
+        (("--cpu-shares", "half"), "--cpu-shares: 'half' is not known; choose one of weight, quota, off"),
         (("--cores", "9999"), "--cores 9999: this process may use"),
     ],
 )

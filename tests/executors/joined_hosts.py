@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 from swell.executors.local.agent.address import read_address
-from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.local.token_orders import add_token
+from swell.executors.node.options import NodeOptions
 
 HOSTS = ("n1", "n2")
 NUM_DEVICES = 3
@@ -38,11 +37,10 @@ class JoinedHosts:
         self.processes = {name: self._start(name, token) for name in HOSTS}
 
     def _start(self, name: str, token: Path) -> subprocess.Popen[bytes]:
-        words = ("--state", str(self._folder / name), "--join", self._address, "--token-file", str(token))
-        more = ("--name", name, "--devices", f"paced:{NUM_DEVICES}@400")
+        devices = f"paced:{NUM_DEVICES}@400"
+        options = NodeOptions(join=self._address, token_file=str(token), name=name, devices=devices)
         with (self._folder / f"{name}.log").open("ab") as log:
-            command = [sys.executable, "-P", "-m", HOST_MODULE, *words, *more]
-            return subprocess.Popen(command, stdout=log, stderr=log)
+            return subprocess.Popen(options.command(self._folder / name), stdout=log, stderr=log)
 
     def close(self) -> None:
         for process in self.processes.values():

@@ -77,6 +77,7 @@ class FakeInside:
     has_worker: bool = False
     offers: bool = True
     killed_s: float | None = None
+    fails: bool = False  #: when it is looked after
     orders: list[h.OpenRun] = field(default_factory=list)
 
     def offer(self) -> None:
@@ -93,7 +94,8 @@ class FakeInside:
         self.answer(h.UsageRead(run=message.run, usage=None))
 
     def tick(self) -> None:
-        pass
+        if self.fails:
+            raise RuntimeError("a fault")
 
     def kill(self) -> None:
         self.killed_s = self.host.now_s()
@@ -733,6 +735,19 @@ def test_a_host_warns_owners_of_jobs_that_it_was_given_and_of_no_others(
     assert "refused host n1: it spoke of 'victim' (OwnerWarned), of which no run was" in caplog.text
     own = msgspec.structs.replace(warned, job_id=JOB)
     assert said(world, own) == [own]
+
+
+def test_a_host_whose_processes_cannot_be_looked_after_says_so_once_and_keeps_its_lease(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.host.insides[-1].fails = True
+    world.pass_time(2 * TIMES.wait_s)
+    assert world.is_joined() and world.controller.lost == [] and world.running == {1}
+    told = [record for record in caplog.records if "cannot be looked after" in record.message]
+    assert len(told) == 1
+    world.door.remove(NAME)
+    world.pass_time(1.0)
+    assert world.host.terms.is_over and not world.running
 
 
 def test_signs_of_life_come_together_and_before_the_word_that_a_worker_is_stopped(world: World) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from swell.executors.node.introduction import listen_for_probes
-from swell.executors.remote.join_warnings import NetworkProbe
+from swell.executors.remote.join_warnings import NetworkProbe, listen_for_probes
 
 LOOPBACK = "127.0.0.1"
 

@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
-from swell.executors.remote.host_address import HostAddress
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_tokens import TokenList, write_token
@@ -125,9 +123,8 @@ class JoinedWorld:
 
     def start_host(self, options: NodeOptions | None = None) -> None:
         self.options = options = options or NodeOptions(
-            state_dir=self.state_dir,
-            head=HostAddress(LOOPBACK, self._port),
-            token_file=self._folder / "token",
+            join=f"{LOOPBACK}:{self._port}",
+            token_file=str(self._folder / "token"),
             name=NAME,
             devices="paced:2@400",
             advertise=LOOPBACK,
@@ -273,12 +270,12 @@ def test_a_host_that_does_not_see_the_storage_is_refused_with_the_remedy(
     if seen == "unwritable":
         (folder / MARK_FILE).write_text((tmp_path / "head" / MARK_FILE).read_text())
         (folder / "jobs").rmdir()
-    world.start_host(replace(world.options, storage=folder))
+    world.start_host(msgspec.structs.replace(world.options, storage=str(folder)))
     world.wait_until(world.running.done)
     error = world.running.exception()
     assert isinstance(error, CannotJoin) and error.is_final
     assert str(folder) in str(error) and "`swell up --storage FOLDER`" in str(error)
-    world.start_host(replace(world.options, storage=None))
+    world.start_host(msgspec.structs.replace(world.options, storage=""))
     world.wait(h.DevicesOffered, 2)
 
 

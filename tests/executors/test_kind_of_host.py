@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from swell.executors.node.options import NodeOptions
-from swell.executors.remote.host_address import HostAddress
 
 
 def options(kind: str = "") -> NodeOptions:
     return NodeOptions(
-        state_dir=Path("state"),
-        head=HostAddress("127.0.0.1", 7070),
-        token_file=Path("token"),
+        join="127.0.0.1:7070",
+        token_file="token",
         name="n1",
         devices="paced:2@200",
         kind=kind,

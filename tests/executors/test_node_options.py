@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import socket
+import sys
+from pathlib import Path
 
+import msgspec
 import pytest
 
 from swell.api.errors import InvalidOption
 from swell.executors.local.devices import DeviceError
+from swell.executors.node import process
 from swell.executors.node.options import NodeOptions, address_towards, read_options
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
 from swell.platform_options import PlatformOptions
 
 
-def options(*words: str) -> NodeOptions:
-    plain = (
-        "--state",
-        "state",
-        "--join",
-        "127.0.0.1:7070",
-        "--token-file",
-        "token",
-        "--devices",
-        "paced:2@1",
-    )
-    return read_options([*plain, "--name", "n1", *words])
+def options(**more: str) -> NodeOptions:
+    said = {"join": "127.0.0.1:7070", "token_file": "token", "devices": "paced:2@1", "name": "n1", **more}
+    folder, read = read_options(["state", msgspec.json.encode(said).decode()])
+    assert folder == Path("state").absolute()
+    return read
 
 
 def test_a_host_is_reached_at_the_address_that_the_head_sees() -> None:
     assert options().advertise == "127.0.0.1"
-    assert options("--advertise", "10.9.0.11").advertise == "10.9.0.11"
-    assert options("--advertise", "10.9.0.11").node().node.address == "10.9.0.11"
+    assert options(advertise="10.9.0.11").advertise == "10.9.0.11"
+    assert options(advertise="10.9.0.11").node().node.address == "10.9.0.11"
 
 
 def test_where_no_way_leads_to_the_head_now_it_is_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,12 +56,26 @@ def test_the_head_may_name_the_address_of_its_own_workers() -> None:
 def test_a_machine_may_name_its_rack_and_its_islands() -> None:
     plain = options().node().node
     assert (plain.rack, plain.islands) == ("rack0", ())
-    named = options("--rack", "r-17", "--devices", "cpu:8/4").node().node
+    named = options(rack="r-17", devices="cpu:8/4").node().node
     assert (named.rack, named.islands) == ("r-17", ((4, 4),))
     assert named.devices == tuple(f"n1/{number}" for number in range(8))
+
+
+def test_a_fault_of_the_host_itself_is_one_line_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fail(*_: object) -> None:
+        raise TypeError("a fault")
+
+    monkeypatch.setattr(process, "serve", fail)
+    monkeypatch.setattr(sys, "argv", ["host", *options().command(tmp_path / "node")[4:]])
+    with pytest.raises(SystemExit) as ended:
+        process.main()
+    assert str(ended.value).startswith("swell: this host has failed, and ends with its workers (TypeError: ")
+    assert "start `swell node` again" in str(ended.value) and "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["a rack", "r/1", "r" * 41])
 def test_what_is_no_name_of_a_rack_is_refused(name: str) -> None:
     with pytest.raises(DeviceError, match="choose one with --rack"):
-        options("--rack", name)
+        options(rack=name)

@@ -32,8 +32,8 @@ TOKEN = str(JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES)))
 
 
 def options_on(labels: dict[str, str]) -> NodeOptions:
-    words = host_words(order_on(labels, ORDER))
-    return read_options([*words[words.index("-m") + 2 :], "--token-file", "t"])
+    words = host_words(order_on(labels, ORDER), "t")
+    return read_options(words[words.index("-m") + 2 :])[1]
 
 
 def test_what_a_node_says_of_itself_its_host_says() -> None:

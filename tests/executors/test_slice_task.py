@@ -54,7 +54,7 @@ import sys
 from swell.executors.slices import guard
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slurm.slice_task import run_task
-guard.host_words = lambda order: sys.argv[2:]
+guard.host_words = lambda order, token_file: [*sys.argv[2:], "--token-file", token_file]
 sys.exit(run_task(SliceOrder(cluster="slurm", token="secret", folder=sys.argv[1])))
 """
 
@@ -155,8 +155,8 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    words = host_words(ORDER.on("gpu-07.cluster", 41))
-    options = read_options([*words[words.index("-m") + 2 :], "--token-file", "t"])
+    words = host_words(ORDER.on("gpu-07.cluster", 41), "t")
+    options = read_options(words[words.index("-m") + 2 :])[1]
     assert options.name == "gpu-07-cluster-41" and options.is_borrowed and options.grace_s == 30.0
     assert options.sigterm_means == PREEMPTED and options.devices == "cuda:2"
 
@@ -173,8 +173,8 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(
 )
 def test_a_host_stands_in_the_rack_of_its_switch(address: str, pattern: str, rack: str) -> None:
     topology = {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
-    words = host_words(msgspec.structs.replace(ORDER, name="n-1", rack=switch_of(topology)))
-    assert read_options([*words[words.index("-m") + 2 :], "--token-file", "t"]).rack == rack
+    words = host_words(msgspec.structs.replace(ORDER, name="n-1", rack=switch_of(topology)), "t")
+    assert read_options(words[words.index("-m") + 2 :])[1].rack == rack
 
 
 def test_a_host_sees_the_gpus_that_slurm_has_chosen_and_nothing_else_of_the_job() -> None:

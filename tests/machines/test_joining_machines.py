@@ -28,6 +28,7 @@ from tests.machines.namespaces import HOME, STATE, Machine, Network, why_not
 
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.processes.listing import list_processes
+from swell.executors.node.options import NodeOptions
 from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangEnded, GangStarted, Outcome, StepsReported, WorkersLost
 from swell.model.job import JobSpec
@@ -153,12 +154,10 @@ class HostMachine:
         path = self.machine.outside(TOKEN_FILE)
         path.touch(mode=0o600)
         path.write_text(token)
-        words = ("-m", "swell.executors.node.process", "--state", f"{STATE}", "--token-file", TOKEN_FILE)
-        more = ("--join", f"{self._head.address}:{PORT}", "--name", self._name, "--devices", "paced:2@400")
+        join = f"{self._head.address}:{PORT}"
+        options = NodeOptions(join=join, token_file=TOKEN_FILE, name=self._name, devices="paced:2@400")
         self.process = self.machine.popen(
-            sys.executable,
-            *words,
-            *more,
+            *options.command(Path(STATE)),
             env=IMPORTABLE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -396,9 +395,9 @@ def test_two_machines_cannot_have_one_name(machines: Machines) -> None:
     twin = HostMachine(host.machine, head.machine)
     path = twin.machine.outside(f"{HOME}/twin")
     path.mkdir()
-    words = ("-m", "swell.executors.node.process", "--state", f"{HOME}/twin", "--token-file", TOKEN_FILE)
-    more = ("--join", f"{head.machine.address}:{PORT}", "--name", "n1", "--devices", "cpu:1")
-    done = twin.machine.popen(sys.executable, *words, *more, env=IMPORTABLE, stderr=subprocess.PIPE)
+    join = f"{head.machine.address}:{PORT}"
+    options = NodeOptions(join=join, token_file=TOKEN_FILE, name="n1", devices="cpu:1")
+    done = twin.machine.popen(*options.command(Path(HOME, "twin")), env=IMPORTABLE, stderr=subprocess.PIPE)
     _, complaint = done.communicate()
     assert done.returncode == 1
     assert "node 'n1' is another machine; no two nodes have one name" in complaint

@@ -157,7 +157,7 @@ def test_a_preempting_job_starts_within_the_grace_time_and_no_step_is_lost(
 
 def _is_named(pid: int, host: str) -> bool:
     try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        words = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
-    return host.encode() in words
+    return f'"name":"{host}"'.encode() in words

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from tests.platform.starts import NUM_DEVICES, PACE, ROUNDS, StartTimes, await_l
 from tests.slurm.cluster import SlurmCluster
 from tests.slurm.test_slurm_platform import UP
 
-from swell.executors.local.processes.strays import HOST_MODULE
+from swell.executors.node.options import NodeOptions
 
 DEVICES = f"paced:{NUM_DEVICES}@{PACE}"
 
@@ -25,9 +24,9 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 @contextmanager
 def joined(program: Program, name: str, address: str) -> Iterator[None]:
     """A host of this machine, until the context ends."""
-    words = ("--state", program.state.parent / name, "--join", address, "--name", name, "--devices", DEVICES)
-    token = ("--token-file", program.state / "first.join-token")
-    command = [sys.executable, "-P", "-m", HOST_MODULE, *map(str, (*words, *token))]
+    token = str(program.state / "first.join-token")
+    options = NodeOptions(join=address, token_file=token, name=name, devices=DEVICES)
+    command = options.command(program.state.parent / name)
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as host:
         try:
             yield

@@ -25,7 +25,7 @@ def host_findings(folder: Path) -> list[Finding]:
         remedy = "run the `swell doctor` of its version of Swell, as the user who runs `swell node`"
         return [warn("host", text, remedy), *machine_findings(probe_machine(folder))]
     text = f"runs (pid {pid}), as {options.name} of the head at {options.head}"
-    return [ok("host", text), _lease(folder), *_machine(options, pid)]
+    return [ok("host", text), _lease(folder), *_machine(folder, options, pid)]
 
 
 def _lease(folder: Path) -> Finding:
@@ -40,7 +40,7 @@ def _lease(folder: Path) -> Finding:
     return bad("lease", "the head has given none, or it is over: no worker can run here", remedy)
 
 
-def _machine(options: NodeOptions, pid: int) -> list[Finding]:
+def _machine(folder: Path, options: NodeOptions, pid: int) -> list[Finding]:
     """Findings about this machine, as they hold for a host with these options."""
-    facts = probe_machine(options.state_dir, options.devices, options.sharing.mode, pid, options.kind)
+    facts = probe_machine(folder, options.devices, options.sharing.mode, pid, options.kind)
     return machine_findings(facts)

@@ -6,18 +6,18 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import swell
 from swell.api.errors import InvalidOption
 from swell.cli.clock import clock
-from swell.cli.options import Json, State, seconds, with_groups
+from swell.cli.options import Json, State, declared_options, seconds, with_groups
 from swell.cli.output import print_json, print_table
+from swell.executors.node.options import NodeOptions
 from swell.model.lengths import relative, span
 from swell.model.sizes import format_bytes
 
@@ -25,103 +25,7 @@ if TYPE_CHECKING:
     from swell.model.view import ClusterView, NodeView
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostOptions:
-    """What a host process is started with."""
-
-    join: Annotated[
-        str,
-        typer.Option(
-            metavar="HEAD[:PORT]",
-            help="Address of the platform, as `swell up --listen` printed it.",
-            show_default=False,
-        ),
-    ] = ""
-    token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File with a join token of the platform, mode 0600.")
-    ] = None
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Name of this node; no two nodes have the same. Default: host name."
-        ),
-    ] = None
-    devices: Annotated[
-        str,
-        typer.Option(
-            metavar="DEVICES",
-            help="auto, cpu, cpu:N, cuda, cuda:N, or paced devices: paced:DEVICES@SAMPLES_PER_S. Behind it "
-            "the islands in which they are joined closer, the outermost first: /4/2 for two sockets with "
-            "two switches each. Default: what NVML tells of GPUs, else none.",
-        ),
-    ] = "auto"
-    rack: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Rack in which this machine stands: a job gets machines of one rack if it can. Default: "
-            "rack0, as for a platform's own machine that names none.",
-        ),
-    ] = None
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="What the devices are called that jobs ask for with --kind. Devices of one kind must be "
-            "alike: a job may be on any of them. Default: what they are, such as cpu or cuda:NVIDIA H200.",
-        ),
-    ] = None
-    cores: Annotated[
-        float, typer.Option(metavar="N", help="Cores of this machine that all workers share; 0: all.")
-    ] = 0.0
-    cpu_shares: Annotated[
-        str,
-        typer.Option(
-            metavar="MODE",
-            help="What a job's CPU share means: weight (others get what it does not use), quota (a hard "
-            "limit) or off.",
-        ),
-    ] = "weight"
-    advertise: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Address of this machine at which workers of other nodes reach its own. Default: the one "
-            "that the head sees.",
-        ),
-    ] = None
-    storage: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where the storage of the platform is on this machine. Default: where the head has it.",
-        ),
-    ] = None
-    borrowed: Annotated[
-        bool, typer.Option("--borrowed", help="This machine may be reclaimed at any second.")
-    ] = False
-    grace: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="Time from SIGTERM until this machine is gone, such as 30s: workers move away meanwhile. "
-            "0s: they are killed at once. A second SIGTERM, and Ctrl-C, end it at once.",
-        ),
-    ] = "0s"
-
-    def words(self) -> Iterator[str]:
-        """The command line of the process. Raises InvalidOption, InvalidInput."""
-        if not self.join or self.token_file is None:
-            raise InvalidOption(
-                "--join and --token-file are both needed to join a platform: `swell up --listen` prints them"
-            )
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        for name, value in (given | {"grace": f"{seconds('grace', self.grace):g}"}).items():
-            if value not in (None, False):
-                option = f"--{name.replace('_', '-')}"
-                yield from [option] if value is True else [option, str(value)]
-
-
+Host = Annotated[dict[str, Any], declared_options(NodeOptions)]
 Leave = Annotated[
     str | None,
     typer.Option(
@@ -140,21 +44,22 @@ NodeState = Annotated[
 
 
 @with_groups
-def node(options: HostOptions, leave: Leave = None, state: NodeState = None) -> None:
+def node(options: Host, leave: Leave = None, state: NodeState = None) -> None:
     """Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.
 
     It joins again whenever the line breaks. Workers train on meanwhile, for as long as the lease of this
     machine lasts (by default 30 s).
     """
-    from swell.executors.local.processes.strays import HOST_MODULE
-
     folder = host_folder(state)
     if leave is not None:
         _leave(folder, seconds("leave", leave))
         return
-    words = ["--state", str(folder.resolve()), *options.words()]
+    if not options.get("join") or not options.get("token_file"):
+        raise InvalidOption(
+            "--join and --token-file are both needed to join a platform: `swell up --listen` prints them"
+        )
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-P", "-m", HOST_MODULE, *words])  # noqa: S606
+    os.execv(sys.executable, NodeOptions(**options).command(folder))  # noqa: S606
 
 
 def host_folder(state: Path | None) -> Path:

@@ -21,14 +21,7 @@ from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.join_tokens import JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.messages import (
-    JOIN_PROTOCOL,
-    Join,
-    JoinAccepted,
-    SaidInTerm,
-    python_version,
-    torch_version,
-)
+from swell.executors.remote.messages import JoinAccepted, SaidInTerm, introduction
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.node import Node
 from swell.wire import messages as m
@@ -90,17 +83,7 @@ class Liar:
 
     async def attach(self) -> LineLink:
         """The line of one more connection, once the head listens."""
-        me = Join(
-            protocol=JOIN_PROTOCOL,
-            version="1",
-            host=NAME,
-            machine=NAME,
-            token="",
-            session=self._session,
-            python=python_version(),
-            torch=torch_version(),
-            clock_s=time.time(),
-        )
+        me = introduction(NAME, NAME, self._session)
         end_s = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -1,25 +1,25 @@
-"""What a host process is started with."""
+"""The options of a host: those of `swell node`, and what its process is started with."""
 
 from __future__ import annotations
 
-import argparse
 import socket
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Annotated
 
 import msgspec
 
 from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.devices import DeviceError, LocalNode, check_rack, parse_devices
 from swell.executors.local.limits.limiter import CoreSharing
+from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
 from swell.executors.remote.join_tokens import NAME
+from swell.model.durations import parse_duration
 from swell.model.kind import RULE, is_kind
+from swell.model.option import option
 from swell.model.share_mode import ShareMode
-
-TOLD_TO_END = "it was told to end (SIGTERM)"
 
 
 class InvalidHostName(ValueError):
@@ -27,31 +27,115 @@ class InvalidHostName(ValueError):
 
 
 class InvalidHostOptions(ValueError):
-    """This is no command line of a host of this version; the text says why."""
+    """These are no options of a host of this version; the text says why."""
 
 
-class _RaisingParser(argparse.ArgumentParser):
-    """The command line may be that of another process, which is no reason to end this one."""
+class NodeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a host process is started with. A field with a meaning is an option of `swell node`."""
 
-    def error(self, message: str) -> NoReturn:
-        raise InvalidHostOptions(message)
+    join: Annotated[
+        str, option("HEAD[:PORT]", "Address of the platform, as `swell up --listen` printed it.")
+    ] = ""
+    token_file: Annotated[str, option("FILE", "File with a join token of the platform, mode 0600.")] = ""
+    name: Annotated[
+        str, option("NAME", "Name of this node; no two nodes have the same. Default: host name.")
+    ] = ""
+    devices: Annotated[
+        str,
+        option(
+            "DEVICES",
+            "auto, cpu, cpu:N, cuda, cuda:N, or paced devices: paced:DEVICES@SAMPLES_PER_S. Behind it "
+            "the islands in which they are joined closer, the outermost first: /4/2 for two sockets with "
+            "two switches each. Default: auto, with what NVML tells of GPUs.",
+        ),
+    ] = "auto"
+    rack: Annotated[
+        str,
+        option(
+            "NAME",
+            "Rack in which this machine stands: a job gets machines of one rack if it can. Default: "
+            "rack0, as for a platform's own machine that names none.",
+        ),
+    ] = ""
+    kind: Annotated[
+        str,
+        option(
+            "KIND",
+            "What the devices are called that jobs ask for with --kind. Devices of one kind must be "
+            "alike: a job may be on any of them. Default: what they are, such as cpu or cuda:NVIDIA H200.",
+        ),
+    ] = ""
+    cores: Annotated[
+        float, option("N", "Cores of this machine that all workers share. Default: 0, which is all.")
+    ] = 0.0
+    cpu_shares: Annotated[
+        ShareMode,
+        option(
+            "MODE",
+            "What a job's CPU share means: weight (others get what it does not use), quota (a hard "
+            "limit) or off. Default: weight.",
+        ),
+    ] = ShareMode.WEIGHT
+    advertise: Annotated[
+        str,
+        option(
+            "ADDRESS",
+            "Address of this machine at which workers of other nodes reach its own. Default: the one "
+            "that the head sees.",
+        ),
+    ] = ""
+    storage: Annotated[
+        str,
+        option(
+            "FOLDER",
+            "Where the storage of the platform is on this machine. Default: where the head has it.",
+            parse=lambda said: str(Path(said).expanduser().absolute()),
+        ),
+    ] = ""
+    is_borrowed: Annotated[
+        bool, option("", "This machine may be reclaimed at any second.", flag="--borrowed")
+    ] = False
+    grace_s: Annotated[
+        float,
+        option(
+            "TIME",
+            "Time from SIGTERM until this machine is gone, such as 30s: workers move away meanwhile. "
+            "A second SIGTERM, and Ctrl-C, end it at once. Default: 0s, they are killed at once.",
+            flag="--grace",
+            parse=parse_duration,
+        ),
+    ] = 0.0
+    sigterm_means: str = ""  #: why SIGTERM is sent to it, for people; empty: it was told to end
 
+    @property
+    def head(self) -> HostAddress:
+        """Raises InvalidAddress."""
+        return parse_address(self.join)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeOptions:
-    state_dir: Path
-    head: HostAddress
-    token_file: Path
-    name: str
-    devices: str = "auto"
-    kind: str = ""  #: of the devices; empty: what they are
-    sharing: CoreSharing = field(default_factory=CoreSharing)
-    advertise: str  #: address at which workers of other hosts reach those of this one
-    rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
-    is_borrowed: bool = False
-    grace_s: float = 0.0  #: from SIGTERM until it has to be gone
-    sigterm_means: str = TOLD_TO_END  #: why SIGTERM is sent to it, for people
-    storage: Path | None = None  #: where the platform's storage is here; None: where the head has it
+    @property
+    def sharing(self) -> CoreSharing:
+        return CoreSharing(self.cores or None, self.cpu_shares)
+
+    def command(self, state_dir: Path) -> list[str]:
+        """Return the command line of a host process with this state folder; `read_options` reads it."""
+        text = msgspec.json.encode(self).decode()
+        return [sys.executable, "-P", "-m", HOST_MODULE, str(state_dir.resolve()), text]
+
+    def completed(self) -> NodeOptions:
+        """Return the same options with a name and an address.
+
+        Raises:
+            InvalidAddress, InvalidHostName, DeviceError: an option cannot be.
+        """
+        if self.kind and not is_kind(self.kind):
+            raise DeviceError(
+                f"devices cannot be of kind {self.kind!r}: a kind has {RULE}; choose one with --kind"
+            )
+        if self.rack:
+            check_rack(self.rack)
+        name = check_name(self.name or socket.gethostname().partition(".")[0])
+        advertise = check_address(self.advertise or address_towards(self.head))
+        return msgspec.structs.replace(self, name=name, advertise=advertise)
 
     def node(self) -> LocalNode:
         """This machine, by its name among the nodes; its devices are NAME/0, NAME/1, ...
@@ -81,11 +165,19 @@ class NodeOptions:
         return LocalNode(node, bindings)
 
 
-def check_kind(name: str) -> str:
-    """The same name. Raises DeviceError."""
-    if not is_kind(name):
-        raise DeviceError(f"devices cannot be of kind {name!r}: a kind has {RULE}; choose one with --kind")
-    return name
+def read_options(words: Sequence[str]) -> tuple[Path, NodeOptions]:
+    """Return state folder and options that stand behind the module in the command line of a host process.
+
+    Raises:
+        InvalidHostOptions: they are of no host of this version.
+        InvalidAddress, InvalidHostName, DeviceError: see `NodeOptions.completed`.
+    """
+    try:
+        state_dir, text = words
+        options = msgspec.json.decode(text, type=NodeOptions)
+    except ValueError as error:
+        raise InvalidHostOptions(f"{error}; a host process is started by `swell node`") from error
+    return Path(state_dir).resolve(), options.completed()
 
 
 def address_towards(head: HostAddress) -> str:
@@ -102,15 +194,6 @@ def address_towards(head: HostAddress) -> str:
     return own
 
 
-def default_name() -> str:
-    """Return the default name of this host: the first part of the machine's host name.
-
-    Raises:
-        InvalidHostName: that part cannot be a name.
-    """
-    return check_name(socket.gethostname().partition(".")[0])
-
-
 def check_name(name: str) -> str:
     """The same name. Raises InvalidHostName."""
     if not NAME.fullmatch(name):
@@ -119,47 +202,3 @@ def check_name(name: str) -> str:
             "choose one with --name"
         )
     return name
-
-
-def read_options(words: Sequence[str]) -> NodeOptions:
-    """Parse the command line. Raises InvalidHostOptions, InvalidAddress, InvalidHostName, DeviceError."""
-    parser = _RaisingParser(prog="swell.executors.node.process", description="A host.", add_help=False)
-    parser.add_argument("--state", type=Path, required=True, help="state folder of this host")
-    parser.add_argument("--join", required=True, help="HEAD:PORT of the platform")
-    parser.add_argument("--token-file", type=Path, required=True, help="file with a join token")
-    parser.add_argument("--name", default="", help="of the node")
-    parser.add_argument("--devices", default="auto", help="as in `swell up`")
-    parser.add_argument("--kind", default="", help="of the devices")
-    parser.add_argument("--rack", default="", help="in which the machine stands")
-    parser.add_argument("--cores", type=float, default=0.0, help="that workers share; 0: all")
-    parser.add_argument("--cpu-shares", default=ShareMode.WEIGHT.value, help="what a CPU share means")
-    parser.add_argument("--advertise", default="", help="address for workers of other hosts")
-    parser.add_argument(
-        "--grace", type=float, default=0.0, help="seconds from SIGTERM until it has to be gone"
-    )
-    parser.add_argument("--sigterm-means", default=TOLD_TO_END, help="why SIGTERM comes, for people")
-    parser.add_argument("--storage", type=Path, default=None, help="where the platform's storage is here")
-    parser.add_argument("--borrowed", action="store_true", help="it may be reclaimed at any second")
-    arguments = parser.parse_args(words)
-    head = parse_address(arguments.join)
-    try:
-        mode = ShareMode(arguments.cpu_shares)
-    except ValueError as error:
-        raise InvalidHostOptions(
-            f"--cpu-shares {arguments.cpu_shares}: choose from {', '.join(ShareMode)}"
-        ) from error
-    return NodeOptions(
-        state_dir=arguments.state.resolve(),
-        head=head,
-        token_file=arguments.token_file,
-        name=check_name(arguments.name) if arguments.name else default_name(),
-        devices=arguments.devices,
-        kind=check_kind(arguments.kind) if arguments.kind else "",
-        rack=check_rack(arguments.rack) if arguments.rack else "",
-        sharing=CoreSharing(arguments.cores or None, mode),
-        advertise=check_address(arguments.advertise or address_towards(head)),
-        is_borrowed=arguments.borrowed,
-        grace_s=arguments.grace,
-        sigterm_means=arguments.sigterm_means,
-        storage=None if arguments.storage is None else arguments.storage.resolve(),
-    )

@@ -1,7 +1,8 @@
-"""A machine that joins a platform: `python -m swell.executors.node.process --state DIR --join HEAD:PORT ...`.
+"""A machine that joins a platform: `python -m swell.executors.node.process FOLDER OPTIONS`.
 
-There is one process for a state folder: it holds a lock that its zygote and all workers inherit, so the next
-one begins only when every process of this one is gone. `swell node` becomes this program.
+The options are JSON, see `NodeOptions.command`. There is one process for a state folder: it holds a lock that
+its zygote and all workers inherit, so the next one begins only when every process of this one is gone.
+`swell node` becomes this program.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import secrets
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -29,17 +31,17 @@ from swell.executors.local.limits.allocation import confine
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
-from swell.executors.node.introduction import check_storage, introduction, listen_for_probes
-from swell.executors.node.lacks import lacks_of, there_of
 from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
-from swell.executors.node.term_processes import LocalTermProcesses
+from swell.executors.node.term_processes import LocalTermProcesses, lacks_of, there_of
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
+from swell.executors.remote.join_warnings import listen_for_probes
 from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.messages import JoinAccepted
+from swell.executors.remote.messages import JoinAccepted, introduction
+from swell.executors.storage import why_not_shared
 from swell.model.retry import retry_pause_s
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.lines import NO_MESSAGE
@@ -73,6 +75,7 @@ class HostProcess:
     def __init__(
         self, options: NodeOptions, node: LocalNode, token: JoinToken, state: HostState, lock_fd: int
     ) -> None:
+        """`options`: completed."""
         self._options, self._node, self._token, self._state = options, node, token, state
         self._lock_fd = lock_fd
         self._session = secrets.token_hex(8)
@@ -102,11 +105,12 @@ class HostProcess:
     def end_in_order(self) -> None:
         """SIGTERM: with the time that was granted for it, unless it has come before."""
         is_first = not self._withdrawal.has_begun
-        self.leave_within(self._options.grace_s if is_first else 0.0, self._options.sigterm_means)
+        why = self._options.sigterm_means or "it was told to end (SIGTERM)"
+        self.leave_within(self._options.grace_s if is_first else 0.0, why)
 
     def take_order(self) -> None:
         """SIGUSR1: see `withdrawal.order_leave`."""
-        within_s = take_order(self._options.state_dir)
+        within_s = take_order(self._state.folder)
         if within_s is not None:
             self.leave_within(within_s, "its owner needs it (`swell node --leave`)")
 
@@ -131,10 +135,10 @@ class HostProcess:
                 self._state.begin_term,
                 self._new_inside,
                 HostClock().now_s,
-                ShownEnd(self._options.state_dir / LEASE_FILE).show,
+                ShownEnd(self._state.folder / LEASE_FILE).show,
             )
         except OSError as error:
-            raise unusable(self._options.state_dir, error) from error
+            raise unusable(self._state.folder, error) from error
         loop = asyncio.get_running_loop()
         ticking, joining = loop.create_task(self._tick(terms)), loop.create_task(self._keep_joined(terms))
         told = loop.create_task(self._is_told_to_leave.wait())
@@ -162,13 +166,13 @@ class HostProcess:
     # ------------------------------------------------------------ the head
     async def _keep_joined(self, terms: HostTerms) -> None:
         """Until this host has left. Raises CannotJoin: to try again is of no use."""
-        head, machine, told = self._options.head, self._state.machine, ""
-        num_failures = 0
+        head, name, told, num_failures = self._options.head, self._options.name, "", 0
         while not terms.is_over:
-            lost = asyncio.Event()
-            me = introduction(self._options, machine, self._session, self._probe_port)
+            me = introduction(
+                name, self._state.machine, self._session, self._options.advertise, self._probe_port
+            )
             try:
-                line = await join(head.host, head.port, self._token, me, partial(self._take, terms, lost))
+                line = await join(head.host, head.port, self._token, me, partial(self._take, terms))
             except CannotJoin as error:
                 if error.is_final:
                     raise
@@ -177,33 +181,42 @@ class HostProcess:
                 num_failures += 1
                 await asyncio.sleep(retry_pause_s(num_failures, FIRST_PAUSE_S, LONGEST_PAUSE_S))
                 continue
-            log.info("joined the head at %s as %s", head, self._options.name)
+            log.info("joined the head at %s as %s", head, name)
             told, num_failures = "", 0
-            await lost.wait()
+            await terms.line_lost.wait()
             line.close()
 
-    def _take(self, terms: HostTerms, lost: asyncio.Event, line: LineLink, accepted: JoinAccepted) -> None:
-        """Go on upon this line, as the platform is set now; `lost` is set when the line is closed.
+    def _take(self, terms: HostTerms, line: LineLink, accepted: JoinAccepted) -> None:
+        """Go on upon this line, as the platform is set now.
 
         Raises CannotJoin: this machine does not see the storage. That it did once is enough: one that hangs
         takes no lease.
         """
         settings = accepted.settings or PlatformSettings()
-        if settings.storage != self._settings.storage:
-            check_storage(self._options, accepted)
+        if settings.storage and settings.storage != self._settings.storage:
+            self._check_storage(settings.storage, accepted.mark)
         if settings != self._settings:
             self._settings = settings
             if not terms.renew():
                 log.warning("the head has other settings now: here they count from the next term on")
-        _attach(terms, lost, line)
+        terms.attach(line)
+
+    def _check_storage(self, of_head: str, mark: str) -> None:
+        if why := why_not_shared(Path(self._options.storage or of_head), mark):
+            raise CannotJoin(
+                f"host {self._options.name!r} cannot join: {why}; all machines of a platform have one folder "
+                "in common: mount it there, name its path on this machine with `swell node --storage`, or "
+                "start the platform with `swell up --storage FOLDER`",
+                is_final=True,
+            )
 
     # ------------------------------------------------------------ workers
     def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalTermProcesses:
         self._num_insides += 1
-        preload, storage = self._settings.preload, self._settings.storage
+        preload, storage = self._settings.preload, self._options.storage or self._settings.storage
         modules = there_of(preload)
         options = AgentOptions(
-            state_dir=self._options.state_dir,
+            state_dir=self._state.folder,
             preload=modules,
             call=self._settings.call,
             gang_settings=self._settings.gang_settings,
@@ -212,7 +225,7 @@ class HostProcess:
             advertise=self._options.advertise,
             rack=self._options.rack,
             joined_as=self._options.name,
-            mounted_at=self._options.storage or (Path(storage) if storage else None),
+            mounted_at=Path(storage) if storage else None,
         )
         boot_id = f"{self._session}-{self._num_insides}"
         host = LocalHost(options, boot_id, self._lock_fd, answer)
@@ -236,19 +249,6 @@ class HostProcess:
             link.refuse("wrong token")
 
 
-def _attach(terms: HostTerms, lost: asyncio.Event, line: LineLink) -> None:
-    """Go on upon this line; `lost` is set when it is closed."""
-    terms.attach(line)
-    told = line.closed
-
-    def close(link: LineLink) -> None:
-        lost.set()
-        if told is not None:
-            told(link)
-
-    line.closed = close
-
-
 async def _say_farewell(terms: HostTerms) -> None:
     """Until the head has heard that this host has left, and has closed the line."""
     try:
@@ -262,7 +262,7 @@ async def _say_farewell(terms: HostTerms) -> None:
 
 async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:
     """Raises CannotJoin, DeviceError, InvalidToken."""
-    node, token = options.node(), read_token(options.token_file)
+    node, token = options.node(), read_token(Path(options.token_file))
     num = len(node.node.devices)
     log.info("host %s has %d device%s (%s)", options.name, num, "" if num == 1 else "s", node.node.kind)
     process = HostProcess(options, node, token, state, lock_fd)
@@ -287,15 +287,22 @@ def _hold(folder: Path) -> int:
 def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     try:
-        options = read_options(sys.argv[1:])
+        state_dir, options = read_options(sys.argv[1:])
         check_sharing(options.sharing)
-        make_folder(options.state_dir)
+        make_folder(state_dir)
         confine(options.sharing.cores)
-        lock_fd = _hold(options.state_dir)
-        asyncio.run(serve(options, HostState(options.state_dir), lock_fd))
+        lock_fd = _hold(state_dir)
+        asyncio.run(serve(options, HostState(state_dir), lock_fd))
     except KNOWN as error:
         sys.stderr.write(f"swell: {error}\n")
         sys.exit(1 if isinstance(error, CannotJoin | UnusableHostState) else 2)  # as `swell` ends
+    except Exception as error:  # noqa: BLE001 - a fault of ours: the kernel ends the workers with this process
+        what = "".join(traceback.format_exception_only(error)).strip()
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        sys.exit(
+            f"swell: this host has failed, and ends with its workers ({what}, in {place.filename}, line "
+            f"{place.lineno}); its jobs go on elsewhere: report it, and start `swell node` again"
+        )
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from swell.executors.local.processes.listing import list_processes
@@ -24,9 +23,7 @@ def options_of(pid: int) -> NodeOptions:
         OSError: it is gone, or another user's.
         ValueError: this version knows no such options.
     """
-    place = Path(f"/proc/{pid}")
-    words = [os.fsdecode(word) for word in (place / "cmdline").read_bytes().split(b"\0")[:-1]]
+    words = list(map(os.fsdecode, Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]))
     if HOST_MODULE not in words:
         raise InvalidHostOptions("`swell node` has not started it")
-    options = read_options(words[words.index(HOST_MODULE) + 1 :])
-    return replace(options, token_file=(place / "cwd").resolve() / options.token_file)
+    return read_options(words[words.index(HOST_MODULE) + 1 :])[1]

@@ -52,7 +52,7 @@ class HostState:
 
     def __init__(self, folder: Path) -> None:
         """Raises UnusableHostState."""
-        self._folder = folder
+        self.folder = folder
         try:
             self.machine = self._read_machine()
             self._term = self._read_term()
@@ -61,20 +61,20 @@ class HostState:
 
     def begin_term(self) -> int:
         """Its number, which is above all earlier ones also after a power cut. Raises OSError."""
-        write_whole(self._folder / TERM_FILE, f"{self._term + 1}\n".encode(), is_synced=True)
-        sync(self._folder)
+        write_whole(self.folder / TERM_FILE, f"{self._term + 1}\n".encode(), is_synced=True)
+        sync(self.folder)
         self._term += 1
         return self._term
 
     def _read_machine(self) -> str:
         """Return the id of this folder, made if there is none. No other folder has it, except a copy."""
-        path = self._folder / MACHINE_FILE
+        path = self.folder / MACHINE_FILE
         if not path.exists():
             write_whole(path, f"{secrets.token_hex(16)}\n".encode(), is_synced=True)
         return path.read_text("ascii").strip()
 
     def _read_term(self) -> int:
-        path = self._folder / TERM_FILE
+        path = self.folder / TERM_FILE
         try:
             return int(path.read_text("ascii"))
         except FileNotFoundError:

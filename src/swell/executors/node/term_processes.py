@@ -6,12 +6,14 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 
 import msgspec
 
 from swell.executors.hosts.messages import ToHost
 from swell.executors.local.agent.host import LocalHost
+from swell.executors.local.containers.engine import ContainerChoice, EngineDown, find_engine
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.lines import LineLink
 from swell.model.lengths import span
@@ -116,3 +118,24 @@ class LocalTermProcesses:
             return False
         self._ending.result()  # a failure ends this process, and the kernel all others of it
         return True
+
+
+def there_of(preload: Iterable[str]) -> tuple[str, ...]:
+    """The modules of which the package is installed here; nothing is imported."""
+    return tuple(name for name in preload if find_spec(name.partition(".")[0]) is not None)
+
+
+def lacks_of(missing: Iterable[str], containers: ContainerChoice) -> tuple[str, ...]:
+    """Sentences for people. May wait for a container engine.
+
+    Args:
+        missing: modules that are to be preloaded and are not installed.
+        containers: `auto` is what there is, which may be nothing.
+    """
+    lacks = [f"lacks module {name} (`--preload`): install it there, or leave it out" for name in missing]
+    if containers in (ContainerChoice.DOCKER, ContainerChoice.PODMAN):
+        try:
+            find_engine(containers)
+        except EngineDown as error:
+            lacks.append(f"runs no containers (`--containers {containers}`): {error}")
+    return tuple(lacks)

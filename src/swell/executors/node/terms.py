@@ -6,6 +6,7 @@ processes are killed when the lease ends. The next term begins when they are gon
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.messages import FromController, LeaseGranted
 from swell.executors.local.lines import LineLink
 from swell.executors.node.pending_heartbeats import PendingHeartbeats
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.messages import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
 from swell.executors.remote.stream import MessageTooLong, ResumableStream
 from swell.model.coding import decoder
@@ -77,6 +79,7 @@ class HostTerms:
             OSError: see `begin_term`.
         """
         self.stream = ResumableStream(session, self)
+        self.line_lost = asyncio.Event()  #: the line that was attached last is closed
         self.why_left = ""  #: the controller wants no workers here any longer
         self.is_over = False  #: nothing is left, and nothing will be begun
         self._begin_term, self._new_inside = begin_term, new_inside
@@ -87,6 +90,7 @@ class HostTerms:
         self._is_offered = self._is_ending = self._is_leaving = False
         self._was_open = False
         self._obstacle = ""  #: to the next term
+        self._failures = RateLimitedLog()
 
     @property
     def term(self) -> int:
@@ -102,6 +106,7 @@ class HostTerms:
         """Go on upon this line; see `ResumableStream.attach`."""
         if self._inside is None:
             self._inside = self._make_inside()
+        self.line_lost.clear()
         self.stream.attach(line)
 
     def renew(self) -> bool:
@@ -118,8 +123,12 @@ class HostTerms:
     # ------------------------------------------------------------ time
     def tick(self) -> None:
         """Send what is due, renew the lease, and end a term that is over. To be called ten times a second."""
-        if self._inside is not None:
-            self._inside.tick()
+        try:
+            if self._inside is not None:
+                self._inside.tick()
+        except Exception:  # the lease is renewed, or ends, all the same
+            if self._failures.take():
+                log.exception("what runs on this host cannot be looked after; trying again")
         self._say_now(self._signs.take_due(self._now_s()))
         self._note_line()
         is_over = self._is_ending or self._lease.phase(self._now_s()) is TermPhase.OVER
@@ -226,4 +235,5 @@ class HostTerms:
 
     def line_closed(self, why: str) -> None:
         self._was_open = False
+        self.line_lost.set()
         log.info("the line to the head is closed%s", f": {why}" if why else "")

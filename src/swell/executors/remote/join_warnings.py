@@ -71,3 +71,17 @@ async def _reach(address: str, port: int, told: Callable[[str], None]) -> None:
     except OSError as error:
         why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
     told(why)
+
+
+async def listen_for_probes(address: str) -> int:
+    """Take connections of the head and close them, until the event loop ends. Returns the port.
+
+    Raises OSError: the address is none of this machine.
+    """
+
+    def close(_reader: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:
+        line.close()
+
+    server = await asyncio.start_server(close, address, 0)
+    port: int = server.sockets[0].getsockname()[1]
+    return port

@@ -6,10 +6,12 @@ Each message of the stream has the term that it belongs to, which is that of the
 from __future__ import annotations
 
 import platform
+import time
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
 
+from swell import __version__
 from swell.executors.hosts.messages import FromHost, ToHost
 from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import LineRefused
@@ -87,6 +89,23 @@ class HostLeft(StreamMessage, frozen=True, kw_only=True):
 
 
 FromJoined = SaidInTerm | HostLeft
+
+
+def introduction(host: str, machine: str, session: str, advertise: str = "", probe_port: int = 0) -> Join:
+    """Return the first message of a host, without its token. It has the time of day."""
+    return Join(
+        protocol=JOIN_PROTOCOL,
+        version=__version__,
+        host=host,
+        machine=machine,
+        token="",
+        session=session,
+        python=python_version(),
+        torch=torch_version(),
+        clock_s=time.time(),
+        advertise=advertise,
+        probe_port=probe_port,
+    )
 
 
 def why_not_understood(join: Join, version: str) -> str | None:

@@ -38,7 +38,7 @@ def guard_host(order: SliceOrder, orders: int) -> int:
     os.fchmod(token_fd, 0o600)
     os.write(token_fd, f"{order.token}\n".encode())
     host = subprocess.Popen(
-        [*host_words(order), "--token-file", f"/proc/self/fd/{token_fd}"],
+        host_words(order, f"/proc/self/fd/{token_fd}"),
         env=host_environ(order, os.environ),
         cwd=order.folder,
         stdin=subprocess.DEVNULL,

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from swell.executors.local.devices import is_rack
-from swell.executors.local.processes.strays import HOST_MODULE
+from swell.executors.node.options import NodeOptions
 from swell.wire.environ import GPU_ORDER
 
 #: In the folder of a slice: that of its host.
@@ -52,19 +52,24 @@ class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, name=host_name(node, slice_id), folder=folder, **about)
 
 
-def host_words(order: SliceOrder) -> list[str]:
-    """Return the command line of a host, without the join token. What can be no rack is left out."""
-    words = [sys.executable, "-P", "-m", HOST_MODULE, "--state", str(Path(order.folder, STATE_FOLDER))]
-    words += ["--join", order.join, "--name", order.name, "--devices", order.devices]
+def host_words(order: SliceOrder, token_file: str) -> list[str]:
+    """Return the command line of a host. What can be no rack is left out."""
     if order.rack and not is_rack(order.rack):
         told = f"rack {order.rack!r} is left out: a name has 1 to 40 letters, digits, `-` and `_`"
         print(told, file=sys.stderr, flush=True)
-    elif order.rack:
-        words += ["--rack", order.rack]
-    words += ["--grace", f"{order.grace_s:g}"] if order.grace_s else []
-    words += ["--sigterm-means", order.sigterm_means] if order.sigterm_means else []
-    words += ["--kind", order.kind] if order.kind else []
-    return [*words, "--borrowed"] if order.is_borrowed else words
+        order = msgspec.structs.replace(order, rack="")
+    options = NodeOptions(
+        join=order.join,
+        token_file=token_file,
+        name=order.name,
+        devices=order.devices,
+        rack=order.rack,
+        kind=order.kind,
+        is_borrowed=order.is_borrowed,
+        grace_s=order.grace_s,
+        sigterm_means=order.sigterm_means,
+    )
+    return options.command(Path(order.folder, STATE_FOLDER))
 
 
 def host_environ(order: SliceOrder, environ: Mapping[str, str]) -> dict[str, str]:
