@@ -21,9 +21,10 @@ from swell.executors.hosts import messages as h
 from swell.executors.hosts.messages import KeptWorker
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
+from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.node.terms import HostTerms
-from swell.executors.remote.host_door import HostDoor, UnknownHost
+from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.join_warnings import Probe, no_probe
 from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
@@ -405,7 +406,7 @@ def test_a_witness_that_was_wrong_costs_the_workers_and_no_device_is_given_twice
 
 
 def test_a_host_that_never_joined_cannot_be_removed(world: World) -> None:
-    with pytest.raises(UnknownHost, match="no host 'n2' has joined; these have: n1"):
+    with pytest.raises(DoorError, match="no host 'n2' has joined; these have: n1"):
         world.door.remove("n2")
 
 
@@ -562,7 +563,7 @@ def test_a_host_that_is_gone_is_forgotten_once_no_worker_can_run_there(world: Wo
     assert not world.is_joined()
     world.door.remove(NAME)
     assert (world.folder / LEASES_FILE).read_bytes() == b"[]"
-    with pytest.raises(UnknownHost):
+    with pytest.raises(DoorError):
         world.door.remove(NAME)
     world.restart_host()
     world.cut_or_mend()

@@ -18,6 +18,7 @@ from swell.executors.exit_status import NOT_STARTED
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost, ToHost
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
+from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import NAME
@@ -45,10 +46,6 @@ MAX_CLOSED = 1000
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
 _decode_asked: Callable[[bytes], LeaseAsked] = msgspec.json.Decoder(LeaseAsked).decode
-
-
-class UnknownHost(ValueError):
-    """No host of this name has joined; the text names those that have."""
 
 
 class HostsOwner(Protocol):
@@ -402,7 +399,7 @@ class HostDoor:
         One that is gone, and may run no worker any longer, is forgotten.
 
         Raises:
-            UnknownHost: no such host has joined.
+            DoorError: no such host has joined; the text names those that have.
         """
         host = self._hosts.get(name)
         if host is None and self._book.forget(name):
@@ -410,7 +407,7 @@ class HostDoor:
             return
         if host is None:
             known = ", ".join(sorted(self._hosts)) or "none"
-            raise UnknownHost(f"no host {name!r} has joined; these have: {known}")
+            raise DoorError(f"no host {name!r} has joined; these have: {known}")
         self._removed.add(host.join.session)
         self._book.refuse(name)
         host.stream.say(LeaveOrdered(why=why))

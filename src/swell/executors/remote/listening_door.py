@@ -14,7 +14,7 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
 from swell.executors.remote.host_address import HostAddress, parse_address
-from swell.executors.remote.host_door import HostDoor, HostsOwner, UnknownHost
+from swell.executors.remote.host_door import HostDoor, HostsOwner
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_tokens import (
     InvalidToken,
@@ -39,7 +39,7 @@ LOOK_EVERY_S = 0.02
 log = logging.getLogger("swell.hosts")
 
 
-class ListeningDoor:
+class ListeningDoor(HostDoor):
     """See `local.agent.door.Door`."""
 
     def __init__(self, controller: HostsOwner, options: AgentOptions, session: str) -> None:
@@ -51,13 +51,13 @@ class ListeningDoor:
             self._fingerprint = fingerprint_of(certificate)
             self._tokens = TokenList(folder)
             book = LeaseBook(folder, options.leases, granter_now_s)
-            self._hosts = HostDoor(controller, book, session, torch_version(), NetworkProbe())
+            super().__init__(controller, book, session, torch_version(), NetworkProbe())
             self._listener = JoinListener(
                 certificate,
                 self._tokens,
                 __version__,
-                self._hosts.joined,
-                self._hosts.why_not,
+                self.joined,
+                self.why_not,
                 options.of_platform,
                 _marked(options.storage),
             )
@@ -107,33 +107,16 @@ class ListeningDoor:
         """Fingerprint of the certificate, in hexadecimal digits. No other platform has the same."""
         return self._fingerprint.hex()
 
-    def tick(self) -> None:
-        self._hosts.tick()
-
-    def give_up(self, name: str, why: str) -> None:
-        """See `HostDoor.give_up`."""
-        self._hosts.give_up(name, why)
-
-    def token_of(self, name: str) -> str:
-        """See `HostDoor.token_of`."""
-        return self._hosts.token_of(name)
-
     async def close(self) -> None:
         await self._listener.close()
-        self._hosts.begin_to_close()
+        self.begin_to_close()
         try:
             async with asyncio.timeout(CLOSE_S):
-                while self._hosts.has_to_wait:
+                while self.has_to_wait:
                     await asyncio.sleep(LOOK_EVERY_S)
         except TimeoutError:
             pass  # it does not answer: its workers end with its lease, which the next agent waits for
-        self._hosts.close_lines()
-
-    def remove(self, host: str) -> None:
-        try:
-            self._hosts.remove(host)
-        except UnknownHost as error:
-            raise DoorError(str(error)) from error
+        self.close_lines()
 
     def want_devices(self, num: int) -> None:
         """People start hosts, and see in `swell jobs` what waits."""
