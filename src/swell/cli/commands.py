@@ -78,7 +78,7 @@ SECTIONS: Mapping[str, Mapping[str, CommandSource]] = {
     },
     "Platforms": {
         "node": (
-            "nodes:node",
+            "node:node",
             "Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.",
         ),
         "nodes": ("nodes:app", "List nodes and devices, and the jobs that use them."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from swell.api.errors import InvalidOption
-from swell.cli.nodes import host_folder
+from swell.cli.node import host_folder
 from swell.cli.options import Json, State
 from swell.cli.output import print_json, warn
 

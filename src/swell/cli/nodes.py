@@ -1,90 +1,23 @@
-"""`swell node` and `swell nodes`: this machine as one of a platform, and the nodes that there are."""
+"""`swell nodes`: the nodes of a platform."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 import swell
-from swell.api.errors import InvalidOption
 from swell.cli.clock import clock
-from swell.cli.options import Json, State, declared_options, seconds, with_groups
+from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
-from swell.executors.node.options import NodeOptions
 from swell.model.lengths import relative, span
 from swell.model.sizes import format_bytes
 
 if TYPE_CHECKING:
     from swell.model.view import ClusterView, NodeView
-
-
-Host = Annotated[dict[str, Any], declared_options(NodeOptions)]
-Leave = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Join nothing: have the `swell node` that runs here leave within this time, such as 30s. "
-        "Workers move away meanwhile.",
-    ),
-]
-NodeState = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="State folder of this node. Default: that of a platform with `-node` behind its name.",
-    ),
-]
-
-
-@with_groups
-def node(options: Host, leave: Leave = None, state: NodeState = None) -> None:
-    """Let this machine run workers of a platform, in the foreground until Ctrl-C or SIGTERM.
-
-    It joins again whenever the line breaks. Workers train on meanwhile, for as long as the lease of this
-    machine lasts (by default 30 s).
-    """
-    folder = host_folder(state)
-    if leave is not None:
-        _leave(folder, seconds("leave", leave))
-        return
-    if not options.get("join") or not options.get("token_file"):
-        raise InvalidOption(
-            "--join and --token-file are both needed to join a platform: `swell up --listen` prints them"
-        )
-    sys.stdout.flush()
-    os.execv(sys.executable, NodeOptions(**options).command(folder))  # noqa: S606
-
-
-def host_folder(state: Path | None) -> Path:
-    """State folder of a host. `state`: as it was chosen."""
-    from swell.store.folder import default_path
-
-    own = default_path(os.environ)
-    return own.with_name(f"{own.name}-node") if state is None else state.expanduser()
-
-
-def _leave(folder: Path, within_s: float) -> None:
-    """Raises InvalidOption."""
-    from swell.executors.node.withdrawal import NoHostProcess, order_leave
-
-    try:
-        order_leave(folder, within_s)
-    except NoHostProcess as error:
-        raise InvalidOption(f"--leave: {error}") from error
-    except OSError as error:
-        raise InvalidOption(
-            f"--leave: the host process cannot be told ({error.strerror}); it belongs to another user, "
-            "or the disk is full: send it SIGTERM instead, which kills its workers"
-        ) from error
-    print(f"this host leaves within {span(within_s)}, sooner if its workers have moved away")
-
 
 app = typer.Typer(name="nodes", rich_markup_mode=None, add_completion=False)
 
