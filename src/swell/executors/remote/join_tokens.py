@@ -126,10 +126,10 @@ class TokenList:
         self._path = folder / TOKENS_FILE
         self._tokens: dict[str, KnownToken] = {}
         try:
-            self._tokens = parse_tokens(self._path.read_bytes())
+            self._tokens = msgspec.json.decode(self._path.read_bytes(), type=dict[str, KnownToken])
         except FileNotFoundError:
             pass  # no token was given out yet
-        except ValueError as error:
+        except msgspec.MsgspecError as error:
             raise TokenListError(
                 f"{self._path} is damaged ({error}); it must be the list of join tokens that Swell wrote: "
                 "restore it, or remove it and give every host a new token"
@@ -189,14 +189,6 @@ class TokenList:
         write_whole(self._path, msgspec.json.encode(tokens), mode=0o600, is_synced=True)
         self._tokens = tokens
         sync(self._path.parent)
-
-
-def parse_tokens(text: bytes) -> dict[str, KnownToken]:
-    """What such a file says. Raises ValueError."""
-    try:
-        return msgspec.json.decode(text, type=dict[str, KnownToken])
-    except msgspec.MsgspecError as error:
-        raise ValueError(str(error)) from error
 
 
 def revoked(name: str) -> str:

@@ -49,7 +49,31 @@ async def join(
     Raises:
         CannotJoin: see `is_final`.
     """
-    line, head = _AnsweredLine(joined), f"the head at {host}:{port}"
+    head = f"the head at {host}:{port}"
+    answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def fail(error: Exception) -> None:
+        if not answered.done():
+            answered.set_exception(error)
+            answered.exception()  # it may not be waited for
+
+    def hear_answer(line: LineLink, text: bytes) -> None:
+        try:
+            answer = msgspec.json.decode(text, type=Opening)
+            if isinstance(answer, LineRefused):
+                raise CannotJoin(f"{head} refuses: {answer.why}", is_final=answer.is_final)
+            if not answered.done():
+                joined(line, answer)
+                answered.set_result(None)
+        except CannotJoin as error:
+            fail(error)
+        except NO_MESSAGE:
+            fail(ConnectionAbortedError("what it answered is no answer to a host"))
+
+    def lose(line: LineLink) -> None:
+        fail(ConnectionAbortedError("it closed the connection without a word"))
+
+    line = LineLink(hear_answer, lose)
     try:
         async with asyncio.timeout(JOIN_S):
             await asyncio.get_running_loop().create_connection(
@@ -63,56 +87,23 @@ async def join(
                 )
             secret = {"protocol": JOIN_PROTOCOL, "token": token.name, "secret": token.secret.hex()}
             line.send(msgspec.structs.replace(join, **secret))
-            answer = await line.answer
-    except TimeoutError as error:
-        why = f"{head} did not answer within {span(JOIN_S)}; a host must reach it: check address and network"
-        raise CannotJoin(why) from error
-    except ssl.SSLError as error:
-        raise CannotJoin(
-            f"{head} does not speak TLS 1.3 ({error.reason}); hosts speak nothing else: "
-            "use the address that the head printed for hosts"
-        ) from error
-    except OSError as error:
-        why = f"{head} cannot be reached ({error}); a host must reach it: check address and network"
-        raise CannotJoin(why) from error
-    finally:
-        if not line.is_joined:
-            line.close()
-    if isinstance(answer, LineRefused):
-        raise CannotJoin(f"{head} refuses: {answer.why}", is_final=answer.is_final)
+            await answered
+    except BaseException as error:
+        answered.cancel()
+        line.close()
+        if isinstance(error, OSError):
+            raise CannotJoin(f"{head} {_why(error)}") from error
+        raise
     return line
 
 
-class _AnsweredLine(LineLink):
-    """Its first line is the controller's answer; what follows is for its owner."""
-
-    def __init__(self, joined: Callable[[LineLink, JoinAccepted], None]) -> None:
-        super().__init__(self._hear_answer, self._lose)
-        self._joined = joined
-        self.answer: asyncio.Future[Opening] = asyncio.get_running_loop().create_future()
-        self.is_joined = False
-
-    def _hear_answer(self, link: LineLink, text: bytes) -> None:
-        try:
-            answer = msgspec.json.decode(text, type=Opening)
-        except NO_MESSAGE:
-            self.close()
-            self._fail("what it answered is no answer to a host")
-            return
-        if isinstance(answer, JoinAccepted):
-            try:
-                self._joined(self, answer)
-            except CannotJoin as error:
-                self.answer.set_exception(error)
-                return
-            self.is_joined = True
-        if not self.answer.done():
-            self.answer.set_result(answer)
-
-    def _lose(self, link: LineLink) -> None:
-        self._fail("it closed the connection without a word")
-
-    def _fail(self, why: str) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(ConnectionAbortedError(why))
-            self.answer.exception()  # it may not be waited for
+def _why(error: OSError) -> str:
+    """Why there is no line."""
+    if isinstance(error, TimeoutError):
+        return f"did not answer within {span(JOIN_S)}; a host must reach it: check address and network"
+    if isinstance(error, ssl.SSLError):
+        return (
+            f"does not speak TLS 1.3 ({error.reason}); hosts speak nothing else: "
+            "use the address that the head printed for hosts"
+        )
+    return f"cannot be reached ({error}); a host must reach it: check address and network"
