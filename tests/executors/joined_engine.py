@@ -159,5 +159,7 @@ class JoinedEngine:
     def close(self) -> None:
         for name in list(self.hosts):
             self.lose(name)
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()

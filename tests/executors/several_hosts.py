@@ -137,6 +137,8 @@ class SeveralHosts:
         for name in list(self.hosts):
             self._run(self.hosts.pop(name).shut_down())
             os.close(self._locks.pop(name))
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 

@@ -117,6 +117,8 @@ class Machine:
     def close(self) -> None:
         self._loop.run_until_complete(self.host.shut_down())
         os.close(self._lock_fd)
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()
 
