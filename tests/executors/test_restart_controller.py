@@ -49,6 +49,7 @@ from swell.wire.messages import (
     StopVote,
     StopVotes,
 )
+from swell.wire.metric_names import MOST_METRICS
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 
@@ -286,6 +287,7 @@ def test_a_gang_that_keeps_its_devices_goes_on_under_the_new_generation() -> Non
     processes.say(0, Reported(values={"loss": 0.5}))
     processes.command(Reconfigure(job_id=JOB, generation=2, target=target(0)))
     processes.say(0, Stepped(num_workers=1, steps=1, own_steps=1))
+    processes.tick(1.0)
     assert processes.signals == [] and list(processes.alive) == [0]
     told = [type(event) for event in processes.events]
     assert told == [GangStarted, StepsReported, GangResized, StepsReported]
@@ -296,27 +298,28 @@ def reports_of(processes: Processes) -> list[StepsReported]:
     return [event for event in processes.events if isinstance(event, StepsReported)]
 
 
-def test_what_a_script_measures_is_told_with_its_next_steps() -> None:
+def test_what_a_script_measures_is_told_at_most_twice_a_second_and_with_its_steps() -> None:
     processes = Processes()
     processes.command(launch(0))
     processes.say(0, Reported(values={"loss": 0.5, "accuracy": 0.8}))
+    (first,) = reports_of(processes)
+    assert (first.loss, first.metrics, first.brings_steps) == (0.5, {"accuracy": 0.8}, False)
     processes.tick(0.1)
     processes.say(0, Reported(values={"loss": 0.4}))
-    assert not reports_of(processes)
     processes.say(0, Stepped(num_workers=1, steps=7, own_steps=7))
+    processes.say(0, Reported(values={"accuracy": 0.9}))
+    processes.tick(0.4)
+    assert len(reports_of(processes)) == 1
     processes.tick(10.0)
-    (report,) = reports_of(processes)
+    _, report = reports_of(processes)
     assert (report.steps, report.num_workers) == (7, 1)
-    assert (report.loss, report.metrics) == (0.4, {"accuracy": 0.8})
+    assert (report.loss, report.metrics) == (0.4, {"accuracy": 0.9})
 
 
-def test_what_a_script_measures_that_makes_no_steps_is_told_soon_and_at_its_end() -> None:
+def test_what_a_script_measures_at_its_end_is_told_before_that() -> None:
     processes = Processes()
     processes.command(launch(0))
     processes.say(0, Reported(values={"accuracy": 0.8}))
-    processes.tick(0.4)
-    assert not reports_of(processes)
-    processes.tick(0.6)
     processes.say(0, Reported(values={"loss": 0.3}))
     processes.end(0, 0)
     first, second = reports_of(processes)
@@ -344,15 +347,14 @@ def test_values_that_are_no_numbers_are_told_as_they_are_and_warned_of_once() ->
 def test_names_are_few_and_fit_on_a_screen() -> None:
     processes = Processes()
     processes.command(launch(0))
-    processes.say(0, Reported(values={"a b": 1.0, "\x1b[31m": 1.0, "x" * 64: 1.0, "val/loss": 1.0}))
-    assert not [event for event in processes.events if isinstance(event, JobWarned)]
-    for number in range(100):
+    processes.say(0, Reported(values={"\x1b[31m": 1.0, "x" * 101: 1.0, "val/loss": 1.0}))
+    for number in range(300):
         processes.say(0, Reported(values={f"m{number}": 1.0}))
     processes.tick(1.0)
-    (report,) = reports_of(processes)
-    assert len(report.metrics) == 32 and "val/loss" in report.metrics
+    first, second = reports_of(processes)
+    assert list(first.metrics) == ["val/loss"] and len(second.metrics) == MOST_METRICS - 1
     (warning,) = [event.message for event in processes.events if isinstance(event, JobWarned)]
-    assert "more than 32 names" in warning
+    assert "are not kept: a name has 1 to 100 characters" in warning
 
 
 def test_a_script_that_begins_anew_is_told_of() -> None:
@@ -553,4 +555,5 @@ def test_steps_of_an_optimizer_that_does_not_count_begin_where_the_gang_before_e
     told = Reported(values={"loss": 0.5}, curves={"loss": curve((5, 0.5))}, relative=["loss"])
     processes.say(1, told)
     processes.say(1, Stepped(num_workers=2, steps=6, own_steps=None))
+    processes.tick(1.0)
     assert reports_of(processes)[-1].curves["loss"].first_step == 35

@@ -5,62 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+import msgspec
+
+from swell.executors.gang.replies import CommandReplies
 from swell.model.event import StepsReported
 from swell.model.job import BetweenSteps
 from swell.model.report_folding import can_fold, fold
 from swell.tally import Tally
 from swell.wire.messages import Drifted, EndedEpochs, Progress, Reported
+from swell.wire.metric_names import LOSS as LOSS_NAME
+from swell.wire.metric_names import MetricNames
 from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
 INTERVAL_S = 0.5
 #: Of a mark: microseconds of 35 years.
 CLOCK_BITS = 50
-
-
-class Pacer:
-    """Lets a gang's progress through at most every `INTERVAL_S`, and loses none of it."""
-
-    def __init__(self) -> None:
-        self._held: StepsReported | None = None
-        self._sent_s = float("-inf")
-
-    def add(self, report: StepsReported, now_s: float) -> list[StepsReported]:
-        """Reports that are due now."""
-        due: list[StepsReported] = []
-        if self._held is not None and can_fold(self._held, report):
-            report = fold(self._held, report)
-        elif self._held is not None:
-            due.append(self._held)
-        self._held = report
-        return due + self.due(now_s)
-
-    def due(self, now_s: float) -> list[StepsReported]:
-        if self._held is None or now_s - self._sent_s < INTERVAL_S:
-            return []
-        return self.flush(now_s)
-
-    def flush(self, now_s: float) -> list[StepsReported]:
-        """Whatever is held, due or not: something follows that must not overtake it."""
-        held, self._held = self._held, None
-        if held is None:
-            return []
-        self._sent_s = now_s
-        return [held]
-
-
-class ReportNumbers:
-    """Marks of one gang's reports, each higher than the one before, also after a change of controller.
-
-    The clock of the next controller may have begun again, with its machine.
-    """
-
-    def __init__(self) -> None:
-        self._latest = 0
-
-    def next(self, now_s: float, num_takeovers: int) -> int:
-        self._latest = max(self._latest + 1, int(now_s * 1e6))
-        return (num_takeovers << CLOCK_BITS) + self._latest
 
 
 def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> StepsReported:
@@ -199,3 +159,65 @@ class DriftCount:
             return f"the workers' replicas differed in step {latest.last_step} ({healed})"
         steps = f"first in step {self._first_step} and last in step {latest.last_step}"
         return f"the workers' replicas differed {self._num} times, {steps} ({healed})"
+
+
+class Reporting:
+    """What the head and the job's owner are told of the training of one gang.
+
+    A report of progress is told at most every `INTERVAL_S`: what comes between is folded into one, and none
+    of it is lost.
+    """
+
+    def __init__(self, replies: CommandReplies, stops_on_nan: bool = False) -> None:
+        self.names = MetricNames()
+        self._replies = replies
+        self._divergence = Divergence(stops_on_nan)
+        self._mark = 0
+        self._held: StepsReported | None = None
+        self._sent_s = float("-inf")
+
+    def note(self, report: StepsReported, odd_since: int | None = None, names_loss: bool = False) -> None:
+        """Tell of this now or soon.
+
+        Args:
+            odd_since: the step since which the loss is no number.
+            names_loss: how the loss comes about is the script's own affair: it is a value like any other.
+        """
+        report = msgspec.structs.replace(
+            report,
+            metrics=self.names.admitted(report.metrics),
+            curves=self.names.admitted(report.curves),
+            mark=self._next_mark(),
+        )
+        loss, metrics = report.loss, report.metrics
+        if names_loss and report.loss is not None:
+            loss, metrics = None, {LOSS_NAME: report.loss, **metrics}
+        warnings = self._divergence.note(report.steps, loss, odd_since, metrics)
+        for told in filter(None, (self.names.take_refusal(), *warnings)):
+            self._replies.warn(told)
+        if self._held is not None and can_fold(self._held, report):
+            report = fold(self._held, report)
+        elif self._held is not None:
+            self._replies.report(self._held)
+        self._held = report
+        self.report_due()
+
+    def report_due(self) -> None:
+        """Report what has been held back for long enough."""
+        if self._replies.now_s - self._sent_s >= INTERVAL_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Report what is held back, due or not: an event follows that must not overtake it."""
+        if self._held is not None:
+            self._sent_s = self._replies.now_s
+            self._replies.report(self._held)
+            self._held = None
+
+    def _next_mark(self) -> int:
+        """Each mark is higher than the one before, also after a change of controller.
+
+        The clock of the next controller may have begun again, with its machine.
+        """
+        self._mark = max(self._mark + 1, int(self._replies.now_s * 1e6))
+        return (self._replies.kept.num_takeovers << CLOCK_BITS) + self._mark

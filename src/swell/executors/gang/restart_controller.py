@@ -8,16 +8,17 @@ before, is lost with a change. Rank 0 tells how many steps its optimizer has mad
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, FindPort, Kill, Send, Spawn, WorkerExit
 from swell.executors.gang.job_context import JobContext, refusal
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import Member, State, cut_slots, flatten
-from swell.executors.gang.progress import Divergence, ReportNumbers, sound
+from swell.executors.gang.progress import Reporting, sound
 from swell.executors.gang.replies import CommandReplies
-from swell.executors.gang.restart_gang import RestartAim, RestartGang, ScriptValues
+from swell.executors.gang.restart_gang import RestartAim, RestartGang
 from swell.executors.gang.timeouts import (
     Timeouts,
     describe_exit,
@@ -37,8 +38,7 @@ from swell.model.event import (
     ScriptDistributed,
     StepsReported,
 )
-from swell.model.job import LOSS
-from swell.tally import Tally
+from swell.tally import Tally, tally_of
 from swell.wire import environ
 from swell.wire.findings import WHOLE, ScriptFinding
 from swell.wire.messages import (
@@ -51,9 +51,14 @@ from swell.wire.messages import (
     StopVote,
     StopVotes,
 )
+from swell.wire.metric_names import LOSS
+from swell.wire.numbers import value_of
+from swell.wire.reports import MOST_STEPS
 
 #: Topic of a warning.
 SIZE = "size"
+#: Under this name a line of output may say after which step its values were measured.
+STEP = "step"
 
 
 class RestartController:
@@ -75,9 +80,7 @@ class RestartController:
         self._effects: list[Effect] = []
         self._replies = CommandReplies(job.job_id, self._effects, gang.replies)
         self._is_stopped = is_stopped
-        self._values = ScriptValues()
-        self._marks = ReportNumbers()
-        self._divergence = Divergence(stops_on_nan=False)
+        self._reporting = Reporting(self._replies)
         self._job = job
         self._timeouts = timeouts or Timeouts()
 
@@ -158,7 +161,7 @@ class RestartController:
         for ended in exits:
             self._note_exit(ended)
         if exits and not self.gang.members:
-            self._tell_values()
+            self._reporting.flush()
             self._go_on()
         return self._drain()
 
@@ -200,8 +203,7 @@ class RestartController:
     def tick(self, now_s: float) -> Sequence[Effect]:
         self._replies.pass_time(now_s)
         now_s = self._replies.now_s
-        if self._values.is_due(now_s):
-            self._tell_values()
+        self._reporting.report_due()
         for member in self.gang.members.values():
             self._watch(member)
         if self.gang.terminate_at_s is not None and now_s >= self.gang.terminate_at_s:
@@ -255,62 +257,43 @@ class RestartController:
 
     def _note_steps(self, message: Stepped) -> None:
         pause_s, warning = self.gang.tally.note(message, self._replies.now_s)
-        self._report(message.num_workers, message.step_s, pause_s)
+        self._report(num_workers=message.num_workers, step_s=message.step_s, pause_s=pause_s)
         if message.is_last and self.gang.terminate_at_s is not None:
             self._await_exits(self._timeouts.restart_s)
         if warning:
             self._replies.warn(warning)
 
     def _note_values(self, message: Reported) -> None:
-        for told in (self._keep_values(message, self._curves_of(message)), message.refusal):
-            if told:
-                self._replies.warn(told)
+        """A value without a curve is a line of output, which may name its `step`."""
+        if message.refusal:
+            self._replies.warn(message.refusal)
+        values = {name: value_of(value) for name, value in message.values.items()}
+        step, num_workers = _step_of(values, self.steps), len(self.gang.members)
+        printed = {name: tally_of([(step, value)], num_workers) for name, value in values.items()}
+        curves = {name: tally for name, tally in printed.items() if tally is not None}
+        self._tell_values(values, curves | self._curves_of(message))
 
     def _curves_of(self, message: Reported) -> dict[str, Tally]:
         curves, before = sound(message.curves), self.gang.tally.num_before
         return curves | {name: curves[name].moved(before) for name in message.relative if name in curves}
 
-    def _keep_values(self, message: Reported, curves: Mapping[str, Tally]) -> str:
-        now_s, num_workers = self._replies.now_s, len(self.gang.members)
-        return self._values.note(message.values, curves, self.gang.tally.steps, num_workers, now_s)
-
-    def _tell_values(self) -> None:
-        """No step has come with which they could be told."""
-        if self._values:
-            self._report(num_workers=0)
-
-    def _report(
-        self,
-        num_workers: int,
-        step_s: float | None = None,
-        pause_s: float | None = None,
-        again: Collection[str] | None = None,
+    def _tell_values(
+        self, values: dict[str, float], curves: dict[str, Tally], is_again: bool = False
     ) -> None:
-        """`again`: names of curves that are told again, and no other curve is told; None: all are news."""
-        loss, metrics = self._values.take()
-        curves = self._values.take_curves()
-        if again is not None:
-            curves = {name: tally for name, tally in curves.items() if name in again}
+        loss = values.pop(LOSS, None)
+        self._report(loss=loss, metrics=values, curves=curves, is_again=is_again and bool(curves))
+
+    def _report(self, num_workers: int = 0, **facts: Any) -> None:
+        """`facts`: further fields of `StepsReported`."""
         report = StepsReported(
             job_id=self._job.job_id,
             generation=self.gang.running,
             at_s=self._replies.now_s,
             steps=self.steps,
             num_workers=num_workers,
-            step_s=step_s,
-            loss=loss,
-            metrics=metrics,
-            pause_s=pause_s,
-            curves=curves,
-            mark=self._marks.next(self._replies.now_s, self.gang.replies.num_takeovers),
-            is_again=again is not None and bool(curves),
+            **facts,
         )
-        self._replies.report(report)
-        named = (
-            metrics if loss is None else {LOSS: loss, **metrics}
-        )  # how its loss comes about is its own affair
-        for message in self._divergence.note(self.steps, None, None, named):
-            self._replies.warn(message)
+        self._reporting.note(report, names_loss=True)
 
     # ------------------------------------------------------------ what follows
     def _obey(self, command: GangCommand) -> None:
@@ -337,7 +320,7 @@ class RestartController:
             self._end_all(Outcome.FAILED, str(error))
             return
         if self.gang.aim is RestartAim.RUN and target == self.gang.wanted_slots:
-            self._tell_values()
+            self._reporting.flush()
             self.gang.running = self.generation  # its workers stay, and report under the new one
             self._tell_started()
             return
@@ -457,15 +440,20 @@ class RestartController:
         is_first, before = self.gang.num_starts == 1, self.gang.tally.num_before
         told = self._curves_of(values).items()
         curves = {name: tally for name, tally in told if is_first or tally.first_step > before}
-        self._keep_values(values, curves)
-        if self._values:
-            self._report(num_workers=0, again=curves)
+        measured = {name: value_of(value) for name, value in values.values.items()}
+        self._tell_values(measured, curves, is_again=True)
         return self._drain()
 
     def _drain(self) -> list[Effect]:
         effects = list(self._effects)
         self._effects.clear()
         return effects
+
+
+def _step_of(values: Mapping[str, float], steps: int) -> int:
+    """After which step the values were measured, as they say, if that is a step."""
+    step = values.get(STEP, float(steps))
+    return int(step) if 0 <= step < MOST_STEPS and step.is_integer() else steps
 
 
 def _held(finding: ScriptFinding, num: int) -> str:

@@ -9,24 +9,11 @@ from swell.executors.gang.effects import Effect
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, by_rank
-from swell.executors.gang.progress import Divergence, DriftCount, Pacer, ReportNumbers
+from swell.executors.gang.progress import DriftCount, Reporting
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.timeouts import Timeouts
 from swell.wire import messages
-from swell.wire.metric_names import MetricNames
-
-
-@dataclass(slots=True)
-class Reporting:
-    """What the head and the job's owner have been told of the training, and what waits to be told."""
-
-    divergence: Divergence
-    pacer: Pacer = field(default_factory=Pacer)
-    marks: ReportNumbers = field(default_factory=ReportNumbers)
-    names: MetricNames = field(default_factory=MetricNames)
-    reductions: Reductions = field(default_factory=Reductions)
-    drift: DriftCount = field(default_factory=DriftCount)
 
 
 @dataclass(slots=True)
@@ -44,10 +31,12 @@ class GangRuntime:
     effects: list[Effect] = field(default_factory=list)
     replies: CommandReplies = field(init=False)
     reporting: Reporting = field(init=False)
+    reductions: Reductions = field(default_factory=Reductions)
+    drift: DriftCount = field(default_factory=DriftCount)
 
     def __post_init__(self) -> None:
         self.replies = CommandReplies(self.job.job_id, self.effects, self.gang.replies)
-        self.reporting = Reporting(Divergence(self.job.spec.stop_on_nan))
+        self.reporting = Reporting(self.replies, self.job.spec.stop_on_nan)
 
     @property
     def now_s(self) -> float:

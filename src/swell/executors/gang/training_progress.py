@@ -16,7 +16,7 @@ from swell.wire.numbers import spelled
 # ------------------------------------------------------------ what workers say
 def note_steps(live: GangRuntime, said: messages.Progress) -> None:
     report = steps_report(live.job.job_id, _generation(live), said, live.now_s)
-    _note(live, report, said.odd_since)
+    live.reporting.note(report, said.odd_since)
 
 
 def note_values(live: GangRuntime, said: messages.Reported, worker: int, is_again: bool = False) -> None:
@@ -26,17 +26,17 @@ def note_values(live: GangRuntime, said: messages.Reported, worker: int, is_agai
         is_again: a former controller may have told of it.
     """
     names = live.reporting.names
-    live.reporting.reductions.note(worker, names.admitted(said.shares), said.steps)
+    live.reductions.note(worker, names.admitted(said.shares), said.steps)
     if said.refusal:
         live.replies.warn(said.refusal)
     if said.values or said.curves:
         report = _values_report(live, said)
-        _note(live, msgspec.structs.replace(report, is_again=is_again and bool(report.curves)))
+        live.reporting.note(msgspec.structs.replace(report, is_again=is_again and bool(report.curves)))
     _reduce(live)
 
 
 def note_drift(live: GangRuntime, said: messages.Drifted) -> None:
-    if told := live.reporting.drift.note(said):
+    if told := live.drift.note(said):
         live.replies.warn(told, about=DRIFT)
 
 
@@ -49,25 +49,18 @@ def note_last(live: GangRuntime, said: messages.Finished, is_leader: bool) -> No
 
 def begin_group(live: GangRuntime, round: int) -> None:
     """A worker has joined the group of this round, which trains from where `steps` is."""
-    live.reporting.reductions.begin(round, live.gang.steps)
+    live.reductions.begin(round, live.gang.steps)
 
 
 # ------------------------------------------------------------ what is told
 def report_due(live: GangRuntime) -> None:
     _reduce(live)
-    for report in live.reporting.pacer.due(live.now_s):
-        live.replies.report(report)
-
-
-def flush(live: GangRuntime) -> None:
-    """Report what is held back: an event follows that must not overtake it."""
-    for report in live.reporting.pacer.flush(live.now_s):
-        live.replies.report(report)
+    live.reporting.report_due()
 
 
 def report_last(live: GangRuntime, is_success: bool) -> None:
     """Tell how often replicas differed, and how far a job got that succeeded."""
-    if told := live.reporting.drift.rest():
+    if told := live.drift.rest():
         live.replies.warn(told, about=DRIFT)
     _reduce(live, is_last=True)
     final, formation = live.gang.final, live.gang.formation
@@ -82,35 +75,19 @@ def report_last(live: GangRuntime, is_success: bool) -> None:
             metrics=final.metrics,
         )
         note_steps(live, last)
-    flush(live)
+    live.reporting.flush()
 
 
 def _reduce(live: GangRuntime, is_last: bool = False) -> None:
     """Tell of values that have become one."""
     workers = live.gang.formation.group
-    taken = live.reporting.reductions.take(workers, live.gang.steps, live.now_s, is_last)
+    taken = live.reductions.take(workers, live.gang.steps, live.now_s, is_last)
     for name, (reduction, values) in taken.items():
         tally = tally_of(values, len(workers), reduction)
         # The curve of the loss is the gang's own.
         curves = {} if tally is None or name == LOSS else {name: tally}
         told = messages.Reported(values={name: spelled(values[-1][1])}, curves=curves)
-        _note(live, _values_report(live, told))
-
-
-def _note(live: GangRuntime, report: StepsReported, odd_since: int | None = None) -> None:
-    reporting, now_s = live.reporting, live.now_s
-    report = msgspec.structs.replace(
-        report,
-        metrics=reporting.names.admitted(report.metrics),
-        curves=reporting.names.admitted(report.curves),
-        mark=reporting.marks.next(now_s, live.gang.replies.num_takeovers),
-    )
-    if told := reporting.names.take_refusal():
-        live.replies.warn(told)
-    for message in reporting.divergence.note(report.steps, report.loss, odd_since, report.metrics):
-        live.replies.warn(message)
-    for due in reporting.pacer.add(report, now_s):
-        live.replies.report(due)
+        live.reporting.note(_values_report(live, told))
 
 
 def _values_report(live: GangRuntime, said: messages.Reported) -> StepsReported:

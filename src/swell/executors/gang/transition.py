@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.executors.gang import shutdown, training_progress
+from swell.executors.gang import shutdown
 from swell.executors.gang.job_context import configuration_of_group, refusal
 from swell.executors.gang.member import State, by_rank, cut_slots
 from swell.executors.gang.membership import ChangeAim, PendingChange, answer
@@ -103,7 +103,7 @@ def finish_change(live: GangRuntime) -> None:
         return
     if change.aim is ChangeAim.RESIZE:
         # what the first step took is told under the old number: now or never
-        training_progress.flush(live)
+        live.reporting.flush()
     if not change.failure:
         membership.generation = gang.replies.generation
     live.replies.reply(answer(change, live.replies, gang.steps, live.pids))
