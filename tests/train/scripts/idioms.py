@@ -258,14 +258,14 @@ def two_optimizers_with_noise_and_norm() -> None:
 # ---------------------------------------------------------------- other results at other sizes
 def sum_loss() -> None:
     def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return functional.cross_entropy(model(x), y, reduction="sum")  # here: sum-loss
+        return functional.cross_entropy(model(x), y, reduction="sum")
 
     train(classifier(), loss_of)
 
 
 def divided_by_the_batch() -> None:
     def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        losses = functional.cross_entropy(model(x), y, reduction="none")  # here: divided
+        losses = functional.cross_entropy(model(x), y, reduction="none")
         return losses.sum() / BATCH
 
     train(classifier(), loss_of)
@@ -311,27 +311,7 @@ def class_weights_scaled_by_hand() -> None:
 
 def class_weights() -> None:
     criterion = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 5.0, 0.2]))
-    train(classifier(), lambda model, x, y: criterion(model(x), y))  # here: class weights
-
-
-def divided_by_batches() -> None:
-    model, accum_steps = classifier(), 4
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    loader = DataLoader(TensorDataset(inputs, labels), batch_size=BATCH, shuffle=True)
-    run = swell.train.elastic(model, optimizer, loader, epochs=3)
-    for _ in run.epochs():
-        for x, y in run.batches():
-            optimizer.zero_grad()
-            if "parts" in sys.argv:
-                for a, b in zip(x.chunk(accum_steps), y.chunk(accum_steps), strict=True):
-                    loss = mean_loss(model, a, b) * len(a) / len(x)
-                    loss = loss * accum_steps / accum_steps
-                    loss.backward()
-            else:
-                loss = mean_loss(model, x, y)
-                loss = loss / accum_steps  # here: left of accumulation
-                loss.backward()
-            run.step(mean_loss(model, x, y))
+    train(classifier(), lambda model, x, y: criterion(model(x), y))
 
 
 def counted_passes() -> None:
@@ -362,7 +342,7 @@ def padded_tokens() -> None:
 
     def loss_of(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
         scores = model(x[:, :-1].clamp(min=0)).flatten(0, 1)
-        return functional.cross_entropy(scores, x[:, 1:].flatten())  # here: padded
+        return functional.cross_entropy(scores, x[:, 1:].flatten())
 
     train(model, loss_of, TensorDataset(tokens))
 
@@ -427,7 +407,7 @@ def second_loader() -> None:
     def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         nonlocal stream
         try:
-            (other,) = next(stream)  # here: second loader
+            (other,) = next(stream)
         except StopIteration:
             stream = iter(others)
             (other,) = next(stream)

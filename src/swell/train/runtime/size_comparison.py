@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import EpochLeft, LoopError, StepVote
@@ -28,29 +29,13 @@ from swell.train.collective.norms import other_buffers
 from swell.train.data.random_streams import Purpose, drawing_state
 from swell.train.data.sample_schedule import Pass, SampleSchedule, Share, cut
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
-from swell.train.runtime.difference_causes import (
-    ComparedSizes,
-    ProbeResult,
-    causes_of,
-    ends_by_part,
-    of_divisor,
-)
+from swell.train.runtime.difference_causes import ComparedSizes, ProbeResult, causes_of, ends_by_part
 from swell.train.runtime.fixed_draws import FixedDraws
 from swell.train.runtime.gradient_differences import sampled, tolerance_of
-from swell.train.runtime.gradient_watch import GradientWatch
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import loop_exits
 from swell.train.runtime.script_frames import place_of_caller
-from swell.train.runtime.step_watch import StepWatch
-from swell.train.runtime.values_left import (
-    Key,
-    is_plain_data,
-    is_same,
-    of_second,
-    place_of_store,
-    spelled,
-    with_values,
-)
+from swell.train.runtime.values_left import Key, is_plain_data, is_same, of_second, spelled, with_values
 from swell.train.state import codec
 from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_values import copied
@@ -99,10 +84,11 @@ class Probe:
 #: Comparisons under way in this process: an error of the script may be one of its shard's size.
 under_way: list[SizeComparison] = []
 
+_LOWER = (torch.bfloat16, torch.float16)
 #: By this parameters are multiplied where they are to be others.
 MOVED = 1.01
-#: Variables that are tried one by one.
-MAX_TRIED = 8
+#: Variables that are named at most.
+MAX_NAMED = 4
 #: Steps that follow each other with what the one before has left, at most.
 MAX_CARRIED = 4
 #: Probes before each of which the state is kept: the first, which is not compared, and the second.
@@ -118,12 +104,14 @@ class SizeComparison:
         self.num_done = 0
         self._device = device
         self._seed = seed
-        self._watch = StepWatch()
         self._fixing = ExitStack()  #: what holds for the probe under way
         self._kept: tuple[str, list[torch.Tensor]] = ("", [])
         self._left: codec.Tree = {}  #: by the step that ended last, in what the script keeps
         self._originals: dict[str, Any] = {}  #: variables of the script, as the probes are to find them
         self._result: ProbeResult | None = None  #: of the probe that was made last
+        self._backward: dict[nn.Parameter, torch.Tensor] = {}  #: gradients that it left in a probe, sampled
+        self._has_norm = False  #: over the samples of a batch, in a probe
+        self._is_lower = False  #: it computes in half precision
         self._own: set[str] = set()  #: variables of the script that its worker's part of the batch sets
 
     @property
@@ -166,7 +154,6 @@ class SizeComparison:
             return False
         self._group, self._pair = Group(self._device), ShardMembers()
         self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
-        self._gradients = GradientWatch(self._parameters)
         self._plan = self._probes()
         self._probe = next(self._plan)
         task.state.before_rewind = self._look_at_values
@@ -187,8 +174,7 @@ class SizeComparison:
             self._move()
         self._pair.rank = self._probe.rank or 0
         self._fix()
-        self._watch.start()
-        self._gradients.start()
+        self._watch()
         return True
 
     def _go_on(self, result: ProbeResult) -> bool:
@@ -198,7 +184,7 @@ class SizeComparison:
         except StopIteration as end:
             frames = self._task.state.variables.frames()
             exits = [ends_by_part(each) for each in loop_exits(frames, self._own)]
-            self.findings = [*end.value, *exits, *of_divisor(result)]
+            self.findings = [*end.value, *exits]
         except (RuntimeError, TypeError, ValueError) as error:
             self.findings = [not_compared(str(error))]
         else:
@@ -258,18 +244,15 @@ class SizeComparison:
 
     def note(self, share: Share, loss: torch.Tensor) -> None:
         """The script's step of a probe, whose gradients are there."""
-        self._watch.stop()
         self._fixing.close()
         self._result = self._result_of(share, loss)
 
     def give_up(self) -> None:
         """The script's loop has ended: nothing of it is compared."""
-        self._watch.stop()
         self._fixing.close()
         self._leave()
 
     def _leave(self) -> None:
-        self._gradients.stop()
         self._task.state.before_rewind = lambda frame: None
         self._pair.clear()
         self._kept, self._left, self._originals, self._result = ("", []), {}, {}, None
@@ -282,7 +265,7 @@ class SizeComparison:
             return causes_of((yield from self._compare_shards(self._course.num_shards)), None)
         plain = yield from self._compare(is_fixed=False)
         fixed = None
-        if plain.differs and not plain.is_unsteady and (plain.has_drawn or plain.norm):
+        if plain.differs and not plain.is_unsteady and (plain.has_drawn or plain.has_norm):
             fixed = yield from self._compare(is_fixed=True)
         return causes_of(plain, fixed)
 
@@ -293,8 +276,8 @@ class SizeComparison:
         carried = {} if is_fixed else of_second(first.left, second.left)
         self._own |= {name for _, name in carried}
         again = yield Probe(is_fixed=is_fixed, carried=carried)
-        compared = yield from self._explain(self._compared(whole, (first, second), again), carried)
-        if not compared.is_unsteady and not compared.of_parts:
+        compared = self._compared(whole, (first, second), again, carried)
+        if not compared.is_unsteady:
             compared = yield from self._carry_on(compared, carried, second)
         if not self._has_passes or is_fixed or isinstance(self._course, StreamSchedule):
             return compared
@@ -307,8 +290,7 @@ class SizeComparison:
         first = yield Probe(0)
         second = yield Probe(1)
         carried = of_second(first.left, second.left)
-        compared = self._compared(whole, None, (yield Probe(carried=carried)))
-        compared = yield from self._explain(compared, carried)
+        compared = self._compared(whole, None, (yield Probe(carried=carried)), carried)
         return (yield from self._look_at_passes(compared, Probe(), Probe(0)))
 
     def _look_at_passes(
@@ -324,33 +306,14 @@ class SizeComparison:
         if changed:
             short = yield replace(few, is_moved=True, is_short=True)
             changed = {key: value for key, value in changed.items() if is_same(key, one.left, short.left)}
-        places = self._places_of(changed)
-        each_pass = {}
-        for (key, value), name in zip(changed.items(), places, strict=True):
-            holds = not is_plain_data(key, value)
-            if not holds:
-                after_few = yield Probe(carried={key: value})
-                after_many = yield Probe(carried={key: several.left[key[0]][key[1]]})
-                holds = replace(compared, whole=after_few, again=after_many).is_unsteady
-            each_pass[name] = places[name], holds
-        return replace(compared, each_pass=each_pass)
-
-    def _explain(
-        self, compared: ComparedSizes, carried: Mapping[Key, Any]
-    ) -> Generator[Probe, ProbeResult, ComparedSizes]:
-        """Tell what the script changes by itself from what it sets from its worker's part of the batch."""
-        has_loader = any(result.seen.loader for result in compared.results)  # it may have few batches left
-        if not compared.is_unsteady or not carried or has_loader:
+        if not changed:
             return compared
-        steady = replace(compared, again=(yield Probe()))
-        if steady.is_unsteady:
-            return steady
-        causes = []
-        for key in list(carried)[:MAX_TRIED]:
-            tried = yield Probe(carried={key: carried[key]})
-            if replace(compared, again=tried).is_unsteady:
-                causes.append(key)
-        return replace(steady, of_parts=self._places_of(causes or [*carried][:1]))
+        depends = not all(is_plain_data(key, value) for key, value in changed.items())
+        if not depends:
+            after_few = yield Probe(carried=changed)
+            after_many = yield Probe(carried={key: several.left[key[0]][key[1]] for key in changed})
+            depends = replace(compared, whole=after_few, again=after_many).is_unsteady
+        return replace(compared, each_pass=_named(changed), depends_on_passes=depends)
 
     def _carry_on(
         self, compared: ComparedSizes, carried: Mapping[Key, Any], second: ProbeResult
@@ -368,38 +331,32 @@ class SizeComparison:
             other = yield Probe(carried=strange)
             if not replace(compared, whole=one, again=other).is_unsteady:
                 continue
-            causes = []
-            for key in list(carried)[:MAX_TRIED]:
-                tried = yield Probe(carried={**own, key: strange[key]})
-                if replace(compared, whole=one, again=tried).is_unsteady:
-                    causes.append(key)
-            return replace(compared, of_parts=self._places_of(causes or [*carried][:1]))
+            return replace(compared, whole=one, again=other, carried=_named(carried))
         return compared
 
-    def _places_of(self, keys: Iterable[Key]) -> dict[str, str]:
-        """Names as the script has them, and where it sets them."""
-        frames = self._task.state.variables.frames()
-        return {spelled(key): place_of_store(frames, key) for key in keys}
-
     def _compared(
-        self, whole: ProbeResult, shards: tuple[ProbeResult, ProbeResult] | None, again: ProbeResult
+        self,
+        whole: ProbeResult,
+        shards: tuple[ProbeResult, ProbeResult] | None,
+        again: ProbeResult,
+        carried: Iterable[Key] = (),
     ) -> ComparedSizes:
         results = (whole, *(shards or ()), again)
         if not all(math.isfinite(result.loss) and result.gradient.isfinite().all() for result in results):
             raise ValueError("a loss or a gradient is no finite number")
-        is_lower = whole.seen.is_lower
         return ComparedSizes(
             whole,
             shards,
             again,
-            tolerance_of(list(self._parameters), is_lower),
+            tolerance_of(list(self._parameters), self._is_lower),
             has_several_optimizers=isinstance(self._task.state.optimizer, OptimizerSet),
+            carried=_named(carried),
         )
 
     def _result_of(self, share: Share, loss: torch.Tensor) -> ProbeResult:
         task = self._task
         gradient, has_drawn = sampled(self._parameters), self._has_drawn(share.passes[-1])
-        before = self._gradients.before_change()
+        backward = torch.cat([self._backward.get(each, torch.zeros(0)) for each in self._parameters])
         buffers = {name: tensor.clone() for name, tensor in other_buffers(task.state.model).items()}
         total_loss, total_gradient = loss, gradient
         if self._course.num_shards is None or self._probe.rank is None:  # else only variables are looked at
@@ -408,14 +365,13 @@ class SizeComparison:
         return ProbeResult(
             loss=float(loss),
             gradient=gradient,
-            backward=gradient if before is None else before,
-            is_changed=before is not None,
+            backward=backward if backward.shape == gradient.shape else gradient,
             weight=sum(part.factor for part in share.passes),
             total_loss=float(total_loss),
             total_gradient=total_gradient,
             buffers=buffers,
             has_drawn=has_drawn,
-            seen=self._watch.seen,
+            has_norm=self._has_norm,
             place=place_of_caller(),
         )
 
@@ -455,6 +411,24 @@ class SizeComparison:
         for parameter in self._parameters:
             parameter.mul_(MOVED).add_(MOVED - 1.0)
 
+    def _watch(self) -> None:
+        """See what the backward pass leaves in gradients, norms over a batch, and lower precision."""
+        self._backward, self._has_norm = {}, False
+
+        def note_gradient(parameter: nn.Parameter) -> None:
+            self._backward[parameter] = sampled([parameter])
+
+        def note_call(module: nn.Module, given: object) -> None:
+            self._has_norm |= isinstance(module, _NormBase) and module.training
+            self._is_lower |= any(
+                torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) in _LOWER
+                for kind in ("cpu", "cuda")
+            )
+
+        hooks = [each.register_post_accumulate_grad_hook(note_gradient) for each in self._parameters]
+        for hook in (*hooks, register_module_forward_pre_hook(note_call)):
+            self._fixing.callback(hook.remove)
+
     def _fix(self) -> None:
         """Compile nothing for a few steps. Where asked, make draws and statistics those of no shard."""
         if "torch._dynamo" in sys.modules:
@@ -467,6 +441,10 @@ class SizeComparison:
                 handle = module.register_forward_pre_hook(_use_running_statistics)
                 self._fixing.callback(handle.remove)
                 self._fixing.callback(module.train)
+
+
+def _named(keys: Iterable[Key]) -> tuple[str, ...]:
+    return tuple(map(spelled, keys))[:MAX_NAMED]
 
 
 def _use_running_statistics(module: nn.Module, given: object) -> None:

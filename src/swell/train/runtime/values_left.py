@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Mapping
-from types import FrameType
+from collections.abc import Mapping
 from typing import Any
 
-from swell.train.link.code_paths import submitted
 from swell.train.state import codec
 from swell.train.state.script_values import copied, mark, tensors_in
-from swell.train.state.script_variables import line_of_store
 
 #: Part of the training state, and name in it.
 Key = tuple[str, str]
@@ -56,13 +52,3 @@ def spelled(key: Key) -> str:
     """What the script calls it."""
     part, name = key
     return name.removeprefix("__main__.") if part == "variables" else f"run.state[{name!r}]"
-
-
-def place_of_store(frames: Iterable[FrameType], key: Key) -> str:
-    """Return FILE:LINE where a function of the script, or one that is made in it, last sets it; or empty."""
-    owner, _, name = key[1].rpartition(".")
-    is_attribute = bool(owner) and owner not in sys.modules and not owner.endswith("()")
-    for frame in frames:
-        if (line := line_of_store(frame.f_code, name, is_attribute)) is not None:
-            return f"{submitted(frame.f_code.co_filename)}:{line}"
-    return ""
