@@ -38,7 +38,7 @@ def test_a_child_that_is_killed_while_it_tells_has_told_nothing(monkeypatch: pyt
     monkeypatch.setattr(_ResumeCheck, "_become", tell_half)
     check = object.__new__(_ResumeCheck)
     check._left_s, check._end_s = 60.0, time.monotonic() + 60.0
-    check._folders, check._files = RehearsalFolders(), []
+    check._folders = RehearsalFolders()
     assert check._rehearse() is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NoReturn
 
 import torch
@@ -17,31 +17,27 @@ from swell.train.collective.pieces import bytes_of
 from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
-from swell.train.link.code_paths import place_of, snapshotted
+from swell.train.link.code_paths import place_of
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import LoopExit, counts_of_next
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.trial_run import Profiling
-from swell.train.runtime.written_files import written
 from swell.train.state import codec
 from swell.wire import messages
 
-#: Steps of a whole run, and after how many of them its state is saved: within the first epoch, and half way.
-NUM_STEPS = 6
-EARLY, HALF_WAY = 1, 3
+#: Steps of a whole run, and after how many of them its state is saved.
+NUM_STEPS, HALF_WAY = 6, 3
 
 
 @dataclass
 class RehearsalResult:
     """What a forked process tells."""
 
-    saved: dict[int, bytes] = field(default_factory=dict)  #: states, by the steps that were made
+    saved: bytes = b""  #: the state after `HALF_WAY` steps
     model: bytes = b""  #: parameters and buffers after `NUM_STEPS`; empty: the script did not get so far
     place: str = ""  #: FILE:LINE of the loop
-    line: str = ""  #: what stands there
     counts: LoopExit | None = None  #: of the loop, if it takes its batches with `next`
     is_early: bool = False  #: the script came to its end before `NUM_STEPS`, and did not leave `run.epochs()`
-    written: dict[str, str] = field(default_factory=dict)  #: files, with FILE:LINE where they were opened
     error: str = ""  #: the script's own
 
 
@@ -50,21 +46,20 @@ class Rehearsal:
 
     edition = -1
     is_amid_epoch = False  #: its epochs are short
+    rank, num_workers = 0, 1
 
-    def __init__(self, trial: Profiling, task: Task, handle: int, num_done: int, rank: int) -> None:
+    def __init__(self, trial: Profiling, task: Task, handle: int, is_whole: bool) -> None:
         """
         Args:
-            rank: what the script is told; it computes the same as rank 0.
             handle: of the file to write the story to.
-            num_done: steps of the saved state that it goes on from; 0 for a whole run.
+            is_whole: it does not go on from a saved state.
         """
         self.device, self.seed, self.max_local_batch = trial.device, trial.seed, trial.max_local_batch
-        self.rank, self.num_workers = rank, rank + 1
         self.members = Group(self.device)  # of one, never formed
         self._terms = trial.terms
         self._task = task
         self._handle = handle
-        self._num_done = num_done
+        self._is_whole = is_whole
         self._story = RehearsalResult()
 
     # ------------------------------------------------------------------ a host, as far as a run asks it
@@ -92,7 +87,7 @@ class Rehearsal:
 
     def reach_boundary(self) -> None:
         state = self._task.state
-        if not self._num_done and state.updates in (EARLY, HALF_WAY):
+        if self._is_whole and state.updates == HALF_WAY:
             self._save()
         if state.updates >= NUM_STEPS:
             self._story.model = pickle.dumps(numbers_in(state.model.state_dict()))
@@ -101,11 +96,10 @@ class Rehearsal:
     def _save(self) -> None:
         state, story = self._task.state, self._story
         frames = state.variables.frames()
-        story.saved[state.updates] = pickle.dumps(codec.decode(*state.encode()))
+        story.saved = pickle.dumps(codec.decode(*state.encode()))
         story.counts = next(filter(None, map(counts_of_next, frames)), None)
         if frames:
             story.place = place_of(frames[0])
-            story.line = line_at(story.place)
 
     def leave_batches(self, is_over: bool) -> None:
         """What follows is part of it."""
@@ -143,20 +137,9 @@ class Rehearsal:
             self._tell()
 
     def _tell(self) -> NoReturn:
-        self._story.written = written()
         with os.fdopen(self._handle, "wb") as file:
             file.write(pickle.dumps(self._story))
         os._exit(0)
-
-
-def line_at(place: str) -> str:
-    """What stands at FILE:LINE of the script; empty if that cannot be read."""
-    file, _, number = place.rpartition(":")
-    try:
-        with open(snapshotted(file)) as text:
-            return text.read().splitlines()[int(number) - 1].strip()
-    except (OSError, IndexError, ValueError):
-        return ""
 
 
 def numbers_in(tensors: Mapping[str, torch.Tensor]) -> dict[str, tuple[torch.dtype, bytes]]:

@@ -11,9 +11,11 @@ fails, or where it would take too long, that is told.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import pickle
 import signal
+import stat
 import sys
 import tempfile
 import time
@@ -26,15 +28,15 @@ from swell.train.collective.real_numbers import as_real
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime import fresh_check
+from swell.train.runtime.difference_causes import PAGE
 from swell.train.runtime.fresh_check import NotTried, kept_waiting_s
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import LoopExit
-from swell.train.runtime.rehearsal import EARLY, HALF_WAY, NUM_STEPS, Rehearsal, RehearsalResult
+from swell.train.runtime.rehearsal import HALF_WAY, NUM_STEPS, Rehearsal, RehearsalResult
 from swell.train.runtime.rehearsal_folder import RehearsalFolders
 from swell.train.runtime.run import Run
 from swell.train.runtime.script_end import flush, open_files
 from swell.train.runtime.trial_run import Profiling
-from swell.train.runtime.written_files import begin_forked
 from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
 #: Time for all of it, and for the first child, while no other process has the processors that they need.
@@ -43,8 +45,6 @@ BUDGET_S, FIRST_S = 4.0, 1.5
 MOST_S = 30.0
 #: The state of a second process may take so much memory.
 MOST_BYTES = 2**30
-#: Places that are told where each worker writes a file.
-MAX_PLACES = 8
 POLL_S = 0.002
 #: Exit status of a process that could change files of others.
 NOT_PRIVATE = 3
@@ -52,7 +52,6 @@ NOT_PRIVATE = 3
 _REFUSED = tuple(os.strerror(number) for number in (errno.EACCES, errno.EROFS, errno.EOVERFLOW))
 
 _TOO_LONG = f"it takes more than {BUDGET_S:g} s, or the machine is too busy"
-USE = "use run.steps, run.epoch or run.progress, which go on"
 
 
 class _InChild(Exception):
@@ -99,9 +98,7 @@ class _ResumeCheck:
         self._left_s, self._end_s = BUDGET_S, time.monotonic() + MOST_S
         self._has_epoch_ends = host.has_epoch_ends
         self._folders = RehearsalFolders()
-        self._files = open_files()
-        flush(self._files)  # or a child would write it again
-        self._is_cut = False  # it took too long to try all
+        flush(open_files())  # or a child would write it again
 
     def findings(self) -> list[ScriptFinding]:
         whole = self._whole()
@@ -125,15 +122,13 @@ class _ResumeCheck:
 
     def _of_going_on(self, whole: RehearsalResult) -> list[ScriptFinding]:
         found = [] if whole.counts is None else [_finding_of_next(whole.counts)]
-        if not whole.model or not {EARLY, HALF_WAY} <= whole.saved.keys():
+        if not whole.model or not whole.saved:
             return found  # it leaves its loop, or makes several steps at once
-        half = self._rehearse(whole, HALF_WAY)
+        half = self._rehearse(whole)
         if half is None:
             raise _OutOfTime
         if half.model == whole.model:
-            found = [*self._of_going_on_early(whole), *self._files_of_all(whole), *found]
-            cut = [_not_tried(f"to its end: {_TOO_LONG}")] if self._is_cut else []
-            return [*found, *cut]
+            return found
         again = self._rehearse()
         if again is None:
             raise _OutOfTime
@@ -142,18 +137,7 @@ class _ResumeCheck:
         if half.error:
             text = f"a job of this script that goes on after {HALF_WAY} steps fails: {_last_line(half.error)}"
             return [ScriptFinding(name="script-state", text=text, place=whole.place)]
-        return [_finding_of(whole, half, HALF_WAY), *found]
-
-    def _of_going_on_early(self, whole: RehearsalResult) -> list[ScriptFinding]:
-        """What a script that goes on within its first epoch sets up again, such as a warm-up."""
-        try:
-            early = self._rehearse(whole, EARLY)
-        except _OutOfTime:
-            early = None
-        self._is_cut |= early is None
-        if early is None or early.error or early.model == whole.model:
-            return []
-        return [_finding_of(whole, early, EARLY)]
+        return [_finding_of(whole, half), *found]
 
     def _whole(self) -> RehearsalResult:
         """Without an interruption; without the ends of epochs where these take long."""
@@ -165,45 +149,26 @@ class _ResumeCheck:
             raise _OutOfTime
         return story
 
-    def _files_of_all(self, whole: RehearsalResult) -> list[ScriptFinding]:
-        """Return findings about files that rank 1 writes as well as rank 0."""
-        if not whole.written:
-            return []
-        try:
-            other = self._rehearse(rank=1)
-        except _OutOfTime:
-            other = None
-        self._is_cut |= other is None
-        places: dict[str, list[str]] = {}
-        for path in sorted(whole.written.keys() & (other.written.keys() if other else ())):
-            places.setdefault(whole.written[path], []).append(path)
-        return [_finding_of_files(paths, place) for place, paths in [*places.items()][:MAX_PLACES]]
-
     # ------------------------------------------------------------------ processes
     def _rehearse(
-        self,
-        whole: RehearsalResult | None = None,
-        num_done: int = 0,
-        limit_s: float = BUDGET_S,
-        rank: int = 0,
+        self, whole: RehearsalResult | None = None, limit_s: float = BUDGET_S
     ) -> RehearsalResult | None:
         """What a child tells; None if it does not in time. Raises _InChild in the child.
 
         Args:
-            whole: it goes on from what this run had saved after `num_done` steps.
+            whole: it goes on from what this run had saved half way.
         """
         limit_s, most_s = min(limit_s, self._left_s), self._end_s - time.monotonic()
         if limit_s <= 0 or most_s <= 0:
             raise _OutOfTime
         folder = self._folders.make()
-        saved = None if whole is None else whole.saved[num_done]
+        saved = b"" if whole is None else whole.saved
         with tempfile.TemporaryFile() as file:
             pid = _fork()
             if pid == 0:
                 told_to = os.dup(file.fileno())
                 self._enter(folder)
-                begin_forked(self._files)
-                self._become(told_to, saved, num_done, most_s, rank)
+                self._become(told_to, saved, most_s)
                 raise _InChild
             status, used_s = _await(pid, limit_s, most_s)  # one that is killed while it tells has told a part
             self._left_s -= used_s
@@ -220,21 +185,19 @@ class _ResumeCheck:
         except OSError:
             os._exit(NOT_PRIVATE)
 
-    def _become(self, handle: int, saved: bytes | None, num_done: int, limit_s: float, rank: int) -> None:
+    def _become(self, handle: int, saved: bytes, limit_s: float) -> None:
         """This process is a child: it tells the agent nothing, and ends by itself."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.setitimer(signal.ITIMER_REAL, limit_s + 1.0)
-        silence = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(silence, 1)
-        os.dup2(silence, 2)
+        _silence(but=handle)
         torch.set_num_threads(1)  # the threads that there were are the parent's
         # A scripted model is compiled again after its first calls, and rounds otherwise from there on.
         torch._C._set_graph_executor_optimize(False)
         task = self._short()
-        host = Rehearsal(self._host, task, handle, num_done, rank)
+        host = Rehearsal(self._host, task, handle, is_whole=not saved)
         self._host.terms.link.send = host.hear  # type: ignore[method-assign]
-        if saved is not None:
+        if saved:
             task.state.restore(pickle.loads(saved))  # noqa: S301 - of a child of this process
         self._run.rehearse(host, task)
 
@@ -252,6 +215,18 @@ class _ResumeCheck:
         short.total_steps = self._task.total_steps
         self._task.state.course = short
         return replace(self._task, course=short, shown=None)
+
+
+def _silence(but: int) -> None:
+    """Have what this process writes to files that it finds open go nowhere: they are the trial run's."""
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for each in (1, 2, *map(int, os.listdir("/proc/self/fd"))):
+        try:
+            is_written = fcntl.fcntl(each, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
+            if each in (1, 2) or (is_written and each != but and stat.S_ISREG(os.fstat(each).st_mode)):
+                os.dup2(silence, each)
+        except OSError:
+            continue  # the handle of the listing itself
 
 
 def _fork() -> int:
@@ -291,16 +266,17 @@ def _last_line(error: str) -> str:
     return (error.strip().splitlines() or [""])[-1]
 
 
-def _finding_of(whole: RehearsalResult, rest: RehearsalResult, num_done: int) -> ScriptFinding:
+def _finding_of(whole: RehearsalResult, rest: RehearsalResult) -> ScriptFinding:
     much = "the script leaves its loop earlier"
     if rest.model:
         one, other = _tensors(whole.model), _tensors(rest.model)
         apart = [(one[name] - other[name]).abs().max().item() for name in one]
         much = f"parameters or buffers differ by up to {max(apart, default=0.0):.2g}"
-    saved = "its first step" if num_done == 1 else f"{num_done} steps"
     text = (
-        f"a run that is saved after {saved} and goes on in a new process is another one after {NUM_STEPS}: "
-        f"{much}; {_guess(whole)}"
+        f"a run that is saved after {HALF_WAY} steps and goes on in a new process is another one after "
+        f"{NUM_STEPS}: {much}. Something that the script counts or keeps is neither in run.state nor in a "
+        "variable that can be put back, as an `enumerate`, an iterator or a closure: make it before the loop "
+        f"and keep it in run.state, or use run.steps, run.epoch or run.progress, which go on ({PAGE})"
     )
     return ScriptFinding(name="script-state", text=text, place=whole.place)
 
@@ -322,22 +298,3 @@ def _finding_of_next(counts: LoopExit) -> ScriptFinding:
         "Write `while run.steps < total:` with run.steps as the number, or loop over run.batches()"
     )
     return ScriptFinding(name="script-state", text=text, place=counts.place)
-
-
-def _finding_of_files(paths: list[str], place: str) -> ScriptFinding:
-    more = f" and {len(paths) - 2} more" if paths[2:] else ""
-    text = (
-        f"each worker writes {', '.join(paths[:2])}{more}: with four workers it has each line four times, or "
-        "what the last of them wrote. Write it under `if run.is_leader:`"
-    )
-    return ScriptFinding(name="writes-files", text=text, place=place, holds=False)
-
-
-def _guess(whole: RehearsalResult) -> str:
-    if "enumerate(" in whole.line:
-        return f"`{whole.line}` counts from 0 again: {USE}"
-    return (
-        "something that the script counts or keeps is neither in run.state nor in a variable that can be put "
-        "back, as in an iterator, a closure or a scheduler that it makes in its loop. Make it before the "
-        f"loop and keep it in run.state, or {USE}"
-    )

@@ -30,7 +30,7 @@ from swell.train.link.code_paths import (
     submitted,
     why_missing,
 )
-from swell.train.runtime import unmanaged_script, written_files
+from swell.train.runtime import unmanaged_script
 from swell.train.runtime.difference_causes import fails_with_part
 from swell.train.runtime.distributed_check import PLACE, DistributedCheck
 from swell.train.runtime.fresh_check import note_script
@@ -71,8 +71,6 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
         _wait_for_no_names()
         if link is not None:
             note_script(entry, args)
-            if link.welcome.mode == "profile":
-                written_files.watch()
             begin_script(torch.device(link.welcome.device), link.welcome.seed)
             fully_shard.stand_in()
         _run(entry, args)
