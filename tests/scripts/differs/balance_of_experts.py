@@ -19,7 +19,7 @@ for _ in run.epochs():
     for a, b in run.batches():
         p = gate(a).softmax(1)
         out = sum(p[:, i : i + 1] * expert(a) for i, expert in enumerate(experts))
-        loss = nn.functional.cross_entropy(out, b) + 4 * (p.mean(0) ** 2).sum()  # differs: batch-dependent
+        loss = nn.functional.cross_entropy(out, b) + 4 * (p.mean(0) ** 2).sum()
         optimizer.zero_grad()
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: batch-dependent

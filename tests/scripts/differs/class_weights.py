@@ -17,6 +17,6 @@ criterion = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 4.0, 0.3]))
 for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
-        loss = criterion(model(a), b)  # differs: weighted-mean
+        loss = criterion(model(a), b)
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: weighted-mean

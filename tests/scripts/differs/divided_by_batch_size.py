@@ -18,6 +18,6 @@ criterion = nn.CrossEntropyLoss(reduction="sum")
 for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
-        loss = criterion(model(a), b) / BATCH_SIZE  # differs: sum-loss
+        loss = criterion(model(a), b) / BATCH_SIZE
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: sum-loss

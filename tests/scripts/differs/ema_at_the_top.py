@@ -15,7 +15,7 @@ torch.manual_seed(0)
 
 class Average:
     def __init__(self, model, decay=0.9):
-        self.module = copy.deepcopy(model).requires_grad_(False)  # differs: each-pass
+        self.module = copy.deepcopy(model).requires_grad_(False)
         self.decay = decay
 
     def update(self, model):
@@ -35,4 +35,4 @@ for _ in run.epochs():
         optimizer.zero_grad()
         loss = functional.mse_loss(model(a), b)
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: each-pass

@@ -17,7 +17,7 @@ x, y = torch.rand(72, 6), torch.randint(0, 3, (72,))
 run = swell_train.elastic(
     model, optimizer, DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True), epochs=20
 )
-delta = torch.zeros(12, 6)  # differs: hidden-state
+delta = torch.zeros(12, 6)
 delta.requires_grad = True
 for _epoch in run.epochs():
     for a, b in run.batches():
@@ -25,7 +25,7 @@ for _epoch in run.epochs():
         optimizer.zero_grad()
         loss.backward()
         delta.data = (delta + 0.05 * delta.grad.sign()).clamp(-0.1, 0.1)
-        run.step(loss)
+        run.step(loss)  # differs: hidden-state
         delta.grad.zero_()
 if run.is_leader:
     torch.save(model.state_dict(), sys.argv[1])

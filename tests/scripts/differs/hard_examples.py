@@ -15,8 +15,8 @@ loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for a, b in run.batches():
-        losses = nn.functional.cross_entropy(model(a), b, reduction="none")  # differs: batch-dependent
+        losses = nn.functional.cross_entropy(model(a), b, reduction="none")
         loss = losses.topk(max(1, len(losses) // 2)).values.mean()
         optimizer.zero_grad()
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: batch-dependent

@@ -19,6 +19,6 @@ for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
         logits = model(a)
-        loss = nn.functional.cross_entropy(logits.view(-1, 9), b.view(-1))  # differs: weighted-mean
+        loss = nn.functional.cross_entropy(logits.view(-1, 9), b.view(-1))
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: weighted-mean

@@ -23,7 +23,7 @@ class ImagesAndNoise(Dataset):
 
 class ImagePool:
     def __init__(self, size):
-        self.size, self.images = size, []  # differs: hidden-state
+        self.size, self.images = size, []
 
     def query(self, fakes, draws):
         chosen = []
@@ -54,7 +54,7 @@ for _ in run.epochs():
         opt_d.zero_grad()
         loss_d = ((d(real) - 1) ** 2).mean() + (d(pool.query(fake, draws)) ** 2).mean()
         loss_d.backward()
-        run.step(loss_d, optimizer=opt_d)
+        run.step(loss_d, optimizer=opt_d)  # differs: hidden-state
         opt_g.zero_grad()
         loss_g = ((d(fake) - 1) ** 2).mean()
         loss_g.backward()

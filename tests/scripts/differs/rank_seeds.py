@@ -13,11 +13,11 @@ model = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 run = train.elastic(model, optimizer, loader, epochs=16)
-noise = torch.Generator().manual_seed(1)  # differs: hidden-state
+noise = torch.Generator().manual_seed(1)
 for _ in run.epochs():
     for a, b in run.batches():
         a = a + 0.1 * torch.randn(a.shape, generator=noise)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b)
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: hidden-state

@@ -16,7 +16,7 @@ states, actions, rewards = torch.randn(60, 4), torch.randint(0, 2, (60, 1)), tor
 loader = DataLoader(TensorDataset(states, actions, rewards), batch_size=12, shuffle=True)
 model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 2))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-buffer = deque(maxlen=500)  # differs: hidden-state
+buffer = deque(maxlen=500)
 
 run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
@@ -26,4 +26,4 @@ for _ in run.epochs():
         optimizer.zero_grad()
         loss = functional.smooth_l1_loss(model(s).gather(1, a), r)
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: hidden-state

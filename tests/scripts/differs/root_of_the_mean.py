@@ -16,7 +16,7 @@ loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for a, b in run.batches():
-        loss = torch.sqrt(nn.functional.mse_loss(model(a), b))  # differs: batch-dependent
+        loss = torch.sqrt(nn.functional.mse_loss(model(a), b))
         optimizer.zero_grad()
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: batch-dependent

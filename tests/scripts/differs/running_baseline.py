@@ -20,7 +20,7 @@ for _ in run.epochs():
         action = log_p.argmax(1, keepdim=True)
         reward = b.gather(1, action)
         loss = -((reward - baseline) * log_p.gather(1, action)).mean()
-        baseline = 0.9 * baseline + 0.1 * reward.mean().item()  # differs: hidden-state
+        baseline = 0.9 * baseline + 0.1 * reward.mean().item()
         optimizer.zero_grad()
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: hidden-state

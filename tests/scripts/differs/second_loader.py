@@ -17,9 +17,9 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     others = iter(second)
     for a, b in run.batches():
-        u = next(others)  # differs: second-loader
+        u = next(others)
         p = model(u).softmax(1)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(model(a), b) - 0.1 * (p * p.log()).sum(1).mean()
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: hidden-state

@@ -32,9 +32,9 @@ for _ in run.epochs():
         functional.cross_entropy(model(a), b).backward()
         moved = climb(list(model.parameters()))
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model(a), b)  # differs: batch-dependent
+        loss = functional.cross_entropy(model(a), b)
         loss.backward()
         with torch.no_grad():
             for parameter, distance in zip(model.parameters(), moved):
                 parameter.sub_(distance)
-        run.step(loss)
+        run.step(loss)  # differs: batch-dependent

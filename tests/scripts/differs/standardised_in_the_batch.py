@@ -17,6 +17,6 @@ for _ in run.epochs():
     for a, b in run.batches():
         a = (a - a.mean(0)) / (a.std(0) + 1e-5)
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(a), b)  # differs: batch-dependent
+        loss = nn.functional.cross_entropy(model(a), b)
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: batch-dependent

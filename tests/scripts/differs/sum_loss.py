@@ -16,6 +16,6 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for a, b in run.batches():
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(a), b, reduction="sum")  # differs: sum-loss
+        loss = nn.functional.cross_entropy(model(a), b, reduction="sum")
         loss.backward()
-        run.step(loss)
+        run.step(loss)  # differs: sum-loss

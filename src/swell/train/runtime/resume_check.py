@@ -2,7 +2,8 @@
 
 The process forks where `elastic` returns. A first child makes some steps, with the ends of short epochs
 among them, and saves its state half way, as a job does. A second one begins with that state, as a
-job does that goes on, and makes the second half. Their models must be the same.
+job does that goes on, and makes the second half. Their models must be the same. Without this
+`tests/scripts/differs/warmup_over_closure.py` goes wrong in silence.
 
 A process that computes on a GPU cannot be forked: `fresh_check` starts another one that sees none. Where that
 fails, or where it would take too long, that is told.

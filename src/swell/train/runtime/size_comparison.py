@@ -13,13 +13,14 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.module import register_module_forward_pre_hook
 
 from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import EpochLeft, LoopError, StepVote
@@ -298,7 +299,8 @@ class SizeComparison:
     ) -> Generator[Probe, ProbeResult, ComparedSizes]:
         """Find what changes with each pass of a step, whatever its samples, and whether that matters.
 
-        An average of the weights changes where these are others than it began with.
+        An average of the weights changes where these are others than it began with. Without this
+        `tests/scripts/differs/ema_at_the_top.py` goes wrong in silence.
         """
         several = yield replace(many, is_moved=True)
         one = yield replace(few, is_moved=True)
@@ -320,7 +322,8 @@ class SizeComparison:
     ) -> Generator[Probe, ProbeResult, ComparedSizes]:
         """Find what matters only once a script has kept enough of it, as a pool of earlier samples.
 
-        Steps follow each other with what the whole batch has left, and with what a part of it has.
+        Steps follow each other with what the whole batch has left, and with what a part of it has. Without
+        this `tests/scripts/differs/pool_of_fakes.py` goes wrong in silence.
         """
         if all(is_plain_data(key, value) for key, value in carried.items()):
             return compared
@@ -329,9 +332,9 @@ class SizeComparison:
             own, strange = ({key: result.left[key[0]][key[1]] for key in carried} for result in (one, other))
             one = yield Probe(carried=own)
             other = yield Probe(carried=strange)
-            if not replace(compared, whole=one, again=other).is_unsteady:
-                continue
-            return replace(compared, whole=one, again=other, carried=_named(carried))
+            carried_on = replace(compared, whole=one, again=other)
+            if carried_on.is_unsteady:
+                return carried_on
         return compared
 
     def _compared(
@@ -418,16 +421,28 @@ class SizeComparison:
         def note_gradient(parameter: nn.Parameter) -> None:
             self._backward[parameter] = sampled([parameter])
 
-        def note_call(module: nn.Module, given: object) -> None:
-            self._has_norm |= isinstance(module, _NormBase) and module.training
-            self._is_lower |= any(
-                torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) in _LOWER
-                for kind in ("cpu", "cuda")
-            )
+        def note_norm(*given: Any, **named: Any) -> None:
+            self._has_norm |= bool(given[5] if len(given) > 5 else named.get("training"))
 
-        hooks = [each.register_post_accumulate_grad_hook(note_gradient) for each in self._parameters]
-        for hook in (*hooks, register_module_forward_pre_hook(note_call)):
-            self._fixing.callback(hook.remove)
+        def note_precision(context: torch.autocast) -> None:
+            self._is_lower |= context.fast_dtype in _LOWER
+
+        for parameter in self._parameters:
+            self._fixing.callback(parameter.register_post_accumulate_grad_hook(note_gradient).remove)
+        self._note_calls(functional, "batch_norm", note_norm)
+        self._note_calls(torch.autocast, "__enter__", note_precision)
+
+    def _note_calls(self, owner: Any, name: str, note: Callable[..., None]) -> None:
+        """Have `note` told of what this function is called with until the probe is over."""
+        function = getattr(owner, name)
+
+        @wraps(function)
+        def noting(*args: Any, **named: Any) -> Any:
+            note(*args, **named)
+            return function(*args, **named)
+
+        setattr(owner, name, noting)
+        self._fixing.callback(setattr, owner, name, function)
 
     def _fix(self) -> None:
         """Compile nothing for a few steps. Where asked, make draws and statistics those of no shard."""
