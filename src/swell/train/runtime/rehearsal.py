@@ -10,17 +10,14 @@ from typing import NoReturn
 
 import torch
 
-from swell.tally import Reduction
-from swell.train.collective.gradients import StepTotals, StepVote
-from swell.train.collective.group import Group
 from swell.train.collective.pieces import bytes_of
 from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Share
-from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
+from swell.train.data.stream_schedule import StreamSchedule
 from swell.train.link.code_paths import place_of
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import LoopExit, counts_of_next
-from swell.train.runtime.not_finite import LossNotFinite, not_finite
+from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.trial_run import Profiling
 from swell.train.state import codec
 from swell.wire import messages
@@ -41,12 +38,11 @@ class RehearsalResult:
     error: str = ""  #: the script's own
 
 
-class Rehearsal:
-    """The surroundings of a run in such a process."""
+class Rehearsal(StandaloneWorker):
+    """The surroundings of a run in such a process: a worker by itself, which tells a story at its end."""
 
     edition = -1
-    is_amid_epoch = False  #: its epochs are short
-    rank, num_workers = 0, 1
+    is_amid_epoch = False  # its epochs are short
 
     def __init__(self, trial: Profiling, task: Task, handle: int, is_whole: bool) -> None:
         """
@@ -54,36 +50,12 @@ class Rehearsal:
             handle: of the file to write the story to.
             is_whole: it does not go on from a saved state.
         """
-        self.device, self.seed, self.max_local_batch = trial.device, trial.seed, trial.max_local_batch
-        self.members = Group(self.device)  # of one, never formed
+        super().__init__(trial.device, trial.seed, trial.max_local_batch, None)
         self._terms = trial.terms
-        self._task = task
+        self._task = task  # the run has entered already
         self._handle = handle
         self._is_whole = is_whole
         self._story = RehearsalResult()
-
-    # ------------------------------------------------------------------ a host, as far as a run asks it
-    def global_batch(self, own: int) -> int:
-        return own
-
-    def adapt(self, course: AnyCourse) -> AnyCourse:
-        return course
-
-    def total_steps(self, own: int | None) -> int:
-        return self._task.total_steps
-
-    def end_epoch(self, own: int | None) -> int | None:
-        return self._task.end_epoch
-
-    @property
-    def measures_noise(self) -> bool:
-        return False
-
-    def stops_on_nan(self, own: bool) -> bool:
-        return False
-
-    def enter(self, task: Task) -> None:
-        """The run has entered already."""
 
     def reach_boundary(self) -> None:
         state = self._task.state
@@ -101,35 +73,16 @@ class Rehearsal:
         if frames:
             story.place = place_of(frames[0])
 
-    def leave_batches(self, is_over: bool) -> None:
-        """What follows is part of it."""
-
     def share(self, step: int) -> Share:
         course = self._task.course
         if isinstance(course, StreamSchedule):
             return course.trial_share(step, self._terms.size, self._terms.num_shards, self.max_local_batch)
-        return course.share(step, 0, 1, self.max_local_batch)
-
-    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
-        return self._task.gradients.reduce(share, loss, StepVote(), self.members)
-
-    def finish_step(self, tally: StepTotals) -> None:
-        """The next boundary looks at it."""
-
-    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
-        return not_finite(float(loss), self._task.state, None, None)
-
-    def keep(self, is_end: bool) -> None:
-        """There is nothing worth it."""
-
-    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
-        return False
+        return super().share(step)
 
     def finish(self, is_early: bool) -> None:
         self._story.is_early = is_early
         self._tell()
 
-    # ------------------------------------------------------------------ the story
     def hear(self, message: messages.Message) -> None:
         """Take what would be told to the agent."""
         if isinstance(message, messages.Failed | messages.OutOfMemory):
