@@ -17,9 +17,7 @@ run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for (v,) in run.batches():
         one, other = nn.functional.normalize(model(v), dim=-1).unbind(1)
-        loss = nn.functional.cross_entropy(
-            one @ other.T / 0.1, torch.arange(len(v))
-        )
+        loss = nn.functional.cross_entropy(one @ other.T / 0.1, torch.arange(len(v)))
         optimizer.zero_grad()
         loss.backward()
         run.step(loss)  # differs: batch-dependent
