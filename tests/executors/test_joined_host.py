@@ -319,7 +319,8 @@ def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_word
 def test_a_revoked_token_ends_the_host_and_its_workers(world: JoinedWorld) -> None:
     begin(world)
     pid = world.wait(h.WorkerForked).pid
-    world.listener.revoke("t")
+    world.tokens.revoke("t")
+    world.door.close_lines_of("t")
     world.wait_until(world.running.done)
     error = world.running.exception()
     assert isinstance(error, CannotJoin) and "join token 't' was revoked" in str(error)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from pathlib import Path
 
 import pytest
+from tests.executors.fake_lines import carry, fake_lines
 from tests.executors.test_host_door import FakeController
 
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.engine import LocalEngine
+from swell.executors.remote import join_tokens
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.listening_door import ListeningDoor
+from swell.executors.remote.messages import JOIN_PROTOCOL, Join
 
 
 async def open_and_close(folder: Path, listen: str) -> int:
@@ -53,3 +58,30 @@ def test_the_doctor_finds_that_hosts_can_join_with_a_port_or_without(listen: str
 def test_the_doctor_finds_an_address_that_is_another_machines() -> None:
     (finding,) = LocalEngine().findings("192.0.2.77")
     assert finding.text.startswith("cannot join at 192.0.2.77 (")
+
+
+def test_a_token_is_revoked_with_its_lines_though_the_list_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def check() -> None:
+        options = AgentOptions(state_dir=tmp_path, listen="127.0.0.1:0")
+        door = ListeningDoor(FakeController(), options, "c")
+        door.add_token("lent")
+        here, there = fake_lines()
+        heard: list[bytes] = []
+        there.heard = lambda link, text: heard.append(text)
+        join = Join(protocol=JOIN_PROTOCOL, version="1", host="n1", machine="m", token="lent", session="h")
+        door.joined(here.as_line, join)
+        with monkeypatch.context() as broken:
+            broken.setattr(join_tokens, "write_whole", fail)
+            with pytest.raises(DoorError, match="may be in force again after a restart"):
+                door.revoke_token("lent")
+        carry(here)
+        assert b"join token 'lent' was revoked" in heard[-1] and not here.is_open
+        door.revoke_token("lent")
+        assert door.tokens["lent"], "it can be revoked again"
+
+    asyncio.run(check())

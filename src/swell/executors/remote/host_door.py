@@ -21,7 +21,7 @@ from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
-from swell.executors.remote.join_tokens import NAME
+from swell.executors.remote.join_tokens import NAME, revoked
 from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
 from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.messages import (
@@ -423,6 +423,12 @@ class HostDoor:
             return
         self._book.refuse(name)
         self._lose(host, why)
+
+    def close_lines_of(self, token: str) -> None:
+        """The token was revoked: lines that it has opened are closed, and each host is told why."""
+        for host in self._hosts.values():
+            if host.join.token == token:
+                host.stream.refuse(revoked(token))
 
     def begin_to_close(self) -> None:
         """No host gets a lease any longer; each is told that its term is over."""

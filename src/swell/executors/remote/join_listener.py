@@ -11,7 +11,7 @@ from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import controller_context
-from swell.executors.remote.join_tokens import TokenList, revoked
+from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted, why_not_understood
 from swell.wire.lines import NO_MESSAGE
 
@@ -40,22 +40,7 @@ class JoinListener:
         self._tokens, self._version = tokens, version
         self._joined, self._why_not = joined, why_not
         self._accepted = JoinAccepted(protocol=JOIN_PROTOCOL, version=version, settings=settings, mark=mark)
-        self._lines: dict[LineLink, str] = {}  #: of hosts, with the names of their tokens
         self.listen, self.close = self._handshakes.listen, self._handshakes.close
-
-    def revoke(self, token: str) -> None:
-        """The token opens nothing any longer; lines that it has opened are closed.
-
-        Raises:
-            TokenListError: there is no such token.
-            OSError: see `TokenList.revoke`. Its lines are closed all the same.
-        """
-        try:
-            self._tokens.revoke(token)
-        finally:
-            for line, name in self._lines.items():
-                if name == token:
-                    line.refuse(revoked(token))
 
     def _decide(self, line: LineLink, text: bytes) -> None:
         try:
@@ -68,7 +53,5 @@ class JoinListener:
         if refused is not None:
             line.refuse(refused.why, is_final=refused.is_final)
             return
-        self._lines = {known: token for known, token in self._lines.items() if known.is_open}
-        self._lines[line] = join.token
         line.send(self._accepted)
         self._joined(line, join)

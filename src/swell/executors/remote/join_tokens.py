@@ -154,7 +154,7 @@ class TokenList:
         return token
 
     def revoke(self, name: str) -> None:
-        """Revoke a token, which opens nothing from now on. The listener closes lines that it has opened.
+        """Revoke a token, which opens nothing from now on. The door closes lines that it has opened.
 
         Raises:
             TokenListError: there is no such token.

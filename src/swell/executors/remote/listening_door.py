@@ -158,7 +158,7 @@ class ListeningDoor(HostDoor):
 
     def revoke_token(self, name: str) -> None:
         try:
-            self._listener.revoke(name)
+            self._tokens.revoke(name)
         except TokenListError as error:
             raise DoorError(str(error)) from error
         except OSError as error:
@@ -166,6 +166,8 @@ class ListeningDoor(HostDoor):
                 f"join token {name!r} may be in force again after a restart, because the list cannot be "
                 f"written ({error.strerror}); make room on the disk, and revoke it again"
             ) from error
+        finally:
+            self.close_lines_of(name)
 
 
 def _marked(storage: Path) -> str:
