@@ -67,7 +67,7 @@ def test_a_token_is_revoked_with_its_lines_though_the_list_cannot_be_written(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     async def check() -> None:
-        options = AgentOptions(state_dir=tmp_path, listen="127.0.0.1:0")
+        options = AgentOptions(state_dir=tmp_path, preload=(), call="", listen="127.0.0.1:0")
         door = ListeningDoor(FakeController(), options, "c")
         door.add_token("lent")
         here, there = fake_lines()
