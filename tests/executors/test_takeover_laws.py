@@ -133,8 +133,7 @@ class HandedOn(PuppetWorld):
         passed = self.kept.note_answered(said)
         assert isinstance(passed, h.WorkerSaid)
         if not self.is_gone and said.worker in self.dealings:
-            self.dealings[said.worker].num_heard += not isinstance(said.message, m.Alive)
-            self.dealings[said.worker].pass_on(passed.num_orders)
+            self.dealings[said.worker].hear(said.message, passed.num_orders)
 
     def _apply(self, effects: Iterable[Effect]) -> None:
         if self.is_gone:

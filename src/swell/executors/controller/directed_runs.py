@@ -105,7 +105,8 @@ class DirectedRuns:
             case messages.WorkerForked(pid=pid):
                 self.do(run, run.director.forked(worker, pid, now_s))
             case messages.WorkerSaid(message=said, num_orders=num_orders):
-                self._note_passed(run, worker, said, num_orders)
+                if (dealings := run.dealings.get(worker)) is not None:
+                    dealings.hear(said, num_orders)
                 self._hear_worker(run, worker, said)
             case messages.WorkerHalted(is_stopped=is_stopped):
                 (run.stopped.add if is_stopped else run.stopped.discard)(worker)
@@ -113,11 +114,6 @@ class DirectedRuns:
                 self._forget(run, worker)
                 self.do(run, run.director.exited(worker, status, log_tail, now_s))
                 self.release_hosts(run)
-
-    def _note_passed(self, run: DirectedRun, worker: int, said: FromWorker, num_orders: int) -> None:
-        if (dealings := run.dealings.get(worker)) is not None:
-            dealings.num_heard += not isinstance(said, Alive)
-            dealings.pass_on(num_orders)
 
     def _forget(self, run: DirectedRun, worker: int) -> None:
         del run.workers[worker]

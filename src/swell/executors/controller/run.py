@@ -2,48 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.gang_protocol import GangProtocol, GangRecord
+from swell.executors.gang.gang_protocol import GangProtocol, GangRecord, RunController
 from swell.executors.gang.restart_controller import RestartController
 from swell.executors.hosts.messages import Dealings, KeptWorker, RunKept, RunSnapshot
 from swell.model.job import JobSpec
-from swell.wire.messages import Alive, FromWorker
-
-
-class RunController(Protocol):
-    """What a gang's protocol hears from its processes."""
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices of its present and future processes."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether all its processes are gone."""
-
-    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
-        """The process of the worker was started."""
-
-    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
-        """The worker sent a message."""
-
-    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
-        """These workers live; nothing else follows at once."""
-
-    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
-        """The process ended. `status`: exit code, or minus the signal. `log_tail`: end of its output."""
-
-    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
-        """Several ended at once."""
-
-    def tick(self, now_s: float) -> Sequence[Effect]:
-        """Check time limits; called about ten times a second."""
 
 
 @dataclass(slots=True)

@@ -18,11 +18,43 @@ from swell.wire.messages import Alive, FromWorker, Reported
 GangRecord = ElasticGang | RestartGang
 
 
-class GangProtocol(Protocol):
-    """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
+class RunController(Protocol):
+    """Directs the processes of a gang or a trial: takes what happened at `now_s`, answers with what to do.
 
-    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered
-    upwards, from the number given to `number_from` at least, and none is used twice.
+    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair.
+    """
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Devices of every process that lives, or is about to be started."""
+
+    @property
+    def is_over(self) -> bool:
+        """Every process is gone and that was reported."""
+
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
+        """The process of the worker was started."""
+
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
+        """The worker sent a message."""
+
+    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
+        """Record heartbeats, by worker. The next tick acts on them."""
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        """One worker is gone; see `WorkerExit`."""
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
+        """Several are gone at once, as when their host is: that is one loss."""
+
+    def tick(self, now_s: float) -> Sequence[Effect]:
+        """Time has passed. To be called several times a second."""
+
+
+class GangProtocol(RunController, Protocol):
+    """Directs the processes of one job.
+
+    Workers are numbered upwards, from the number given to `number_from` at least, and none is used twice.
     """
 
     @property
@@ -32,10 +64,6 @@ class GangProtocol(Protocol):
     @property
     def generation(self) -> int:
         """Generation of the latest command."""
-
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Devices of every process that lives, or is about to be started."""
 
     @property
     def wanted_devices(self) -> tuple[str, ...]:
@@ -49,30 +77,10 @@ class GangProtocol(Protocol):
     def steps(self) -> int:
         """Finished, as far as is known."""
 
-    @property
-    def is_over(self) -> bool:
-        """Every process is gone and that was reported."""
-
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]: ...
 
     def number_from(self, first_worker: int) -> None:
         """A host that joins has seen all lower numbers: no later worker has one of them."""
-
-    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]: ...
-
-    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]: ...
-
-    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
-        """Record heartbeats, by worker. The next tick acts on them."""
-
-    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
-        """One worker is gone; see `WorkerExit`."""
-
-    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
-        """Several are gone at once, as when their host is: that is one loss."""
-
-    def tick(self, now_s: float) -> Sequence[Effect]:
-        """Time has passed. To be called several times a second."""
 
     def take_over(self, now_s: float) -> Sequence[Effect]:
         """Go on with a former controller's gang. Call it before any other method."""

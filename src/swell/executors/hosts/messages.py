@@ -151,13 +151,9 @@ class Dealings(msgspec.Struct, kw_only=True):
         self.orders.append(msgspec.structs.replace(order, number=self.num_orders))
         return self.orders[-1]
 
-    def hear(self, num_orders: int) -> None:
-        """The worker has said something, after so many orders had passed its host."""
-        self.num_heard += 1
-        self.pass_on(num_orders)
-
-    def pass_on(self, num_orders: int) -> None:
-        """So many orders have passed the worker's host."""
+    def hear(self, said: FromWorker, num_orders: int) -> None:
+        """The worker has said this, after so many orders had passed its host."""
+        self.num_heard += not isinstance(said, Alive)
         self.orders = [order for order in self.orders if order.number > num_orders]
 
 
