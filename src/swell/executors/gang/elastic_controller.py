@@ -14,7 +14,7 @@ functions that change it:
 * `shutdown`: the end, from the decision to the last process.
 
 `handlers` brings the messages of workers to them. `late_workers` acts when time passes. A break while a
-change is under way ends the change: the group is cut back to what the head knows (`membership`), it is told,
+change is under way ends the change: the group is cut back to what the head knows (`Membership`), it is told,
 and what is left forms again at once.
 """
 

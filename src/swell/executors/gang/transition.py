@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from swell.executors.gang import shutdown
+from swell.executors.gang.elastic_gang import ChangeAim, PendingChange, answer
 from swell.executors.gang.job_context import configuration_of_group, refusal
 from swell.executors.gang.member import State, by_rank, cut_slots
-from swell.executors.gang.membership import ChangeAim, PendingChange, answer
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import Outcome, ResizeFailed
