@@ -41,9 +41,10 @@ NUM_USERS, ROUNDS = 50, 5
 SHOWN_JOBS = 100
 #: Seconds until the first jobs run, and for which an idle daemon is looked at.
 SETTLE_S, IDLE_S = 20.0, 40.0
-#: Pages that are open in browsers at the same time, and the seconds for which their daemon is looked at. Each
-#: asks for changes until there are some, or for so many seconds.
-NUM_PAGES, PAGES_S, PAGE_WAITS_S = 50, 20.0, 5.0
+#: Pages that are open in browsers at the same time, and the seconds for which their daemon is looked at.
+NUM_PAGES, PAGES_S = 50, 20.0
+#: As `web/static/events.js`: a page lets its question wait so long for a change, and rests after the answer.
+PAGE_WAITS_S, PAGE_RESTS_S = 25.0, 2.5
 #: Submissions before a daemon is killed.
 KILLED_AFTER = 700
 #: The rate that is to be sustained, by so many seconds of it.
@@ -363,7 +364,7 @@ def open_pages(state: Path, number: int) -> Iterator[None]:
         with connect(state) as client:
             shown = json.loads(client._changes())
             are_shown.wait()
-            while not is_over.is_set():
+            while not is_over.wait(PAGE_RESTS_S):
                 shown = json.loads(client._changes(since=shown["id"], wait_s=PAGE_WAITS_S))
 
     threads = [threading.Thread(target=look) for _ in range(number)]
