@@ -6,15 +6,19 @@ joins proves that it sees the same folder: it finds there what the head has just
 
 from __future__ import annotations
 
-import os
+import errno
 import secrets
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import Future, wait
 from pathlib import Path
 from threading import Thread
+from typing import TypeVar
 
 from swell.model.lengths import span
 from swell.wire.whole_files import write_whole
 
+T = TypeVar("T")
 CHECKPOINTS = "checkpoints"
 MARK_FILE = "joining-mark"
 #: Within this time a folder answers that is to keep checkpoints.
@@ -34,36 +38,57 @@ def job_folder(storage: Path, job_id: str) -> Path:
 
 
 def write_mark(storage: Path) -> str:
-    """Leave a text there that no copy of the folder has yet, and return it. Raises OSError."""
+    """Leave a text there that no copy of the folder has yet, and return it.
+
+    Raises OSError: it cannot be written, or the folder does not answer within `ANSWER_S`.
+    """
     mark = secrets.token_hex(16)
-    write_whole(storage / MARK_FILE, mark.encode())
+    _in_time(lambda: write_whole(storage / MARK_FILE, mark.encode()))
     return mark
 
 
 def why_not_shared(storage: Path, mark: str) -> str:
     """Why this machine cannot use the head's storage at this path; empty: it can.
 
-    `mark`: what the head has written there. Waits for `ANSWER_S` at most: a folder of a file server that is
-    away answers never.
+    `mark`: what the head has written there.
     """
-    found: list[str] = []
-    looking = Thread(target=lambda: found.append(_why_not(storage, mark)), daemon=True)
-    looking.start()
-    looking.join(ANSWER_S)
-    if not found:
-        return f"the storage {storage} does not answer within {span(ANSWER_S)} on this machine"
-    return found[0]
-
-
-def _why_not(storage: Path, mark: str) -> str:
     try:
-        found = (storage / MARK_FILE).read_text("ascii", "replace")
-        if found == mark:
-            with tempfile.TemporaryFile(dir=storage / "jobs"):
-                return ""
+        found = _in_time(lambda: _mark_of(storage, mark))
     except FileNotFoundError:
         found = ""
     except OSError as error:
-        return f"the storage {storage} cannot be used on this machine ({os.strerror(error.errno or 0)})"
+        return f"the storage {storage} cannot be used on this machine ({error.strerror})"
+    if found == mark:
+        return ""
     what = "another folder" if found else "no such folder"
     return f"the storage of the platform is {storage}, and on this machine that is {what}"
+
+
+def _mark_of(storage: Path, wanted: str) -> str:
+    """Return the mark that lies there; if it is the wanted one, this machine can write there too."""
+    found = (storage / MARK_FILE).read_text("ascii", "replace")
+    if found == wanted:
+        with tempfile.TemporaryFile(dir=storage / "jobs"):
+            pass
+    return found
+
+
+def _in_time(work: Callable[[], T]) -> T:
+    """Do something with the storage. A folder of a file server that is away may never answer.
+
+    Raises:
+        TimeoutError: it did not answer within `ANSWER_S`.
+        OSError: it cannot be used.
+    """
+    answer: Future[T] = Future()
+
+    def look() -> None:
+        try:
+            answer.set_result(work())
+        except OSError as error:
+            answer.set_exception(error)
+
+    Thread(target=look, daemon=True).start()
+    if not wait([answer], ANSWER_S).done:
+        raise TimeoutError(errno.ETIMEDOUT, f"it does not answer within {span(ANSWER_S)}")
+    return answer.result()

@@ -211,7 +211,6 @@ class Controller:
         self._unreached.pass_time()
         self._reports.pass_time(self._gangs)
         self._trials.advance()
-        self._reports.drop_code()
         self._daemon.pass_time()
 
     def _hear_member(self, host: str, message: FromHost) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -24,9 +23,6 @@ from swell.model.event import (
     WorkersLost,
 )
 
-#: Hosts that are told in a tick to drop the code of a job which was not there in the end: it is not urgent.
-DROPS_AT_ONCE = 50
-
 
 class RunReports:
     """Sends the daemon the events of runs, in order. A report of progress tells what its gang has used."""
@@ -42,7 +38,6 @@ class RunReports:
         self._now_s, self._hosts, self._runs = now_s, hosts, runs
         self._outbox = outbox
         self.usage = UsageReports()
-        self._drops_due: deque[tuple[str, str]] = deque()  #: hosts that are to drop the code of a job
 
     def report_all(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
@@ -69,16 +64,8 @@ class RunReports:
             share = run.gang.wanted_configuration.weight
             self._hosts.tell_all(run.checkpoint_dirs, messages.SetShare(run=run.key, share=share))
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
-            for host in run.checkpoint_dirs:
-                self._hosts.tell(host, messages.DropCode(job_id=run.job_id))
-            others = (host for host in self._hosts.names if host not in run.checkpoint_dirs)
-            self._drops_due.extend((host, run.job_id) for host in others)  # it may have had workers there
-
-    def drop_code(self) -> None:
-        """Have some more hosts drop the code of jobs that have succeeded. To be called each tick."""
-        for _ in range(min(DROPS_AT_ONCE, len(self._drops_due))):
-            host, job_id = self._drops_due.popleft()
-            self._hosts.tell(host, messages.DropCode(job_id=job_id))
+            host = next(iter(run.checkpoint_dirs))  # the tree is the same on all of them
+            self._hosts.tell(host, messages.DropCode(job_id=run.job_id))
 
     # ------------------------------------------------------------ usage
     def pass_time(self, gangs: KnownGangs) -> None:

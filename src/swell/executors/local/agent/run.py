@@ -171,9 +171,8 @@ class HostedRun:
 
         Touches the storage.
         """
-        warning = written_beside(self.folder) if self.kind == WORKER else ""
-        host = self.place.environ.get(environ.AWAY)
-        return f"on host {host!r} {warning}" if warning and host else warning
+        is_asked = self.kind == WORKER and self.leader is not None  # of several hosts of a gang one looks
+        return written_beside(self.folder) if is_asked else ""
 
     def fork(
         self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0, groups: tuple[str, ...] = ()
