@@ -306,7 +306,7 @@ def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_word
         return "too late"
 
     monkeypatch.setattr(HostedRun, "end_log", hang)
-    monkeypatch.setattr("swell.executors.storage._why_not", hang)
+    monkeypatch.setattr("swell.executors.storage._mark_of", hang)
     try:
         world.meet_new_controller()
         world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
