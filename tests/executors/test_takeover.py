@@ -41,6 +41,7 @@ from swell.model.target import Target
 from swell.store.curves import taken_off
 from swell.tally import tally_of
 from swell.wire import messages as m
+from swell.wire.numbers import Number
 
 JOB = "job-1"
 Wanted = TypeVar("Wanted", bound=AnyEvent)
@@ -163,7 +164,8 @@ def test_a_value_that_a_script_has_reported_once_is_told(fleet: Fleet) -> None:
 def test_what_is_kept_of_values_is_bounded(fleet: Fleet) -> None:
     fleet.perform(launch("a/0"))
     leader = fleet.workers(JOB)[0]
-    leader.say(m.Reported(values={"x" * 1_000_000: 1.0} | {f"v{i}": 1.0 for i in range(1000)}))
+    values: dict[str, Number] = {"x" * 1_000_000: 1.0, **{f"v{i}": 1.0 for i in range(1000)}}
+    leader.say(m.Reported(values=values))
     assert max(len(encode(message)) for message in fleet.hosts["a"]._kept.kept()) < 100_000
 
 
