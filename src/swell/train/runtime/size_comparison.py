@@ -359,7 +359,9 @@ class SizeComparison:
     def _result_of(self, share: Share, loss: torch.Tensor) -> ProbeResult:
         task = self._task
         gradient, has_drawn = sampled(self._parameters), self._has_drawn(share.passes[-1])
-        backward = torch.cat([self._backward.get(each, torch.zeros(0)) for each in self._parameters])
+        backward = [
+            self._backward[each] if each in self._backward else sampled([each]) for each in self._parameters
+        ]
         buffers = {name: tensor.clone() for name, tensor in other_buffers(task.state.model).items()}
         total_loss, total_gradient = loss, gradient
         if self._course.num_shards is None or self._probe.rank is None:  # else only variables are looked at
@@ -368,7 +370,7 @@ class SizeComparison:
         return ProbeResult(
             loss=float(loss),
             gradient=gradient,
-            backward=backward if backward.shape == gradient.shape else gradient,
+            backward=torch.cat(backward),
             weight=sum(part.factor for part in share.passes),
             total_loss=float(total_loss),
             total_gradient=total_gradient,
@@ -419,7 +421,8 @@ class SizeComparison:
         self._backward, self._has_norm = {}, False
 
         def note_gradient(parameter: nn.Parameter) -> None:
-            self._backward[parameter] = sampled([parameter])
+            if parameter.grad is not None:  # else a hook has taken it
+                self._backward[parameter] = sampled([parameter])
 
         def note_norm(*given: Any, **named: Any) -> None:
             self._has_norm |= bool(given[5] if len(given) > 5 else named.get("training"))
