@@ -18,11 +18,13 @@ from tests.executors.test_restart_controller import Processes
 from tests.executors.test_restart_controller import launch as launch_plain
 
 from swell.executors.awake_clock import LONGEST_GAP_S, AwakeClock
+from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.elastic_gang import ElasticGang
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.trial_plan import ALONE
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.supervisor import TICK_S, WorkerSupervisor
@@ -103,8 +105,8 @@ def test_a_restart_gang_is_given_its_time_to_save_when_its_agent_stalls() -> Non
 def test_a_trial_is_given_its_time_when_its_agent_stalls() -> None:
     fake = FakeTime()
     command = ProfileJob(job_id=JOB, spec=make_spec(), sizes=(1,), device_kind="paced@400")
-    trial = Trial(make_stage(), command, 0, 1, {}, GangSettings(trial_s=120.0), lambda pid: False)
-    trial.begin_part(None, devices(0), fake.clock.now_s())
+    trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings(trial_s=120.0), lambda pid: False)
+    trial.begin(ALONE, devices(0), fake.clock.now_s())
     fake.time_s += STALL_S
     assert trial.tick(fake.clock.now_s()) == []
     fake.pass_awake(121.0)

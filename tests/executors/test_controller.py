@@ -11,7 +11,7 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
-from swell.executors.controller.trial_openings import MOST_OF_HOST, SLOW_S
+from swell.executors.controller.trials import MOST_OF_HOST, SLOW_S
 from swell.executors.controller.usage_reports import TELL_EVERY_S
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang

@@ -32,9 +32,12 @@ class MeasuringFleet(Fleet):
     unformed: tuple[int, int] | None = None  #: hosts and workers of a group that does not form
     num_unformed = 0  #: workers of it that were told to
     is_taken = False  #: the device of rank 1 on another host
+    is_stuck = False  #: groups on several hosts measure on and on
 
     def obey(self, worker: FakeWorker, said: m.FromAgent) -> None:
-        if isinstance(said, m.Regroup) and said.num_hosts > 1 and self.is_taken:
+        if isinstance(said, m.Regroup) and said.num_hosts > 1 and self.is_stuck:
+            pass
+        elif isinstance(said, m.Regroup) and said.num_hosts > 1 and self.is_taken:
             if said.rank == 1:
                 worker.host.exit(worker, NOT_STARTED)
         elif isinstance(said, m.Regroup) and self._is_apart(said):
@@ -256,3 +259,17 @@ def test_busy_hosts_are_not_measured(fleet: MeasuringFleet) -> None:
     fleet.add("a")
     fleet.run_scripts()
     assert fleet.profiles()[0].crossing_s == {}
+
+
+def test_a_trial_waits_where_another_one_measures_devices_of_its_host_and_of_others(
+    fleet: MeasuringFleet,
+) -> None:
+    fleet.is_stuck = True
+    fleet.add("a")
+    assert {worker.host.name for worker in fleet.workers("trial:a")} == {"a", "b"}
+    avoid = tuple(fleet.hosts["a"].offered)
+    fleet.perform(ProfileJob(job_id="b", spec=make_spec(), sizes=(1,), device_kind="cpu", avoid=avoid))
+    assert not fleet.workers("trial:b"), "they would share cores"
+    worker = fleet.workers("trial:a")[0]
+    worker.host.exit(worker, NOT_STARTED)
+    assert [worker.host.name for worker in fleet.workers("trial:b")] == ["b"]

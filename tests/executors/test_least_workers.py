@@ -16,6 +16,7 @@ from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.effects import Effect, Report, Send
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.trial_plan import ALONE
 from swell.model.command import ProfileJob
 from swell.model.event import JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Profile
@@ -29,7 +30,7 @@ from swell.wire.messages import (
     Welcome,
 )
 
-TIMES = GroupTimes(allreduce_s={1000: 0.1}, launch_s=0.5)
+TIMES = GroupTimes(allreduce_s={1: {size: {1000: 0.1} for size in (2, 4, 8)}})
 LACK = Failed(message="torch.OutOfMemoryError: tried to allocate", is_out_of_memory=True)
 
 
@@ -39,10 +40,9 @@ class Tries:
     def __init__(self, sizes: Sequence[int] = (1, 2, 4, 8), holders: int = 1, **changes: Any) -> None:
         job = make_stage(**changes)
         command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=tuple(sizes), device_kind="cpu")
-        table = dict.fromkeys((2, 4, 8), TIMES)
-        self.trial = Trial(job, command, 0, 8, table, GangSettings(), is_stopped)
+        self.trial = Trial(job, command, 8, TIMES, GangSettings(), is_stopped)
         self.holders, self.worker, self.now_s = holders, -1, 0.0
-        self.trial.begin_part(None, ["node0/0"], 0.0)
+        self.trial.begin(ALONE, ["node0/0"], 0.0)
         self.begin()
 
     def begin(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -22,8 +22,8 @@ from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Spawn
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.script_conditions import local_batches
 from swell.executors.gang.timeouts import Timeouts
-from swell.executors.gang.trial_batches import local_batches
 from swell.executors.hosts.messages import RunOpened
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
@@ -61,7 +61,7 @@ class Machines:
     def __post_init__(self) -> None:
         device = "cpu" if self.kind == "cpu" else "cuda:0"
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
-        self.bindings = {f"n/{number}": binding for number in range(NUM_DEVICES)}
+        self.bindings: Mapping[str, DeviceBinding] = {f"n/{n}": binding for n in range(NUM_DEVICES)}
         gang_settings = GangSettings(timeouts=TIMEOUTS, trial_s=120.0)
         self.trials = Trials(self.folder, self, gang_settings)
 
@@ -74,9 +74,6 @@ class Machines:
 
     def machine(self, host: str) -> Machine:
         return Machine(self.bindings, self.devices_in_use(), self.num_cores)
-
-    def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
-        return "host" if kind == self.kind and "host" not in but else ""
 
     def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
         return ["host"] if kind == self.kind else []

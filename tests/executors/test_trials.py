@@ -16,7 +16,8 @@ from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.trial_controller import LEAST_GROUP_STEPS, MOST_GROUP_STEPS, Trial
+from swell.executors.gang.trial_controller import Trial
+from swell.executors.gang.trial_plan import ALONE, LEAST_GROUP_STEPS, MOST_GROUP_STEPS, Part, PartKind
 from swell.executors.local.agent.scratch import LINK
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
@@ -37,7 +38,7 @@ from swell.wire.messages import (
 )
 
 MakeProfile = Callable[..., ProfileJob]
-TIMES = GroupTimes(allreduce_s={1000: 0.1}, launch_s=0.5)
+TIMES = GroupTimes(allreduce_s={1: {2: {1000: 0.1}}})
 
 
 @pytest.fixture
@@ -210,8 +211,8 @@ def test_a_script_that_cannot_be_tried_out_says_why(
 @pytest.mark.parametrize("compute_s", [{}, {0: 0.1}, {64: 0.1, 32: -0.1}])
 def test_a_trial_that_measured_nothing_that_makes_sense_has_failed(compute_s: dict[int, float]) -> None:
     command = ProfileJob(job_id="digits-1", spec=make_spec(), sizes=(1,), device_kind="cpu")
-    trial = Trial(make_stage(), command, 0, 1, {}, GangSettings(), is_stopped)
-    trial.begin_part(None, ["node0/0"], 0.0)
+    trial = Trial(make_stage(), command, 1, GroupTimes(), GangSettings(), is_stopped)
+    trial.begin(ALONE, ["node0/0"], 0.0)
     said = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512)
     trial.said(0, said, 1.0)
     (told,) = trial.exited(0, 0, "", 2.0)
@@ -226,8 +227,8 @@ def test_a_script_that_fails_with_a_part_of_a_batch_is_measured_with_all_of_it(
 ) -> None:
     job = make_stage(accept_differences=accepted)
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
-    trial = Trial(job, command, 0, 1, {}, GangSettings(), is_stopped)
-    trial.begin_part(None, ["node0/0"], 0.0)
+    trial = Trial(job, command, 1, GroupTimes(), GangSettings(), is_stopped)
+    trial.begin(ALONE, ["node0/0"], 0.0)
     assert welcome_of(trial.said(0, Hello(token="", worker=0, pid=1), 1.0)).local_batches == (64, 32, 16)
     found = ScriptFinding(name="part-of-batch", text="take sizes from the batch")
     trial.said(0, NotCompared(finding=found), 2.0)
@@ -244,15 +245,16 @@ def test_large_gradients_are_summed_at_their_own_size_once() -> None:
     """Saxena, section III-B: t_comm(p, k) is measured with as many parameters as the job has."""
     job, num_bytes = make_stage(), 400_000_000
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4), device_kind="cpu")
-    usual = dict.fromkeys(CALIBRATED_BYTES, 0.001)
-    table = {size: GroupTimes(allreduce_s=usual, launch_s=0.5) for size in (2, 4)}
-    trial = Trial(job, command, 0, 4, table, GangSettings(), is_stopped)
+    times = times_of(2, 4)
+    trial = Trial(job, command, 4, times, GangSettings(), is_stopped)
     said = Profiled(compute_s={64: 0.1}, grad_bytes=num_bytes, state_bytes=8, samples_per_epoch=512)
-    trial.begin_part(None, ["node0/0"], 0.0)
+    trial.begin(ALONE, ["node0/0"], 0.0)
     trial.said(0, said, 1.0)
-    assert trial.exited(0, 0, "", 2.0) == [] and trial.missing == [2, 4], "it is not answered yet"
+    assert trial.exited(0, 0, "", 2.0) == [] and trial.left == [sum_of(2), sum_of(4)], (
+        "it is not answered yet"
+    )
     for size, first in ((2, 1), (4, 3)):
-        trial.begin_part(size, [f"node0/{place}" for place in range(size)], 3.0)
+        trial.begin(sum_of(size), [f"node0/{place}" for place in range(size)], 3.0)
         welcome = welcome_of(trial.said(first, Hello(token="", worker=first, pid=1), 3.0))
         assert welcome.allreduce_bytes == (num_bytes,)
         trial.said(first, Calibrated(allreduce_s={num_bytes: 0.1 * size}), 4.0)
@@ -262,24 +264,36 @@ def test_large_gradients_are_summed_at_their_own_size_once() -> None:
     profile = told.event.profile
     assert profile.allreduce_s[2] == pytest.approx(0.2) and profile.allreduce_s[4] == pytest.approx(0.4)
     assert profile.allreduce_sizes == (2, 4)
-    assert table[2].allreduce_s[1000] == 0.001 and table[2].launch_s == 0.5, "what was known stays"
-    again = Trial(job, command, 0, 4, table, GangSettings(), is_stopped)
-    again.begin_part(None, ["node0/0"], 0.0)
+    assert times.on_one_host[2][1000] == 0.001 and times.launch_s[2] == 0.5, "what was known stays"
+    again = Trial(job, command, 4, times, GangSettings(), is_stopped)
+    again.begin(ALONE, ["node0/0"], 0.0)
     again.said(0, said, 1.0)
     [told] = again.exited(0, 0, "", 2.0)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
+
+
+def times_of(*sizes: int) -> GroupTimes:
+    usual = dict.fromkeys(CALIBRATED_BYTES, 0.001)
+    return GroupTimes(allreduce_s={1: dict.fromkeys(sizes, usual)}, launch_s=dict.fromkeys(sizes, 0.5))
+
+
+def sum_of(size: int) -> Part:
+    return Part(PartKind.SUM, size)
+
+
+def group_of(size: int) -> Part:
+    return Part(PartKind.GROUP, size)
 
 
 def stepping_trial(hold: bool, pre_run_s: float = 0.0, num_devices: int = 8) -> Trial:
     """A trial of which all but steps of groups is measured, at second 2."""
     job = make_stage(hold_after_trial=hold)
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2, 4, 8), device_kind="cpu")
-    usual = dict.fromkeys(CALIBRATED_BYTES, 0.001)
-    table = {size: GroupTimes(allreduce_s=usual, launch_s=0.5) for size in (2, 4, 8)}
-    trial = Trial(job, command, 0, num_devices, table, GangSettings(pre_run_s=pre_run_s), is_stopped)
+    settings = GangSettings(pre_run_s=pre_run_s)
+    trial = Trial(job, command, num_devices, times_of(2, 4, 8), settings, is_stopped)
     compute_s = {64: 0.1, 32: 0.05, 16: 0.025, 8: 0.0125}
     said = Profiled(compute_s=compute_s, grad_bytes=4000, state_bytes=8, samples_per_epoch=512)
-    trial.begin_part(None, ["node0/0"], 0.0)
+    trial.begin(ALONE, ["node0/0"], 0.0)
     trial.said(0, said, 1.0)
     told = trial.exited(0, 0, "", 2.0)
     assert bool(told) is trial.is_over
@@ -288,10 +302,10 @@ def stepping_trial(hold: bool, pre_run_s: float = 0.0, num_devices: int = 8) -> 
 
 def step_group(trial: Trial, first: int, step_s: float, at_s: float) -> list[Effect]:
     """Its next group makes steps of this length; what follows."""
-    size = trial.next_group
-    assert size is not None
-    trial.begin_group([f"node0/{place}" for place in range(size)], at_s)
-    assert trial.is_stepping
+    [part] = trial.left
+    size = part.num_workers
+    trial.begin(part, [f"node0/{place}" for place in range(size)], at_s)
+    assert trial.part == group_of(size)
     welcome = welcome_of(trial.said(first, Hello(token="", worker=first, pid=1), at_s))
     assert (welcome.mode, welcome.local_batches) == ("group", (64 // size,))
     assert LEAST_GROUP_STEPS <= welcome.group_steps <= MOST_GROUP_STEPS
@@ -303,8 +317,8 @@ def step_group(trial: Trial, first: int, step_s: float, at_s: float) -> list[Eff
 def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
     """ElasticFlow, sections 5 and 6.6: a pre-run on several numbers of devices that ends at the peak."""
     trial = stepping_trial(hold=True)
-    assert trial.next_group == 2
-    assert step_group(trial, 1, 0.06, 3.0) == [] and trial.next_group == 4
+    assert trial.left == [group_of(2)]
+    assert step_group(trial, 1, 0.06, 3.0) == [] and trial.left == [group_of(4)]
     [told] = step_group(trial, 3, 0.07, 4.0)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
     assert told.event.profile.group_step_s == {2: 0.06, 4: 0.07}, "eight are not tried"
@@ -313,7 +327,7 @@ def test_groups_make_steps_until_more_workers_are_no_faster() -> None:
 def test_groups_make_steps_only_if_it_is_wanted_and_for_as_long() -> None:
     assert stepping_trial(hold=False).is_over, "a trial run takes no longer by default"
     trial = stepping_trial(hold=False, pre_run_s=10.0)
-    assert trial.next_group == 2
+    assert trial.left == [group_of(2)]
     assert step_group(trial, 1, 0.06, 10.5) == []
     [told] = trial.settle(11.5)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
@@ -323,8 +337,8 @@ def test_groups_make_steps_only_if_it_is_wanted_and_for_as_long() -> None:
 def test_a_group_whose_devices_are_wanted_gives_way_and_the_trial_is_answered() -> None:
     trial = stepping_trial(hold=True)
     step_group(trial, 1, 0.06, 3.0)
-    trial.begin_group([f"node0/{place}" for place in range(4)], 4.0)
-    kills = trial.skip_groups("its devices were wanted", 5.0)
+    trial.begin(group_of(4), [f"node0/{place}" for place in range(4)], 4.0)
+    kills = trial.leave_out(group_of(4), "its devices were wanted", 5.0)
     assert kills == [Kill(worker, signal.SIGKILL) for worker in range(3, 7)]
     ends = [trial.exited(worker, -9, "", 5.0) for worker in range(3, 7)]
     [told] = ends[-1]
@@ -334,7 +348,7 @@ def test_a_group_whose_devices_are_wanted_gives_way_and_the_trial_is_answered() 
 
 def test_a_group_that_fails_costs_no_more_than_its_size() -> None:
     trial = stepping_trial(hold=True)
-    trial.begin_group(["node0/0", "node0/1"], 3.0)
+    trial.begin(group_of(2), ["node0/0", "node0/1"], 3.0)
     trial.said(1, Failed(message="the script cannot be there twice", steps=0), 3.0)
     trial.exited(1, 1, "", 3.0)
     [told] = trial.exited(2, 1, "", 3.0)
@@ -350,13 +364,13 @@ def test_no_group_has_more_workers_than_its_host_has_devices() -> None:
 def test_large_gradients_for_which_there_is_no_memory_are_extrapolated() -> None:
     job = make_stage()
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2), device_kind="cpu")
-    table = {2: GroupTimes(allreduce_s={1000: 0.001, 30_000_000: 0.03}, launch_s=0.5)}
-    trial = Trial(job, command, 0, 2, table, GangSettings(), is_stopped)
+    times = GroupTimes(allreduce_s={1: {2: {1000: 0.001, 30_000_000: 0.03}}})
+    trial = Trial(job, command, 2, times, GangSettings(), is_stopped)
     said = Profiled(compute_s={64: 0.1}, grad_bytes=400_000_000, state_bytes=8, samples_per_epoch=512)
-    trial.begin_part(None, ["node0/0"], 0.0)
+    trial.begin(ALONE, ["node0/0"], 0.0)
     trial.said(0, said, 1.0)
     trial.exited(0, 0, "", 2.0)
-    trial.begin_part(2, ["node0/0", "node0/1"], 3.0)
+    trial.begin(sum_of(2), ["node0/0", "node0/1"], 3.0)
     trial.exited(1, -9, "", 4.0)
     [told] = trial.exited(2, -9, "", 4.0)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
@@ -375,9 +389,10 @@ def test_what_cannot_be_kept_is_measured_again_next_time(
     in_the_way = tmp_path / "profiles"
     in_the_way.write_text("no folder can be made here")
     cache = ProfileCache(in_the_way)
-    cache.keep_table("cpu", {2: TIMES})
+    cache.times("cpu").allreduce_s.update(TIMES.allreduce_s)
+    cache.keep_times("cpu")
     assert "cannot keep what was measured" in caplog.text
     in_the_way.unlink()
-    assert cache.table("cpu") == {}
-    cache.keep_table("cpu", {2: TIMES})
-    assert cache.table("cpu") == {2: TIMES}
+    assert ProfileCache(in_the_way).times("cpu") == GroupTimes()
+    cache.keep_times("cpu")
+    assert ProfileCache(in_the_way).times("cpu") == TIMES

@@ -25,6 +25,7 @@ from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, S
 from swell.executors.gang.elastic_controller import ElasticController
 from swell.executors.gang.gang_protocol import write_record
 from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.restart_controller import RestartController
 from swell.executors.hosts import messages
 from swell.model.command import ProfileJob
@@ -53,7 +54,7 @@ OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted |
 
 
 class DirectedRuns:
-    """All runs that the controller directs: gangs and trial runs. Implements `trial_runner.TrialRunner`."""
+    """All runs that the controller directs: gangs and trial runs. Implements `trials.TrialRunner`."""
 
     def __init__(
         self,
@@ -171,16 +172,15 @@ class DirectedRuns:
             self.do(run, run.director.no_port(why, self._now_s()))
 
     # ------------------------------------------------------------ what trials ask
+    @property
+    def bindings(self) -> Mapping[str, DeviceBinding]:
+        """What each device id stands for, or last stood for; kept up to date."""
+        return self._hosts.bindings
+
     def machine(self, host: str) -> Machine:
         """Devices of one host, and how many processes each has now."""
         runs = (run for run in self.by_key.values() if run.is_on(host))
         return self._hosts.machine(host, (device for run in runs for device in run.director.devices))
-
-    def host_with(self, kind: str, avoid: Container[str], but: Container[str] = ()) -> str:
-        """The host with the most devices of a kind, some left out, that is not one of `but`; empty if there
-        is none.
-        """
-        return self._hosts.with_most(kind, avoid, but)
 
     def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
         """Hosts with devices of a kind, some left out: those with the most first."""

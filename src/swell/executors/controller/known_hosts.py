@@ -174,10 +174,6 @@ class KnownHosts:
         in_use = Counter(device for device in busy if device in bindings)
         return Machine(bindings, in_use, self._num_cores.get(name, 1))
 
-    def with_most(self, kind: str, avoid: Container[str] = (), but: Container[str] = ()) -> str:
-        """The host with the most devices of a kind, some left out; empty if there is none."""
-        return next((host for host in self.with_any(kind, avoid) if host not in but), "")
-
     def with_any(self, kind: str, avoid: Container[str] = ()) -> list[str]:
         """Hosts that have devices of a kind, some left out: those with the most first."""
         nums = Counter(

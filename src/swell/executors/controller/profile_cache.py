@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from swell.executors.gang.allreduce import CrossingTable, GroupTimes, crossing_s
-from swell.executors.gang.trial_batches import local_batches
-from swell.executors.gang.trial_controller import told
+from swell.executors.gang.allreduce import GroupTimes
+from swell.executors.gang.script_conditions import local_batches
+from swell.executors.gang.trial_plan import job_finding
 from swell.model.code import decode_tree, tree_path
 from swell.model.command import ProfileJob
 from swell.model.findings import JobFinding
@@ -21,7 +20,6 @@ from swell.model.job import BetweenSteps, JobSpec, Profile
 from swell.wire.job_lengths import OF_LENGTHS, JobLength, differences
 from swell.wire.whole_files import write_whole
 
-_GroupTable = dict[int, GroupTimes]
 _Kept = TypeVar("_Kept")
 
 #: Snapshots whose sources are known without their files.
@@ -38,6 +36,7 @@ class ProfileCache:
         #: Read once, when the job has just been submitted: later the storage may not answer.
         self._sources_of = lru_cache(maxsize=NUM_KNOWN)(self._read_sources)
         self._folder = state_dir / "profiles"
+        self._times: dict[str, GroupTimes] = {}  #: by kind of device
 
     def profile(self, command: ProfileJob) -> Profile | None:
         """Stored profile of a job with the same code, arguments, variables, batch and kind of device, if any.
@@ -52,8 +51,7 @@ class ProfileCache:
         if findings is None and profile.findings is not None:
             return None
         profile = msgspec.structs.replace(profile, findings=findings)
-        by_size = {size: times.allreduce_s for size, times in self.table(command.device_kind).items()}
-        known_s = crossing_s(self.crossing(command.device_kind), by_size, profile.grad_bytes)
+        known_s = self.times(command.device_kind).crossing_s(profile.grad_bytes)
         return msgspec.structs.replace(profile, crossing_s=known_s) if known_s else profile
 
     def keep_profile(
@@ -85,7 +83,7 @@ class ProfileCache:
             differ = list(differences(job, script, end if spec.end.target is None else None))
         except ValueError:
             return None
-        return (*others, *map(told, differ))
+        return (*others, *map(job_finding, differ))
 
     def correct(
         self, spec: JobSpec, device_kind: str, between: BetweenSteps | None, end_s: float | None
@@ -113,25 +111,17 @@ class ProfileCache:
         path = self._profile_path(command)
         return None if path is None else _read(path, Profile)
 
-    def table(self, kind: str) -> _GroupTable:
-        """Stored times of groups on a kind of device, by size; empty if there are none."""
-        return _read(self._table_path(kind), _GroupTable) or {}
+    def times(self, kind: str) -> GroupTimes:
+        """Times of groups on a kind of device: always the same value, to which trial runs add."""
+        if kind not in self._times:
+            self._times[kind] = _read(self._times_path(kind), GroupTimes) or GroupTimes()
+        return self._times[kind]
 
-    def keep_table(self, kind: str, table: _GroupTable) -> None:
+    def keep_times(self, kind: str) -> None:
         """Store the times of groups on a kind of device."""
-        _write(self._table_path(kind), table)
+        _write(self._times_path(kind), self.times(kind))
 
-    def crossing(self, kind: str) -> CrossingTable:
-        """Stored times of groups on several hosts, by hosts, workers and bytes."""
-        return _read(self._crossing_path(kind), CrossingTable) or {}
-
-    def keep_crossing(self, kind: str, table: CrossingTable) -> None:
-        _write(self._crossing_path(kind), table)
-
-    def _crossing_path(self, kind: str) -> Path:
-        return self._folder / f"crossing-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
-
-    def _table_path(self, kind: str) -> Path:
+    def _times_path(self, kind: str) -> Path:
         return self._folder / f"groups-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
 
     def _profile_path(self, command: ProfileJob) -> Path | None:
@@ -158,16 +148,17 @@ class ProfileCache:
         return self._folder / f"{digest}.json"
 
     def _sources(self, spec: JobSpec) -> bytes | None:
-        """What decides how fast the job is, wherever it lies."""
-        if spec.code:
-            with suppress(FileNotFoundError):
+        """What decides how fast the job is, wherever it lies; None: it cannot be read."""
+        try:
+            if spec.code:
                 return self._sources_of(spec.code)
+            source = find_source(spec)
+            return None if source is None else source.read_bytes()
+        except OSError:
             return None
-        source = find_source(spec)
-        return None if source is None else source.read_bytes()
 
     def _read_sources(self, code: str) -> bytes:
-        """Those of a snapshot. Raises FileNotFoundError: it is gone."""
+        """Those of a snapshot. Raises OSError: it is gone, perhaps."""
         return decode_tree(tree_path(self._state_dir, code).read_bytes()).sources_digest.encode()
 
 

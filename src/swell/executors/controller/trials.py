@@ -1,4 +1,4 @@
-"""Trial runs: which come when, and on which devices.
+"""Trial runs: which come when, on which host and devices.
 
 Those that do not measure each other run at once (`trial_devices`), the others in order of arrival. A run that
 hangs, or takes long, holds the next one up for `LONGEST_WAIT_S`: then it shares devices with it.
@@ -8,28 +8,32 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
-from swell.executors.controller.crossing_trials import CrossingTrials
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.trial_devices import RunningPart, allot
-from swell.executors.controller.trial_openings import TrialOpenings
-from swell.executors.controller.trial_runner import RunningTrial, TrialRunner
-from swell.executors.gang.allreduce import CrossingTable, GroupTimes
+from swell.executors.controller.trial_devices import Machine, RunningPart, allot
+from swell.executors.gang.effects import Effect
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.trial_controller import Trial
-from swell.executors.hosts.messages import RunOpened
+from swell.executors.gang.trial_plan import ALONE, Part, PartKind
+from swell.executors.hosts.messages import RunOpened, trial_run
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import BetweenSteps, Elasticity
 
 #: The first in line for devices to itself waits so long, then it shares some. Most trial runs take less.
 LONGEST_WAIT_S = 10.0
+#: A host makes ready for no more trial runs at a time.
+MOST_OF_HOST = 4
+#: A host that has not made ready for so long gets no other trial run that another host can have, and is not
+#: waited for where all-reduces across hosts are measured: reports of gangs will show what these take.
+SLOW_S = 10.0
 
 #: Does some work, in a thread perhaps, and then hands what came of it to the second function.
 InBackground = Callable[[Callable[[], None], Callable[[None], None]], None]
@@ -42,6 +46,64 @@ def at_once(work: Callable[[], None], then: Callable[[None], None]) -> None:
 
 
 log = logging.getLogger("swell.agent")
+
+
+class TrialRunner(Protocol):
+    """What runs processes for the trials."""
+
+    @property
+    def bindings(self) -> Mapping[str, DeviceBinding]:
+        """What each device id stands for, or last stood for; kept up to date."""
+
+    def now_s(self) -> float:
+        """Time of the controller's clock."""
+
+    def machine(self, host: str) -> Machine:
+        """Devices of one host, and how many processes each has now."""
+
+    def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
+        """Hosts with devices of a kind, some left out: those with the most first."""
+
+    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
+        """Have a host open this run; answered by `Trials.opened`, or `Trials.refused`, later or before this
+        returns.
+        """
+
+    def close_trial(self, host: str, run: str) -> None:
+        """Tell a host that has opened this run that it is not needed."""
+
+    def begin_run(self, run: DirectedRun) -> None:
+        """Register a run that is open."""
+
+    def do(self, run: DirectedRun, effects: Iterable[Effect]) -> None:
+        """Perform the effects in order."""
+
+    def report(self, event: AnyEvent) -> None:
+        """Send the event to the daemon, or keep it until there is one."""
+
+
+@dataclass(slots=True)
+class TrialRun:
+    """A trial run on one host. It begins once that is ready; more are asked where all-reduces cross hosts."""
+
+    command: ProfileJob
+    host: str
+    trial: Trial
+    run: DirectedRun
+    asked_s: dict[str, float] = field(default_factory=dict)  #: when, by host that has yet to make ready
+    refused_by: frozenset[str] = frozenset()
+    is_called_off: bool = False
+    crossed: frozenset[str] = frozenset()  #: the hosts of the latest part across hosts
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its host is ready, so that it may have processes."""
+        return self.host not in self.asked_s
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether nothing of it runs, and something is left."""
+        return self.is_open and bool(self.trial.left)
 
 
 class Trials:
@@ -58,27 +120,25 @@ class Trials:
         self._gang_settings = gang_settings
         self._runner = runner
         self._cache = ProfileCache(state_dir)
-        self._crossing = CrossingTrials(runner)
-        self._tables: dict[str, dict[int, GroupTimes]] = {}  #: by kind, shared by runs under way
-        self._crossings: dict[str, CrossingTable] = {}  #: likewise, of several hosts
         self._queue: deque[ProfileJob] = deque()
-        self._openings = TrialOpenings(runner)
-        self._begun: dict[str, RunningTrial] = {}  #: in order of arrival
+        self._runs: dict[str, TrialRun] = {}  #: by key, in order of arrival
         self._first: tuple[str, float] | None = None  #: the first in line for devices, and since when
+        self._never: set[frozenset[str]] = set()  #: hosts whose workers did not find each other
         self._is_advancing = False
         self._has_shown: set[str] = set()  #: jobs whose gang has shown what follows an epoch
 
     @property
     def jobs(self) -> tuple[str, ...]:
         """Whose trial is under way or waits."""
-        queued = (command.job_id for command in self._queue)
-        return (*self._begun, *self._openings.jobs, *queued)
+        commands = (*(one.command for one in self._runs.values()), *self._queue)
+        return tuple(command.job_id for command in commands)
 
+    # ------------------------------------------------------------ what the head and gangs say
     def add(self, command: ProfileJob) -> None:
         """Answered by an event, at once if it was measured before. Twice the same is once."""
         job_id = command.job_id
-        is_queued = any(other.job_id == job_id for other in self._queue)
-        if is_queued or job_id in self._begun or self._openings.wants(job_id):
+        one = self._runs.get(trial_run(job_id))
+        if (one is not None and not one.is_called_off) or any(job_id == o.job_id for o in self._queue):
             return
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
@@ -91,9 +151,19 @@ class Trials:
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
         self._queue = deque(command for command in self._queue if command.job_id != job_id)
-        self._openings.cancel(job_id)
-        if (begun := self._begun.get(job_id)) is not None:
-            self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
+        if (one := self._runs.get(trial_run(job_id))) is not None:
+            one.is_called_off = True
+            if one.is_open:
+                self._stop(one)
+
+    def make_way(self, devices: Iterable[str] | None = None) -> None:
+        """End groups that make steps on these devices (None: on any): others want them."""
+        wanted = None if devices is None else set(devices)
+        for one in list(self._runs.values()):
+            part = one.trial.part
+            is_wanted = wanted is None or wanted.intersection(one.trial.devices)
+            if is_wanted and part is not None and part.kind is PartKind.GROUP:
+                self._leave_out(one, part, "its devices were wanted")
 
     def shown(self, run: DirectedRun, event: AnyEvent) -> None:
         """Correct the cached profile by what an event of a run shows. Called for every event.
@@ -119,23 +189,22 @@ class Trials:
     def ended(self, run: DirectedRun) -> None:
         """Keep what a trial run has measured, and begin what can follow. Called at the end of every run."""
         self._has_shown.discard(run.job_id)
-        begun = self._begun.get(run.job_id)
-        if begun is None or begun.run is not run:
+        one = self._runs.get(run.key)
+        if one is None:
             return
-        del self._begun[run.job_id]
-        self._crossing.ended(begun)
-        command, trial = begun.command, begun.trial
-        try:
-            if trial.table:
-                self._cache.keep_table(command.device_kind, trial.table)
-            if trial.crossing:
-                self._cache.keep_crossing(command.device_kind, trial.crossing)
-            if trial.profile is not None:
-                self._cache.keep_profile(command, trial.profile, trial.own_length)
-        except OSError as error:  # it will be measured again, and that is all
-            log.warning("what the trial run of %s measured was not kept: %s", run.job_id, error)
+        del self._runs[run.key]
+        command, trial = one.command, one.trial
+        if trial.failed_crossing:
+            named = ", ".join(sorted(one.crossed))
+            log.warning("all-reduces over %s were not measured: %s", named, trial.failed_crossing)
+            if trial.is_crossing_unformed:
+                self._never.add(one.crossed)
+        self._cache.keep_times(command.device_kind)
+        if trial.profile is not None:
+            self._cache.keep_profile(command, trial.profile, trial.own_length)
         self.advance()
 
+    # ------------------------------------------------------------ in line
     def advance(self) -> None:
         """Begin what can begin. To be called when a part has ended, and from time to time."""
         if self._is_advancing:  # what is done here comes back as the end of a run
@@ -143,228 +212,256 @@ class Trials:
         self._is_advancing = True
         try:
             while line := self._line() or self._admit():
-                begins = [self._begin_part(begun, self._has_waited(begun, line)) for begun in line]
+                begins = [self._begin_part(one, self._has_waited(one, line)) for one in line]
                 if not all(begins):
                     break
         finally:
             self._is_advancing = False
 
-    # ------------------------------------------------------------ in line
-    def _line(self) -> list[RunningTrial]:
+    def _line(self) -> list[TrialRun]:
         """Runs of which nothing is under way, the first to come first."""
-        for begun in list(self._begun.values()):
-            self._runner.do(begun.run, begun.trial.settle(self._runner.now_s()))
-        return [begun for begun in self._begun.values() if begun.trial.is_waiting]
+        for one in list(self._runs.values()):
+            if one.is_open:
+                self._runner.do(one.run, one.trial.settle(self._runner.now_s()))
+        return [one for one in self._runs.values() if one.is_waiting]
 
-    def _has_waited(self, begun: RunningTrial, line: list[RunningTrial]) -> bool:
+    def _has_waited(self, one: TrialRun, line: list[TrialRun]) -> bool:
         """Whether it is the first in line, and has been for too long."""
-        if begun is not line[0]:
+        if one is not line[0]:
             return False
-        job_id, now_s = begun.run.job_id, self._runner.now_s()
-        if self._first is None or self._first[0] != job_id:
-            self._first = (job_id, now_s)
+        key, now_s = one.run.key, self._runner.now_s()
+        if self._first is None or self._first[0] != key:
+            self._first = (key, now_s)
         return now_s - self._first[1] >= LONGEST_WAIT_S
 
-    def _begin_part(self, begun: RunningTrial, shares: bool) -> bool:
-        """Whether there were devices for some part of it."""
-        kind, trial = begun.command.device_kind, begun.trial
-        if trial.missing_spreads and not trial.missing:
-            crosses = self._cross(begun)
-            if crosses is not None:
-                return crosses
-        if trial.is_measured and not trial.missing and trial.next_group is not None:
-            self._begin_group(begun, trial.next_group)
+    def _begin_part(self, one: TrialRun, shares: bool) -> bool:
+        """Whether some part of it has begun, or is left out. The others wait for devices."""
+        kind = one.command.device_kind
+        while (needless := self._needless(one)) is not None:
+            if (is_begun := self._begin_needless(one, needless)) is not None:
+                return is_begun
+        if one.trial.is_over:
             return True
-        others = self._others(begun)
-        machine = replace(self._runner.machine(begun.host), avoid=begun.command.avoid)
-        if not machine.num_of(kind):  # its host is kept, and has none for now
-            why = f"host {begun.host!r} has no device of kind {kind!r} any more"
-            self._give_up(begun.command, Outcome.LOST, why, is_taken=True)
-            self._runner.do(begun.run, trial.stop(self._runner.now_s()))
+        if not self._machine(one, one.host).num_of(kind):  # its host is kept, and has none for now
+            why = f"host {one.host!r} has no device of kind {kind!r} any more"
+            self._give_up(one.command, Outcome.LOST, why, is_taken=True)
+            self._stop(one)
             return True
-        for size in self._parts(begun, shares):
-            num = trial.num_devices(size)
-            devices = allot(machine, kind, num, size is not None, others)
-            if devices is None and shares:
-                devices = machine.idlest(kind, num)
-            if devices is not None:
-                self._first = None
-                now_s = self._runner.now_s()
-                is_known = not trial.is_measured and self._is_known(begun.command)
-                effects = trial.stop(now_s) if is_known else trial.begin_part(size, devices, now_s)
-                self._runner.do(begun.run, effects)
-                return True
-        return False
+        parts = [part for part in one.trial.left if not part.is_crossing]
+        sums = [part for part in parts if part.kind is PartKind.SUM]
+        alone = [part for part in parts if part.kind is PartKind.ALONE]
+        under_way = {other.trial.part for other in self._others(one) if other.command.device_kind == kind}
+        free = [part for part in sums if part not in under_way]
+        order = [*free[:1], *alone, *(sums[:1] if shares else [])]
+        return any(self._begin_needed(one, part, shares) for part in order)
 
-    def _begin_group(self, begun: RunningTrial, size: int) -> None:
-        """Steps of several workers, on devices that nothing else is on or waits for; else there are none."""
-        trial, kind, now_s = begun.trial, begun.command.device_kind, self._runner.now_s()
-        machine = replace(self._runner.machine(begun.host), avoid=begun.command.avoid)
-        num = size * begun.command.spec.devices_per_worker
-        devices = machine.idlest(kind, num)
-        is_alone = not self._queue and not self._openings.jobs and len(self._begun) == 1
-        if is_alone and len(devices) == num and machine.is_idle(devices):
-            self._runner.do(begun.run, trial.begin_group(devices, now_s))
+    def _begin_needed(self, one: TrialRun, part: Part, shares: bool) -> bool:
+        """Whether there were devices for the part: to itself or, where it `shares`, beside others."""
+        kind, machine = one.command.device_kind, self._machine(one, one.host)
+        is_sum = part.kind is PartKind.SUM
+        num = part.num_workers * (1 if is_sum else one.command.spec.devices_per_worker)
+        others = [
+            RunningPart(here, is_calibration=other.trial.part != ALONE)
+            for other in self._others(one)
+            if (here := tuple(device for device in other.trial.devices if device in machine.bindings))
+        ]
+        devices = allot(machine, kind, num, is_sum, others)
+        if devices is None and shares:
+            devices = machine.idlest(kind, num)
+        if devices is None:
+            return False
+        self._first = None
+        if not is_sum and self._is_known(one.command):
+            self._stop(one)
         else:
-            self._runner.do(begun.run, trial.skip_groups("its devices are not idle", now_s))
+            self._runner.do(one.run, one.trial.begin(part, devices, self._runner.now_s()))
+        return True
 
-    def make_way(self, devices: Iterable[str] | None = None) -> None:
-        """End groups that make steps on these devices (None: on any): others want them."""
-        wanted = None if devices is None else set(devices)
-        for begun in list(self._begun.values()):
-            trial = begun.trial
-            if trial.is_stepping and (wanted is None or wanted.intersection(trial.devices)):
-                effects = trial.skip_groups("its devices were wanted", self._runner.now_s())
-                self._runner.do(begun.run, effects)
+    def _needless(self, one: TrialRun) -> Part | None:
+        """The next part for which no job waits, and which no other run measures now."""
+        is_crossed = any(other.crossed and other.trial.crosses for other in self._others(one))
+        parts = (part for part in one.trial.left if part.kind is PartKind.GROUP or part.is_crossing)
+        return next((part for part in parts if not (part.is_crossing and is_crossed)), None)
 
-    def _cross(self, begun: RunningTrial) -> bool | None:
-        """Whether a part on several hosts began; None: it does without, or another run measures it."""
-        others = [other for other in self._begun.values() if other is not begun]
-        if any(other.asked_s and other.trial.missing_spreads for other in others):
+    def _begin_needless(self, one: TrialRun, part: Part) -> bool | None:
+        """Whether a part for which no job waits has begun, on idle devices. False: it waits for hosts; None:
+        it is left out.
+        """
+        others = self._others(one)
+        now_s, dirs = self._runner.now_s(), one.run.checkpoint_dirs
+        devices = {} if part.kind is PartKind.GROUP and (self._queue or others) else self._idle(one, part)
+        hosts = frozenset(devices)
+        if len(hosts) < part.num_hosts or hosts in self._never:
+            self._leave_out(one, part, "its devices are not idle")
             return None
-        crosses = self._crossing.begin(begun, {d for other in others for d in other.trial.devices})
-        if crosses is None and begun.trial.is_measured:
-            self._runner.do(begun.run, begun.trial.settle(self._runner.now_s()))
-        return crosses
+        if part.is_crossing:
+            one.crossed = hosts
+        for host in devices:
+            if host not in dirs and host not in one.asked_s:
+                self._ask(one, host)
+        if part not in one.trial.left:
+            return None  # a host has refused at once
+        if lacking := hosts - dirs.keys():
+            if all(now_s - one.asked_s[host] <= SLOW_S for host in lacking):
+                return False
+            self._leave_out(one, part, "a host was not ready in time")
+            return None
+        flat = [device for host in devices for device in devices[host]]
+        self._runner.do(one.run, one.trial.begin(part, flat, now_s))
+        return True
 
-    def _others(self, begun: RunningTrial) -> list[RunningPart]:
-        here = self._runner.machine(begun.host).bindings
-        trials = [other.trial for other in self._begun.values() if other is not begun]
-        on_host = [trial for trial in trials if any(device in here for device in trial.devices)]
-        return [RunningPart(trial.devices, trial.calibrates is not None) for trial in on_host]
+    def _idle(self, one: TrialRun, part: Part) -> dict[str, tuple[str, ...]]:
+        """Idle devices by host, for as many workers on each; on fewer hosts where there are no more."""
+        kind = one.command.device_kind
+        each = part.num_workers // part.num_hosts
+        if part.kind is PartKind.GROUP:
+            each *= one.command.spec.devices_per_worker
+        taken = {device for other in self._others(one) for device in other.trial.devices}
+        idle: dict[str, tuple[str, ...]] = {}
+        for host in self._hosts(one.host, one.command)[: None if part.is_crossing else 1]:
+            machine = self._machine(one, host)
+            devices = machine.idlest(kind, each)
+            if devices and machine.is_idle(devices) and taken.isdisjoint(machine.bindings):
+                idle[host] = devices
+            if len(idle) == part.num_hosts:
+                break
+        return idle
 
-    def _parts(self, begun: RunningTrial, shares: bool) -> list[int | None]:
-        """What it lacks, what is to come first first. What another one measures now comes last, if at all."""
-        trial, kind = begun.trial, begun.command.device_kind
-        others = [other for other in self._begun.values() if other.command.device_kind == kind]
-        under_way = {other.trial.calibrates for other in others}
-        free = [size for size in trial.missing if size not in under_way][:1]
-        own = [] if trial.is_measured else [None]
-        return [*free, *own, *(trial.missing[:1] if shares else [])]
+    def _hosts(self, first: str, command: ProfileJob) -> list[str]:
+        """Return `first`, and then all other hosts with a device of the kind that is to be had."""
+        others = self._runner.hosts_with(command.device_kind, command.avoid)
+        return [first, *(host for host in others if host != first)]
 
-    # ------------------------------------------------------------ beginnings
-    def _admit(self) -> list[RunningTrial]:
+    def _others(self, one: TrialRun) -> list[TrialRun]:
+        """All other runs."""
+        return [other for other in self._runs.values() if other is not one]
+
+    def _machine(self, one: TrialRun, host: str) -> Machine:
+        return replace(self._runner.machine(host), avoid=one.command.avoid)
+
+    # ------------------------------------------------------------ hosts make ready
+    def _admit(self) -> list[TrialRun]:
         """The next ones of the queue, with nothing under way yet; empty if there is none, or hosts have yet
         to make ready.
         """
         full: set[str] = set()  # kinds of devices whose hosts have enough to do
         for command in list(self._queue):
-            if command.device_kind in full or self._openings.is_under_way(command.job_id):
+            if command.device_kind in full or trial_run(command.job_id) in self._runs:
                 continue
-            host = self._openings.choose_host(command)
-            if host is None:
+            host = self._choose(command)
+            if sum(one.host == host and not one.is_open for one in self._runs.values()) >= MOST_OF_HOST:
                 full.add(command.device_kind)
                 continue
             self._queue.remove(command)
             if self._is_known(command):
                 continue
-            self._open(host, command)
+            if host:
+                self._open(command, host)
+            else:
+                why = f"no device of kind {command.device_kind!r} is on any machine that is there"
+                self._give_up(command, Outcome.LOST, f"{why}; see `swell nodes`", is_taken=True)
             if line := self._line():
                 return line
         return []
 
-    def _open(self, host: str, command: ProfileJob) -> None:
-        if host:
-            self._openings.begin(host, command)
-        else:
-            why = f"no device of kind {command.device_kind!r} is on any machine that is there"
-            self._give_up(command, Outcome.LOST, f"{why}; see `swell nodes`", is_taken=True)
+    def _choose(self, command: ProfileJob, but: Collection[str] = ()) -> str:
+        """The host with the most devices of the kind, a slow one last; empty: there is none."""
+        now_s, runs = self._runner.now_s(), self._runs.values()
+        slow = {one.host for one in runs if now_s - one.asked_s.get(one.host, now_s) >= SLOW_S}
+        hosts = self._runner.hosts_with(command.device_kind, command.avoid)
+        left = [host for host in hosts if host not in but]
+        return next((host for host in left if host not in slow), left[0] if left else "")
 
-    def job_of(self, run: str) -> str:
-        """Whose trial run a host makes ready for; empty if it is none."""
-        begun = (one.run.job_id for one in self._begun.values() if one.run.key == run)
-        return self._openings.job_of(run) or next(begun, "")
+    def _open(self, command: ProfileJob, host: str, refused_by: frozenset[str] = frozenset()) -> None:
+        """Begin the run on this host, once that is ready."""
+        spec, kind, runner = command.spec, command.device_kind, self._runner
+        context = JobContext(
+            command.job_id,
+            spec,
+            spec.end.total_steps(spec.global_batch, None),
+            "",  # each host names a folder of its own
+            runner.bindings,
+            self._gang_settings.worker_settings,
+        )
+        machines = map(runner.machine, self._hosts(host, command))
+        nums = [replace(machine, avoid=command.avoid).num_of(kind) for machine in machines]
+        times, stopped = self._cache.times(kind), set[int]()
+        is_stopped = stopped.__contains__
+        trial = Trial(context, command, nums[0], times, self._gang_settings, is_stopped, nums)
+        run = DirectedRun(trial_run(command.job_id), command.job_id, spec, trial, stopped, is_trial=True)
+        self._runs[run.key] = one = TrialRun(command, host, trial, run, refused_by=refused_by)
+        self._ask(one, host)
+
+    def _ask(self, one: TrialRun, host: str) -> None:
+        """The answer may come before this returns."""
+        one.asked_s[host] = self._runner.now_s()
+        self._runner.open_trial(host, one.run.key, one.command)
+
+    def opened(self, host: str, opened: RunOpened) -> None:
+        """Workers of the run can be started on this host."""
+        one = self._runs.get(opened.run)
+        if one is None or one.asked_s.pop(host, None) is None:
+            self._runner.close_trial(host, opened.run)
+            return
+        one.run.checkpoint_dirs[host] = opened.checkpoint_dir
+        one.trial.number_from(opened.first_worker)
+        if host == one.host and one.is_called_off:
+            del self._runs[opened.run]
+            self._runner.close_trial(host, opened.run)
+        elif host == one.host:
+            self._runner.begin_run(one.run)
+        self.advance()
 
     def refused(self, host: str, run: str, outcome: Outcome, why: str) -> None:
         """The host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now,
         and another one is asked.
         """
-        if (begun := self._crossing_to(host, run)) is not None:
-            begun.trial.skip_crossing()
+        one = self._runs.get(run)
+        if one is not None and one.asked_s.pop(host, None) is not None:
+            self._do_without(one, host, outcome, why)
             self.advance()
-            return
-        opening = self._openings.refused(run, host, outcome)
-        if opening is not None:
-            self._give_up(opening.command, outcome, why)
-            self.advance()
-
-    def _give_up(self, command: ProfileJob, outcome: Outcome, why: str, is_taken: bool = False) -> None:
-        self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome, is_taken)
-
-    def opened(self, host: str, opened: RunOpened) -> None:
-        """Workers of the run can be started on this host."""
-        if (begun := self._crossing_to(host, opened.run)) is not None:
-            self._crossing.opened(begun, host, opened)
-            self.advance()
-            return
-        opening = self._openings.opened(opened.run, host)
-        if opening is None:
-            self._runner.close_trial(host, opened.run)
-            return
-        begun = self._begun[opening.command.job_id] = self._new(opening.command, host, opened)
-        self._runner.begin_run(begun.run)
-        if opening.is_called_off:
-            self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
-        self.advance()
-
-    def _crossing_to(self, host: str, run: str) -> RunningTrial | None:
-        """The run that has asked this host to make ready for a part on several, and waits for it."""
-        runs = (begun for begun in self._begun.values() if begun.run.key == run and host in begun.asked_s)
-        return next((begun for begun in runs if host not in begun.run.checkpoint_dirs), None)
 
     def lose_host(self, host: str, why: str) -> None:
         """It is gone: what it has not finished is lost. To be told before the ends of its processes."""
         self._is_advancing = True  # nothing begins there any more
         try:
-            for begun in [begun for begun in self._begun.values() if begun.host == host]:
-                self._give_up(begun.command, Outcome.LOST, why)
-                self._runner.do(begun.run, begun.trial.stop(self._runner.now_s()))
-            for begun in [begun for begun in self._begun.values() if host in begun.asked_s]:
-                begun.trial.skip_crossing()
+            for one in list(self._runs.values()):
+                if one.is_open and host == one.host:
+                    self._give_up(one.command, Outcome.LOST, why)
+                    self._stop(one)
+                elif host in one.run.checkpoint_dirs or one.asked_s.pop(host, None) is not None:
+                    self._do_without(one, host, Outcome.LOST, why)
         finally:
             self._is_advancing = False
-        self._crossing.lose_host(host)
-        for opening in self._openings.lose_host(host):
-            self._give_up(opening.command, Outcome.LOST, why)
+        self._never = {hosts for hosts in self._never if host not in hosts}
         self.advance()
 
-    def _new(self, command: ProfileJob, host: str, opened: RunOpened) -> RunningTrial:
-        gang_settings, kind, spec = self._gang_settings, command.device_kind, command.spec
-        machine = replace(self._runner.machine(host), avoid=command.avoid)
-        bindings = dict(machine.bindings)
-        total_steps = spec.end.total_steps(spec.global_batch, None)
-        stage = JobContext(
-            command.job_id,
-            spec,
-            total_steps,
-            opened.checkpoint_dir,
-            bindings,
-            gang_settings.worker_settings,
-        )
-        stopped: set[int] = set()
-        table = self._table(kind)
-        on_hosts = self._crossing.devices_of_hosts(host, kind, command.avoid)
-        trial = Trial(
-            stage,
-            command,
-            opened.first_worker,
-            machine.num_of(kind),
-            table,
-            gang_settings,
-            stopped.__contains__,
-            self._crossings[kind],
-            on_hosts,
-        )
-        run = DirectedRun(opened.run, command.job_id, spec, trial, stopped, is_trial=True)
-        run.checkpoint_dirs[host] = opened.checkpoint_dir
-        return RunningTrial(command, trial, run, host, bindings)
+    def _do_without(self, one: TrialRun, host: str, outcome: Outcome, why: str) -> None:
+        """A host will not take part: another one is asked, or what it was wanted for is left out."""
+        if host != one.host:
+            for part in one.trial.plan.left(self._runner.now_s()):
+                if part.is_crossing:
+                    one.trial.plan.leave_out(part)
+            return
+        refused_by = one.refused_by | {host}
+        other = self._choose(one.command, refused_by)
+        if other and outcome is not Outcome.FAILED and not one.is_called_off:
+            self._open(one.command, other, refused_by)
+            return
+        del self._runs[one.run.key]
+        if not one.is_called_off:
+            self._give_up(one.command, outcome, why)
 
-    def _table(self, kind: str) -> dict[int, GroupTimes]:
-        """Return the times of groups on one kind of devices, read again unless a trial run adds to them."""
-        if not any(begun.command.device_kind == kind for begun in self._begun.values()):
-            self._tables[kind] = self._cache.table(kind)
-            self._crossings[kind] = self._cache.crossing(kind)
-        return self._tables[kind]
+    def job_of(self, run: str) -> str:
+        """Whose trial run a host makes ready for; empty if it is none."""
+        return self._runs[run].run.job_id if run in self._runs else ""
+
+    # ------------------------------------------------------------ answers
+    def _leave_out(self, one: TrialRun, part: Part, why: str) -> None:
+        self._runner.do(one.run, one.trial.leave_out(part, why, self._runner.now_s()))
+
+    def _stop(self, one: TrialRun) -> None:
+        self._runner.do(one.run, one.trial.stop(self._runner.now_s()))
 
     def _is_known(self, command: ProfileJob) -> bool:
         """Whether it was measured before, and is answered with that."""
@@ -374,6 +471,9 @@ class Trials:
         event = JobProfiled(at_s=0.0, job_id=command.job_id, profile=profile, attempt=command.attempt)
         self._runner.report(event)
         return True
+
+    def _give_up(self, command: ProfileJob, outcome: Outcome, why: str, is_taken: bool = False) -> None:
+        self._fail(command, f"job {command.job_id!r} cannot be tried out: {why}", outcome, is_taken)
 
     def _fail(self, command: ProfileJob, message: str, outcome: Outcome, is_taken: bool = False) -> None:
         self._runner.report(

@@ -9,34 +9,46 @@ import msgspec
 
 from swell.wire.messages import CALIBRATED_BYTES
 
-#: Workers -> bytes -> seconds.
-Table = Mapping[int, Mapping[int, float]]
-
-#: Hosts -> workers, as many on each of them -> bytes -> seconds.
-CrossingTable = dict[int, dict[int, dict[int, float]]]
-
 #: Groups larger than this are not measured, but extrapolated.
 MAX_MEASURED = 8
-
 
 #: Two measured numbers of bytes tell of those between them, if the larger is at most so many times the other.
 NEAR_RATIO = 2.0
 
 
-class GroupTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Times measured on a group of workers that run no script."""
+class GroupTimes(msgspec.Struct, kw_only=True):
+    """Times measured on groups of workers that run no script, on one kind of device."""
 
-    allreduce_s: dict[int, float]  #: bytes -> seconds
-    launch_s: float  #: from the first fork until all are in the group
+    #: Hosts -> workers, as many on each -> bytes -> seconds.
+    allreduce_s: dict[int, dict[int, dict[int, float]]] = {}
+    #: Workers on one host -> seconds from the first fork until all are in the group.
+    launch_s: dict[int, float] = {}
 
+    @property
+    def on_one_host(self) -> Mapping[int, Mapping[int, float]]:
+        """Workers -> bytes -> seconds."""
+        return self.allreduce_s.get(1, {})
 
-def send_s_per_byte(table: Mapping[int, GroupTimes]) -> float | None:
-    """Seconds to send a byte from one worker to another: in a sum of two, each sends all it has.
+    @property
+    def send_s_per_byte(self) -> float | None:
+        """Seconds to send a byte from one worker to another: in a sum of two, each sends all it has.
 
-    None where no sum of two was measured.
-    """
-    points = table[2].allreduce_s if 2 in table else {}
-    return points[max(points)] / max(points) if points else None
+        None where no sum of two was measured.
+        """
+        points = self.on_one_host.get(2)
+        return points[max(points)] / max(points) if points else None
+
+    def crossing_s(self, num_bytes: int) -> dict[int, dict[int, float]]:
+        """Hosts -> workers -> seconds that gradients of `num_bytes` take longer there than on one host."""
+        table = self.on_one_host
+        return {
+            num_hosts: {
+                size: max(0.0, _interpolate(points, num_bytes) - allreduce_s(table, size, num_bytes))
+                for size, points in by_size.items()
+            }
+            for num_hosts, by_size in self.allreduce_s.items()
+            if num_hosts > 1
+        }
 
 
 def is_measured(points: Mapping[int, float], num_bytes: int) -> bool:
@@ -75,29 +87,22 @@ def spreads_to_measure(sizes: Sequence[int], devices: Sequence[int]) -> list[tup
     return [*((num, num) for num in numbers), *wider]
 
 
-def allreduce_s(table: Table, num_workers: int, num_bytes: int) -> float:
-    """Seconds for gradients of `num_bytes` in a group of `num_workers`; linear between points, log-log."""
+def allreduce_s(table: Mapping[int, Mapping[int, float]], num_workers: int, num_bytes: int) -> float:
+    """Seconds for gradients of `num_bytes` in a group of `num_workers`; linear between points, log-log.
+
+    Args:
+        table: workers -> bytes -> seconds.
+    """
     if num_workers == 1 or not table:
         return 0.0
-    by_size = {size: _interpolate(points, max(num_bytes, 1)) for size, points in table.items()}
+    by_size = {size: _interpolate(points, num_bytes) for size, points in table.items()}
     return _interpolate(by_size, num_workers)
-
-
-def crossing_s(crossing: CrossingTable, table: Table, num_bytes: int) -> dict[int, dict[int, float]]:
-    """Hosts -> workers -> seconds that gradients of `num_bytes` take longer there than on one host."""
-    return {
-        num_hosts: {
-            size: max(0.0, _interpolate(points, max(num_bytes, 1)) - allreduce_s(table, size, num_bytes))
-            for size, points in by_size.items()
-        }
-        for num_hosts, by_size in crossing.items()
-    }
 
 
 def _interpolate(points: Mapping[int, float], at: float) -> float:
     """Through the two points around `at`; beyond the outermost the line goes on, but never falls."""
     known = sorted((math.log(x), math.log(max(y, 1e-9))) for x, y in points.items())
-    x = math.log(at)
+    x = math.log(max(at, 1))
     if len(known) == 1:
         return math.exp(known[0][1])
     index = min(max(sum(each[0] < x for each in known), 1), len(known) - 1)

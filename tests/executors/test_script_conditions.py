@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.gang.trial_batches import MOST_OF_RANGE, local_batches
+from swell.executors.gang.script_conditions import MOST_OF_RANGE, local_batches
 from swell.model.job import JobSpec
 
 sizes = st.sets(st.sampled_from([1, 2, 4, 8, 16]), min_size=1).map(sorted)

@@ -1,0 +1,232 @@
+"""The parts of a trial run: which are left, and what those before them have measured.
+
+| part | its workers | begins | if it fails |
+|---|---|---|---|
+| `SUM` on one host | time all-reduces, 2, 4 and 8 of them | first, once for a kind of device | the trial run is lost |
+| `SUM` on several hosts | likewise, over hosts | then, if devices are idle | it is left out |
+| `ALONE` | one runs the script, with each local batch | once | the trial run fails; in less memory, or without a comparison, it is repeated |
+| `SUM` of own bytes | time all-reduces as large as the job's | if its gradients are larger than all before | they are extrapolated |
+| `GROUP` | run the script, and make steps together | last, if there is time and devices are idle | no larger one follows |
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import msgspec
+
+from swell.executors.gang.allreduce import (
+    GroupTimes,
+    allreduce_s,
+    is_measured,
+    sizes_to_measure,
+    spreads_to_measure,
+)
+from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.script_conditions import ScriptConditions
+from swell.model.command import ProfileJob
+from swell.model.findings import JobFinding
+from swell.model.job import BetweenSteps, Profile
+from swell.wire.findings import ScriptFinding
+from swell.wire.messages import CALIBRATED_BYTES, Calibrated, Profiled
+
+#: Steps of a group that are timed.
+LEAST_GROUP_STEPS, MOST_GROUP_STEPS = 3, 20
+
+
+class PartKind(Enum):
+    """What the workers of a part of a trial run do."""
+
+    SUM = auto()  #: they time all-reduces
+    ALONE = auto()  #: one runs the script
+    GROUP = auto()  #: they run the script, and make steps together
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One set of workers of a trial run."""
+
+    kind: PartKind
+    num_workers: int = 1
+    num_hosts: int = 1  #: that they are on, as many on each
+
+    @property
+    def is_crossing(self) -> bool:
+        """Whether it measures all-reduces across hosts."""
+        return self.num_hosts > 1
+
+
+ALONE = Part(PartKind.ALONE)
+
+
+class TrialPlan:
+    """What one trial run has measured, and what it has yet to measure."""
+
+    def __init__(
+        self,
+        command: ProfileJob,
+        num_devices: int,
+        devices_of_hosts: Sequence[int],
+        times: GroupTimes,
+        settings: GangSettings,
+    ) -> None:
+        spec = command.spec
+        self.times = times
+        self.script = ScriptConditions(spec, command.sizes, max(command.sizes) > 1, spec.min_workers)
+        self.measured: Profiled | None = None  #: by the script's own run
+        self.start_s: float | None = None  #: from the fork of that to its being ready
+        self.between_s: float | None = None  #: at least so long, if the worker does not tell
+        self.group_step_s: dict[int, float] = {}
+        self._command, self._settings = command, settings
+        self._sizes = sizes_to_measure(command.sizes, num_devices)
+        self._spreads = spreads_to_measure(command.sizes, devices_of_hosts)
+        self._most_workers = num_devices // spec.devices_per_worker
+        self._measures_own = True  #: all-reduces of the job's own gradients, if they are large
+        self._groups: list[int] = []  #: numbers of workers that are to make steps, ascending
+        self._groups_until_s = 0.0
+
+    # ------------------------------------------------------------ what is left
+    def left(self, now_s: float) -> list[Part]:
+        """Parts of which any may be the next one, the first that should; empty: all is measured."""
+        known = self.times.on_one_host
+        alone = [] if self.measured is not None else [ALONE]
+        sums = [Part(PartKind.SUM, size) for size in self._sizes if size not in known or self.sums_own(size)]
+        if sums:
+            return [*sums, *alone]
+        most = {hosts: max(by_size) for hosts, by_size in self.times.allreduce_s.items() if by_size}
+        crossing = [Part(PartKind.SUM, size, num) for num, size in self._spreads if size > most.get(num, 0)]
+        if crossing or alone:
+            return [*crossing[:1], *alone]
+        return [Part(PartKind.GROUP, size) for size in self._groups[:1] if not self.is_late(now_s)]
+
+    def sums_own(self, size: int) -> bool:
+        """Whether so many workers have yet to sum gradients that are as large as the job's."""
+        points = self.times.on_one_host.get(size)
+        if self.measured is None or points is None or not self._measures_own:
+            return False
+        return not is_measured(points, self.measured.grad_bytes)
+
+    def is_late(self, now_s: float) -> bool:
+        """Whether the time for groups that make steps is over."""
+        return now_s >= self._groups_until_s
+
+    def leave_out(self, part: Part) -> bool:
+        """Do without what this part would measure, and what follows from it. False: that cannot be."""
+        if part.kind is PartKind.GROUP:
+            self._groups = []
+        elif part.is_crossing:  # reports will show what a gang over several hosts takes
+            self._spreads = []
+        elif part.kind is PartKind.SUM and self.sums_own(part.num_workers):
+            self._measures_own = False
+        else:
+            return False
+        return True
+
+    # ------------------------------------------------------------ what workers are told
+    def summed_bytes(self, part: Part) -> tuple[int, ...]:
+        """What a group is to sum: the usual sizes, or only the job's own, if it has summed those before."""
+        if self.measured is None or part.is_crossing or not self.sums_own(part.num_workers):
+            return CALIBRATED_BYTES
+        return (self.measured.grad_bytes,)
+
+    def group_batch(self, size: int) -> int:
+        """The local batch of one of so many workers."""
+        spec = self._command.spec
+        return spec.batch_per_worker or -(-spec.global_batch // size)
+
+    def group_steps(self, size: int) -> int:
+        """The number of steps that take a second by what is known, within bounds."""
+        assert self.measured is not None  # noqa: S101 - groups come after the script's own run
+        compute_s = self.measured.compute_s
+        alone_s = compute_s.get(self.group_batch(size)) or max(compute_s.values())
+        step_s = alone_s + allreduce_s(self.times.on_one_host, size, self.measured.grad_bytes)
+        return min(max(round(1.0 / max(step_s, 1e-6)), LEAST_GROUP_STEPS), MOST_GROUP_STEPS)
+
+    # ------------------------------------------------------------ what was measured
+    def note_sums(self, part: Part, said: Calibrated, launch_s: float) -> None:
+        """What a group tells of its all-reduces."""
+        by_size = self.times.allreduce_s.setdefault(part.num_hosts, {})
+        by_size[part.num_workers] = by_size.get(part.num_workers, {}) | said.allreduce_s
+        if not part.is_crossing:
+            self.times.launch_s.setdefault(part.num_workers, launch_s)
+
+    def note_script(self, said: Profiled, now_s: float) -> None:
+        """What the script's own run tells. It may tell more of the same later."""
+        if self.measured is None:
+            self._groups = self._wanted_groups(said)
+            is_wanted = self._command.spec.hold_after_trial
+            self._groups_until_s = now_s + (self._settings.trial_s if is_wanted else self._settings.pre_run_s)
+        self.measured, self.between_s = said, said.between_s
+
+    def note_group(self, size: int, step_s: float) -> None:
+        """A step of so many workers. Past the peak there is nothing to be found.
+
+        References: ElasticFlow, section 6.6: profiling ends where one more device brings nothing.
+        """
+        self.group_step_s[size] = step_s
+        self._groups = [other for other in self._groups if other != size]
+        each = self._command.spec.batch_per_worker
+        rates = [(1 if each is None else num) / step_s for num, step_s in sorted(self.group_step_s.items())]
+        if len(rates) > 1 and rates[-1] <= rates[-2]:
+            self._groups = []
+
+    def _wanted_groups(self, measured: Profiled) -> list[int]:
+        """Numbers of workers, ascending, up to k_max: what the host and the job allow."""
+        most = min(self._most_workers, measured.num_shards or max(self._command.sizes))
+        is_stream_of_shards = measured.num_shards is not None and not measured.samples_per_epoch
+        is_held = any(finding.holds for finding in measured.findings) or len(self.script.tried_sizes) == 1
+        wanted = () if is_held or is_stream_of_shards else self.script.sizes_in_memory
+        return sorted(size for size in wanted if 1 < size <= most)
+
+    # ------------------------------------------------------------ the answer
+    def profile(self) -> Profile:
+        """What the head is told once nothing is left."""
+        assert self.measured is not None  # noqa: S101 - the script has run
+        measured, script, times = self.measured, self.script, self.times
+        table, num_bytes = times.on_one_host, measured.grad_bytes
+        return Profile(
+            device_kind=self._command.device_kind,
+            compute_s=dict(measured.compute_s),
+            allreduce_s={size: allreduce_s(table, size, num_bytes) for size in script.sizes},
+            grad_bytes=num_bytes,
+            state_bytes=measured.state_bytes,
+            divided_bytes=measured.divided_bytes,
+            has_mirrors=measured.has_mirrors,
+            samples_per_epoch=measured.samples_per_epoch,
+            start_s=self.start_s or 0.0,
+            group_launch_s=dict(times.launch_s),
+            state_s_per_byte=times.send_s_per_byte,
+            save_s=measured.save_s,
+            crossing_s=times.crossing_s(num_bytes),
+            max_local_batch=script.max_local_batch,
+            num_shards=measured.num_shards,
+            between=self._between(measured),
+            findings=self._findings(measured),
+            allreduce_sizes=tuple(size for size in sorted(table) if is_measured(table[size], num_bytes)),
+            group_step_s=dict(self.group_step_s),
+            least_workers=script.least_workers if script.is_raised else 1,
+        )
+
+    def _findings(self, measured: Profiled) -> tuple[JobFinding, ...] | None:
+        """None: the job cannot have several workers."""
+        if max(self.script.sizes) == 1:
+            return None
+        why = self.script.why_not_compared
+        return tuple(map(job_finding, measured.findings if why is None else (why, *measured.findings)))
+
+    def _between(self, measured: Profiled) -> BetweenSteps | None:
+        """None for a job in which no epoch ends, or whose script does not say how long one is."""
+        num_steps = self._command.spec.steps_to_epoch_end(measured.samples_per_epoch)
+        if num_steps is None:
+            return None
+        is_seen = measured.between_s is not None
+        return BetweenSteps(
+            time_s=max(self.between_s or 0.0, 0.0), num_steps=num_steps, num_epochs=int(is_seen)
+        )
+
+
+def job_finding(finding: ScriptFinding) -> JobFinding:
+    """The finding as the head keeps it."""
+    return JobFinding(**msgspec.structs.asdict(finding))
