@@ -228,7 +228,7 @@ def find_source(spec: JobSpec) -> Path | None:
 def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (FileNotFoundError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError):
         return None
 
 
