@@ -39,10 +39,13 @@ class RayHost(Host):
 
 @contextmanager
 def ray_fleet(folder: Path, num_hosts: int) -> Iterator[Fleet]:
-    """With Ray's own health checks: quicker ones take the nodes of a busy machine for dead."""
+    """With Ray's own health checks: quicker ones take the nodes of a busy machine for dead.
+
+    A slice has all devices of a node, and as many as there are nodes are kept: hosts are awaited before jobs.
+    """
     with RayCluster([], HealthChecks()) as cluster:
         engine = ("--engine", "ray", "--address", cluster.address, "--device-resource", RESOURCE)
-        storage = ("--storage", STORAGE)
-        head = Head(cluster.head.machine, folder, (*engine, *storage))
+        slices = ("--slice-devices", str(OFFER.num_cpus), "--min-nodes", str(num_hosts))
+        head = Head(cluster.head.machine, folder, (*engine, *slices, "--storage", STORAGE))
         nodes = [cluster.unstarted(OFFER) for _ in range(num_hosts)]
         yield Fleet(head, [RayHost(node, head, folder) for node in nodes], cluster.network.add(), folder)
