@@ -83,8 +83,7 @@ class RaySlices:
 
         if number in self._actors:
             ray.kill(self._actors[number], no_restart=True)
-            self._forget(number)
-            self._ended.append(SliceJob(id=number, state=SliceState.GONE, word="killed"))
+            self._ended.append(self._ended_as(number, SliceState.GONE, "killed"))
 
     def look(self) -> ClusterRead:
         """What has become of each slice. One that has ended is told once."""
@@ -112,35 +111,24 @@ class RaySlices:
             except ray.exceptions.ActorUnavailableError:
                 pass  # its node does not answer at the moment
             except ray.exceptions.RayError as error:
-                return self._lost(number, error)
+                state = SliceState.GONE if number in self._nodes else SliceState.FAILED
+                return self._ended_as(number, state, words_of_actor(error))
             else:
                 self._nodes[number] = node
-                if ended is not None:
-                    return self._over(number, ended)
+                if ended is not None:  # the actor holds its devices until it is killed
+                    ray.kill(self._actors[number], no_restart=True)
+                    state = SliceState.FAILED if ended else SliceState.DONE
+                    return self._ended_as(number, state, ended or "its host left")
         node = self._nodes.get(number)
         state = SliceState.WAITING if node is None else SliceState.RUNNING
         return SliceJob(id=number, state=state, node=node or "")
 
-    def _over(self, number: int, why: str) -> SliceJob:
-        """Its host has ended; the actor holds its devices until it is killed."""
-        import ray
-
-        ray.kill(self._actors[number], no_restart=True)
-        node = self._nodes.get(number, "")
-        self._forget(number)
-        state = SliceState.FAILED if why else SliceState.DONE
-        return SliceJob(id=number, state=state, node=node, word="" if why else "its host left", reason=why)
-
-    def _lost(self, number: int, error: Exception) -> SliceJob:
-        """The actor has died, or could not start."""
-        node = self._nodes.get(number)
-        self._forget(number)
-        state = SliceState.FAILED if node is None else SliceState.GONE
-        return SliceJob(id=number, state=state, node=node or "", reason=words_of_actor(error))
-
-    def _forget(self, number: int) -> None:
+    def _ended_as(self, number: int, state: SliceState, reason: str) -> SliceJob:
+        """Forget a slice, whose end is told once."""
+        job = SliceJob(id=number, state=state, node=self._nodes.get(number, ""), reason=reason)
         for known in (self._actors, self._looks, self._nodes):
             known.pop(number, None)
+        return job
 
 
 def connect(address: str) -> str:

@@ -12,6 +12,8 @@ from swell.executors.engine import Engine, InvalidEngine, check_num_nodes
 if TYPE_CHECKING:
     from swell.model.finding import Finding
 
+#: Of the doctor, for all answers of Slurm.
+ASK_S = 5.0
 _DEVICES = re.compile(r"(?:cuda|cpu):([0-9]{1,4})|paced:([0-9]{1,4})@[0-9]+(?:\.[0-9]+)?")
 
 
@@ -109,6 +111,46 @@ class SlurmEngine(Engine, kw_only=True):
 
     def findings(self, listen: str) -> list[Finding]:
         """Whether Slurm's programs are here and answer, and what they say of a slice."""
-        from swell.executors.slurm.slurm_findings import slurm_findings
+        import asyncio
+        import shutil
 
-        return slurm_findings(self.partition, self.submission(), self.is_borrowing)
+        from swell.executors.slices.port import ClusterUnreachable, SliceRefused
+        from swell.executors.slurm.slurm_client import PROGRAMS
+        from swell.model.finding import bad
+        from swell.model.lengths import span
+
+        missing = [name for name in PROGRAMS if shutil.which(name) is None]
+        if missing:
+            text = f"has no {', '.join(missing)} here: no slice can be asked for"
+            return [bad("slurm", text, "start the platform on a login node, or add Slurm's folder to PATH")]
+        try:
+            return asyncio.run(self._asked())
+        except TimeoutError:
+            return [
+                bad("slurm", f"did not answer within {span(ASK_S)}", "see `scontrol ping` and munge's log")
+            ]
+        except ClusterUnreachable as error:
+            return [bad("slurm", str(error), "see `scontrol ping` and `munge -n | unmunge`")]
+        except SliceRefused as error:
+            return [bad("slurm", str(error), "change the options of the engine, which are those of `sbatch`")]
+
+    async def _asked(self) -> list[Finding]:
+        """Raises TimeoutError, ClusterUnreachable, SliceRefused."""
+        import asyncio
+
+        from swell.executors.slurm.slurm_client import SlurmClient
+        from swell.model.finding import ok, warn
+
+        client = SlurmClient("swell-doctor", self.partition, self.submission())
+        async with asyncio.timeout(ASK_S):
+            partition, read = await client.partition(), await client.read()
+            await client.try_out()
+        idle = sum(node.state == "idle" for node in read.nodes)
+        text = f"partition {partition.name} has {len(read.nodes)} nodes, {idle} idle; it takes a slice"
+        found = [ok("slurm", text)]
+        if self.is_borrowing and partition.grace_s == 0:
+            text = (
+                f"partition {partition.name} has no GraceTime: workers on a node that is taken back are lost"
+            )
+            found.append(warn("slurm", text, "ask its administrator for GraceTime=30"))
+        return found

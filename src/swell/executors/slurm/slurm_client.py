@@ -26,6 +26,7 @@ from swell.executors.slices.port import (
 from swell.model.lengths import span
 from swell.slurm_time import slurm_seconds
 
+PROGRAMS = ("sbatch", "squeue", "sinfo", "scancel", "scontrol")
 #: Slurm's own commands give up after 9 s where slurmctld is down, and after 49 s where munge is.
 LIMIT_S = 60.0
 #: Of a head that runs in a job of Slurm: they are about that job.
@@ -109,9 +110,9 @@ class SlurmClient:
             raise ClusterUnreachable(f"sbatch printed {said[:80]!r} in place of the number of a job")
         return int(said)
 
-    async def try_out(self, script: str) -> None:
+    async def try_out(self) -> None:
         """Whether Slurm would take a job, which it does not get. Raises SliceRefused."""
-        await _run(["sbatch", "--test-only", *self._submission], script)
+        await _run(["sbatch", "--test-only", *self._submission], "#!/bin/bash\n")
 
     async def cancel(self, jobs: Collection[int]) -> None:
         if jobs:
