@@ -73,11 +73,12 @@ def is_in(state: SliceState, number: int) -> Callable[[dict[int, SliceJob]], boo
 
 
 def processes_with(word: str) -> list[int]:
-    """Those with a word in their command line; Ray gives its actors one."""
+    """Those of this cluster's network with a word in their command line; Ray gives its actors one."""
+    network = os.readlink("/proc/thread-self/ns/net")
     found = list[int]()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            if word.encode() in path.read_bytes():
+            if word.encode() in path.read_bytes() and os.readlink(path.with_name("ns") / "net") == network:
                 found.append(int(path.parent.name))
     return found
 
