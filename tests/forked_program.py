@@ -223,19 +223,19 @@ class Starter:
         return self._order(Order(tuple(words), dict(os.environ), str(Path.cwd()), is_detached=True), log)
 
     def start_agent(
-        self, command: Sequence[str], *, stdout: BinaryIO, **others: Any
+        self, command: Sequence[str], *, stdin: BinaryIO, stdout: BinaryIO, **others: Any
     ) -> ForkedProcess | subprocess.Popen[bytes]:
         """As `subprocess.Popen`, asked by `swell.executors.local.launch`."""
         module, *words = command[3:]
         if module not in sys.modules or read_at_import(os.environ) != self._as_imported:
-            return subprocess.Popen(command, stdout=stdout, **others)
+            return subprocess.Popen(command, stdin=stdin, stdout=stdout, **others)
         order = Order(tuple(words), dict(os.environ), str(Path.cwd()), is_detached=True, module=module)
-        return self._order(order, stdout)
+        return self._order(order, stdout, stdin)
 
-    def _order(self, order: Order, log: BinaryIO) -> ForkedProcess:
+    def _order(self, order: Order, log: BinaryIO, stdin: BinaryIO | None = None) -> ForkedProcess:
         answer, theirs = os.pipe()
         with open(answer, "rb") as told, open(os.devnull, "rb") as nothing, open(theirs, "wb") as telling:
-            files = [nothing.fileno(), log.fileno(), log.fileno(), telling.fileno()]
+            files = [(stdin or nothing).fileno(), log.fileno(), log.fileno(), telling.fileno()]
             socket.send_fds(self._line, [msgspec.json.encode(order)], files)
             telling.close()
             return ForkedProcess(int(told.read()))

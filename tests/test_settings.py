@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from tests.examples import share_of_examples
 from tests.executors.puppets import make_stage
 
 from swell.core.core_settings import CoreSettings
+from swell.executors.engine import LISTENING_DOOR
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent import process as agent
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
+from swell.executors.local.launch import await_address, start_agent, stop_agent
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 
 KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "parameters"]
@@ -134,17 +136,17 @@ def test_workers_are_welcomed_with_their_settings() -> None:
 def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gang_settings = make_settings({"ready_s": 300, "trial_s": 7, "keep_checkpoints": 5}).gang_settings
     leases = make_settings({"lease_s": 20, "lease_margin_s": 3}).leases
-    settings = AgentSettings(
+    options = AgentOptions(
         state_dir=tmp_path,
         preload=("json",),
         gang_settings=gang_settings,
         listen="127.0.0.1:0",
         leases=leases,
         advertise="10.9.0.1",
+        door=LISTENING_DOOR,
     )
-    process = start_agent(settings)
-    await_address(settings, process)
-    command = Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[:-1]
+    process = start_agent(options)
+    assert await_address(options, process).hosts, "hosts can join"
     assert stop_agent(tmp_path)
     assert process.wait(10) == 0
 
@@ -154,7 +156,6 @@ def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.Monke
         taken.append(options)
 
     monkeypatch.setattr(agent, "serve", serve)
-    monkeypatch.setattr("sys.argv", command[3:])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(options.encoded())))
     agent.main()
-    assert taken[0].gang_settings == gang_settings
-    assert taken[0].leases == leases and taken[0].advertise == "10.9.0.1"
+    assert taken == [options]

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from tests.preloaded_program import preloaded
 
-from swell.executors.local.launch import AgentSettings, await_address, start_agent, stop_agent
+from swell.executors.engine import LISTENING_DOOR
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.launch import await_address, start_agent, stop_agent
 from swell.executors.local.protocol import AgentAddress
 
 ROOT = Path(__file__).parents[2]
@@ -33,8 +35,10 @@ class Shell:
         self.folder, self.state = folder, folder / "state"
         self.state.mkdir(mode=0o700)
         self._num_tokens = 0
-        settings = AgentSettings(state_dir=self.state, preload=("msgspec",), listen="127.0.0.1:0")
-        self.agent: AgentAddress = await_address(settings, start_agent(settings))
+        options = AgentOptions(
+            state_dir=self.state, preload=("msgspec",), listen="127.0.0.1:0", door=LISTENING_DOOR
+        )
+        self.agent: AgentAddress = await_address(options, start_agent(options))
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
         program = preloaded(str(ROOT / "src"))

@@ -26,7 +26,8 @@ from swell.api.server import bind
 from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
 from swell.cli import up as up_command
-from swell.executors.local.launch import AgentSettings, await_address, start_agent
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.launch import await_address, start_agent
 from swell.model.job import Phase
 from swell.model.view import Story
 from swell.platform_options import PlatformOptions
@@ -498,9 +499,9 @@ def left_agent(state: Path) -> subprocess.Popen[bytes]:
     folder = StateFolder(state)
     folder.create()
     folder.journal.touch()
-    settings = AgentSettings(state_dir=state, preload=("json",))
-    agent = start_agent(settings)
-    await_address(settings, agent)
+    options = AgentOptions(state_dir=state, preload=("json",))
+    agent = start_agent(options)
+    await_address(options, agent)
     return agent
 
 

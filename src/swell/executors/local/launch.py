@@ -7,20 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from swell.executors.engine import Engine
-from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import address_path, lock_path, read_address, try_lock
-from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
-from swell.executors.local.containers.engine import ContainerChoice
-from swell.executors.local.engine import LocalEngine
-from swell.executors.local.limits.limiter import CoreSharing
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
 from swell.executors.local.protocol import AgentAddress
@@ -37,66 +27,31 @@ class AgentError(RuntimeError):
     """The agent could not be started, reached or ended; the text says where to look."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
-    """What an agent is started with; one that runs keeps what it has."""
-
-    state_dir: Path
-    preload: Sequence[str] = DEFAULT_PRELOAD
-    call: str = DEFAULT_CALL
-    gang_settings: GangSettings = field(default_factory=GangSettings)
-    sharing: CoreSharing = field(default_factory=CoreSharing)
-    containers: ContainerChoice = ContainerChoice.AUTO
-    listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
-    leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
-    advertise: str = ""  #: IP address for workers of other hosts; empty: that of `listen`
-    rack: str = ""  #: in which this machine stands; empty: that of one that names none
-    engine: Engine = field(default_factory=LocalEngine)
-
-
-def start_agent(settings: AgentSettings) -> subprocess.Popen[bytes]:
+def start_agent(options: AgentOptions) -> subprocess.Popen[bytes]:
     """A process of its own session, so that nothing that ends the daemon ends it."""
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        AGENT_MODULE,
-        "--state",
-        str(settings.state_dir),
-        "--call",
-        settings.call,
-        "--gang-settings",
-        msgspec.json.encode(settings.gang_settings).decode(),
-        "--sharing",
-        msgspec.json.encode(settings.sharing).decode(),
-        "--containers",
-        settings.containers.value,
-    ]
-    if door := settings.engine.door_at(settings.listen):
-        command += ["--door", door, "--engine", settings.engine.encoded(), "--listen", settings.listen]
-        command += ["--leases", msgspec.json.encode(settings.leases).decode()]
-        command += ["--advertise", settings.advertise] if settings.advertise else []
-        command += ["--rack", settings.rack] if settings.rack else []
-    for module in settings.preload:
-        command += ["--preload", module]
-    with (settings.state_dir / "agent.log").open("ab") as log:
+    with (
+        (options.state_dir / "agent.log").open("ab") as log,
+        os.fdopen(os.memfd_create("options"), "w+b") as stdin,
+    ):
+        stdin.write(options.encoded())
+        stdin.seek(0)
         return subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-P", "-m", AGENT_MODULE, str(options.state_dir.resolve())],
+            stdin=stdin,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
 
 
-def log_size(settings: AgentSettings) -> int:
+def log_size(options: AgentOptions) -> int:
     """Bytes of the agents' log by now."""
-    log = settings.state_dir / "agent.log"
+    log = options.state_dir / "agent.log"
     return log.stat().st_size if log.exists() else 0
 
 
 def await_address(
-    settings: AgentSettings, process: subprocess.Popen[bytes], log_begin: int = 0
+    options: AgentOptions, process: subprocess.Popen[bytes], log_begin: int = 0
 ) -> AgentAddress:
     """Where the new agent listens. `log_begin`: where its log begins.
 
@@ -105,10 +60,10 @@ def await_address(
     """
     deadline_s = time.monotonic() + START_S
     while True:
-        address = read_address(settings.state_dir)
+        address = read_address(options.state_dir)
         if address is not None and address.pid == process.pid:
             return address
-        log = settings.state_dir / "agent.log"
+        log = options.state_dir / "agent.log"
         if process.poll() is not None:
             raise AgentError(
                 f"the agent ended with status {process.returncode}; {log} ends:\n{_tail(log, log_begin)}"

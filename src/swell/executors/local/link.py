@@ -27,13 +27,12 @@ from swell.executors.controller.protocol import (
 from swell.executors.engine import Engine
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD
+from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, AgentOptions, advertised_by
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.engine import LocalEngine
 from swell.executors.local.launch import (
     AgentError,
-    AgentSettings,
     await_address,
     find_agent,
     log_size,
@@ -100,7 +99,8 @@ class LocalExecutor:
             advertise: IP address at which their workers reach those of this machine; empty: that of `listen`.
             rack: in which this machine stands; empty: that of a machine that names none.
         """
-        self._settings = AgentSettings(
+        engine = engine or LocalEngine()
+        self._options = AgentOptions(
             state_dir=state_dir.resolve(),
             preload=(*base_preload, *preload),
             call=call,
@@ -109,9 +109,10 @@ class LocalExecutor:
             containers=containers,
             listen=listen,
             leases=leases or LeaseTimes(),
-            advertise=advertise,
+            advertise=advertise or advertised_by(listen),
             rack=rack,
-            engine=engine or LocalEngine(),
+            engine=engine.encoded(),
+            door=engine.door_at(listen),
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self._session = secrets.token_hex(8)
@@ -140,7 +141,7 @@ class LocalExecutor:
             AgentError: no agent could be started.
         """
         self._deliver = deliver
-        self._settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._options.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._refuse_stopped_agent()
         inventory = self._find_agent()
         self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
@@ -202,7 +203,7 @@ class LocalExecutor:
         with self._lock:
             self._send(ShutDown())
         self.close()
-        stop_agent(self._settings.state_dir)
+        stop_agent(self._options.state_dir)
         if self._process is not None:
             self._process.wait()
 
@@ -267,7 +268,7 @@ class LocalExecutor:
     # ------------------------------------------------------------ finding the agent
     def _refuse_stopped_agent(self) -> None:
         """Its workers may train on, but they cannot be adopted before it goes on."""
-        address = find_agent(self._settings.state_dir)
+        address = find_agent(self._options.state_dir)
         if address is not None and is_stopped(address.pid):
             raise AgentError(
                 f"the agent (pid {address.pid}) was stopped by a signal and does not answer: "
@@ -284,20 +285,20 @@ class LocalExecutor:
                 self._hang_up()
                 if time.monotonic() > deadline_s or self._is_closing:
                     raise AgentError(
-                        f"the agent does not answer ({error}); see {self._settings.state_dir / 'agent.log'}; "
+                        f"the agent does not answer ({error}); see {self._options.state_dir / 'agent.log'}; "
                         "`swell down --force` ends it"
                     ) from error
                 time.sleep(RETRY_S)
 
     def _connect(self) -> Inventory:
         """Connect to the agent that runs, or to a new one. Queue again what may have been lost."""
-        address = find_agent(self._settings.state_dir)
+        address = find_agent(self._options.state_dir)
         if address is None:
             if self._process is not None:
                 self._process.wait()
-            begin = log_size(self._settings)
-            self._process = start_agent(self._settings)
-            address = await_address(self._settings, self._process, begin)
+            begin = log_size(self._options)
+            self._process = start_agent(self._options)
+            address = await_address(self._options, self._process, begin)
         inventory = self._attach(address)
         with self._lock:
             lost = self._ledger.reconcile(inventory)
@@ -326,9 +327,9 @@ class LocalExecutor:
             token=address.token,
             session=self._session,
             kinds=kinds,
-            sharing=self._settings.sharing,
-            listen=self._settings.listen,
-            engine=self._settings.engine.encoded(),
+            sharing=self._options.sharing,
+            listen=self._options.listen,
+            engine=self._options.engine,
         )
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         inventory = self._first_answer()

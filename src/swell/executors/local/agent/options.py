@@ -40,8 +40,8 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
     state_dir: Path
-    preload: tuple[str, ...]
-    call: str  #: `package.module:function` that a worker runs, with entry and arguments
+    preload: tuple[str, ...] = DEFAULT_PRELOAD
+    call: str = DEFAULT_CALL  #: `package.module:function` that a worker runs, with entry and arguments
     sharing: CoreSharing = field(default_factory=CoreSharing)
     containers: ContainerChoice = ContainerChoice.AUTO
     advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
@@ -52,6 +52,11 @@ class AgentOptions:
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
     leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
     engine: str = ""  #: JSON: options of what brings hosts; empty: people do
+    door: str = ""  #: `module:class` of what lets hosts in; empty: none come
+
+    def encoded(self) -> bytes:
+        """As the process of an agent reads it from its standard input, see `decode_options`."""
+        return msgspec.json.encode(self, enc_hook=str)
 
     @property
     def storage(self) -> Path:
@@ -68,6 +73,11 @@ class AgentOptions:
             containers=self.containers,
             storage=str(self.storage),
         )
+
+
+def decode_options(text: bytes) -> AgentOptions:
+    """The options that `AgentOptions.encoded` has written."""
+    return msgspec.json.decode(text, type=AgentOptions, dec_hook=lambda kind, said: kind(said))
 
 
 def advertised_by(listen: str) -> str:
