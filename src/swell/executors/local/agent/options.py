@@ -55,7 +55,7 @@ class AgentOptions:
     door: str = ""  #: `module:class` of what lets hosts in; empty: none come
 
     def encoded(self) -> bytes:
-        """As the process of an agent reads it from its standard input, see `decode_options`."""
+        """Return the standard input of the process of an agent; `decode_options` reads it."""
         return msgspec.json.encode(self, enc_hook=str)
 
     @property
