@@ -153,7 +153,7 @@ def test_a_killed_trial_is_lost_and_can_be_repeated(
 ) -> None:
     command = make_profile(args=("boot_s=30",))
     executor.perform(command)
-    zygote = zygote_of(executor._settings.state_dir)
+    zygote = zygote_of(executor._options.state_dir)
     eventually(lambda: bool(zygote.children()))
     zygote.children()[0].kill()
     lost = listener.wait(ProfilingFailed)
