@@ -59,6 +59,8 @@ class Rehearsal(StandaloneWorker):
 
     def reach_boundary(self) -> None:
         state = self._task.state
+        if not self._story.place and (frames := state.variables.frames()):
+            self._story.place = place_of(frames[0])
         if self._is_whole and state.updates == HALF_WAY:
             self._save()
         if state.updates >= NUM_STEPS:
@@ -67,11 +69,8 @@ class Rehearsal(StandaloneWorker):
 
     def _save(self) -> None:
         state, story = self._task.state, self._story
-        frames = state.variables.frames()
         story.saved = pickle.dumps(codec.decode(*state.encode()))
-        story.counts = next(filter(None, map(counts_of_next, frames)), None)
-        if frames:
-            story.place = place_of(frames[0])
+        story.counts = next(filter(None, map(counts_of_next, state.variables.frames())), None)
 
     def share(self, step: int) -> Share:
         course = self._task.course
