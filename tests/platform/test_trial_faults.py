@@ -127,7 +127,8 @@ def test_a_trial_run_that_is_lost_is_repeated(
     swell: Program, tmp_path: Path, victim: str, place: str
 ) -> None:
     job = Trialled(swell, tmp_path, **{f"hold_{place}": ""})
-    pid = job.await_place(place)
+    pid = job.await_place("start")  # a process that it forks, to see whether it can go on, makes steps before
+    eventually(lambda: (place, pid, True) in job.events(), f"the trial run at {place!r}")
     strike(swell, victim, pid)
     job.release(place)
     ended = swell.await_end(job.id)
