@@ -20,8 +20,8 @@ from tests.live.test_platform import until
 from swell.api.doctor import examine, look_at_machine
 from swell.api.job_file import decode_webhooks
 from swell.api.machine_findings import machine_findings
+from swell.api.role import Role
 from swell.api.user_list import TenantLimits, UserList
-from swell.api.verbs import Role
 from swell.assemble import open_platform, unended_jobs
 from swell.executors.remote.certificate import CERTIFICATE_FILE
 from swell.executors.remote.join_tokens import TOKENS_FILE

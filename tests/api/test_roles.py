@@ -14,9 +14,10 @@ from tests.api.fake_control import FakeControl
 from tests.api.test_access_log import entries_in
 from tests.store.views import job_view
 
+from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.user_list import TenantLimits, UserList
-from swell.api.verbs import VERBS, Role, Verb
+from swell.api.verbs import VERBS, Verb
 from swell.model.job import Phase
 
 OWN, OTHER = "own-1", "other-1"

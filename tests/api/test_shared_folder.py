@@ -16,11 +16,11 @@ from tests.api.fake_control import FakeControl
 from swell.api.client import connect, connect_as_owner
 from swell.api.errors import AccessDenied, InvalidOption, NoPlatform
 from swell.api.page.page import Page
+from swell.api.role import Role
 from swell.api.server import ApiServer, create_app
 from swell.api.shared_folder import announce, shared_socket
 from swell.api.unix_socket import listen
 from swell.api.user_list import UserList
-from swell.api.verbs import Role
 from swell.model.job import key_of_user
 from swell.store.errors import StateError
 from swell.store.folder import Endpoint, StateFolder

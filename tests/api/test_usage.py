@@ -11,9 +11,9 @@ import pytest
 from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
+from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.user_list import UserList
-from swell.api.verbs import Role
 from swell.model.job import JobClass
 
 TOKEN = "t" * 40

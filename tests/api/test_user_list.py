@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
+from swell.api.role import Role
 from swell.api.user_list import OWNER, TOKEN_PREFIX, Caller, TenantLimits, UserList, UserListError
-from swell.api.verbs import Role
 
 NOW_S = 1_800_000_000.0
 

@@ -12,9 +12,9 @@ from tests.api.fake_control import FakeControl
 from tests.store.views import job_view
 
 from swell.api.page.page import Page
+from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.user_list import UserList
-from swell.api.verbs import Role
 
 TOKEN = "t" * 40
 PATIENCE_S = 30.0

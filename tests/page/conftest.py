@@ -12,9 +12,9 @@ import pytest
 from tests.api.fake_control import FakeControl
 
 from swell.api.page.page import Page
+from swell.api.role import Role
 from swell.api.server import ApiServer, bind, create_app
 from swell.api.user_list import OWNER, Caller, UserList
-from swell.api.verbs import Role
 
 TOKEN = "t" * 40
 

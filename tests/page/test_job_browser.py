@@ -13,8 +13,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from tests.store.views import job_view
 
+from swell.api.role import Role
 from swell.api.user_list import OWNER, Caller
-from swell.api.verbs import Role
 from swell.live.pruning import PruneRequest
 from swell.model.findings import JobFinding
 from swell.model.job import Phase

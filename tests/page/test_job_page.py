@@ -19,8 +19,8 @@ from tests.store.views import job_view
 from swell.api.logs import LogOwner, read_chunks, read_tail_offsets
 from swell.api.page.job_files import MOST_SHOWN_BYTES, read_checkpoints
 from swell.api.page.rows import job_row
+from swell.api.role import Role
 from swell.api.user_list import OWNER, Caller
-from swell.api.verbs import Role
 from swell.api.words import promise_words, resize_rows, standing
 from swell.model.job import JobClass, Phase
 from swell.model.resize import Resize, Verdict

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.api.page.sessions import CODE_S, MAX_CODES, SESSION_S, Sessions
+from swell.api.role import Role
 from swell.api.user_list import OWNER, Caller
-from swell.api.verbs import Role
 
 
 class Clock:

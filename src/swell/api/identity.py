@@ -22,8 +22,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from swell.api.answers import failure
 from swell.api.page.sessions import NO_SESSION, Session, Sessions, refusal_page
+from swell.api.role import Role
 from swell.api.user_list import OWNER, AccessEntry, AccessLog, Caller, UserList, UserListError
-from swell.api.verbs import Role, Verb
+from swell.api.verbs import Verb
 from swell.executors.rate_limited_log import RateLimitedLog
 
 if TYPE_CHECKING:

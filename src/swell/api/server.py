@@ -48,10 +48,11 @@ from swell.api.openapi import document
 from swell.api.page.page import Page
 from swell.api.prometheus import Exposition
 from swell.api.resubmission import Resubmission, submitted_again
+from swell.api.role import Role
 from swell.api.submission import Number, Submission, origin_of, request_key, within_bounds
 from swell.api.unix_socket import BACKLOG
 from swell.api.user_list import OWNER, AccessLog, Caller, UserList, UserListError
-from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, Role, Stopping, Verb
+from swell.api.verbs import HEADERS, VERBS, Health, JobRef, PageLink, Stopping, Verb
 from swell.live.platform import Platform
 from swell.live.pruning import PruneRequest
 from swell.model.device_usage import GroupBy, UsageReport, report_of

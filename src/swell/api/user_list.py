@@ -20,7 +20,7 @@ from typing import Annotated
 
 import msgspec
 
-from swell.api.verbs import Role
+from swell.api.role import Role
 from swell.model.quota import Quota, Quotas
 from swell.store.errors import StateError
 from swell.store.folder import StateFolder

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import IntEnum
 from functools import cached_property, wraps
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_origin, get_type_hints
@@ -21,6 +20,7 @@ from msgspec import Meta
 
 from swell.api.fields import MAX_JOBS
 from swell.api.logs import LogChunk, LogOwner
+from swell.api.role import Role
 from swell.api.submission import Number, Submission, declared
 from swell.model.device_usage import GroupBy, UsageReport
 from swell.model.job import Phase
@@ -70,19 +70,6 @@ PRUNED_WITHIN_S = 3600.0
 PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 Declared = TypeVar("Declared", bound=Callable[..., Any])
-
-
-class Role(IntEnum):
-    """Each may do what the ones before it may."""
-
-    VIEW = 1
-    SUBMIT = 2  #: jobs of the own tenant, and cancel these
-    OPERATE = 3
-
-    @property
-    def word(self) -> str:
-        """Name of the role as users write it."""
-        return self.name.lower()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from swell.api.verbs import Role
+from swell.api.role import Role
 from swell.cli.clock import clock
 from swell.cli.options import Json, State, has_subcommand
 from swell.cli.output import print_json, print_table

@@ -15,8 +15,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from swell.api.role import Role
 from swell.api.user_list import Caller
-from swell.api.verbs import Role
 from swell.web.templating import render
 
 #: A code that was not used dies after so long.
