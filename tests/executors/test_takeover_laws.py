@@ -161,7 +161,7 @@ class HandedOn(PuppetWorld):
             version=0,
             hosts=("a",),
             workers=dict.fromkeys(self.dealings, "a"),
-            dealings=copy.deepcopy(self.dealings),
+            dealings={worker: copy.copy(dealings) for worker, dealings in self.dealings.items()},
             total_steps=TOTAL_STEPS,
             gang=write_record(self.gang.gang),
         )

@@ -252,7 +252,7 @@ class DirectedRuns:
             version=0 if before is None else before.version,
             hosts=tuple(sorted(run.checkpoint_dirs)),
             workers=dict(run.workers),
-            dealings=copy.deepcopy(run.dealings),
+            dealings={worker: copy.copy(dealings) for worker, dealings in run.dealings.items()},
             total_steps=run.total_steps,
             gang=write_record(gang.gang),
         )

@@ -86,7 +86,7 @@ class WholeRun:
             up_to_date[number] = Dealings(
                 num_heard=0 if worker is None else worker.num_said,
                 num_orders=known.num_orders,
-                orders=[o for o in known.orders if worker is None or o.number > worker.num_orders],
+                orders=tuple(o for o in known.orders if worker is None or o.number > worker.num_orders),
             )
         return up_to_date
 

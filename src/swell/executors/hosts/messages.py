@@ -143,18 +143,19 @@ class Dealings(msgspec.Struct, kw_only=True):
 
     num_heard: int = 0  #: messages of the worker, without signs of life
     num_orders: int = 0
-    orders: list[WorkerOrder] = []  #: those that are not known to have passed the worker's host
+    orders: tuple[WorkerOrder, ...] = ()  #: those that are not known to have passed the worker's host
 
     def number(self, order: WorkerOrder) -> WorkerOrder:
         """Record the next order, which is to be given as it is returned."""
         self.num_orders += 1
-        self.orders.append(msgspec.structs.replace(order, number=self.num_orders))
-        return self.orders[-1]
+        numbered = msgspec.structs.replace(order, number=self.num_orders)
+        self.orders = (*self.orders, numbered)
+        return numbered
 
     def hear(self, said: FromWorker, num_orders: int) -> None:
         """The worker has said this, after so many orders had passed its host."""
         self.num_heard += not isinstance(said, Alive)
-        self.orders = [order for order in self.orders if order.number > num_orders]
+        self.orders = tuple(order for order in self.orders if order.number > num_orders)
 
 
 class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
