@@ -75,8 +75,8 @@ class Machines:
     def machine(self, host: str) -> Machine:
         return Machine(self.bindings, self.devices_in_use(), self.num_cores)
 
-    def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
-        return ["host"] if kind == self.kind else []
+    def num_of(self, kind: str, avoid: Container[str]) -> dict[str, int]:
+        return {"host": len(self.bindings)} if kind == self.kind else {}
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         opened = RunOpened(run=run, first_worker=0, checkpoint_dir=str(self.folder))

@@ -182,9 +182,9 @@ class DirectedRuns:
         runs = (run for run in self.by_key.values() if run.is_on(host))
         return self._hosts.machine(host, (device for run in runs for device in run.director.devices))
 
-    def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
-        """Hosts with devices of a kind, some left out: those with the most first."""
-        return self._hosts.with_any(kind, avoid)
+    def num_of(self, kind: str, avoid: Container[str]) -> dict[str, int]:
+        """Devices of a kind, some left out, by host that has any: those with the most first."""
+        return self._hosts.num_of(kind, avoid)
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         """Have a host open the run of a trial; its answer goes to the trials."""

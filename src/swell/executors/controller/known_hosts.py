@@ -174,14 +174,14 @@ class KnownHosts:
         in_use = Counter(device for device in busy if device in bindings)
         return Machine(bindings, in_use, self._num_cores.get(name, 1))
 
-    def with_any(self, kind: str, avoid: Container[str] = ()) -> list[str]:
-        """Hosts that have devices of a kind, some left out: those with the most first."""
+    def num_of(self, kind: str, avoid: Container[str] = ()) -> dict[str, int]:
+        """Devices of a kind, some left out, by host that has any: those with the most first."""
         nums = Counter(
             host
             for device, host in self._host_of.items()
             if self._bindings[device].kind == kind and device not in avoid
         )
-        return sorted(nums, key=lambda name: (-nums[name], name))
+        return dict(sorted(nums.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _of_nodes(warning: NodeWarned, nodes: Iterable[Node]) -> list[NodeWarned]:

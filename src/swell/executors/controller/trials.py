@@ -61,8 +61,8 @@ class TrialRunner(Protocol):
     def machine(self, host: str) -> Machine:
         """Devices of one host, and how many processes each has now."""
 
-    def hosts_with(self, kind: str, avoid: Container[str]) -> list[str]:
-        """Hosts with devices of a kind, some left out: those with the most first."""
+    def num_of(self, kind: str, avoid: Container[str]) -> dict[str, int]:
+        """Devices of a kind, some left out, by host that has any: those with the most first."""
 
     def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
         """Have a host open this run; answered by `Trials.opened`, or `Trials.refused`, later or before this
@@ -329,7 +329,7 @@ class Trials:
 
     def _hosts(self, first: str, command: ProfileJob) -> list[str]:
         """Return `first`, and then all other hosts with a device of the kind that is to be had."""
-        others = self._runner.hosts_with(command.device_kind, command.avoid)
+        others = self._runner.num_of(command.device_kind, command.avoid)
         return [first, *(host for host in others if host != first)]
 
     def _others(self, one: TrialRun) -> list[TrialRun]:
@@ -368,7 +368,7 @@ class Trials:
         """The host with the most devices of the kind, a slow one last; empty: there is none."""
         now_s, runs = self._runner.now_s(), self._runs.values()
         slow = {one.host for one in runs if now_s - one.asked_s.get(one.host, now_s) >= SLOW_S}
-        hosts = self._runner.hosts_with(command.device_kind, command.avoid)
+        hosts = self._runner.num_of(command.device_kind, command.avoid)
         left = [host for host in hosts if host not in but]
         return next((host for host in left if host not in slow), left[0] if left else "")
 
@@ -383,11 +383,11 @@ class Trials:
             runner.bindings,
             self._gang_settings.worker_settings,
         )
-        machines = map(runner.machine, self._hosts(host, command))
-        nums = [replace(machine, avoid=command.avoid).num_of(kind) for machine in machines]
+        nums = runner.num_of(kind, command.avoid)
         times, stopped = self._cache.times(kind), set[int]()
         is_stopped = stopped.__contains__
-        trial = Trial(context, command, nums[0], times, self._gang_settings, is_stopped, nums)
+        on_hosts = list(nums.values())
+        trial = Trial(context, command, nums[host], times, self._gang_settings, is_stopped, on_hosts)
         run = DirectedRun(trial_run(command.job_id), command.job_id, spec, trial, stopped, is_trial=True)
         self._runs[run.key] = one = TrialRun(command, host, trial, run, refused_by=refused_by)
         self._ask(one, host)
