@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swell.executors.gang import formation, regrouping, shutdown
+from swell.executors.gang.ending import with_rank
 from swell.executors.gang.member import IN_STEP, Member, Roster, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import overdue
@@ -74,14 +75,8 @@ def describe(members: Iterable[Member], group: list[int]) -> str:
 
 def _describe(member: Member, group: list[int]) -> str:
     place = member.heartbeat.place if member.heartbeat is not None else ""
-    text = name(member, group)
+    text = with_rank(member, group)
     return f"{text} is at {place}" if place else text
-
-
-def name(member: Member, group: list[int]) -> str:
-    if member.number not in group:
-        return f"worker {member.number}"
-    return f"worker {member.number} (rank {group.index(member.number)} of {len(group)})"
 
 
 def kill_silent(live: GangRuntime) -> None:
