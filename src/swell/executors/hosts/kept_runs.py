@@ -8,7 +8,7 @@ reported, so the memory that this takes is bounded, however long no controller i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -142,16 +142,13 @@ class _Run:
     record: RunSnapshot | None = None
     workers: dict[int, _Worker] = field(default_factory=dict)
 
-    def kept(self) -> RunKept:
+    def kept(self, workers: Iterable[KeptWorker]) -> RunKept:
         return RunKept(
             order=self.order,
             first_worker=self.next_worker,
             checkpoint_dir=self.opened.checkpoint_dir,
             record=self.record,
-            workers=tuple(
-                msgspec.structs.replace(worker.kept(), said=(), reported=None)
-                for worker in self.workers.values()
-            ),
+            workers=tuple(msgspec.structs.replace(worker, said=(), reported=None) for worker in workers),
         )
 
 
@@ -167,8 +164,9 @@ class KeptRuns:
         """What a new controller is told first."""
         told: list[RunKept | WorkerKept | EndKept] = []
         for key, run in self._runs.items():
-            told.append(run.kept())
-            told += [WorkerKept(run=key, worker=worker.kept()) for worker in run.workers.values()]
+            workers = [worker.kept() for worker in run.workers.values()]
+            told.append(run.kept(workers))
+            told += [WorkerKept(run=key, worker=worker) for worker in workers]
         return [*told, *self._ends.values()]
 
     def note_told(self, message: ToHost) -> None:
