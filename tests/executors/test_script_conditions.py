@@ -6,6 +6,7 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.executors.puppets import make_spec
 
 from swell.executors.gang.script_conditions import MOST_OF_RANGE, local_batches
 from swell.model.job import JobSpec
@@ -16,15 +17,7 @@ sizes = st.sets(st.sampled_from([1, 2, 4, 8, 16]), min_size=1).map(sorted)
 def job(
     own: int, least: int | None = None, most: int | None = None, per_worker: int | None = None
 ) -> JobSpec:
-    return JobSpec(
-        name="j",
-        entry="j",
-        workdir="/",
-        global_batch=own,
-        min_batch=least,
-        max_batch=most,
-        batch_per_worker=per_worker,
-    )
+    return make_spec(global_batch=own, min_batch=least, max_batch=most, batch_per_worker=per_worker)
 
 
 def test_a_batch_that_stays_is_measured_as_sizes_divide_it_the_largest_part_first() -> None:
