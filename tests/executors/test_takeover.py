@@ -458,7 +458,7 @@ Moves = st.one_of(
 )
 
 
-class Succession(Scene):
+class Takeovers(Scene):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.absent: set[str] = set()
@@ -510,7 +510,7 @@ def test_whatever_comes_in_whatever_order(moves: list[tuple[str, str, tuple[str,
 
 
 def live_through(folder: Path, moves: list[tuple[str, str, tuple[str, ...]]]) -> None:
-    scene = Succession(folder)
+    scene = Takeovers(folder)
     for kind, about, devices in moves:
         scene.move(kind, about, devices)
     ends_well(scene)

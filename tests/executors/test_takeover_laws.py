@@ -211,7 +211,7 @@ def new_gang(record: ElasticGang | None = None) -> ElasticController:
 
 
 @dataclass
-class Succession(Story):
+class TakenOverStory(Story):
     """A head that tells what is news, as `core.fencing` does, and repeats what was not answered."""
 
     asked: GangCommand | None = None
@@ -219,7 +219,7 @@ class Succession(Story):
     losses: list[tuple[int, tuple[str, ...]]] = field(default_factory=list)
 
     @property
-    def heir_world(self) -> HandedOn:
+    def own_world(self) -> HandedOn:
         assert isinstance(self.world, HandedOn)
         return self.world
 
@@ -244,19 +244,19 @@ class Succession(Story):
             self.target = (*self.target, *self.asked.target.devices)
 
     def die(self, number: int) -> None:
-        self.heir_world.die(number % 7)
+        self.own_world.die(number % 7)
 
     def succeed(self, is_told: bool) -> None:
         """`is_told`: what the former controller had to tell has reached the head."""
-        if not self.heir_world.is_gone:
+        if not self.own_world.is_gone:
             return
         if not is_told:
             del self.world.events[self.seen :]
         self.head()
-        self.heir_world.succeed(self.asked)
+        self.own_world.succeed(self.asked)
 
 
-def record_command(story: Succession) -> None:
+def record_command(story: TakenOverStory) -> None:
     """The latest command is known to the head."""
     tell = story.world.command
 
@@ -268,8 +268,8 @@ def record_command(story: Succession) -> None:
     story.world.command = noted  # type: ignore[method-assign]
 
 
-def begin(num_workers: int) -> Succession:
-    story = Succession(HandedOn(new_gang()), target=devices(*range(num_workers)))
+def begin(num_workers: int) -> TakenOverStory:
+    story = TakenOverStory(HandedOn(new_gang()), target=devices(*range(num_workers)))
     record_command(story)
     launch = LaunchGang(
         job_id=JOB,
@@ -282,7 +282,7 @@ def begin(num_workers: int) -> Succession:
     return story
 
 
-def all_moves(story: Succession, number: int) -> Callable[[], None]:
+def all_moves(story: TakenOverStory, number: int) -> Callable[[], None]:
     kind, rest = number % 50, number // 50
     if kind == 48:
         return lambda: story.die(rest)
@@ -320,7 +320,7 @@ def live_through(num_workers: int, numbers: list[int]) -> None:
     for number in numbers:
         all_moves(story, number)()
         story.head()
-    world = story.heir_world
+    world = story.own_world
     world.num_effects_left = None
     story.succeed(is_told=True)
     ends_well(story, world)
@@ -333,7 +333,7 @@ def kept_workers(world: HandedOn) -> list[KeptWorker]:
 @given(st.integers(1, 4), st.integers(1, 30))
 def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -> None:
     story = begin(num_workers)
-    world = story.heir_world
+    world = story.own_world
     world.settle()
     story.head()
     told = [worker.num_orders for worker in kept_workers(world)]
@@ -355,7 +355,7 @@ def test_workers_that_train_are_told_nothing(num_workers: int, num_steps: int) -
 @pytest.mark.parametrize("has_spawned", [True, False])
 def test_a_loss_by_the_memory_limit_outlives_the_controller(has_spawned: bool) -> None:
     story = begin(2)
-    world = story.heir_world
+    world = story.own_world
     if has_spawned:
         world.settle()
     world.kill(0, OVER_MEMORY)
@@ -371,7 +371,7 @@ def test_a_loss_by_the_memory_limit_outlives_the_controller(has_spawned: bool) -
 def saved_steps_after(*said: m.FromWorker, num_heard: int) -> int:
     """How far the newest checkpoint is, as the next controller knows it, of which worker 0 has said this."""
     story = begin(1)
-    world = story.heir_world
+    world = story.own_world
     world.settle()
     for number, message in enumerate(said):
         if number == num_heard:

@@ -256,7 +256,7 @@ class Trials:
         return any(self._begin_needed(one, part, shares) for part in order)
 
     def _begin_needed(self, one: TrialRun, part: Part, shares: bool) -> bool:
-        """Whether there were devices for the part: to itself or, where it `shares`, beside others."""
+        """Whether there were devices for the part: of its own or, where it `shares`, used by others too."""
         kind, machine = one.command.device_kind, self._machine(one, one.host)
         is_sum = part.kind is PartKind.SUM
         num = part.num_workers * (1 if is_sum else one.command.spec.devices_per_worker)

@@ -152,7 +152,7 @@ class Suspension(msgspec.Struct, kw_only=True):
     round: int | None = None  #: the group that it was sent to; None: it is yet to be sent
     is_void: bool = False  #: that group broke
     is_saved: bool = False  #: since it was sent
-    has_left: bool = False  #: somebody, so all agreed that it is saved
+    has_left: bool = False  #: a worker, so all agreed that it is saved
 
     @property
     def is_out(self) -> bool:
@@ -177,7 +177,7 @@ class Suspension(msgspec.Struct, kw_only=True):
         self.is_saved |= self.round is not None
 
     def note_leave(self, round: int) -> bool:
-        """Whether somebody leaves because of it, which follows only once all agreed that it is saved."""
+        """Whether a worker leaves because of it, which follows only once all agreed that it is saved."""
         is_meant = round == self.round
         self.has_left |= is_meant
         return is_meant
@@ -193,7 +193,7 @@ class Move(Enum):
     LOSE = auto()  #: there never was a whole gang, and there will be none
     PART = auto()  #: all there was to save is saved: no worker is needed any more
     CUT_BACK = auto()  #: back to what the head believes the gang to be, as far as it is still there
-    WAIT = auto()  #: somebody has yet to notice
+    WAIT = auto()  #: a member has yet to notice
     FORM = auto()  #: the next group may form
 
 
@@ -257,14 +257,14 @@ class Setback(msgspec.Struct, kw_only=True):
         return Move.WAIT if self.unaware(roster) else Move.FORM
 
 
-#: Who takes long over each step is given the time of so many.
+#: Limits of time are as long as so many steps at least: some jobs take long over each.
 SLOW_STEPS = 4.0
-#: So often in a row without a step between, and it is the script.
+#: A worker that is stuck so often in a row, without a step between, is stuck by the script.
 MAX_STRIKES = 3
 
 
 class HangDetector(msgspec.Struct, kw_only=True):
-    """Keeps count of what it came to; all else is asked of the roster."""
+    """How often in a row workers were stuck. Which of them are now is asked of the roster."""
 
     step_s: float = 0.0  #: of the job, as last reported
     num_strikes: int = 0
@@ -274,7 +274,7 @@ class HangDetector(msgspec.Struct, kw_only=True):
         return max(least_s, SLOW_STEPS * self.step_s)
 
     def strike(self, steps: int) -> bool:
-        """Somebody was stuck after so many steps. True if that is the script's own doing."""
+        """A worker was stuck after so many steps. True if that is the script's own doing."""
         self.num_strikes = self.num_strikes + 1 if steps == self.steps else 1
         self.steps = steps
         return self.num_strikes >= MAX_STRIKES

@@ -1,4 +1,4 @@
-"""What a gang does about workers that take too long: silent ones, those that hold the others up, late orders.
+"""What a gang does about silent workers, those that hold the others up, and orders not carried out in time.
 
 A worker may take minutes: rank 0 evaluates while the others wait in the all-reduce. No worker is stuck for
 which no other waits. Those are killed if one that waits has the state: the others go on without them, and all

@@ -67,7 +67,7 @@ def _ready_s(member: Member, timeouts: Timeouts) -> float:
 
 
 def stands_still(member: Member, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]) -> bool:
-    """Whether it has said nothing for a while, and will not before somebody wakes its process."""
+    """Whether it has said nothing for a while, and will not before its process is woken."""
     since_s = member.since_s if member.heard_s is None else member.heard_s
     if member.pid is None or now_s - since_s <= timeouts.standstill_s:
         return False

@@ -72,7 +72,7 @@ class PartProcesses:
 
 
 class Trial:
-    """Answers one `ProfileJob`, part by part; each begins when somebody gives it devices (`begin`)."""
+    """Answers one `ProfileJob`, part by part; each begins once it is given devices (`begin`)."""
 
     def __init__(
         self,

@@ -329,7 +329,7 @@ class OwnerWarned(HostMessage, frozen=True, kw_only=True):
 
 
 class HostLeaving(HostMessage, frozen=True, kw_only=True):
-    """The machine is about to go, or to be somebody else's: what runs here should move away in time."""
+    """The machine is about to go, or to be taken by others: what runs here should move away in time."""
 
     within_s: float  #: from now on
     why: str  #: for people
