@@ -80,9 +80,9 @@ class WholeRun:
         """What has passed between the controller and these workers, once they have all been heard. The orders
         in it have not come to their hosts.
         """
-        up_to_date = {}
+        up_to_date, workers = {}, self.workers
         for number in self.hosts_of_workers:
-            worker, known = self.workers.get(number), self.record.dealings[number]
+            worker, known = workers.get(number), self.record.dealings[number]
             up_to_date[number] = Dealings(
                 num_heard=0 if worker is None else worker.num_said,
                 num_orders=known.num_orders,
