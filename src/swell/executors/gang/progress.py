@@ -37,15 +37,10 @@ def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> 
         metrics={name: value_of(value) for name, value in said.metrics.items()},
         pause_s=said.pause_s,
         between=None if said.between is None else _between(said.between),
-        save_s=_time(said.save_s),
+        save_s=_possible(said.save_s),
         curves=sound(said.curves),
-        noise_scale=_noise_scale(said.noise_scale),
+        noise_scale=_possible(said.noise_scale),
     )
-
-
-def _noise_scale(told: float | None) -> float | None:
-    """None for what no gradients can have: it comes from a user's process, and the head relies on it."""
-    return told if told is not None and 0.0 <= told < math.inf else None
 
 
 def values_report(job_id: str, generation: int, steps: int, said: Reported, now_s: float) -> StepsReported:
@@ -66,14 +61,16 @@ def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:
     return {name: tally for name, tally in curves.items() if tally.is_sound}
 
 
-def _time(said_s: float | None) -> float | None:
-    """None for what no save can have taken: it comes from a user's process, and the head relies on it."""
-    return said_s if said_s is not None and 0.0 <= said_s < math.inf else None
+def _possible(said: float | None) -> float | None:
+    """None for what no save can have taken, and no gradients can have: it comes from a user's process, and
+    the head relies on it.
+    """
+    return said if said is not None and 0.0 <= said < math.inf else None
 
 
 def _between(ended: EndedEpochs) -> BetweenSteps | None:
     """None for what no script can have done: it comes from a user's process, and the head relies on it."""
-    if ended.num_steps < 1 or ended.num_epochs < 1 or not 0.0 <= ended.time_s < math.inf:
+    if ended.num_steps < 1 or ended.num_epochs < 1 or _possible(ended.time_s) is None:
         return None
     return BetweenSteps(time_s=ended.time_s, num_steps=ended.num_steps, num_epochs=ended.num_epochs)
 
