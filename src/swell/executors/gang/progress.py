@@ -13,8 +13,7 @@ from swell.model.job import BetweenSteps
 from swell.model.report_folding import can_fold, fold
 from swell.tally import Tally
 from swell.wire.messages import Drifted, EndedEpochs, Progress, Reported
-from swell.wire.metric_names import LOSS as LOSS_NAME
-from swell.wire.metric_names import MetricNames
+from swell.wire.metric_names import LOSS, MetricNames
 from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
@@ -82,7 +81,7 @@ REMEDY = (
 
 
 #: No name of a metric: it has a blank.
-LOSS = "the loss"
+THE_LOSS = "the loss"
 
 
 class Divergence:
@@ -92,14 +91,14 @@ class Divergence:
     """
 
     def __init__(self, stops_on_nan: bool) -> None:
-        self._told = {LOSS} if stops_on_nan else set()  # how the job failed tells it then
+        self._told = {THE_LOSS} if stops_on_nan else set()  # how the job failed tells it then
 
     def note(
         self, steps: int, loss: float | None, odd_since: int | None, metrics: Mapping[str, float]
     ) -> list[str]:
         """What its owner is to be told of this report, which was made after `steps` steps."""
         told = []
-        if loss is not None and not math.isfinite(loss) and self._is_new(LOSS):
+        if loss is not None and not math.isfinite(loss) and self._is_new(THE_LOSS):
             told.append(
                 f"the loss is {loss} since step {steps if odd_since is None else odd_since}: {REMEDY}"
             )
@@ -188,7 +187,7 @@ class Reporting:
         )
         loss, metrics = report.loss, report.metrics
         if names_loss and report.loss is not None:
-            loss, metrics = None, {LOSS_NAME: report.loss, **metrics}
+            loss, metrics = None, {LOSS: report.loss, **metrics}
         warnings = self._divergence.note(report.steps, loss, odd_since, metrics)
         for told in filter(None, (self.names.take_refusal(), *warnings)):
             self._replies.warn(told)
