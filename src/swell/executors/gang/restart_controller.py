@@ -180,25 +180,27 @@ class RestartController:
     def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
         """The answer to `FindPort`."""
         self._replies.pass_time(now_s)
-        asked, self.gang.asked_port = self.gang.asked_port, None
-        if asked is not None and self.gang.aim is RestartAim.RESTART and not self.gang.members:
-            if asked == self.gang.wanted_slots[0]:
-                self._start(address, port)
-            else:  # rank 0 is to be elsewhere by now
-                self._ask_port()
+        if self._takes_port():
+            self._start(address, port)
         return self._drain()
 
     def no_port(self, why: str, now_s: float) -> Sequence[Effect]:
         """The other answer: the host is gone, or has none."""
         self._replies.pass_time(now_s)
-        asked, self.gang.asked_port = self.gang.asked_port, None
-        if asked is not None and self.gang.aim is RestartAim.RESTART and not self.gang.members:
-            if asked == self.gang.wanted_slots[0]:
-                self._end_all(Outcome.LOST, why)
-                self._go_on()
-            else:  # rank 0 is to be elsewhere by now
-                self._ask_port()
+        if self._takes_port():
+            self._end_all(Outcome.LOST, why)
+            self._go_on()
         return self._drain()
+
+    def _takes_port(self) -> bool:
+        """Whether a start waits for the answer that came. If rank 0 is to be elsewhere by now, ask there."""
+        asked, self.gang.asked_port = self.gang.asked_port, None
+        if asked is None or self.gang.aim is not RestartAim.RESTART or self.gang.members:
+            return False
+        if asked != self.gang.wanted_slots[0]:
+            self._ask_port()
+            return False
+        return True
 
     def tick(self, now_s: float) -> Sequence[Effect]:
         self._replies.pass_time(now_s)
