@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import itertools
 import os
 import signal
@@ -22,6 +21,7 @@ from swell.executors.local.containers.engine import (
     EngineDown,
     find_engine,
 )
+from swell.executors.local.limits.control_groups import platform_group
 from swell.executors.local.logs.files import TRIAL, read_tail
 from swell.executors.local.zygote.forking import Fork
 from swell.wire import environ
@@ -64,8 +64,7 @@ class Containers:
         """
         self._choice, self._state_dir = choice, state_dir
         self._fork, self._exited = fork, exited
-        digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
-        self._prefix = f"swell-{digest}-{os.getpid()}"
+        self._prefix = platform_group(state_dir, os.getpid())
         self._numbers = itertools.count(1)
         self._containers: dict[str, _Container] = {}  #: by worker
         self._tasks: set[asyncio.Task[None]] = set()

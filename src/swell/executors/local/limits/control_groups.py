@@ -24,7 +24,7 @@ log = logging.getLogger("swell.agent")
 
 
 def platform_group(state_dir: Path, pid: int) -> str:
-    """How the group of a platform is called whose agent is this process."""
+    """How the group of a platform is called whose agent is this process, and its containers begin."""
     digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
     return f"{PREFIX}{digest}-{pid}"
 
