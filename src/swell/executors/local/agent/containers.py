@@ -165,11 +165,12 @@ class Containers:
         """The request for the engine's program. Raises ValueError: the job makes it impossible; OSError."""
         output = run.folder / command.OUTPUT_FOLDER
         output.mkdir(mode=0o700, exist_ok=True)
-        mounts = [*command.job_mounts(self._state_dir, run.folder, run.spec), *command.package_mounts()]
+        packages = command.package_mounts()
+        mounts = [*command.job_mounts(self._state_dir, run.folder, run.spec), *packages]
         own = {environ.OUTPUT: str(output)}
         if run.kind == TRIAL:
             own = {environ.OUTPUT: "/tmp", environ.TRIAL: "1"}  # noqa: S108
-        order = command.package_order() | {
+        order = command.package_order(packages) | {
             "environ": fork.environ | own,
             "call": fork.call,
             "entry": fork.entry,

@@ -170,10 +170,10 @@ def package_mounts() -> list[Mount]:
     return [Mount(source, f"{PACKAGES}/{number}") for number, source in enumerate(found)]
 
 
-def package_order() -> dict[str, object]:
+def package_order(packages: Iterable[Mount]) -> dict[str, object]:
     """What `bootstrap` is told of the platform's packages: which interpreter they fit, and where they are."""
     return {
         "version": swell.__version__,
         "abi": str(sysconfig.get_config_var("SOABI")),
-        "packages": [mount.target for mount in package_mounts()],
+        "packages": [mount.target for mount in packages],
     }
