@@ -27,7 +27,13 @@ from swell.executors.controller.protocol import (
 from swell.executors.engine import Engine
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, AgentOptions, advertised_by
+from swell.executors.local.agent.options import (
+    DEFAULT_CALL,
+    DEFAULT_PRELOAD,
+    LOOPBACK,
+    AgentOptions,
+    advertised_by,
+)
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.engine import LocalEngine
@@ -65,7 +71,6 @@ CONNECT_S = 5.0
 #: A lost line is found again at once; one that cannot be is tried again after this.
 RETRY_S = 0.05
 FIND_S = 20.0
-LOOPBACK = "127.0.0.1"
 
 _decode: Callable[[bytes], FromAgent] = decoder(FromAgent).decode
 

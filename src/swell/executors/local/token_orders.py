@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.launch import AgentError, find_agent
 from swell.executors.local.protocol import (
     AddToken,
@@ -23,7 +24,6 @@ from swell.executors.local.protocol import (
     TokensKnown,
 )
 
-LOOPBACK = "127.0.0.1"
 ANSWER_S = 10.0
 
 
