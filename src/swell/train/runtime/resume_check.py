@@ -29,7 +29,7 @@ from swell.train.collective.real_numbers import as_real
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime import fresh_check
-from swell.train.runtime.difference_causes import PAGE
+from swell.train.runtime.difference_causes import PAGE, listed
 from swell.train.runtime.fresh_check import NotTried, kept_waiting_s
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import LoopExit
@@ -292,10 +292,10 @@ def _tensors(model: bytes) -> dict[str, torch.Tensor]:
 
 
 def _finding_of_next(counts: LoopExit) -> ScriptFinding:
-    names = ", ".join(f"`{name}`" for name in counts.names)
     text = (
-        f"{names} in the loop counts the batches that the script takes with next(), also one that comes "
-        "again when a worker is lost, and begins again in a worker that joins and when the job goes on. "
-        "Write `while run.steps < total:` with run.steps as the number, or loop over run.batches()"
+        f"{listed(counts.names)} in the loop counts the batches that the script takes with next(), also one "
+        "that comes again when a worker is lost, and begins again in a worker that joins and when the job "
+        "goes on. Write `while run.steps < total:` with run.steps as the number, or loop over "
+        "run.batches()"
     )
     return ScriptFinding(name="script-state", text=text, place=counts.place)
