@@ -123,7 +123,7 @@ def work(end: End | Alone, kinds: list[torch.dtype]) -> Net:
     gradients = FusedGradients(net)
     for _ in range(5):
         share = course.share(0, end.rank, end.num_workers, 2 if end.rank % 3 == 0 else None)
-        gradients.begin(share, end)
+        gradients.begin(share)
         for part in share.passes:
             net.zero_grad()
             loss = net(X[part.indices])
@@ -151,7 +151,7 @@ def test_passes_of_one_worker_are_the_gradient_of_one_process(kinds: list[torch.
 def test_shards_of_one_worker_are_the_gradient_of_one_process(kinds: list[torch.dtype]) -> None:
     net, course = Net(kinds), SampleSchedule(BATCH, BATCH, False, False, num_shards=4)
     gradients, share = ShardedGradients(net), course.share(0, 0, 1)
-    gradients.begin(share, Alone())
+    gradients.begin(share)
     for part in share.passes:
         loss = net(X[part.indices])
         loss.backward()

@@ -81,7 +81,7 @@ def compute(
 
     `units`: of each sample; the loss is a mean over them.
     """
-    gradients.begin(share, Alone())
+    gradients.begin(share)
     for part in share.passes:
         is_last = part is share.passes[-1]
         if units is None:
@@ -213,7 +213,7 @@ def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None
     share, gradients = SampleSchedule(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
     packed: list[torch.Tensor] = []
     assert share.num_local == 0
-    gradients.begin(share, Alone())
+    gradients.begin(share)
     with pytest.raises(LoopError, match=r"loss\.backward\(\)"):  # no other has a gradient
         gradients.reduce(share, torch.tensor(torch.inf), StepVote(), Pretended(2, packed.append))
     assert not packed[0].any()
@@ -235,7 +235,7 @@ def test_a_gradient_that_only_a_borrowed_sample_has_is_taken_away() -> None:
         flat += sent
         raise PackedError
 
-    gradients.begin(share, Alone())
+    gradients.begin(share)
     net(torch.ones(1, 2, dtype=torch.float64)).backward()
     assert net.side.grad is not None
     gradients.reduce(share, torch.tensor(1.0), StepVote(), Pretended(2, sum_all))
@@ -287,7 +287,7 @@ def train_two_steps(kind: Kind, net: nn.Module, num_shards: int) -> None:
     x = torch.randn(12, 2, 3, generator=torch.Generator().manual_seed(1))
     for step in range(2):
         share = course.share(step, 0, 1, bound)
-        gradients.begin(share, Alone())
+        gradients.begin(share)
         for part in share.passes:
             net.zero_grad()
             loss = net(x[part.indices])
@@ -334,7 +334,7 @@ def test_frozen_statistics_do_not_drift(kind: Kind) -> None:
 def test_a_step_that_does_not_count_leaves_statistics_alone(kind: Kind) -> None:
     net = Normed(nn.BatchNorm1d(2))
     gradients = kind(net)
-    gradients.begin(SampleSchedule(4, 4, False, False, num_shards=2).share(0, 0, 1), Alone())
+    gradients.begin(SampleSchedule(4, 4, False, False, num_shards=2).share(0, 0, 1))
     net(torch.randn(4, 2, 3)).backward()
     gradients.abandon()
     assert torch.equal(net.norm.get_buffer("running_mean"), torch.zeros(2))
@@ -366,7 +366,7 @@ def test_a_buffer_that_came_with_the_state_has_not_changed() -> None:
     share = SampleSchedule(4, 4, False, False, num_shards=2).share(0, 0, 1)
     gradients = ShardedGradients(net)
     net.load_state_dict({name: tensor.clone() for name, tensor in net.state_dict().items()})  # of a peer
-    gradients.begin(share, Alone())
+    gradients.begin(share)
     loss = net(torch.randn(2, 2, 3))
     loss.backward()
     gradients.add(share.passes[0], loss.detach())
@@ -381,7 +381,7 @@ def test_low_precision_is_summed_in_float32() -> None:
         (FusedGradients(net), in_passes),
         (ShardedGradients(net), in_shards),
     ):
-        gradients.begin(share, Alone())
+        gradients.begin(share)
         expected = torch.zeros(1, 3)
         for part in share.passes:
             net.zero_grad()
@@ -401,7 +401,7 @@ def test_sparse_gradients_are_refused(kind: Kind) -> None:
     net = nn.Embedding(5, 2, sparse=True)
     share = SampleSchedule(2, 2, False, False, num_shards=2).share(0, 0, 1)
     gradients = kind(net)
-    gradients.begin(share, Alone())
+    gradients.begin(share)
     net(torch.tensor([1])).sum().backward()
     with pytest.raises(TypeError, match="sparse=False"):
         gradients.add(share.passes[0], torch.tensor(0.0))

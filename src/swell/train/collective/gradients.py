@@ -71,12 +71,8 @@ class Gradients(Protocol):
     def num_bytes(self) -> int:
         """Bytes that a step sums over the workers."""
 
-    def begin(self, share: Share, members: Members) -> None:
-        """A step begins; a pass that is not over is forgotten.
-
-        Args:
-            members: the same that `reduce` will be given.
-        """
+    def begin(self, share: Share) -> None:
+        """A step begins; a pass that is not over is forgotten."""
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         """Keep the gradients of a pass that was not the step's last, and take them off the model.
@@ -117,7 +113,7 @@ class FusedGradients:
     def num_bytes(self) -> int:
         return self._packing.num_bytes
 
-    def begin(self, share: Share, members: Members) -> None:
+    def begin(self, share: Share) -> None:
         if self._packing.is_stale:
             self._remake()
         self._statistics.begin()

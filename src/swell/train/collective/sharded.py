@@ -37,7 +37,7 @@ class ShardedGradients:
     def num_bytes(self) -> int:
         return self._packing.num_bytes
 
-    def begin(self, share: Share, members: Members) -> None:
+    def begin(self, share: Share) -> None:
         if self._packing.is_stale:
             self._packing = Packing(self._model, self._statistics, self._parts_interval)
             self._buffers = []

@@ -99,7 +99,7 @@ class AlternatingRun(Run):
             raise self._host.give_up(tally.loss)
         else:
             self._apply(chosen, tally)
-            self._task.gradients.begin(self._out[0], self._host.members)
+            self._task.gradients.begin(self._out[0])
         self._calls.begin_pass()
         for parameter, gradient in others:
             parameter.grad = gradient
@@ -147,7 +147,7 @@ class AlternatingRun(Run):
                 "more workers, take a smaller batch, or a larger max_local_batch"
             )
         self._share, self._is_lost, self._has_stepped = share, False, False
-        self._task.gradients.begin(share, self._host.members)
+        self._task.gradients.begin(share)
         self._undo.begin()
         self._task.state.begin_step(frame)
         self._is_within = True

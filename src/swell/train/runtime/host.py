@@ -8,7 +8,6 @@ from typing import Protocol
 import torch
 
 from swell.tally import Reduction
-from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import Gradients, StepTotals
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Share
@@ -66,10 +65,6 @@ class Host(Protocol):
 
     @property
     def num_workers(self) -> int: ...
-
-    @property
-    def members(self) -> Members:
-        """The workers with which it sums."""
 
     @property
     def measures_noise(self) -> bool:

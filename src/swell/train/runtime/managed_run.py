@@ -31,7 +31,6 @@ import msgspec
 import torch
 
 from swell.tally import Reduction, Tally, tally_of
-from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group, GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
@@ -104,10 +103,6 @@ class Linked:
     @property
     def num_workers(self) -> int:
         return self._group.num_workers
-
-    @property
-    def members(self) -> Members:
-        return self._group
 
     @property
     def measures_noise(self) -> bool:

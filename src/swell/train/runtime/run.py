@@ -385,7 +385,7 @@ class Run:
         self._share = share
         if task.is_sum:
             share = share.summed()
-        gradients.begin(share, host.members)
+        gradients.begin(share)
         task.state.begin_step(sys._getframe(2))
         self._is_within, self._is_weighted = True, None
         self._calls.open()

@@ -9,7 +9,6 @@ from pathlib import Path
 import torch
 
 from swell.tally import Reduction
-from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group
 from swell.train.data.sample_schedule import Share
@@ -48,10 +47,6 @@ class StandaloneWorker:
     @property
     def num_workers(self) -> int:
         return self._group.num_workers
-
-    @property
-    def members(self) -> Members:
-        return self._group
 
     def global_batch(self, own: int) -> int:
         return own

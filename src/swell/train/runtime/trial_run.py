@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import torch
 
 from swell.tally import Reduction
-from swell.train.collective.exchange import Members
 from swell.train.collective.gradients import StepTotals, StepVote
 from swell.train.collective.group import Group, check_no_group
 from swell.train.data.place import UNBOUNDED
@@ -152,10 +151,6 @@ class Profiling:
             self.findings += differences(job, script, end)
         except ValueError as error:  # told at the script's line, as all that is wrong with its call
             raise ValueError(str(error)) from None
-
-    @property
-    def members(self) -> Members:
-        return self._comparison.members if self._is_comparing else self._group
 
     @property
     def edition(self) -> int:

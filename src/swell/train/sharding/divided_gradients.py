@@ -43,12 +43,12 @@ class DividedGradients(FusedGradients):
         whole_bytes = 0 if self._apart else self._shard.block_bytes()
         return super().num_bytes - whole_bytes + self._shard.block_bytes() * 3 // 2
 
-    def begin(self, share: Share, members: Members) -> None:
+    def begin(self, share: Share) -> None:
         exchange = self._shard.exchange
         if bool(self._apart) != (exchange is not None):
             self._apart = self._in_blocks if exchange is not None else ()
             self._remake()
-        super().begin(share, members)
+        super().begin(share)
         self._shard.check_written()
         self._passes, self._number, self._is_backward = share.passes, 0, False
         for block in self._blocks:
