@@ -121,6 +121,8 @@ class FusedGradients:
         self._is_begun = False
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
+        if self._packing.is_stale:
+            self._follow()
         self._pack(part, loss)
         self._packing.drop()
         self._statistics.rewind()
@@ -167,8 +169,6 @@ class FusedGradients:
         return words._replace(loss=torch.zeros_like(words.loss), has_gradient=False, divisor=0.0)
 
     def _pack(self, part: Pass, loss: torch.Tensor) -> FlatBuffer:
-        if self._packing.is_stale:
-            self._follow()
         if self._flat is None:
             self._flat = self._packing.new()
         flat = self._flat
