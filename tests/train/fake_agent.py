@@ -39,6 +39,8 @@ LIMIT_S = 30.0 if DEVICE == "cpu" else 90.0  #: workers that share a GPU take tu
 STEPS_ALLOWED = "TEST_STEPS_ALLOWED"
 #: That a job may make beyond those that a test which waits has been told of.
 STEPS_AHEAD = 2
+#: Between two of its steps while a group forms, at first and later.
+LEAST_PAUSE_S, MOST_PAUSE_S = 0.02, 2.0
 UNLIMITED = 2**62
 #: Of a job of which a test says nothing else.
 TOTAL_STEPS = 100
@@ -248,8 +250,9 @@ class FakeAgent:
         with self._news:
             if kind is messages.Finished:
                 self._allow(UNLIMITED)
-            trains = kind is not messages.Ready
-            if not self._wait_for(lambda: found() or self._has_failed(worker, kind), trains) or not found():
+            trains, forms = kind is not messages.Ready, kind is messages.Joined
+            is_said = self._wait_for(lambda: found() or self._has_failed(worker, kind), trains, forms)
+            if not is_said or not found():
                 raise AssertionError(
                     f"worker {worker} never said {kind.__name__}: {self._story()}\n{self.logs()}"
                 )
@@ -257,13 +260,18 @@ class FakeAgent:
         assert message is not None
         return message
 
-    def _wait_for(self, is_so: Callable[[], object], trains: bool = True) -> object:
-        """Until the limit; the job may go on training meanwhile, unless that is not what is waited for."""
-        limit_s = time.monotonic() + LIMIT_S
-        while not (answer := is_so()) and time.monotonic() < limit_s:
-            if trains:
-                self._allow(min(self._steps_told + STEPS_AHEAD, self._last_step - 1))
-            self._news.wait(1.0)
+    def _wait_for(self, is_so: Callable[[], object], trains: bool = True, forms: bool = False) -> object:
+        """Until the limit; the job may go on training meanwhile, unless that is not what is waited for.
+
+        While a group forms the steps become fewer and fewer: it may take long, and a test wants to see steps
+        of that group.
+        """
+        limit_s, step_at_s, pause_s = time.monotonic() + LIMIT_S, 0.0, LEAST_PAUSE_S
+        while not (answer := is_so()) and (now_s := time.monotonic()) < limit_s:
+            if trains and (not forms or now_s >= step_at_s):
+                self._allow(min(self._steps_told + (1 if forms else STEPS_AHEAD), self._last_step - 1))
+                step_at_s, pause_s = now_s + pause_s, min(2 * pause_s, MOST_PAUSE_S)
+            self._news.wait(max(step_at_s - now_s, 0.001) if forms else 1.0)
         return answer
 
     @property
