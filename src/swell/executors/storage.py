@@ -38,13 +38,18 @@ def job_folder(storage: Path, job_id: str) -> Path:
 
 
 def write_mark(storage: Path) -> str:
-    """Leave a text there that no copy of the folder has yet, and return it.
+    """Leave a text there that no copy of the folder has yet, beside the folder of jobs, and return it.
 
     Raises OSError: it cannot be written, or the folder does not answer within `ANSWER_S`.
     """
     mark = secrets.token_hex(16)
-    _in_time(lambda: write_whole(storage / MARK_FILE, mark.encode()))
+    _in_time(lambda: _leave_mark(storage, mark))
     return mark
+
+
+def _leave_mark(storage: Path, mark: str) -> None:
+    (storage / "jobs").mkdir(mode=0o700, exist_ok=True)
+    write_whole(storage / MARK_FILE, mark.encode())
 
 
 def why_not_shared(storage: Path, mark: str) -> str:

@@ -173,7 +173,6 @@ class ListeningDoor(HostDoor):
 def _marked(storage: Path) -> str:
     """Return what hosts have to find there. Raises DoorError."""
     try:
-        (storage / "jobs").mkdir(mode=0o700, exist_ok=True)
         return write_mark(storage)
     except OSError as error:
         raise DoorError(_unwritable(storage, error)) from error
