@@ -3,7 +3,8 @@
 The loop's body gets the same samples several times: all of them as the only worker, then the first part and
 the rest as two workers would, and all of them again. `run.step` sums the gradients as it would on two
 workers, and updates nothing. Before each of these *probes* the training state is put back to what it was.
-Where the gradients differ by more than rounding, the cause is searched, and the job's owner is told.
+Where the gradients differ by more than rounding, the job's owner is told, with the cause
+where the numbers show it.
 """
 
 from __future__ import annotations
