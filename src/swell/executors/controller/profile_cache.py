@@ -60,7 +60,7 @@ class ProfileCache:
         """Store it, and the script's own numbers, for later jobs. No effect if the code cannot be read."""
         if (path := self._profile_path(command)) is not None:
             known = _read(path, Profile)
-            _write(path, profile if known is None else _merged(known, profile, command.spec.min_workers))
+            _write(path, msgspec.structs.replace(profile, end_s=known.end_s) if known else profile)
             if own_length is not None:
                 _write(_length_path(path), own_length)
 
@@ -186,33 +186,6 @@ def _covers(profile: Profile, command: ProfileJob) -> bool:
         return True
     batches = local_batches(spec, sizes, profile.max_local_batch)
     return profile.compute_s.keys() >= set(batches)
-
-
-def _merged(known: Profile, newer: Profile, tried_from: int) -> Profile:
-    """The newer one, with the sizes of the other that it does not tell of.
-
-    Args:
-        tried_from: the fewest workers that the newer one has looked for memory of.
-    """
-    findings = known.findings if newer.findings is None else newer.findings
-    if newer.least_workers < known.least_workers <= tried_from:
-        newer = msgspec.structs.replace(newer, least_workers=known.least_workers)
-    if known.max_local_batch != newer.max_local_batch:
-        return msgspec.structs.replace(newer, end_s=known.end_s, findings=findings)
-    return msgspec.structs.replace(
-        newer,
-        compute_s=known.compute_s | newer.compute_s,
-        allreduce_s=known.allreduce_s | newer.allreduce_s,
-        allreduce_sizes=_both(known.allreduce_sizes, newer.allreduce_sizes),
-        group_step_s=known.group_step_s | newer.group_step_s,
-        between=newer.between or known.between,
-        end_s=known.end_s,
-        findings=findings,
-    )
-
-
-def _both(known: tuple[int, ...] | None, newer: tuple[int, ...] | None) -> tuple[int, ...] | None:
-    return newer if known is None or newer is None else tuple(sorted({*known, *newer}))
 
 
 def find_source(spec: JobSpec) -> Path | None:
