@@ -54,7 +54,9 @@ def on_slurm(folder: Path) -> Iterator[SharedPlatform]:
     if why := cluster.why_not():
         pytest.skip(why)
     slices = f"paced:{NUM_DEVICES}@400"
-    engine = SlurmEngine(partition="scav", max_nodes=2, min_nodes=2, slice_devices=slices, slice_cpus=2)
+    engine = SlurmEngine(
+        partition="scav", max_nodes=2, min_nodes=2, slice_devices=slices, sbatch="--cpus-per-task=2"
+    )
     with SlurmCluster(folder, len(HOSTS)) as slurm, slurm.in_environ():
 
         def new_executor() -> LocalExecutor:

@@ -44,7 +44,11 @@ def platform(
 ) -> Iterator[SharedPlatform]:
     state_dir = tmp_path_factory.mktemp("on-slurm") / "state"
     engine = SlurmEngine(
-        partition="scav", max_nodes=2, min_nodes=2, slice_devices=f"paced:{NUM_DEVICES}@400", slice_cpus=2
+        partition="scav",
+        max_nodes=2,
+        min_nodes=2,
+        slice_devices=f"paced:{NUM_DEVICES}@400",
+        sbatch="--cpus-per-task=2",
     )
 
     def new_executor() -> LocalExecutor:

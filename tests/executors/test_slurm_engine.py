@@ -20,16 +20,23 @@ def made(**options: Any) -> SlurmEngine:
 
 def test_a_slice_is_a_job_of_one_task_with_its_devices() -> None:
     engine = made(
-        partition="scav", slice_devices="cuda:2", slice_cpus=8, time="4:00:00", is_exclusive=True, qos="q"
+        partition="scav", slice_devices="cuda:2", sbatch="--time=4:00:00 --exclusive --comment='a b'"
     )
     assert set(engine.submission()) >= {
-        "--nodes=1", "--ntasks=1", "--partition=scav", "--gres=gpu:2", "--cpus-per-task=8", "--time=4:00:00",
-        "--exclusive", "--qos=q", "--no-requeue",
+        "--nodes=1", "--ntasks=1", "--partition=scav", "--gres=gpu:2", "--cpus-per-task=2", "--time=4:00:00",
+        "--exclusive", "--comment=a b", "--no-requeue",
     }  # fmt: skip
 
 
-def test_gpus_of_another_name_are_asked_for_as_the_user_says() -> None:
-    assert "--gres=gpu:a100:2" in made(slice_devices="cuda:2", gres="gpu:a100:2").submission()
+@pytest.mark.parametrize("said", ["--gres=gpu:a100:2", "--gpus-per-node a100:2", "-G 2"])
+def test_gpus_are_asked_for_as_the_user_says(said: str) -> None:
+    words = made(slice_devices="cuda:2", sbatch=said).submission()
+    assert said.split()[0] in words and "--gres=gpu:2" not in words
+
+
+def test_cpus_of_the_user_stand_last_where_sbatch_goes_by_them() -> None:
+    words = made(slice_devices="cuda:2", sbatch="-c 16").submission()
+    assert words.index("--cpus-per-task=2") < words.index("-c")
 
 
 def test_a_cluster_without_gpus_is_asked_for_none() -> None:
@@ -52,6 +59,8 @@ def test_the_door_finds_what_was_chosen() -> None:
         ({"slice_devices": "auto"}, r"--slice-devices auto: .* write cuda:N, cpu:N or paced:N@RATE"),
         ({"slice_devices": "cuda:0"}, r"--slice-devices cuda:0: .* one at least"),
         ({"max_nodes": 0}, r"--max-nodes 0: "),
+        ({"sbatch": "-p scav"}, r"--sbatch '-p scav': .* name it with --partition"),
+        ({"sbatch": "--comment='a"}, r"--sbatch .* close its quotes"),
     ],
 )
 def test_options_that_do_not_fit_are_refused_with_the_remedy(options: dict[str, Any], told: str) -> None:

@@ -16,7 +16,7 @@ from swell.demo.schedule import CAST, PACE_PER_S
 
 UP = (
     "up", "--engine", "slurm", "--partition", "scav", "--min-nodes", "4", "--max-nodes", "4",
-    "--slice-devices", f"paced:2@{PACE_PER_S:g}", "--slice-cpus", "2", "--listen", "127.0.0.1:0",
+    "--slice-devices", f"paced:2@{PACE_PER_S:g}", "--listen", "127.0.0.1:0",
     "--preload", "sklearn.datasets",
 )  # fmt: skip
 WITHIN_S = 300.0

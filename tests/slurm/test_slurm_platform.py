@@ -15,7 +15,7 @@ from swell.sim.pool_file import read_pool
 
 UP = (
     "up", "--engine", "slurm", "--partition", "scav", "--max-nodes", "2", "--slice-devices", "paced:2@640",
-    "--slice-cpus", "2", "--listen", "127.0.0.1:0",
+    "--listen", "127.0.0.1:0",
 )  # fmt: skip
 LONG = 9_000  #: epochs of half an hour on four devices
 
@@ -88,7 +88,7 @@ def test_no_promise_counts_on_a_slice_beyond_its_time_limit(
     slurm: SlurmCluster, program: Program, tmp_path: Path
 ) -> None:
     """Half an hour of training at the largest size, on slices of ten minutes."""
-    program.ok(*UP, "--time", "10", "--min-nodes", "2")
+    program.ok(*UP, "--sbatch", "--time=10", "--min-nodes", "2")
 
     def are_there() -> bool:
         nodes = program.json("nodes")["nodes"]
@@ -116,9 +116,9 @@ def test_what_slurm_refuses_is_told_at_the_start_by_the_doctor_and_beside_the_no
     said = program("doctor").stdout
     assert re.search(r"OK +slurm: partition scav has 2 nodes, 2 idle; it takes a slice", said), said
     program.ok("down")
-    program.ok(*UP, "--constraint", "big", "--min-nodes", "1")
+    program.ok(*UP, "--sbatch", "--constraint=big", "--min-nodes", "1")
     said = program("doctor").stdout
-    assert re.search(r"BAD +slurm: .*Invalid feature specification\n +-> change the options", said), said
+    assert re.search(r"BAD +slurm: .*Invalid feature specification\n +-> change --partition", said), said
 
     def lost() -> str:
         text = program.ok("nodes")

@@ -28,8 +28,8 @@ IDLE_S, BUSY_S = 120.0, 120.0
 LEAST_S = 20.0
 POLICY, CORRECTED = "bftrainer", ("--set", "bftrainer.corrected=1")
 UP = (
-    "up", "--engine", "slurm", "--partition", "scav", "--borrow", "--exclusive", "--max-nodes", "4",
-    "--slice-devices", "paced:2@640", "--slice-cpus", "2", "--listen", "127.0.0.1:0",
+    "up", "--engine", "slurm", "--partition", "scav", "--borrow", "--max-nodes", "4",
+    "--slice-devices", "paced:2@640", "--sbatch", "--exclusive", "--listen", "127.0.0.1:0",
     "--policy", POLICY, *CORRECTED,
 )  # fmt: skip
 NUM_JOBS = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
@@ -139,7 +140,7 @@ def choose(
     changed = [name for name in unsaid if getattr(last, name) != getattr(DEFAULTS, name)]
     remembered = [word for name in changed for word in _words(name, getattr(last, name))]
     kept = {name: value for name, value in of_last.items() if name not in of_this}
-    remembered += [" ".join(words_of(kind, name, value)) for name, value in kept.items()]
+    remembered += [shlex.join(words_of(kind, name, value)) for name, value in kept.items()]
     kept_settings = {name: value for name, value in options.settings.items() if name not in settings}
     remembered += [f"--set {name}={spell(value)}" for name, value in kept_settings.items()]
     return options, remembered

@@ -40,7 +40,6 @@ class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
     is_borrowed: bool = False
     grace_s: float = 0.0  #: from SIGTERM to SIGKILL
     sigterm_means: str = ""  #: why SIGTERM is sent to the host, for people; empty: it was told to end
-    num_cpus: int = 1
     name: str = ""  #: of the host
     rack: str = ""
     kind: str = ""  #: of the devices; empty: what they are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 #: Of the doctor, for all answers of Slurm.
 ASK_S = 5.0
+#: Options of `sbatch` that name GPUs.
+GPU_OPTIONS = ("-G", "--gpus", "--gres")
 _DEVICES = re.compile(r"(?:cuda|cpu):([0-9]{1,4})|paced:([0-9]{1,4})@[0-9]+(?:\.[0-9]+)?")
 
 
@@ -35,22 +38,13 @@ class SlurmEngine(Engine, kw_only=True):
         str,
         Meta(description="devices of a slice: cuda:N, cpu:N or paced:N@RATE.", extra={"metavar": "DEVICES"}),
     ] = "cpu:1"
-    slice_cpus: Annotated[int, Meta(ge=0, description="CPUs of a slice; 0: as many as it has devices.")] = 0
-    mem: Annotated[str, Meta(description="memory of a slice, as `sbatch` takes it.")] = ""
-    gres: Annotated[
-        str, Meta(description="generic resources of a slice, as `sbatch` takes them; else gpu:N for cuda:N.")
+    sbatch: Annotated[
+        str,
+        Meta(
+            description="further options of `sbatch` of each slice, such as '--time=4:00:00 --account=a'.",
+            extra={"metavar": "OPTIONS"},
+        ),
     ] = ""
-    time: Annotated[
-        str, Meta(description="time limit of a slice, as `sbatch` takes it, else the partition's.")
-    ] = ""
-    account: Annotated[str, Meta(description="account that is charged.")] = ""
-    qos: Annotated[str, Meta(description="quality of service.")] = ""
-    constraint: Annotated[str, Meta(description="features of the nodes.")] = ""
-    reservation: Annotated[str, Meta(description="reservation of the nodes.")] = ""
-    is_exclusive: Annotated[
-        bool,
-        Meta(description="whether a slice has its node to itself.", extra={"flags": "--exclusive/--shared"}),
-    ] = False
     is_borrowing: Annotated[
         bool,
         Meta(
@@ -85,29 +79,30 @@ class SlurmEngine(Engine, kw_only=True):
     def check(self, listen: str) -> None:
         check_num_nodes(self.min_nodes, self.max_nodes)
         _ = self.num_devices
-
-    def submission(self) -> tuple[str, ...]:
-        """Options of `sbatch`."""
-        gpus = f"gpu:{self.num_devices}" if self.slice_devices.startswith("cuda") else ""
-        named = {
-            "partition": self.partition,
-            "account": self.account,
-            "qos": self.qos,
-            "time": self.time,
-            "constraint": self.constraint,
-            "reservation": self.reservation,
-            "mem": self.mem,
-            "gres": self.gres or gpus,
-            "cpus-per-task": str(self.num_cpus),
-        }
-        words = [f"--{option}={value}" for option, value in named.items() if value]
-        words += ["--exclusive"] if self.is_exclusive else []
-        return ("--nodes=1", "--ntasks=1", "--no-requeue", *words)
+        if any(word.startswith(("-p", "--partition")) for word in self._words):
+            raise InvalidEngine(
+                f"--sbatch {self.sbatch!r}: Swell itself has to know the partition; name it with --partition"
+            )
 
     @property
-    def num_cpus(self) -> int:
-        """CPUs of a slice."""
-        return self.slice_cpus or self.num_devices
+    def _words(self) -> list[str]:
+        """What users say to `sbatch`. Raises InvalidEngine."""
+        try:
+            return shlex.split(self.sbatch)
+        except ValueError as error:
+            raise InvalidEngine(
+                f"--sbatch {self.sbatch!r}: a shell cannot read it ({error}); close its quotes"
+            ) from error
+
+    def submission(self) -> tuple[str, ...]:
+        """Options of `sbatch`, which goes by the last of two that are alike: users may override some."""
+        words = [f"--cpus-per-task={self.num_devices}"]
+        is_gpu_named = any(word.startswith(GPU_OPTIONS) for word in self._words)
+        if self.slice_devices.startswith("cuda") and not is_gpu_named:
+            words.append(f"--gres=gpu:{self.num_devices}")
+        own = ["--nodes=1", "--ntasks=1", "--no-requeue"]
+        own += [f"--partition={self.partition}"] if self.partition else []
+        return (*words, *self._words, *own)
 
     def findings(self, listen: str) -> list[Finding]:
         """Whether Slurm's programs are here and answer, and what they say of a slice."""
@@ -132,7 +127,7 @@ class SlurmEngine(Engine, kw_only=True):
         except ClusterUnreachable as error:
             return [bad("slurm", str(error), "see `scontrol ping` and `munge -n | unmunge`")]
         except SliceRefused as error:
-            return [bad("slurm", str(error), "change the options of the engine, which are those of `sbatch`")]
+            return [bad("slurm", str(error), "change --partition, --slice-devices or --sbatch")]
 
     async def _asked(self) -> list[Finding]:
         """Raises TimeoutError, ClusterUnreachable, SliceRefused."""

@@ -121,7 +121,7 @@ class SlurmClient:
 
 def batch_script(order: SliceOrder) -> str:
     """Return the script of a slice: one step that runs its task. Slurm tells steps of a preemption."""
-    step = f"srun --nodes=1 --ntasks=1 --cpus-per-task={order.num_cpus}"
+    step = "srun --nodes=1 --ntasks=1 --cpus-per-task=$SLURM_CPUS_PER_TASK"
     return f"""#!/bin/bash
 exec {step} {shlex.quote(sys.executable)} -P -m {TASK_MODULE} <<'{_END}'
 {msgspec.json.encode(order).decode()}

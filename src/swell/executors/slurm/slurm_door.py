@@ -43,7 +43,6 @@ class SlurmDoor(SliceDoor):
             devices=engine.slice_devices,
             is_borrowed=engine.is_borrowing,
             sigterm_means=PREEMPTED,
-            num_cpus=engine.num_cpus,
         )
         super().__init__(controller, options, session, limits, order, ANYWHERE)
         self._port = port or SlurmSlices(f"swell-{self._platform}", engine, options.state_dir / "slurm")
