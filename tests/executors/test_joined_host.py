@@ -167,6 +167,7 @@ class JoinedWorld:
         self.process.leave()
         self.wait_until(self.running.done)
         self._loop.run_until_complete(self.listener.close())
+        assert not asyncio.all_tasks(self._loop), "each task has ended that was begun"
         os.close(self._lock_fd)
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
         self._loop.close()

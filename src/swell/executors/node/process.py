@@ -151,6 +151,7 @@ class HostProcess:
         await asyncio.wait([joining, told])
         await _say_farewell(terms)
         terms.stream.close()
+        await self._handshakes.close()
         if is_refused:
             joining.result()
         if terms.why_left:

@@ -105,6 +105,7 @@ class WorkerSupervisor:
         """Every process of ours is gone when this returns."""
         ends = [self._host.shut_down(), *([self._door.close()] if self._door is not None else [])]
         await asyncio.gather(*ends)
+        await self._handshakes.close()
         self._background.close()
 
     def _tick(self) -> None:
