@@ -14,6 +14,8 @@ import pytest
 from swell.api.host_findings import host_findings
 from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.node.running_host import options_of
+from swell.executors.node.state import HostState, SeenStorage
+from swell.executors.storage import write_mark
 from swell.model.finding import Level
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
 from swell.wire.unslewed_clocks import HostClock
@@ -78,3 +80,18 @@ def test_a_host_that_the_head_has_not_let_in_is_bad(tmp_path: Path) -> None:
         assert host_findings(tmp_path)[1].level is Level.BAD
         lease.show(HostClock().now_s() + 600.0)
         assert host_findings(tmp_path)[1].level is Level.OK
+
+
+def test_a_host_is_told_that_it_no_longer_sees_the_storage(tmp_path: Path) -> None:
+    folder, storage = tmp_path / "node", tmp_path / "storage"
+    folder.mkdir()
+    storage.mkdir()
+    with process_with(host_words(folder)):
+        assert "storage" not in [found.about for found in host_findings(folder)], "no head has named one yet"
+        HostState(folder).note_storage(SeenStorage(path=str(storage), mark=write_mark(storage)))
+        found = host_findings(folder)[2]
+        assert (found.about, found.level) == ("storage", Level.OK)
+        storage.rename(tmp_path / "unmounted")
+        found = host_findings(folder)[2]
+    assert (found.about, found.level) == ("storage", Level.BAD)
+    assert str(storage) in found.text and "no such folder" in found.text and "mount it" in found.remedy

@@ -33,7 +33,7 @@ from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node import withdrawal
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
-from swell.executors.node.state import HostState, make_folder
+from swell.executors.node.state import HostState, make_folder, seen_storage
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
@@ -278,6 +278,9 @@ def test_a_host_that_does_not_see_the_storage_is_refused_with_the_remedy(
     assert str(folder) in str(error) and "`swell up --storage FOLDER`" in str(error)
     world.start_host(msgspec.structs.replace(world.options, storage=""))
     world.wait(h.DevicesOffered, 2)
+    kept = seen_storage(world.state_dir)
+    assert kept is not None and kept.path == str(tmp_path / "head")
+    assert kept.mark == (tmp_path / "head" / MARK_FILE).read_text()
 
 
 def test_code_is_copied_and_hashed_beside_the_event_loop(

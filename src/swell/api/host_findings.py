@@ -8,6 +8,8 @@ from swell.api.machine_findings import machine_findings
 from swell.executors.local.machine_probe import probe_machine
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.running_host import find_host, options_of
+from swell.executors.node.state import seen_storage
+from swell.executors.storage import why_not_shared
 from swell.model.finding import Finding, bad, ok, warn
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
 
@@ -25,7 +27,7 @@ def host_findings(folder: Path) -> list[Finding]:
         remedy = "run the `swell doctor` of its version of Swell, as the user who runs `swell node`"
         return [warn("host", text, remedy), *machine_findings(probe_machine(folder))]
     text = f"runs (pid {pid}), as {options.name} of the head at {options.head}"
-    return [ok("host", text), _lease(folder), *_machine(folder, options, pid)]
+    return [ok("host", text), _lease(folder), *_storage(folder), *_machine(folder, options, pid)]
 
 
 def _lease(folder: Path) -> Finding:
@@ -38,6 +40,16 @@ def _lease(folder: Path) -> Finding:
         return ok("lease", "the head has given one: workers can run here")
     remedy = "it goes on trying; the output of `swell node` says what the head answers"
     return bad("lease", "the head has given none, or it is over: no worker can run here", remedy)
+
+
+def _storage(folder: Path) -> list[Finding]:
+    """Whether this machine still sees the folder that the head has, once it was let in with it."""
+    seen = seen_storage(folder)
+    if seen is None:
+        return []
+    if why := why_not_shared(Path(seen.path), seen.mark):
+        return [bad("storage", why, "mount it again, as it was when the host joined: its jobs wait for it")]
+    return [ok("storage", f"{seen.path} is the one of the head, and can be written")]
 
 
 def _machine(folder: Path, options: NodeOptions, pid: int) -> list[Finding]:

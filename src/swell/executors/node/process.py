@@ -32,7 +32,7 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
-from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
+from swell.executors.node.state import HostState, SeenStorage, UnusableHostState, make_folder, unusable
 from swell.executors.node.term_processes import LocalTermProcesses, lacks_of, there_of
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
@@ -194,22 +194,28 @@ class HostProcess:
         takes no lease.
         """
         settings = accepted.settings or PlatformSettings()
-        if settings.storage and settings.storage != self._settings.storage:
-            self._check_storage(settings.storage, accepted.mark)
+        if settings.storage:
+            is_other = settings.storage != self._settings.storage
+            self._see_storage(self._options.storage or settings.storage, accepted.mark, is_other)
         if settings != self._settings:
             self._settings = settings
             if not terms.renew():
                 log.warning("the head has other settings now: here they count from the next term on")
         terms.attach(line)
 
-    def _check_storage(self, of_head: str, mark: str) -> None:
-        if why := why_not_shared(Path(self._options.storage or of_head), mark):
+    def _see_storage(self, path: str, mark: str, is_other: bool) -> None:
+        """Raises CannotJoin: it `is_other` than before, and not the head's."""
+        if is_other and (why := why_not_shared(Path(path), mark)):
             raise CannotJoin(
                 f"host {self._options.name!r} cannot join: {why}; all machines of a platform have one folder "
                 "in common: mount it there, name its path on this machine with `swell node --storage`, or "
                 "start the platform with `swell up --storage FOLDER`",
                 is_final=True,
             )
+        try:
+            self._state.note_storage(SeenStorage(path=path, mark=mark))
+        except OSError as error:
+            log.warning("`swell doctor` cannot look at the storage (%s): make room on the disk", error)
 
     # ------------------------------------------------------------ workers
     def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalTermProcesses:

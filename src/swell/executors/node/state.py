@@ -1,14 +1,17 @@
-"""What a host keeps on its disk between its processes: which machine it is, and its latest term."""
+"""What a host keeps on its disk: which machine it is, its latest term, and the storage that it has seen."""
 
 from __future__ import annotations
 
 import secrets
 from pathlib import Path
 
+import msgspec
+
 from swell.wire.whole_files import sync, write_whole
 
 MACHINE_FILE = "machine"
 TERM_FILE = "term"
+STORAGE_FILE = "storage"
 #: Of a platform: jobs, leases and workers of both in one folder would be mixed up.
 PLATFORM_FILE = "journal.db"
 
@@ -39,6 +42,21 @@ def refuse_platform(folder: Path) -> None:
         )
 
 
+class SeenStorage(msgspec.Struct, frozen=True, kw_only=True):
+    """The storage of the platform, as the head let this host in with it."""
+
+    path: str  #: on this machine
+    mark: str  #: see `storage.why_not_shared`
+
+
+def seen_storage(folder: Path) -> SeenStorage | None:
+    """Return the storage that the host of this state folder has seen; None: no head has named one."""
+    try:
+        return msgspec.json.decode((folder / STORAGE_FILE).read_bytes(), type=SeenStorage)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
 def known_machine(folder: Path) -> str:
     """Return the id of a state folder in which a host process has run; empty: none has."""
     try:
@@ -65,6 +83,11 @@ class HostState:
         sync(self.folder)
         self._term += 1
         return self._term
+
+    def note_storage(self, seen: SeenStorage) -> None:
+        """Keep it for `swell doctor`. Raises OSError."""
+        if seen != seen_storage(self.folder):
+            write_whole(self.folder / STORAGE_FILE, msgspec.json.encode(seen))
 
     def _read_machine(self) -> str:
         """Return the id of this folder, made if there is none. No other folder has it, except a copy."""
