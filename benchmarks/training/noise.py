@@ -27,7 +27,7 @@ from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL, make_problem
 from swell import train
 from swell.train.collective.gradients import FusedGradients
 from swell.train.collective.packing import Packing
-from swell.train.runtime.torchrun_run import Torchrun
+from swell.train.runtime.host import Torchrun
 from swell.train.scaling import NOISE_INTERVAL
 from swell.train.state.gradient_noise import GradientNoise
 
@@ -75,7 +75,7 @@ def switch(run: train.Run, noise: GradientNoise | None) -> None:
 
 def measure(size: str, kind: str, num_blocks: int) -> None:
     """One worker of several; the leader prints a row."""
-    Torchrun.measures_noise = property(lambda self: True)  # type: ignore[method-assign, assignment]
+    Torchrun.measures_noise = True
     watch = Stopwatch()
     GradientNoise.observe = watch.timed(GradientNoise.observe)  # type: ignore[method-assign]
     Packing._norm = watch.timed(Packing._norm)  # type: ignore[method-assign]

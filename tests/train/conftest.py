@@ -13,8 +13,8 @@ from tests.train import fake_agent
 from tests.train.curve_runs import EPOCHS, PACE_PER_S
 from tests.train.fake_agent import FakeAgent, fork_script
 
-from swell import checkpoint_interval
-from swell.train.state.background_save import BackgroundSave
+from swell.train.runtime.host import Host, Task
+from swell.train.state.checkpoint import Checkpoints
 from swell.wire import environ, messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -64,10 +64,22 @@ def run_plain(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def saves_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run with `checkpoint_interval_s=0.0` has a checkpoint after each step before the next one begins."""
-    monkeypatch.setattr(checkpoint_interval, "REST_PER_SAVE", 0.0)
-    monkeypatch.setattr(BackgroundSave, "begin", lambda self, state: self._checkpoints.save(state))
+def saves_each_step(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Runs by themselves go on from the newest checkpoint in `tmp_path`, and write one after each step."""
+    checkpoints = Checkpoints(tmp_path, 2, 0.0)
+
+    def enter(host: Host, task: Task) -> None:
+        host._task = task
+        checkpoints.load_newest(task.state)
+
+    def save(host: Host, *_: object, is_over: bool = False, **named: object) -> None:
+        if host._task.state.steps and not is_over:
+            checkpoints.save(host._task.state)
+
+    monkeypatch.setattr(Host, "enter", enter)
+    monkeypatch.setattr(Host, "reach_boundary", save)
+    monkeypatch.setattr(Host, "leave_batches", save)
+    monkeypatch.setattr(Host, "finish", save)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.train.fake_agent import FakeAgent, fork_script
+from tests.train.fake_agent import FakeAgent
 from torch import nn
 
 from swell.train.state.train_state import TrainState
@@ -33,7 +33,7 @@ def test_all_workers_agree_on_overflows_at_any_size(
     start_agent: Callable[..., FakeAgent], run_plain: Callable[..., Path], tmp_path: Path, precision: str
 ) -> None:
     known = "float16" if precision == "unknown" else precision  # a scaler is found, and no different
-    plain = read(run_plain("scaled.py", str(EPOCHS), "-", known))
+    plain = read(run_plain("scaled.py", str(EPOCHS), known))
     agent = start_agent(
         total_steps=STEPS,
         global_batch=24,
@@ -41,7 +41,7 @@ def test_all_workers_agree_on_overflows_at_any_size(
         checkpoint_interval_s=1e9,
         ends_when_told=True,
     )
-    args = (str(tmp_path / "result.json"), str(EPOCHS), "-", precision)
+    args = (str(tmp_path / "result.json"), str(EPOCHS), precision)
     agent.start_ready([0, 1, 2, 3], SCALED, *args)
     agent.join([0, 1], source=None)
     agent.wait_steps(0, 1)
@@ -63,23 +63,6 @@ def test_all_workers_agree_on_overflows_at_any_size(
         halved = [step for step in range(1, STEPS) if scales[step] < scales[step - 1]]
         assert [len(pair.intersection(halved)) for pair in OVERFLOWS] == [1, 1] and len(halved) == 2
         assert any(later > earlier for earlier, later in pairwise(scales)), "it grew"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["float16", "unknown"])
-def test_a_script_goes_on_with_its_scale_from_a_checkpoint(
-    run_plain: Callable[..., Path], tmp_path: Path, precision: str
-) -> None:
-    plain = read(run_plain("scaled.py", str(EPOCHS), "-", "float16"))
-    for epochs in (EPOCHS // 2, EPOCHS):
-        args = (str(tmp_path / "result.json"), str(epochs), str(tmp_path / "kept"), precision)
-        process = fork_script(SCALED, args, tmp_path / "log", {})
-        process.join(60)
-        assert process.exitcode == 0, (tmp_path / "log").read_text()
-    ours = read(tmp_path / "result.json")
-    assert 0 < min(map(int, ours["scales"])) <= EPOCHS, "the second run went on where the first had saved"
-    assert ours["weights"] == plain["weights"]
-    assert all(scale == plain["scales"][step] for step, scale in ours["scales"].items())
 
 
 def test_what_is_no_scaler_is_refused() -> None:

@@ -25,17 +25,21 @@ RATE = "the learning rate of parameter group 0 (0.weight and 3 more) differs: "
 HEAD = "the parameters (2.weight and 1 more, in no parameter group of elastic()'s optimizer) on ranks 1 and 2"
 
 
-@pytest.fixture
-def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
-    made = start_agent(total_steps=NUM_STEPS, pace_per_s=1000.0, ends_when_told=True)
+def agent_of(start_agent: Callable[..., FakeAgent], on_drift: str) -> FakeAgent:
+    made = start_agent(total_steps=NUM_STEPS, pace_per_s=1000.0, ends_when_told=True, on_drift=on_drift)
     made.may_drift = True
     return made
 
 
-def begin(agent: FakeAgent, folder: Path, mistake: str, on_drift: str = "heal") -> None:
+@pytest.fixture
+def agent(start_agent: Callable[..., FakeAgent]) -> FakeAgent:
+    return agent_of(start_agent, "heal")
+
+
+def begin(agent: FakeAgent, folder: Path, mistake: str) -> None:
     """Two workers, and a third that comes when they have trained for a while."""
     folder.mkdir()
-    agent.start_ready([0, 1, 2], DRIFTS, str(folder), on_drift, mistake)
+    agent.start_ready([0, 1, 2], DRIFTS, str(folder), mistake)
     agent.join([0, 1], source=None)
     agent.wait_steps(0, 1)
     agent.join([0, 1, 2], source=0)
@@ -83,7 +87,7 @@ def test_a_scheduler_that_elastic_steps_and_the_script_as_well_is_told_and_refus
     agent: FakeAgent, tmp_path: Path
 ) -> None:
     (tmp_path / "hashes").mkdir()
-    agent.start_ready([0, 1], DRIFTS, str(tmp_path / "hashes"), "heal", "known")
+    agent.start_ready([0, 1], DRIFTS, str(tmp_path / "hashes"), "known")
     agent.join([0, 1], source=None)
     assert agent.wait(0, messages.Drifted).message.startswith(RATE)
     assert "the script calls scheduler.step()" in agent.wait(0, messages.Failed).message
@@ -102,8 +106,9 @@ def test_parameters_that_differ_are_named_and_made_equal_again_and_again(
     assert num_apart(tmp_path / "hashes") > 0, "between two comparisons it is as the script has it"
 
 
-def test_what_is_only_warned_of_stays_as_it_is(agent: FakeAgent, tmp_path: Path) -> None:
-    begin(agent, tmp_path / "hashes", "scheduler", on_drift="warn")
+def test_what_is_only_warned_of_stays_as_it_is(start_agent: Callable[..., FakeAgent], tmp_path: Path) -> None:
+    agent = agent_of(start_agent, "warn")
+    begin(agent, tmp_path / "hashes", "scheduler")
     drifted = end(agent)
     assert drifted and not any(each.is_healed for each in drifted)
     later = f"the parameters differ, for hyperparameters did before: {RATE}"
@@ -115,7 +120,7 @@ def test_a_state_that_cannot_be_sent_is_told_of_and_training_goes_on(
     agent: FakeAgent, tmp_path: Path
 ) -> None:
     (tmp_path / "hashes").mkdir()
-    agent.start_ready([0, 1], DRIFTS, str(tmp_path / "hashes"), "heal", "unsendable")
+    agent.start_ready([0, 1], DRIFTS, str(tmp_path / "hashes"), "unsendable")
     agent.join([0, 1], source=None, has_news=False)
     for worker in (0, 1):
         assert agent.wait(worker, messages.Finished).steps == NUM_STEPS
@@ -123,8 +128,11 @@ def test_a_state_that_cannot_be_sent_is_told_of_and_training_goes_on(
     assert drifted and not any(each.is_healed for each in drifted)
 
 
-def test_a_script_that_does_as_the_warnings_say_does_not_drift(agent: FakeAgent, tmp_path: Path) -> None:
-    begin(agent, tmp_path / "hashes", "mended", on_drift="fail")
+def test_a_script_that_does_as_the_warnings_say_does_not_drift(
+    start_agent: Callable[..., FakeAgent], tmp_path: Path
+) -> None:
+    agent = agent_of(start_agent, "fail")
+    begin(agent, tmp_path / "hashes", "mended")
     assert not end(agent)
     assert num_apart(tmp_path / "hashes") == 0
 
@@ -133,7 +141,7 @@ def test_a_job_may_fail_instead_with_the_leaders_state_saved(
     start_agent: Callable[..., FakeAgent], tmp_path: Path
 ) -> None:
     agent = start_agent(total_steps=NUM_STEPS, on_drift="fail")
-    agent.start_ready([0, 1], DRIFTS, str(tmp_path), "heal", "plateau")
+    agent.start_ready([0, 1], DRIFTS, str(tmp_path), "plateau")
     agent.join([0, 1], source=None)
     for worker in (0, 1):
         told = agent.wait(worker, messages.Failed).message.splitlines()[-1]
@@ -149,7 +157,7 @@ def test_a_job_may_fail_instead_with_the_leaders_state_saved(
 def test_under_torchrun_the_leader_says_it(tmp_path: Path) -> None:
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     done = subprocess.run(
-        [sys.executable, *launch, DRIFTS, tmp_path, "heal", "momentum"],
+        [sys.executable, *launch, DRIFTS, tmp_path, "momentum"],
         timeout=90,
         capture_output=True,
         text=True,

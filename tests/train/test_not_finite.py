@@ -13,7 +13,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.train.fake_agent import FakeAgent
-from tests.train.torchrun import run_under_torchrun
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -209,56 +208,6 @@ def test_the_first_odd_loss_is_told_once_also_where_losses_are_read_late(losses:
             log.add(step, torch.tensor(loss))
         log.read()
         assert told == [(str(loss), i) for i, loss in enumerate(losses, 1) if not math.isfinite(loss)][:1]
-
-
-def test_a_run_that_was_told_to_stops_before_the_update_with_its_state_saved(
-    tmp_path: Path,
-) -> None:
-    told = rf"is nan in step 6, whose update was not applied; the state after step 5 is saved in {tmp_path}\."
-    with pytest.raises(train.LossNotFinite, match=told):
-        train_alone(6, stop_on_nan=True, checkpoint_dir=tmp_path)
-    state = TrainState(nn.Linear(1, 1), optim.SGD(nn.Linear(1, 1).parameters(), 0.01), None, {})
-    assert Checkpoints(tmp_path, 2, 30.0).load_newest(state)
-    assert state.steps == 5 and content_of(state).is_finite
-    run = train_alone(99, checkpoint_dir=tmp_path)
-    assert run.steps == 20, "from there it goes on"
-
-
-def test_without_a_folder_it_says_that_nothing_is_saved() -> None:
-    with pytest.raises(
-        train.LossNotFinite, match=r"no state is saved, for elastic\(\) was given no checkpoint_dir"
-    ):
-        train_alone(6, stop_on_nan=True)
-
-
-def test_parameters_that_were_spoiled_by_the_step_before_are_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves_each_step: None
-) -> None:
-    """A gradient may be NaN where the loss is not: then the next loss tells, one update too late."""
-
-    class Spoiling(optim.SGD):
-        num_steps = 0
-
-        def step(self, closure: None = None) -> None:  # type: ignore[override]
-            super().step()
-            Spoiling.num_steps += 1
-            if Spoiling.num_steps == 7:
-                for group in self.param_groups:
-                    for parameter in group["params"]:
-                        parameter.data.fill_(math.nan)
-
-    monkeypatch.setattr(optim, "SGD", Spoiling)
-    with pytest.raises(train.LossNotFinite, match="the last good state is that of step 6 in"):
-        train_alone(99, stop_on_nan=True, checkpoint_dir=tmp_path, checkpoint_interval_s=0.0)
-
-
-def test_under_torchrun_all_stop_and_the_leader_saves(tmp_path: Path) -> None:
-    words = ("6", "0.5", "spoil", f"stop={tmp_path}")
-    status, said = run_under_torchrun(2, tmp_path, DIVERGES, *words)
-    assert status == 1
-    told = "LossNotFinite: the loss is nan in step 6, whose update was not applied; the state after step 5 is"
-    assert f"{told} saved in {tmp_path}." in said
-    assert [steps_in(path) for path in tmp_path.iterdir()] == [5]
 
 
 @pytest.mark.soak  # what one process says is tested above, and another test under torchrun stays

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,14 +79,13 @@ def test_with_the_own_batch_a_rule_changes_no_bit(rule: str) -> None:
     assert weights(train([2 * OWN], rate_rule=rule)[0]) != weights(train([2 * OWN])[0])
 
 
-def test_a_rule_is_part_of_the_state(tmp_path: Path, saves_each_step: None) -> None:
-    options: dict[str, Any] = {"checkpoint_dir": tmp_path, "checkpoint_interval_s": 0.0}
-    run, *_ = train([12], epochs=1, rate_rule="linear", **options)
-    run, rates, _ = train([12], epochs=2, rate_rule="linear", **options)
+def test_a_rule_is_part_of_the_state(saves_each_step: None) -> None:
+    run, *_ = train([12], epochs=1, rate_rule="linear")
+    run, rates, _ = train([12], epochs=2, rate_rule="linear")
     assert run.steps == 2 * PER_EPOCH and run.rate_factor == 1.5
     assert rates[0] == pytest.approx(0.5 / (1 + PER_EPOCH) * 1.5) and len(rates) == NUM_SAMPLES // 12
     with pytest.raises(RuntimeError, match="the state holds rate, scheduler beside"):
-        train([12], epochs=3, **options)
+        train([12], epochs=3)
 
 
 @pytest.mark.parametrize(("bound", "is_cut"), [(None, False), (3, False), (None, True)])
@@ -159,15 +157,13 @@ def test_moments_are_right_on_average_where_parts_are_not_equal() -> None:
     assert sum(each.squared_norm for each in seen) / num_steps == pytest.approx(num_dims * 0.25, rel=0.1)
 
 
-def test_a_script_may_go_on_with_another_batch_of_its_own(tmp_path: Path, saves_each_step: None) -> None:
+def test_a_script_may_go_on_with_another_batch_of_its_own(saves_each_step: None) -> None:
     """Its place is where it was, and from then on steps are of the new batch."""
     for batch, epochs in ((8, 1), (20, 3)):
         model = nn.Linear(1, 1)
         loader = DataLoader(TensorDataset(torch.ones(NUM_SAMPLES, 1)), batch_size=batch)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-        run = elastic(
-            model, optimizer, loader, epochs=epochs, checkpoint_dir=tmp_path, checkpoint_interval_s=0.0
-        )
+        run = elastic(model, optimizer, loader, epochs=epochs)
         if batch == 20:
             assert (run.epoch, run.samples, run.steps, run.updates) == (1, 60, 3, 8)
         for _ in run.epochs():

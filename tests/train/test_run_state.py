@@ -120,9 +120,7 @@ def losses(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iter
 def test_a_checkpoint_has_all_that_belongs_to_its_step(tmp_path: Path, saves_each_step: None) -> None:
     """Also what the script counts after `run.step`, and what it does between two epochs."""
     model, optimizer, loader = make_loop()
-    run = train.elastic(
-        model, optimizer, loader, epochs=3, checkpoint_dir=tmp_path, checkpoint_interval_s=0.0
-    )
+    run = train.elastic(model, optimizer, loader, epochs=3)
     run.state["steps"], run.state["epochs"] = 0, 0
     for _ in run.epochs():
         for (x,) in run.batches():

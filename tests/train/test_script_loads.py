@@ -32,9 +32,8 @@ class Script:
             DataLoader(TensorDataset(X), 8, shuffle=True),
             epochs=EPOCHS,
             scheduler=self.scheduler,
-            checkpoint_dir=folder / "checkpoints",
-            checkpoint_interval_s=1e9,
         )
+        Checkpoints(folder / "checkpoints", 2, 1e9).load_newest(self.run._task.state)
 
     def train(self, last: int = 99, at_head: Callable[[Script], object] = lambda script: None) -> None:
         """Make steps up to this one. `at_head`: of the epoch that it begins with."""

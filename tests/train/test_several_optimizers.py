@@ -16,6 +16,7 @@ from swell import train
 from swell.train.collective.gradients import LoopError
 from swell.train.data.sample_schedule import Share
 from swell.train.runtime.run import Run
+from swell.train.state.checkpoint import Checkpoints
 from swell.wire import messages
 
 
@@ -131,7 +132,7 @@ def test_a_batch_that_is_lost_after_its_first_step_is_undone_and_comes_again(
 def test_all_optimizers_go_on_from_a_checkpoint(tmp_path: Path) -> None:
     whole, halved = Problem(), Problem()
     train_all(whole, whole.begin())
-    run = halved.begin(checkpoint_dir=tmp_path)
+    run = halved.begin()
     for _ in run.epochs():
         for number, (x,) in enumerate(run.batches()):
             halved.step_d(run, x)
@@ -140,9 +141,11 @@ def test_all_optimizers_go_on_from_a_checkpoint(tmp_path: Path) -> None:
                 break
         break
     run.finish()
-    run._host._checkpoints.save(run._task.state)  # type: ignore[attr-defined]
+    checkpoints = Checkpoints(tmp_path, 2, 1e9)
+    checkpoints.save(run._task.state)
     again = Problem()
-    run = again.begin(checkpoint_dir=tmp_path)
+    run = again.begin()
+    checkpoints.load_newest(run._task.state)
     assert run.steps == 3
     train_all(again, run)
     assert same(whole.values(), again.values())
@@ -152,12 +155,13 @@ def test_all_optimizers_go_on_from_a_checkpoint(tmp_path: Path) -> None:
 
 def test_a_state_of_one_optimizer_is_not_that_of_several(tmp_path: Path) -> None:
     problem = Problem()
-    run = train.elastic(problem.g, problem.opt_g, problem.loader, steps=1, checkpoint_dir=tmp_path)
-    run._host._checkpoints.save(run._task.state)  # type: ignore[attr-defined]
+    checkpoints = Checkpoints(tmp_path, 2, 1e9)
+    checkpoints.save(train.elastic(problem.g, problem.opt_g, problem.loader, steps=1)._task.state)
+    several = train.elastic(problem.g, {"g": problem.opt_g}, problem.loader, steps=1)
     with pytest.raises(
         RuntimeError, match=r"of one optimizer, and this script gave elastic.. the optimizers g"
     ):
-        train.elastic(problem.g, {"g": problem.opt_g}, problem.loader, steps=1, checkpoint_dir=tmp_path)
+        checkpoints.load_newest(several._task.state)
 
 
 def test_a_step_must_name_one_of_the_optimizers() -> None:

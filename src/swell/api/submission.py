@@ -445,8 +445,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "WHAT",
             "What to do when the workers' replicas differ: `heal` (default), `warn` or `fail`.",
             "Compared are parameters, optimizer state and hyperparameters. `heal`: all workers take those of "
-            "rank 0, with a warning. `warn`: only the warning. `fail`: the job fails. Default: the script's "
-            "`elastic(on_drift=...)`, else `heal`.",
+            "rank 0, with a warning. `warn`: only the warning. `fail`: the job fails.",
         ),
     ] = None
 

@@ -167,7 +167,7 @@ class JobSpec(
     seed: int = 0  #: order of samples
     tenant: str = ""  #: on whose behalf it runs; jobs that name none are together one tenant's
     stop_on_nan: bool = False  #: end as failed at the first loss that is no number, before its update
-    on_drift: DriftAction | None = None  #: None: as the script says, and `heal` if it does not
+    on_drift: DriftAction | None = None  #: None: `heal`
     #: With `max_batch` the batch is open: a policy may give any from `min_batch` (None: `global_batch`) on.
     #: A step of another batch then counts as the steps at `global_batch` that get training as far.
     min_batch: int | None = None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sized
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import torch
@@ -25,23 +24,19 @@ from swell.train.link.agent_link import open_link
 from swell.train.runtime.alternating_run import AlternatingRun
 from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.group_trial import GroupProfiling
-from swell.train.runtime.host import Host, Task
+from swell.train.runtime.host import Host, Task, Torchrun
 from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.model_check import check_model
 from swell.train.runtime.resume_check import check_resume
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.script_frames import tell_own_errors_briefly
-from swell.train.runtime.standalone_run import StandaloneWorker
-from swell.train.runtime.torchrun_run import Torchrun
 from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import NOISE_INTERVAL, ScaledRate
-from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, follow_parameters, join_modules
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
-from swell.wire.messages import OnDrift
 from swell.wire.reports import send_reports_to
 
 if TYPE_CHECKING:
@@ -73,11 +68,6 @@ def elastic(
     shard: ShardChoice | None = None,
     mirrors: bool = False,
     max_local_batch: int | None = None,
-    stop_on_nan: bool = False,
-    on_drift: OnDrift = "heal",
-    checkpoint_dir: str | Path | None = None,
-    checkpoint_interval_s: float = 30.0,
-    keep_checkpoints: int = 2,
 ) -> Run:
     """Put a training loop in a position to be resized while it runs.
 
@@ -129,15 +119,6 @@ def elastic(
             its checkpoint.
         max_local_batch: samples that go through the model together at most; a larger share of a step is
             computed in several passes, the loop's body running once for each.
-        stop_on_nan: raise LossNotFinite at the first loss that is NaN or infinite, before its update, with
-            the state saved if there are checkpoints. A Swell job may ask for it as well. On a GPU, a single
-            worker then waits for the loss of each step.
-        on_drift: what follows where the workers' parameters, optimizer state or hyperparameters are found to
-            differ: `heal` gives rank 0's to all and says so, `warn` says so, `fail` raises DriftError. A
-            Swell job's own takes its place.
-        checkpoint_dir: continue from the newest checkpoint there, and write one every
-            `checkpoint_interval_s`, less often where that would take more than a tenth of the time; the
-            first one after 5 s at the latest. A Swell job's own takes its place.
 
     Raises:
         LoaderError: what the loader gives cannot be divided among workers.
@@ -150,7 +131,6 @@ def elastic(
     model, stepped, scheduler = _joined(model, optimizer, scheduler)
     _check_optimizer(model, stepped)
     _check_first()
-    _check_choice("on_drift", on_drift, OnDrift)
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_passes(deterministic, shards, max_local_batch)
     shard = _chosen(shard, model)
@@ -162,10 +142,7 @@ def elastic(
     _check_rate_rule(rate_rule, state or {}, loss_reduction)
     if isinstance(stepped, OptimizerSet):
         _check_several(deterministic, rate_rule, max_local_batch)
-    checkpoints = None
-    if checkpoint_dir is not None:
-        checkpoints = Checkpoints(Path(checkpoint_dir), keep_checkpoints, checkpoint_interval_s)
-    host = _find_host(model, seed, max_local_batch, checkpoints, shard is not None)
+    host = _find_host(model, seed, max_local_batch, shard is not None)
     _use_device(model, stepped, host)
     course, own_batch = _course(loader, host, shards, deterministic, _least_samples(model))
     own_steps, shown = _own_steps(steps, epochs, course), None
@@ -193,7 +170,6 @@ def elastic(
         total_steps,
         own_batch,
         end_epoch,
-        on_drift,
         is_sum=loss_reduction == "sum",
         is_mirrored=mirrors,
         known_steps=known_steps,
@@ -201,8 +177,7 @@ def elastic(
     )
     kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
     loaders = LoaderWatch(loader, sys._getframe(1))
-    stops = host.stops_on_nan(stop_on_nan)
-    run = kind(host, task, _feed(loader, host, course), clip_grad_norm, stops, loaders)
+    run = kind(host, task, _feed(loader, host, course), clip_grad_norm, loaders)
     started.append(run)
     if isinstance(host, Profiling) and not isinstance(host, GroupProfiling):
         check_resume(run, task, host)
@@ -310,13 +285,7 @@ def _own_steps(steps: int | None, epochs: int | None, course: AnyCourse) -> int 
     return UNBOUNDED if course.steps_per_epoch is None else epochs * course.steps_per_epoch
 
 
-def _find_host(
-    model: nn.Module,
-    seed: int,
-    max_local_batch: int | None,
-    checkpoints: Checkpoints | None,
-    is_divided: bool,
-) -> Host:
+def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divided: bool) -> Host:
     """Who started this process, as the environment tells."""
     if environ.AGENT in os.environ:
         link = open_link()
@@ -325,8 +294,8 @@ def _find_host(
         return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
     device = next(model.parameters()).device
     if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
-        return Torchrun(device, seed, max_local_batch, checkpoints)
-    return StandaloneWorker(device, seed, max_local_batch, checkpoints)
+        return Torchrun(device, seed, max_local_batch)
+    return Host(device, seed, max_local_batch)
 
 
 def _divided_worker() -> type[Linked]:

@@ -383,7 +383,7 @@ class Welcome(Message, frozen=True, kw_only=True):
     keep_checkpoints: int = 2
     heartbeat_s: float = 0.5
     stop_on_nan: bool = False  #: end before the update of a step whose loss is no number
-    on_drift: OnDrift | None = None  #: None: as the script says
+    on_drift: OnDrift = "heal"  #: what follows where the replicas of the workers differ
     local_batches: tuple[
         int, ...
     ] = ()  #: mode `profile`: measure these; mode `group`: the one of each worker

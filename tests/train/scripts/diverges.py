@@ -1,7 +1,6 @@
 """Its loss is no number in some steps. Arguments: the steps, counted from 1, as `6` or `6:9`; what to report.
 
-`spoil` as a further word: the parameters become NaN too, as they do in earnest; `deterministic`;
-`stop=FOLDER`: stop at the first such loss, with checkpoints there.
+`spoil` as a further word: the parameters become NaN too, as they do in earnest; `deterministic`.
 """
 
 import sys
@@ -19,16 +18,7 @@ torch.manual_seed(0)
 model = nn.Linear(1, 1)
 optimizer = torch.optim.SGD(model.parameters(), 0.01)
 loader = DataLoader(TensorDataset(torch.ones(60, 1)), batch_size=6)
-folder = next((word.removeprefix("stop=") for word in sys.argv if word.startswith("stop=")), None)
-run = train.elastic(
-    model,
-    optimizer,
-    loader,
-    epochs=10,
-    deterministic="deterministic" in sys.argv,
-    stop_on_nan=folder is not None,
-    checkpoint_dir=folder,
-)
+run = train.elastic(model, optimizer, loader, epochs=10, deterministic="deterministic" in sys.argv)
 for _epoch in run.epochs():
     for (x,) in run.batches():
         optimizer.zero_grad()

@@ -1,6 +1,6 @@
 """Trains as scripts do that were written for one process, with what lets its workers drift apart.
 
-Arguments: a folder for the hashes, a word for `on_drift`, and the mistake:
+Arguments: a folder for the hashes, and the mistake:
 `scheduler`: it is stepped in the loop; `plateau`: ReduceLROnPlateau sees a worker's own loss; `counter`: the
 learning rate comes from the script's own number of steps; `second`: an update by hand, for a part of the
 model; `momentum`: set by hand; `known`: a scheduler of elastic()'s is stepped by hand as
@@ -15,7 +15,6 @@ import itertools
 import sys
 from pathlib import Path
 
-import msgspec
 import torch
 from torch import nn
 from torch.nn import functional
@@ -23,10 +22,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.data.stateful import Stateful
-from swell.wire.messages import OnDrift
 
-folder, word, mistake, *batch = sys.argv[1:]
-on_drift: OnDrift = msgspec.convert(word, OnDrift)
+folder, mistake = sys.argv[1:]
 torch.manual_seed(7)
 x = torch.randn(48, 5)
 y = torch.sin(x.sum(1, keepdim=True)) + 0.3 * torch.randn(48, 1)
@@ -59,7 +56,7 @@ class Handle:
 run: train.Run | None = None
 if mistake == "unsendable":
     further["reader"] = Handle()
-run = train.elastic(model, optimizer, loader, epochs=10, scheduler=known, state=further, on_drift=on_drift)
+run = train.elastic(model, optimizer, loader, epochs=10, scheduler=known, state=further)
 
 # Where Swell does not look: a scheduler and a counter in globals would go on in all workers.
 step_scheduler, numbers = scheduler.step, itertools.count()

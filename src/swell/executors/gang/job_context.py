@@ -65,7 +65,7 @@ class JobContext:
             epochs=self.spec.end.epochs,
             seed=self.spec.seed,
             stop_on_nan=self.spec.stop_on_nan,
-            on_drift=cast(OnDrift | None, self.spec.on_drift),
+            on_drift=cast(OnDrift, self.spec.on_drift or "heal"),
             checkpoint_dir=self.checkpoint_dir,
             num_workers=num_workers,
             target=None if target is None else EarlyStop(**msgspec.structs.asdict(target)),

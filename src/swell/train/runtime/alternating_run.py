@@ -45,7 +45,6 @@ class AlternatingRun(Run):
         task: Task,
         feed: Feed | StreamFeed,
         clip_grad_norm: float | None,
-        stops_on_nan: bool,
         loaders: LoaderWatch,
     ) -> None:
         assert isinstance(task.state.optimizer, OptimizerSet)  # noqa: S101 - made for it
@@ -53,7 +52,7 @@ class AlternatingRun(Run):
         self._undo = BatchUndo(task.state)
         self._turns: list[StepTotals] = []  # steps of the batch that does not count yet
         self._is_lost = False  # the batch comes again
-        super().__init__(host, task, feed, clip_grad_norm, stops_on_nan, loaders)
+        super().__init__(host, task, feed, clip_grad_norm, loaders)
 
     def epochs(self) -> Iterator[int]:
         for epoch in super().epochs():
@@ -93,7 +92,7 @@ class AlternatingRun(Run):
             self._lose(sys._getframe(1))
         elif tally.is_stop:  # told in the first step of a batch: nothing of it is applied
             self._is_stopped = True
-        elif self._stops_on_nan and not math.isfinite(tally.loss):
+        elif self._host.stops_on_nan and not math.isfinite(tally.loss):
             self._revert()
             self._task.state.rewind()
             raise self._host.give_up(tally.loss)

@@ -52,7 +52,6 @@ class GroupProfiling(Profiling):
                 continue
             except GroupBroken as broken:
                 self._link.send(messages.Broken(generation=1, steps=0, message=str(broken)))
-        self.rank, self.num_workers = self._group.rank, self._group.num_workers
 
     def _divide(self, task: Task) -> None:
         """Take this worker's part of a state that is divided. Raises GroupBroken."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
+import torch.distributed as dist
 
 from swell.tally import Reduction
-from swell.train.collective.gradients import Gradients, StepTotals
+from swell.train.collective.gradients import Gradients, StepTotals, StepVote
+from swell.train.collective.group import Group
+from swell.train.collective.process_groups import backend_of
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
-from swell.train.runtime.not_finite import LossNotFinite
+from swell.train.runtime.not_finite import LossNotFinite, say
 from swell.train.runtime.shown_counts import ShownCounts
+from swell.train.state.broadcast import share_state
+from swell.train.state.drift import DriftWatch
+from swell.train.state.drift import say as say_drift
 from swell.train.state.train_state import TrainState
-from swell.wire.messages import OnDrift
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,6 @@ class Task:
     total_steps: int  #: of the job's own batch; `UNBOUNDED` where the run ends with an epoch
     own_batch: int  #: samples of a step of the job's own batch, also where a trial run takes smaller ones
     end_epoch: int | None = None  #: epochs to do, where that is not told in steps
-    on_drift: OnDrift = "heal"  #: where the workers' replicas differ. A Swell job's own takes its place
     is_sum: bool = False  #: the loss is a sum over samples, and not their mean
     is_mirrored: bool = False  #: each part of a divided state lies at two workers
     known_steps: int = UNBOUNDED  #: until the end, as far as is known before it
@@ -49,51 +52,59 @@ class Task:
         return self.gradients.num_bytes + spread_bytes // 2
 
 
-class Host(Protocol):
-    """The surroundings of a training process: the peers that it trains with, and requests from outside.
+class Host:
+    """The surroundings of `python train.py`: one process, no peers, and nobody outside who asks for anything.
 
-    Called in this order: those that shape the task, `enter` once, then for each step
-    `reach_boundary`, `share`, `reduce`, `finish_step`, and at the end `finish`.
+    Other surroundings are its subclasses. `Run` calls them in this order: those that shape the task, `enter`
+    once, then for each step `reach_boundary`, `share`, `reduce`, `finish_step`, and at the end `finish`.
     """
 
-    device: torch.device
-    seed: int  #: of the order of samples, and of random numbers
-    max_local_batch: int | None  #: samples that go through the model together at most; None: no bound
+    edition = 0  #: changes whenever the shares of coming steps do, or `max_local_batch`
+    is_amid_epoch = True  #: an epoch of the job, whose loop the script has left, is certainly not over
+    measures_noise = False  #: the noise of gradients is to be told: the platform chooses the batch by it
+    stops_on_nan = False  #: training ends at a loss that is no number
+
+    def __init__(self, device: torch.device, seed: int, max_local_batch: int | None) -> None:
+        self.device = device
+        self.seed = seed  #: of the order of samples, and of random numbers
+        self.max_local_batch = max_local_batch  #: samples that go through the model together at most
+        self._group = Group(device)  # of one, until it is formed
 
     @property
-    def rank(self) -> int: ...
+    def rank(self) -> int:
+        return self._group.rank
 
     @property
-    def num_workers(self) -> int: ...
-
-    @property
-    def measures_noise(self) -> bool:
-        """Whether the noise of gradients is to be told: the platform chooses the batch by it."""
-
-    @property
-    def edition(self) -> int:
-        """Changes whenever the shares of coming steps do, or `max_local_batch`."""
+    def num_workers(self) -> int:
+        return self._group.num_workers
 
     def global_batch(self, own: int) -> int:
         """Samples of a step of the job's own batch, on all workers; `own` is the loader's batch size."""
+        return own
 
     def adapt(self, course: AnyCourse) -> AnyCourse:
         """The course to follow, for the one that the script and the job lay out."""
+        return course
 
     def total_steps(self, own: int | None) -> int:
         """Steps of the own batch until the end; `own` is what the script's number of epochs comes to."""
+        if own is None:
+            raise ValueError(
+                "elastic() needs epochs=..., passes over the data, or steps=..., outside of a Swell job"
+            )
+        return own
 
     def end_epoch(self, own: int | None) -> int | None:
         """Epochs after which a run on a stream ends, however long they are; None: it ends after steps.
 
         `own`: what the script says.
         """
-
-    def stops_on_nan(self, own: bool) -> bool:
-        """Whether to end at a loss that is no number; `own` is what the script says."""
+        return own
 
     def enter(self, task: Task) -> None:
         """Return when this worker is in a group and has the state to go on with."""
+        self._task = task
+        task.state.losses.tell_odd = say
 
     def reach_boundary(self) -> None:
         """No step is under way, and the script wants a batch: the group may change here, and the state.
@@ -101,24 +112,23 @@ class Host(Protocol):
         A checkpoint that is due is written here: the script has done all that belongs to the step before.
         """
 
-    @property
-    def is_amid_epoch(self) -> bool:
-        """Whether an epoch of the job, whose loop the script has left, is certainly not over."""
-
     def leave_batches(self, is_over: bool) -> None:
         """The script is told that the epoch is over, and not the run; or it leaves its loop before that."""
 
     def share(self, step: int) -> Share:
         """What this worker computes in a step."""
+        return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         """Average the gradients over all workers; None if that failed and the step must be done again."""
+        return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self._group)
 
     def finish_step(self, tally: StepTotals) -> None:
         """The step's update is applied."""
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
         """All workers agree that the run ends before this step's update. Returns when the state is kept."""
+        raise NotImplementedError  # of those that stop there
 
     def keep(self, is_end: bool) -> None:
         """This process is about to end, in the middle of a step: save the state, if it is the one to.
@@ -128,6 +138,37 @@ class Host(Protocol):
 
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         """Note what the script measured; True if it meets the end condition. `step` is None for now."""
+        return False
 
     def finish(self, is_early: bool) -> None:
         """Training is over. `is_early`: see `Run.is_early`."""
+        self._task.state.losses.read()
+
+
+class Torchrun(Host):
+    """`torchrun --nproc-per-node 4 train.py`. A broken collective ends the script; torchrun restarts it."""
+
+    def enter(self, task: Task) -> None:
+        self._task = task
+        self._has_formed_group = not dist.is_initialized()
+        if self._has_formed_group:
+            dist.init_process_group(backend_of(self.device))
+        self._group.rank, self._group.num_workers = dist.get_rank(), dist.get_world_size()
+        if self.rank == 0:
+            task.state.losses.tell_odd = say
+        share_state(self._group, task.state)
+        self._drift_watch = DriftWatch(task.state, task.course, "heal")
+
+    def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
+        ballot = StepVote(stop=stop, equality=self._drift_watch.words(self.num_workers))
+        tally = self._task.gradients.reduce(share, loss, ballot, self._group)
+        if not tally.is_same:
+            drift = self._drift_watch.settle(self._group)
+            if self.rank == 0 and drift.is_told:
+                say_drift(drift)
+        return tally
+
+    def finish(self, is_early: bool) -> None:
+        super().finish(is_early)
+        if self._has_formed_group:  # a script that has formed it ends it, too
+            self._group.close()

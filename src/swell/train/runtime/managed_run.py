@@ -38,11 +38,11 @@ from swell.train.collective.peer_memory import allow_siblings
 from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import StreamPosition
-from swell.train.data.stream_schedule import AnyCourse, StreamPlace, StreamSchedule
+from swell.train.data.stream_schedule import StreamPlace, StreamSchedule
 from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.link.untold_values import UntoldMetrics
 from swell.train.runtime.epoch_watch import EpochWatch
-from swell.train.runtime.host import Task
+from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.script_end import close_script
@@ -68,17 +68,14 @@ MOST_LAST_BYTES = 2**28
 NEAR_S = 1.0
 
 
-class Linked:
+class Linked(Host):
     """A worker of an agent."""
-
-    is_amid_epoch = True
 
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         welcome = link.welcome
-        self.device = torch.device(welcome.device)
-        self.seed = welcome.seed
-        self.max_local_batch = tighter(max_local_batch, welcome.max_local_batch)
-        self.edition = 0
+        most = tighter(max_local_batch, welcome.max_local_batch)
+        super().__init__(torch.device(welcome.device), welcome.seed, most)
+        self.measures_noise, self.stops_on_nan = welcome.measures_noise, welcome.stop_on_nan
         self._link = link
         self._welcome = welcome
         self._meter = Meter(welcome.pace_per_s)
@@ -96,23 +93,8 @@ class Linked:
         self._untold = UntoldDrifts()
         self._coming_batch = 0  # of the next step in the group
 
-    @property
-    def rank(self) -> int:
-        return self._group.rank
-
-    @property
-    def num_workers(self) -> int:
-        return self._group.num_workers
-
-    @property
-    def measures_noise(self) -> bool:
-        return self._welcome.measures_noise
-
     def global_batch(self, own: int) -> int:
         return self._welcome.global_batch
-
-    def adapt(self, course: AnyCourse) -> AnyCourse:
-        return course
 
     def total_steps(self, own: int | None) -> int:
         total_steps = self._welcome.total_steps or own
@@ -128,9 +110,6 @@ class Linked:
             return None if self._welcome.total_steps else own
         return int(epochs) if epochs == int(epochs) else None
 
-    def stops_on_nan(self, own: bool) -> bool:
-        return own or self._welcome.stop_on_nan
-
     def read_ahead(self, feed: StreamFeed) -> None:
         """Read a stream up to where the others are, while they train."""
         self._whereabouts = StreamPosition(Path(self._welcome.checkpoint_dir))
@@ -145,8 +124,7 @@ class Linked:
         check_no_group()
         self._task = task
         welcome = self._welcome
-        on_drift = welcome.on_drift or task.on_drift
-        self._drift_watch = DriftWatch(task.state, task.course, on_drift)
+        self._drift_watch = DriftWatch(task.state, task.course, welcome.on_drift)
         self._checkpoints = Checkpoints(
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
         )
@@ -182,9 +160,6 @@ class Linked:
         if is_over:
             self._epochs.note_begin(self._task.course.epoch)
             self._meter.begin_step()
-
-    def share(self, step: int) -> Share:
-        return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         self._meter.begin_reduce(share.num_local)

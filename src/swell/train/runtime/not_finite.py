@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from swell.train.state.checkpoint import Checkpoints, SaveError
 from swell.train.state.train_state import TrainState
-from swell.wire.checkpoint_files import steps_in
 
 REMEDY = (
     "lower the learning rate, clip gradients (elastic(clip_grad_norm=1.0)) or look for such values in "
@@ -19,16 +17,14 @@ class LossNotFinite(ArithmeticError):
     """The loss of a step is NaN or infinite. Its update was not applied: the state is that before it."""
 
 
-def not_finite(loss: float, state: TrainState, folder: Path | None, kept_steps: int | None) -> LossNotFinite:
+def not_finite(loss: float, state: TrainState, folder: Path, kept_steps: int | None) -> LossNotFinite:
     """The error to raise, the same on every worker.
 
     Args:
-        folder: of the checkpoints; None if the script keeps none.
+        folder: of the checkpoints.
         kept_steps: of the newest one; None if none could be written, or if that is not known.
     """
-    if folder is None:
-        kept = "no state is saved, for elastic() was given no checkpoint_dir"
-    elif kept_steps is None:
+    if kept_steps is None:
         kept = f"no state is known to be saved in {folder}"
     elif kept_steps == state.steps:
         kept = f"the state after step {kept_steps} is saved in {folder}"
@@ -50,13 +46,5 @@ def say(loss: float, since: int) -> None:
     """
     sys.stderr.write(
         f"swell: the loss is {loss} since step {since}, and training goes on: {REMEDY}; "
-        "elastic(stop_on_nan=True) ends the run before the update of such a step\n"
+        "a job may end before the update of such a step (`--stop-on-nan`)\n"
     )
-
-
-def keep(checkpoints: Checkpoints, state: TrainState) -> int | None:
-    """Save the state; the steps of the checkpoint that there is now, None if that could not be written."""
-    try:
-        return steps_in(checkpoints.save(state))
-    except SaveError:
-        return None

@@ -15,9 +15,8 @@ from swell.train.collective.real_numbers import as_real
 from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import StreamSchedule
 from swell.train.link.code_paths import place_of
-from swell.train.runtime.host import Task
+from swell.train.runtime.host import Host, Task
 from swell.train.runtime.loop_exits import LoopExit, counts_of_next
-from swell.train.runtime.standalone_run import StandaloneWorker
 from swell.train.runtime.trial_run import Profiling
 from swell.train.state import codec
 from swell.wire import messages
@@ -38,7 +37,7 @@ class RehearsalResult:
     error: str = ""  #: the script's own
 
 
-class Rehearsal(StandaloneWorker):
+class Rehearsal(Host):
     """The surroundings of a run in such a process: a worker by itself, which tells a story at its end."""
 
     edition = -1
@@ -50,7 +49,7 @@ class Rehearsal(StandaloneWorker):
             handle: of the file to write the story to.
             is_whole: it does not go on from a saved state.
         """
-        super().__init__(trial.device, trial.seed, trial.max_local_batch, None)
+        super().__init__(trial.device, trial.seed, trial.max_local_batch)
         self._terms = trial.terms
         self._task = task  # the run has entered already
         self._handle = handle

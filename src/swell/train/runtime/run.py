@@ -55,14 +55,12 @@ class Run:
         task: Task,
         feed: Feed | StreamFeed,
         clip_grad_norm: float | None,
-        stops_on_nan: bool,
         loaders: LoaderWatch,
     ) -> None:
         self._host = host
         self._task = task
         self._feed = feed
         self._clip_grad_norm = clip_grad_norm
-        self._stops_on_nan = stops_on_nan
         self._loaders = loaders
         self._share: Share | None = None  # of the step under way; outlives the loop, if an error ends that
         self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
@@ -320,7 +318,7 @@ class Run:
 
         Raises:
             LoopError: it was not called once after the backward pass of each batch, or not with a loss.
-            LossNotFinite: the loss is no number, and the script or the job says to stop then.
+            LossNotFinite: the loss is no number, and the job says to stop then.
         """
         self._check_call(optimizer)
         own_loss, self._has_trained = mean_of(loss), True
@@ -337,7 +335,7 @@ class Run:
             return own_loss
         if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped, self._share = True, None
-        elif self._stops_on_nan and not math.isfinite(tally.loss):
+        elif self._host.stops_on_nan and not math.isfinite(tally.loss):
             self._task.state.rewind()
             raise self._host.give_up(tally.loss)  # on all workers: they have the same loss
         else:

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 
-from swell.tally import Reduction
-from swell.train.collective.gradients import StepTotals, StepVote
-from swell.train.collective.group import Group, check_no_group
+from swell.train.collective.gradients import StepTotals
+from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
 from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import Link, exit_now
-from swell.train.runtime.host import Task
+from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
-from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
 from swell.train.state.background_save import expected_pause_s
@@ -69,7 +67,7 @@ class TrialTerms(NamedTuple):
     total_steps: int | None  #: of the job, as far as that is known
 
 
-class Profiling:
+class Profiling(Host):
     """One process that measures `Welcome.local_batches` one after the other, then the end of an epoch.
 
     Before that it compares one worker with two, if it is asked to: see `SizeComparison`.
@@ -78,14 +76,10 @@ class Profiling:
     asks for the next one's first batch.
     """
 
-    rank = 0
-    num_workers = 1
-
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
-        self.device = torch.device(link.welcome.device)
-        self.seed = link.welcome.seed
-        self.max_local_batch = tighter(max_local_batch, link.welcome.max_local_batch)
-        self._group = Group(self.device)  # of one, never formed
+        welcome = link.welcome
+        most = tighter(max_local_batch, welcome.max_local_batch)
+        super().__init__(torch.device(welcome.device), welcome.seed, most)
         self._comparison = SizeComparison(self.device, self.seed)
         self._is_comparing = False
         self._size_index = 0  #: of the batch size that is being measured
@@ -153,7 +147,7 @@ class Profiling:
             raise ValueError(str(error)) from None
 
     @property
-    def edition(self) -> int:
+    def edition(self) -> int:  # type: ignore[override]
         return self._comparison.edition if self._is_comparing else self._size_index
 
     def global_batch(self, own: int) -> int:
@@ -179,13 +173,6 @@ class Profiling:
 
     def end_epoch(self, own: int | None) -> int | None:
         return None
-
-    @property
-    def measures_noise(self) -> bool:
-        return False
-
-    def stops_on_nan(self, own: bool) -> bool:
-        return False  # how fast it is can be measured all the same
 
     def _tell_ready(self, task: Task) -> None:
         """Take over what is to be trained, and tell the agent how large it is."""
@@ -251,12 +238,9 @@ class Profiling:
         self._meter.begin_step()
 
     @property
-    def is_amid_epoch(self) -> bool:
+    def is_amid_epoch(self) -> bool:  # type: ignore[override]
         per_epoch = self._true_course.steps_per_epoch
         return per_epoch is not None and self._num_begun < per_epoch
-
-    def leave_batches(self, is_over: bool) -> None:
-        """What the script does now is measured with the end of the epoch."""
 
     def share(self, step: int) -> Share:
         if self._is_comparing:
@@ -293,7 +277,7 @@ class Profiling:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self._meter.begin_reduce(share.num_local)
-        return self._task.gradients.reduce(share, loss, StepVote(), self._group)
+        return super().reduce(share, loss, stop=False)
 
     def finish_step(self, tally: StepTotals) -> None:
         if self.device.type == "cuda":
@@ -310,15 +294,6 @@ class Profiling:
             self._size_index += 1
         else:
             self._end_epoch_or_finish()
-
-    def give_up(self, loss: torch.Tensor) -> LossNotFinite:
-        return not_finite(float(loss), self._task.state, None, None)
-
-    def keep(self, is_end: bool) -> None:
-        """There is nothing worth it."""
-
-    def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
-        return False
 
     def finish(self, is_early: bool) -> None:
         """The script left its loop, perhaps before all was measured: what there is must do."""

@@ -75,7 +75,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Read what a job has saved, on any machine and for any purpose.
 
     Args:
-        path: a checkpoint, or a folder of them, of which the newest whole one is read: `checkpoint_dir`, or
+        path: a checkpoint, or a folder of them, of which the newest whole one is read:
             `jobs/ID/checkpoints` in a platform's state folder.
 
     Returns:
