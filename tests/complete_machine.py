@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from swell.api.machine_findings import WARN_BYTES
 from swell.executors.local.machine_facts import (
-    ClockState,
     GpuFacts,
     MachineFacts,
     MachineOffer,
@@ -16,20 +15,15 @@ from swell.model.share_mode import ShareMode
 CGROUP_V2 = MachineOffer(name="cgroup v2", note="below /sys/fs/cgroup")
 #: As it is told.
 COMPLETE = MachineFacts(
-    python="3.11.2",
     shares=ShareFacts(mode=ShareMode.WEIGHT, used="cgroup v2", offers=(CGROUP_V2,)),
     engines=(MachineOffer(name="docker", note="27.0"),),
     devices={"cuda:NVIDIA H200": 8},
     devices_problem="",
     gpu_problem="",
-    gpus=GpuFacts(driver="580.159", cuda="13.0", num_pairs=28, num_peers=28, num_linked=28),
-    torch=TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
+    gpus=GpuFacts(driver="580.159", cuda="13.0"),
+    torch=TorchBuild(version="2.13.0+cu130", cuda="13.0"),
     has_trial_layers=True,
-    host_name="node7",
-    outward_address="10.9.0.17",
-    outward_problem="",
     state_folder="/state",
     state_free_bytes=WARN_BYTES,
     shared_free_bytes=WARN_BYTES,
-    clock=ClockState(is_synchronised=True, error_s=0.004),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from tests.machines.namespaces import Network, why_not
 
 from swell.api.machine_findings import BAD_BYTES, WARN_BYTES, machine_findings
 from swell.executors.local.machine_facts import (
-    ClockState,
     GpuFacts,
     MachineFacts,
     MachineOffer,
@@ -37,17 +35,13 @@ def test_a_complete_machine_needs_no_remedy() -> None:
     assert {(finding.level, finding.remedy) for finding in findings} == {(Level.OK, "")}
     texts = [f"{finding.about}: {finding.text}" for finding in findings]
     assert "devices: 8 of kind cuda:NVIDIA H200" in texts
-    assert "nccl: 2.27.5, offered" in texts
     assert "driver: 580.159, which knows CUDA up to 13.0" in texts
-    assert "gpu links: 28 of 28 pairs of GPUs reach each other's memory (P2P), 28 of them by NVLink" in texts
     assert "trial runs: what a script writes in its trial run stays in layers of its own" in texts
-    assert "network: node7 is 10.9.0.17 to other machines" in texts
     assert "cpu shares: by cgroup v2 (below /sys/fs/cgroup)" in texts
     assert "containers: docker 27.0 can be used" in texts
 
 
 NO_GPU = {"devices": {"cpu": 2}, "gpu_problem": "Driver Not Loaded", "gpus": None}
-FEW_PEERS = GpuFacts(driver="580.159", cuda="13.0", num_pairs=6, num_peers=2, num_linked=0)
 CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
 
 
@@ -80,35 +74,17 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
         ({"torch": None}, Level.WARN, "torch: is not installed: no worker can run here", "pip install"),
         (CPU_TORCH, Level.WARN, "torch: 2.13.0+cpu, built without CUDA: the GPUs cannot be used", "for CUDA"),
         (
-            {"torch": TorchBuild(version="2.13.0", cuda="13.0")},
-            Level.WARN,
-            "nccl: not offered: this build of torch has none, or cannot be imported",
-            "with NCCL",
-        ),
-        (
-            {"torch": TorchBuild(version="2.15.0", cuda="14.1", nccl="2.30.1")},
+            {"torch": TorchBuild(version="2.15.0", cuda="14.1")},
             Level.WARN,
             "driver: 580.159, which knows CUDA up to 13.0: too old for torch, which is built for CUDA 14.1",
             "newer driver, or a torch that is built for CUDA 13 or older",
         ),
         (
-            {"gpus": FEW_PEERS},
-            Level.OK,
-            "gpu links: 2 of 6 pairs of GPUs reach each other's memory (P2P), 0 of them by NVLink",
-            "IOMMU",
-        ),
-        (
-            {"gpus": msgspec.structs.replace(FEW_PEERS, num_peers=6, used={"GPU-aa": (17, 4711)})},
+            {"gpus": GpuFacts(driver="580.159", cuda="13.0", used={"GPU-aa": (17, 4711)})},
             Level.WARN,
             "devices: GPU GPU-aa is used by processes (17, 4711) that are no workers of this platform: they "
             "take memory and time from its jobs",
             "CUDA_VISIBLE_DEVICES",
-        ),
-        (
-            {"torch": TorchBuild(version="2.13.0", cuda="13.0"), **NO_GPU},
-            Level.OK,
-            "nccl: not offered: this build of torch has none, or cannot be imported",
-            "with NCCL",
         ),
         (
             {"has_trial_layers": False},
@@ -116,12 +92,6 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
             "trial runs: a script that writes by absolute paths in its trial run writes there: the kernel "
             "gives no layers",
             "kernel.unprivileged_userns_clone=1",
-        ),
-        (
-            {"outward_address": "", "outward_problem": "Network is unreachable"},
-            Level.OK,
-            "network: no address to advertise to other machines: Network is unreachable",
-            "default route",
         ),
         ({"state_free_bytes": WARN_BYTES - 1}, Level.WARN, "disk: 1.0 GiB free in /state", "make room"),
         ({"state_free_bytes": BAD_BYTES - 1}, Level.BAD, "disk: 0.1 GiB free in /state", "make room"),
@@ -143,19 +113,6 @@ CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
             "shared memory: there is no /dev/shm: loaders with workers and NCCL on several GPUs fail",
             "mount",
         ),
-        (
-            {"clock": ClockState(is_synchronised=False, error_s=16.0)},
-            Level.WARN,
-            "clock: is not synchronised: deadlines that are times of day may be off",
-            "chrony",
-        ),
-        (
-            {"clock": ClockState(is_synchronised=True, error_s=2.5)},
-            Level.WARN,
-            "clock: is synchronised, off by 2.5 s at most",
-            "chrony",
-        ),
-        ({"clock": None}, Level.OK, "clock: the kernel does not say whether it is synchronised", "chrony"),
     ],
 )
 def test_a_lack_is_told_with_its_remedy(lacks: dict[str, Any], level: Level, text: str, remedy: str) -> None:
@@ -169,12 +126,11 @@ def test_a_lack_is_told_with_its_remedy(lacks: dict[str, Any], level: Level, tex
 def test_without_gpus_a_torch_for_cpus_is_all_that_is_needed() -> None:
     findings = findings_with(**NO_GPU, **CPU_TORCH)
     assert {finding.level for finding in findings} == {Level.OK}
-    assert "nccl" not in {finding.about for finding in findings}
 
 
 @pytest.mark.parametrize("cuda", ["13.9", "12.8"])
 def test_a_driver_serves_torch_of_its_own_major_version_of_cuda_and_older(cuda: str) -> None:
-    findings = findings_with(torch=TorchBuild(version="2.14.0", cuda=cuda, nccl="2.29.2"))
+    findings = findings_with(torch=TorchBuild(version="2.14.0", cuda=cuda))
     assert {finding.level for finding in findings} == {Level.OK}
 
 
@@ -184,8 +140,6 @@ def test_this_machine_is_probed(tmp_path: Path) -> None:
     assert facts.state_folder == str(tmp_path) and facts.state_free_bytes > 0
     assert facts.devices or facts.devices_problem
     assert list(tmp_path.iterdir()) == [], "nothing is left there"
-    assert facts.host_name == socket.gethostname()
-    assert bool(facts.outward_address) != bool(facts.outward_problem)
     assert machine_findings(facts)
 
 
@@ -203,31 +157,27 @@ def test_devices_are_counted_by_the_kind_that_jobs_ask_for(
         ("__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n", TorchBuild(version="2.13.0+cpu")),
         (
             "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n",
-            TorchBuild(version="2.13.0+cu130", cuda="13.0", nccl="2.27.5"),
+            TorchBuild(version="2.13.0+cu130", cuda="13.0"),
         ),
-        ("__version__ = '2.6.0'\ncuda = '12.4'\n", TorchBuild(version="2.6.0", cuda="12.4", nccl="2.27.5")),
+        ("__version__ = '2.6.0'\ncuda = '12.4'\n", TorchBuild(version="2.6.0", cuda="12.4")),
         ("", TorchBuild(version="of an unknown version")),
     ],
 )
 def test_what_torch_was_built_for_is_read_off_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, build: TorchBuild
 ) -> None:
-    """In place of torch: a package whose distributed part tells of NCCL as torch's does."""
     package = tmp_path / "torch"
     package.mkdir()
     (package / "__init__.py").touch()
     (package / "version.py").write_text(text)
-    (package / "distributed.py").write_text("def is_nccl_available(): return True\n")
-    (package / "cuda.py").write_text("class nccl:\n    version = staticmethod(lambda: (2, 27, 5))\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     assert probe_torch() == build
 
 
 @pytest.mark.slow
-def test_a_machine_without_a_route_and_without_layers_says_so() -> None:
-    """On a machine of its own, whose root forbids namespaces of mounts and takes the route away."""
+def test_a_machine_without_layers_says_so() -> None:
+    """On a machine of its own, whose root forbids namespaces of mounts."""
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
     ask = (
@@ -241,8 +191,5 @@ def test_a_machine_without_a_route_and_without_layers_says_so() -> None:
             printed = network[0].run(*words, env={"PYTHONPATH": str(ROOT / "src")})
             return msgspec.json.decode(printed, type=MachineFacts)
 
-        whole = probe("true")
-        assert (whole.host_name, whole.outward_address) == (network[0].name, network[0].address)
-        lacking = probe("ip route del default; echo 0 > /proc/sys/user/max_mnt_namespaces")
-        assert lacking.outward_problem == "Network is unreachable"
+        lacking = probe("echo 0 > /proc/sys/user/max_mnt_namespaces")
         assert not lacking.has_trial_layers

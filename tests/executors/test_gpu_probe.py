@@ -12,7 +12,7 @@ import pynvml
 import pytest
 
 from swell.api.machine_findings import machine_findings
-from swell.executors.local import devices, gpu_links
+from swell.executors.local import devices
 from swell.executors.local import gpu_probe as module
 from swell.executors.local.gpu_probe import look_at_gpus
 from swell.executors.local.machine_facts import GpuFacts
@@ -22,12 +22,9 @@ NOWHERE = 2**22 + 1  #: no process here can have this number
 
 
 class FakeNvml:
-    """In place of `pynvml`: GPUs a, b and c, of which a and b are joined by NVLink, b and c by PCIe."""
+    """In place of `pynvml`: GPUs a, b and c."""
 
     NVMLError = pynvml.NVMLError
-    NVML_P2P_CAPS_INDEX_READ = pynvml.NVML_P2P_CAPS_INDEX_READ
-    NVML_P2P_CAPS_INDEX_NVLINK = pynvml.NVML_P2P_CAPS_INDEX_NVLINK
-    NVML_P2P_STATUS_OK = pynvml.NVML_P2P_STATUS_OK
 
     def __init__(self) -> None:
         self.processes: dict[str, list[int]] = {}
@@ -50,17 +47,6 @@ class FakeNvml:
     def nvmlSystemGetCudaDriverVersion_v2(self) -> int:  # noqa: N802
         return 12080
 
-    def nvmlDeviceGetP2PStatus(self, one: str, other: str, capability: int) -> int:  # noqa: N802
-        if capability == pynvml.NVML_P2P_CAPS_INDEX_NVLINK:
-            if "c" in (one, other):
-                raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-            return int(pynvml.NVML_P2P_STATUS_OK)
-        return int(
-            pynvml.NVML_P2P_STATUS_CHIPSET_NOT_SUPPORTED
-            if {one, other} == {"a", "c"}
-            else pynvml.NVML_P2P_STATUS_OK
-        )
-
     def nvmlDeviceGetComputeRunningProcesses(self, uuid: str) -> list[SimpleNamespace]:  # noqa: N802
         if uuid == "c":
             raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
@@ -71,7 +57,6 @@ class FakeNvml:
 def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
     fake = FakeNvml()
     monkeypatch.setattr(module, "pynvml", fake)
-    monkeypatch.setattr(gpu_links, "pynvml", fake)
     return fake
 
 
@@ -81,10 +66,8 @@ def child() -> Iterator[int]:
         yield process.pid
 
 
-def test_driver_and_links_are_told(nvml: FakeNvml) -> None:
-    assert look_at_gpus(["a", "b", "c"], None) == GpuFacts(
-        driver="580.159.03", cuda="12.8", num_pairs=3, num_peers=2, num_linked=1
-    )
+def test_the_driver_is_told(nvml: FakeNvml) -> None:
+    assert look_at_gpus(["a", "b", "c"], None) == GpuFacts(driver="580.159.03", cuda="12.8")
 
 
 def test_processes_that_are_not_below_the_platforms_are_others(nvml: FakeNvml, child: int) -> None:
@@ -108,10 +91,11 @@ def test_in_a_container_processes_with_numbers_of_the_machine_may_be_the_platfor
 def test_a_machine_tells_of_the_gpus_that_it_offers_alone(
     nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(devices, "_find_gpus", lambda: [(uuid, "NVIDIA H200") for uuid in "abc"])
     monkeypatch.setattr(devices, "islands_of_gpus", lambda uuids: (uuids, ()))
+    nvml.processes = {"a": [NOWHERE], "b": [NOWHERE]}
+    monkeypatch.setattr(devices, "_find_gpus", lambda: [(uuid, "NVIDIA H200") for uuid in "acb"])
     facts = probe_machine(tmp_path, "cuda:2")
-    assert facts.gpus is not None and facts.gpus.num_pairs == facts.gpus.num_linked == 1
+    assert facts.gpus is not None and set(facts.gpus.used) == {"a"}, "and not of b"
     assert "driver" in {finding.about for finding in machine_findings(facts)}
     assert probe_machine(tmp_path, "cpu:2").gpus is None
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from swell.executors.local.machine_facts import MachineFacts, ShareFacts
 from swell.executors.local.machine_probe import SHARED_MEMORY
 from swell.model.finding import Finding, bad, ok, warn
-from swell.model.lengths import span
 from swell.model.share_mode import ABOUT_SHARES, ShareMode
 
 #: Less free space than this will soon be none; with less than that nothing can be saved.
@@ -16,8 +15,6 @@ NO_LAYERS_REMEDY = (
     "let root set `kernel.unprivileged_userns_clone=1` or, with AppArmor, "
     "`kernel.apparmor_restrict_unprivileged_userns=0` (sysctl); in a container: run it privileged"
 )
-#: A clock that may be off by more than this is told, though a program keeps it.
-WARN_CLOCK_S = 1.0
 
 
 def machine_findings(facts: MachineFacts) -> list[Finding]:
@@ -29,10 +26,8 @@ def machine_findings(facts: MachineFacts) -> list[Finding]:
         *_shares(facts.shares),
         *_engines(facts),
         _trial_layers(facts),
-        _network(facts),
         _disk(facts),
         _shared_memory(facts),
-        _clock(facts),
     ]
 
 
@@ -57,12 +52,6 @@ def _torch(facts: MachineFacts) -> Iterator[Finding]:
         yield warn("torch", f"{text}: the GPUs cannot be used", "install a build of torch for CUDA")
     else:
         yield ok("torch", text)
-    if build.nccl:
-        yield ok("nccl", f"{build.nccl}, offered")
-    elif build.cuda:
-        text = "not offered: this build of torch has none, or cannot be imported"
-        remedy = "install a build of torch with NCCL; without it gangs on GPUs cannot have two workers"
-        yield warn("nccl", text, remedy) if has_gpus else ok("nccl", text, remedy)
 
 
 def _gpus(facts: MachineFacts) -> Iterator[Finding]:
@@ -75,16 +64,6 @@ def _gpus(facts: MachineFacts) -> Iterator[Finding]:
         yield warn("driver", f"{text}: too old for torch, which is built for CUDA {facts.torch.cuda}", remedy)
     else:
         yield ok("driver", text)
-    if gpus.num_pairs:
-        text = (
-            f"{gpus.num_peers} of {gpus.num_pairs} pairs of GPUs reach each other's memory (P2P), "
-            f"{gpus.num_linked} of them by NVLink"
-        )
-        remedy = (
-            f"gradients of the others pass through {SHARED_MEMORY}, which is slower; where the GPUs can do "
-            "better, turn off the IOMMU or PCIe ACS"
-        )
-        yield ok("gpu links", text, remedy if gpus.num_peers < gpus.num_pairs else "")
     for gpu, processes in gpus.used.items():
         whose = "are no workers of this platform: they take memory and time from its jobs"
         text = f"GPU {gpu} is used by processes ({', '.join(map(str, processes))}) that {whose}"
@@ -129,14 +108,6 @@ def _trial_layers(facts: MachineFacts) -> Finding:
     return ok("trial runs", text, NO_LAYERS_REMEDY)
 
 
-# ------------------------------------------------------------ network
-def _network(facts: MachineFacts) -> Finding:
-    if facts.outward_address:
-        return ok("network", f"{facts.host_name} is {facts.outward_address} to other machines")
-    text = f"no address to advertise to other machines: {facts.outward_problem}"
-    return ok("network", text, "for several machines: connect it to a network with a default route")
-
-
 # ------------------------------------------------------------ room
 def _disk(facts: MachineFacts) -> Finding:
     text = f"{_gib(facts.state_free_bytes)} free in {facts.state_folder}"
@@ -161,13 +132,3 @@ def _shared_memory(facts: MachineFacts) -> Finding:
 
 def _gib(num_bytes: int) -> str:
     return f"{num_bytes / (1 << 30):.1f} GiB"
-
-
-def _clock(facts: MachineFacts) -> Finding:
-    remedy = "run chrony or systemd-timesyncd, here or on the machine around this one"
-    if facts.clock is None:
-        return ok("clock", "the kernel does not say whether it is synchronised", remedy)
-    if not facts.clock.is_synchronised:
-        return warn("clock", "is not synchronised: deadlines that are times of day may be off", remedy)
-    text = f"is synchronised, off by {span(facts.clock.error_s)} at most"
-    return warn("clock", text, remedy) if facts.clock.error_s > WARN_CLOCK_S else ok("clock", text)

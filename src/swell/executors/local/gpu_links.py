@@ -34,15 +34,14 @@ def islands_of_gpus(uuids: Sequence[str]) -> tuple[Sequence[str], Islands]:
 
 def _distance(one: object, other: object) -> int:
     """NVLink, else the lowest part of the machine that both GPUs hang from, as NVML numbers these."""
-    if one is other:
-        return BY_NVLINK
-    if can_reach(one, other, pynvml.NVML_P2P_CAPS_INDEX_NVLINK):
+    if one is other or _are_linked(one, other):
         return BY_NVLINK
     return int(pynvml.nvmlDeviceGetTopologyCommonAncestor(one, other))
 
 
-def can_reach(one: object, other: object, capability: int) -> bool:
-    """Whether a pair of GPUs has this capability, one of NVML_P2P_CAPS_INDEX_*."""
+def _are_linked(one: object, other: object) -> bool:
+    """Whether NVLink joins the two GPUs."""
+    capability = pynvml.NVML_P2P_CAPS_INDEX_NVLINK
     try:
         return bool(pynvml.nvmlDeviceGetP2PStatus(one, other, capability) == pynvml.NVML_P2P_STATUS_OK)
     except pynvml.NVMLError:  # a driver or a GPU that does not know the question

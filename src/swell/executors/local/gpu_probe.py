@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from itertools import combinations
 
 import psutil
 import pynvml
 
 from swell.executors.local.devices import as_text
-from swell.executors.local.gpu_links import can_reach
 from swell.executors.local.machine_facts import GpuFacts
 
 
@@ -26,14 +24,10 @@ def look_at_gpus(uuids: Sequence[str], pid: int | None) -> GpuFacts | None:
         return None
     try:
         handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
-        pairs = list(combinations(handles, 2))
         version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
         return GpuFacts(
             driver=as_text(pynvml.nvmlSystemGetDriverVersion()),
             cuda=f"{version // 1000}.{version % 1000 // 10}",
-            num_pairs=len(pairs),
-            num_peers=sum(can_reach(*pair, pynvml.NVML_P2P_CAPS_INDEX_READ) for pair in pairs),
-            num_linked=sum(can_reach(*pair, pynvml.NVML_P2P_CAPS_INDEX_NVLINK) for pair in pairs),
             used={
                 uuid: others
                 for uuid, gpu in zip(uuids, handles, strict=True)

@@ -25,7 +25,6 @@ class TorchBuild(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str
     cuda: str = ""  #: version that it was built for; empty: for none
-    nccl: str = ""  #: version; empty: it has none, or no CUDA
 
 
 class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,17 +32,7 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     driver: str  #: version
     cuda: str  #: the newest version of CUDA that the driver knows
-    num_pairs: int  #: of GPUs
-    num_peers: int  #: pairs that reach each other's memory
-    num_linked: int  #: pairs that NVLink joins
     used: dict[str, tuple[int, ...]] = {}  #: GPU -> processes that are none of the platform's
-
-
-class ClockState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the kernel knows of its calendar clock."""
-
-    is_synchronised: bool
-    error_s: float  #: upper bound of its deviation
 
 
 class ShareFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +46,6 @@ class ShareFacts(msgspec.Struct, frozen=True, kw_only=True):
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """A `..._problem` is empty if there is none."""
 
-    python: str  #: version
     devices: dict[str, int]  #: kind -> number, as `--devices` offers them
     devices_problem: str
     gpu_problem: str  #: why NVML tells of no GPU
@@ -65,11 +53,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     shares: ShareFacts
     engines: tuple[MachineOffer, ...]  #: of containers
     has_trial_layers: bool  #: what a script writes in its trial run can stay in layers of its own
-    host_name: str
-    outward_address: str  #: of the interface that leads to other machines; empty: none does
-    outward_problem: str
     state_folder: str  #: or the nearest folder above that is there
     state_free_bytes: int
     shared_free_bytes: int  #: -1: there is no shared memory
-    clock: ClockState | None  #: None: the kernel does not tell
     gpus: GpuFacts | None = None  #: None: it offers none

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
-import os
-import platform
 import re
 import shutil
-import socket
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -21,23 +15,13 @@ from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.executors.local.gpu_probe import look_at_gpus
 from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
-from swell.executors.local.machine_facts import ClockState, MachineFacts, ShareFacts, TorchBuild
+from swell.executors.local.machine_facts import MachineFacts, ShareFacts, TorchBuild
 from swell.model.share_mode import ShareMode
 from swell.wire.private_files import can_be_private, remove_room
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
-#: An address for documents (RFC 5737). To connect a UDP socket to it finds the route, and sends nothing.
-_OUTSIDE = ("203.0.113.1", 9)
-#: Importing torch takes seconds, on a busy machine more.
-_TORCH_WITHIN_S = 60.0
-_ASK_NCCL = (
-    "import torch.distributed as d, torch.cuda as c;"
-    "print('.'.join(map(str, c.nccl.version())) if d.is_nccl_available() else '')"
-)
 _CUDA_LINE = re.compile(r"^cuda\b[^=]*= *'([^']+)'", re.MULTILINE)
 _VERSION_LINE = re.compile(r"^__version__ *= *'([^']+)'", re.MULTILINE)
-#: adjtimex(2): what it returns, and a bit of `status`, where no program keeps the clock right.
-_TIME_ERROR, _STA_UNSYNC = 5, 0x40
 
 
 def probe_machine(
@@ -47,7 +31,7 @@ def probe_machine(
     pid: int | None = None,
     kind: str = "",
 ) -> MachineFacts:
-    """Takes some tenths of a second, and the time of importing torch if that was built for CUDA.
+    """Takes some tenths of a second.
 
     Args:
         state_dir: of a platform or a host, which need not be there.
@@ -57,10 +41,8 @@ def probe_machine(
         kind: what the devices are called; empty: what they are.
     """
     found, gpus, devices_problem = _devices(devices, kind)
-    outward, outward_problem = _outward_address()
     folder = nearest_folder(state_dir)
     return MachineFacts(
-        python=platform.python_version(),
         devices=found,
         devices_problem=devices_problem,
         gpu_problem=_gpu_problem(),
@@ -69,13 +51,9 @@ def probe_machine(
         shares=_shares(state_dir, mode, pid),
         engines=engine_offers(),
         has_trial_layers=_has_trial_layers(folder),
-        host_name=socket.gethostname(),
-        outward_address=outward,
-        outward_problem=outward_problem,
         state_folder=str(folder),
         state_free_bytes=shutil.disk_usage(folder).free,
         shared_free_bytes=shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else -1,
-        clock=_clock(),
     )
 
 
@@ -122,22 +100,7 @@ def probe_torch() -> TorchBuild | None:
     return TorchBuild(
         version=version[1] if version else "of an unknown version",
         cuda=cuda[1] if cuda else "",
-        nccl=_nccl() if cuda else "",
     )
-
-
-def _nccl() -> str:
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", _ASK_NCCL],
-            capture_output=True,
-            text=True,
-            timeout=_TORCH_WITHIN_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return ""
-    return done.stdout.strip()
 
 
 # ------------------------------------------------------------ kernel
@@ -163,42 +126,7 @@ def _has_trial_layers(folder: Path) -> bool:
         remove_room(room)
 
 
-class _Timex(ctypes.Structure):
-    """Structure of adjtimex(2), up to the fields that are read. The rest is kept free for the kernel."""
-
-    _fields_ = [
-        ("modes", ctypes.c_uint),
-        ("offset", ctypes.c_long),
-        ("frequency", ctypes.c_long),
-        ("most_error_us", ctypes.c_long),
-        ("estimated_error_us", ctypes.c_long),
-        ("status", ctypes.c_int),
-        ("rest", ctypes.c_long * 32),
-    ]
-
-
-def _clock() -> ClockState | None:
-    """Return the state of the kernel's clock; None: unknown. With `modes` 0 the call only reads."""
-    buffer = _Timex()
-    state = ctypes.CDLL(None).adjtimex(ctypes.byref(buffer))
-    if state < 0:
-        return None
-    is_lost = state == _TIME_ERROR or bool(buffer.status & _STA_UNSYNC)
-    return ClockState(is_synchronised=not is_lost, error_s=buffer.most_error_us / 1e6)
-
-
 def nearest_folder(folder: Path) -> Path:
     """This one, or the nearest above that is there."""
     folder = folder.absolute()
     return next(path for path in (folder, *folder.parents) if path.is_dir())
-
-
-# ------------------------------------------------------------ network
-def _outward_address() -> tuple[str, str]:
-    """Return the address of the interface that leads to other machines, and why there is none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
-        try:
-            line.connect(_OUTSIDE)
-        except OSError as error:
-            return "", os.strerror(error.errno or 0)
-        return str(line.getsockname()[0]), ""
