@@ -7,11 +7,11 @@ a script computes, or takes from its arguments, is known only once it runs.
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 from swell.api.fields import InvalidField
@@ -23,6 +23,8 @@ LIBRARIES = frozenset(sys.stdlib_module_names) | {
     "pytorch_lightning", "scipy", "sklearn", "tensorboard", "timm", "tokenizers", "torch", "torchaudio",
     "torchvision", "tqdm", "transformers", "yaml",
 }  # fmt: skip
+#: With one of these a script may import, or run, what its source does not name.
+_DYNAMIC = re.compile(rb"\b(importlib|import_module|__import__|runpy|exec|execfile)\b")
 #: Scripts of which it is remembered what they tell: a sweep submits one many times.
 MOST_REMEMBERED = 32
 
@@ -54,8 +56,6 @@ def check_source(path: str, is_live: bool) -> None:
 @lru_cache(maxsize=MOST_REMEMBERED)
 def _is_silent(text: bytes, path: str) -> bool:
     """Whether it is certain that the script does not call Swell. Raises InvalidField: it is no Python."""
-    from swell.executors.local.script_sources import DYNAMIC, imported  # clients do without
-
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -67,9 +67,18 @@ def _is_silent(text: bytes, path: str) -> bool:
         raise InvalidField("script", f"{path} is no Python script: {error}; correct it") from error
     except (RecursionError, MemoryError):
         return False  # whether Python can run it, its trial run will tell
-    if b"swell" in text or DYNAMIC.search(text):
+    if b"swell" in text or _DYNAMIC.search(text):
         return False
-    return {name.partition(".")[0] for name in imported(tree, Path(path))} <= LIBRARIES
+    return {name.partition(".")[0] for name in _imported(tree)} <= LIBRARIES
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """Names of the modules that a source imports; empty: one beside it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "") if not node.level else ""
 
 
 def numbers_of(path: str) -> ScriptNumbers:

@@ -11,14 +11,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.local.script_sources import may_use_swell
 from swell.executors.local.zygote.mirror import mirrored
 from swell.model.job import MOST_BETWEEN_S
 from swell.wire import environ, messages
@@ -33,12 +32,8 @@ from swell.train.runtime import runner
 runner.run_entry(sys.argv[2], sys.argv[3:])"""
 _from_worker = msgspec.json.Decoder(messages.FromWorker)
 
-#: Until it calls `elastic`; and when it is told first that it has not.
-LIMIT_S, FIRST_TOLD_S = 300.0, 10.0
-NOT_ELASTIC = (
-    "never calls swell.train.elastic, nor does what it imports, so there is nothing to compare; call it as "
-    "docs/how-to/make-a-script-elastic.md shows, or submit the script with `elasticity: restart`"
-)
+#: Until it calls `elastic`; and when it is told that it has not.
+LIMIT_S, TOLD_AFTER_S = 300.0, 10.0
 #: Characters of the script's output that are kept.
 TAIL_CHARS = 4000
 
@@ -55,7 +50,6 @@ def check_script(
     entry: str,
     args: Sequence[str],
     device: DeviceBinding,
-    python: str = "",
     tell: Callable[[str], object] = lambda text: None,
 ) -> ScriptChecked:
     """Run a script up to its first steps, compare one worker with two, and end it after an epoch's end.
@@ -64,11 +58,8 @@ def check_script(
 
     Args:
         entry: path of a script, or `package.module:function` in the current folder.
-        python: interpreter; empty: this one.
-        tell: called with what it waits for, where that takes long.
+        tell: called if the script takes long to call `elastic`.
     """
-    if not may_use_swell(entry):
-        return ScriptChecked(failure=f"{entry} {NOT_ELASTIC}")
     token = secrets.token_hex(16)
     with (
         tempfile.TemporaryDirectory(prefix="swell-check-") as folder,
@@ -87,7 +78,7 @@ def check_script(
             **environ.GPU_ORDER,
         }
         script = os.path.abspath(entry) if os.path.isfile(entry) else entry
-        command = [python or sys.executable, "-c", _PROGRAM, scratch, script, *args]
+        command = [sys.executable, "-c", _PROGRAM, scratch, script, *args]
         process = subprocess.Popen(
             command,
             cwd=mirrored(os.getcwd(), scratch),  # what it writes is written there
@@ -98,7 +89,7 @@ def check_script(
         )
         try:
             checked = _judge(_heard(listener, process, token, _welcome(folder, device), tell))
-        except _NotReached:
+        except TimeoutError:
             text = f"{entry} has not called swell.train.elastic within {LIMIT_S:g} s: call it earlier, or"
             checked = ScriptChecked(failure=f"{text} submit the script with `elasticity: restart`")
         finally:
@@ -134,28 +125,36 @@ def _heard(
 ) -> Iterator[messages.FromWorker]:
     """What the script's process says, until it ends, or takes long for what follows an epoch.
 
-    Raises _NotReached.
+    Raises TimeoutError: the script has not called `elastic`.
     """
     line = _accept(listener, process)
     if line is None:
         return
     with closing(line):
-        buffer, patience, end_s = LineBuffer(), _Patience(tell), math.inf
+        line.settimeout(1.0)
+        buffer, begun_s = LineBuffer(), time.monotonic()
+        is_ready, tell_s, end_s = False, begun_s + TOLD_AFTER_S, begun_s + LIMIT_S
         while (chunk := _received(line)) != b"":
-            if time.monotonic() >= end_s:
-                return
-            patience.check()
+            now_s = time.monotonic()
+            if now_s >= end_s:
+                if is_ready:
+                    return
+                raise TimeoutError
+            if now_s >= tell_s:
+                tell_s = math.inf
+                tell(f"the script has not called swell.train.elastic yet; it is waited for {LIMIT_S:g} s")
             buffer.feed(chunk or b"")
             for text in buffer.lines():
                 message = _from_worker.decode(text)
-                if isinstance(message, messages.Ready):
-                    patience.is_over = True
-                if isinstance(message, messages.Hello):
-                    if message.token != token:
+                match message:
+                    case messages.Hello(token=said) if said != token:
                         return
-                    line.sendall(msgspec.json.encode(welcome) + b"\n")
-                if isinstance(message, messages.Profiled) and message.goes_on:
-                    end_s = time.monotonic() + MOST_BETWEEN_S
+                    case messages.Hello():
+                        line.sendall(msgspec.json.encode(welcome) + b"\n")
+                    case messages.Ready():
+                        is_ready, tell_s, end_s = True, math.inf, math.inf
+                    case messages.Profiled(goes_on=True):
+                        end_s = time.monotonic() + MOST_BETWEEN_S
                 yield message
     process.wait()
 
@@ -164,41 +163,13 @@ def _accept(listener: socket.socket, process: subprocess.Popen[bytes]) -> socket
     """The line of the process; None: it ended before."""
     listener.settimeout(0.1)
     while process.poll() is None:
-        try:
+        with suppress(TimeoutError):
             return listener.accept()[0]
-        except TimeoutError:
-            continue
     return None
-
-
-class _NotReached(Exception):
-    """The script has not come to its loop."""
-
-
-class _Patience:
-    """Tells ever more rarely that the script has not called `elastic` yet."""
-
-    def __init__(self, tell: Callable[[str], object]) -> None:
-        self._tell, self._begun_s, self._next_s = tell, time.monotonic(), FIRST_TOLD_S
-        self.is_over = False
-
-    def check(self) -> None:
-        waited_s = time.monotonic() - self._begun_s
-        if self.is_over:
-            return
-        if waited_s >= LIMIT_S:
-            raise _NotReached
-        if waited_s >= self._next_s:
-            self._next_s *= 3.0
-            self._tell(
-                f"the script has run for {waited_s:.0f} s and has not called swell.train.elastic; it is "
-                f"waited for {LIMIT_S:g} s"
-            )
 
 
 def _received(line: socket.socket) -> bytes | None:
     """Return what came over the line; None: nothing for a while; empty: it has ended."""
-    line.settimeout(1.0)
     try:
         return line.recv(65536)
     except TimeoutError:
