@@ -21,9 +21,8 @@ from tests.sim.worlds import job
 from swell.core.core import Core
 from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.gang_protocol import read_record, write_record
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord, read_record, write_record
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, StopGang
@@ -128,7 +127,7 @@ def try_simulation() -> None:
 
 
 def try_record() -> None:
-    world = PuppetWorld(ElasticController(make_stage(), ElasticGang(), is_stopped))
+    world = PuppetWorld(GangController(make_stage(), GangRecord(), is_stopped))
     target = Target(devices=devices(0, 1), configuration=configuration("half"))
     world.command(LaunchGang(job_id=JOB, generation=1, target=target, spec=make_spec(), total_steps=1000))
     world.settle()

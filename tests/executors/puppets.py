@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
-from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.member import State
 from swell.model.command import LaunchGang, Reconfigure
@@ -117,7 +117,7 @@ class Puppet:
 class PuppetWorld:
     """Runs a gang's effects on puppets, and checks what must hold at every report."""
 
-    def __init__(self, gang: ElasticController, total_steps: int = 1000) -> None:
+    def __init__(self, gang: GangController, total_steps: int = 1000) -> None:
         self.gang = gang
         self.total_steps = total_steps
         self.now_s = 0.0

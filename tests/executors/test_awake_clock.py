@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tests.executors.contract import launch
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
-from tests.executors.test_restart_controller import Processes
-from tests.executors.test_restart_controller import launch as launch_plain
+from tests.executors.test_restarts import Processes
+from tests.executors.test_restarts import launch as launch_plain
 
 from swell.executors.awake_clock import LONGEST_GAP_S, AwakeClock
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.timeouts import Timeouts
 from swell.executors.gang.trial_controller import Trial
@@ -62,7 +62,7 @@ def test_it_never_goes_back_and_counts_no_gap(gaps_s: list[float]) -> None:
 
 
 def running(fake: FakeTime) -> PuppetWorld:
-    world = PuppetWorld(ElasticController(make_stage(), ElasticGang(), is_stopped))
+    world = PuppetWorld(GangController(make_stage(), GangRecord(), is_stopped))
     world.now_s = fake.clock.now_s()
     world.command(
         LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=make_spec(), total_steps=1000)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage
 
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import refusal
-from swell.executors.gang.restart_controller import RestartController
-from swell.executors.gang.restart_gang import RestartGang
+from swell.executors.gang.restart_state import Restarts
 from swell.model.command import LaunchGang, Reconfigure, SuspendGang
 from swell.model.event import (
     AnyEvent,
@@ -45,7 +44,7 @@ def launch(batch: int | None, *numbers: int, is_open: bool = True) -> LaunchGang
 
 def running(batch: int | None, *numbers: int, is_open: bool = True) -> PuppetWorld:
     stage = make_stage(10_000, max_batch=512 if is_open else None)
-    made = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped), 10_000)
+    made = PuppetWorld(GangController(stage, GangRecord(), is_stopped), 10_000)
     made.command(launch(batch, *numbers, is_open=is_open))
     made.settle()
     assert isinstance(last(made), GangStarted)
@@ -189,7 +188,7 @@ def test_a_batch_that_is_not_open_is_refused() -> None:
     made.settle()
     failed = last(made)
     assert isinstance(failed, ResizeFailed) and failed.message == "its batch of 64 is its own, and not open"
-    begun = PuppetWorld(ElasticController(make_stage(), ElasticGang(), is_stopped))
+    begun = PuppetWorld(GangController(make_stage(), GangRecord(), is_stopped))
     begun.command(launch(128, 0, is_open=False))
     ended = last(begun)
     assert isinstance(ended, GangEnded) and ended.outcome is Outcome.FAILED and not begun.puppets
@@ -206,7 +205,7 @@ def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() 
     assert "knows nothing of Swell" in refusal(Configuration(global_batch=128), spec)
     assert not refusal(Configuration(global_batch=OWN), spec) and not refusal(Configuration(), spec)
     stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
-    gang = RestartController(stage, RestartGang(), is_stopped)
+    gang = GangController(stage, GangRecord(restarts=Restarts()), is_stopped)
     gang.command(launch(None, 0), 0.0)
     gang.port_found("127.0.0.1", 4711, 0.0)
     gang.forked(0, 1000, 0.0)
@@ -219,7 +218,7 @@ def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() 
 @pytest.mark.parametrize("told", [None, 32, 96])
 def test_a_batch_for_each_worker_follows_from_their_number(told: int | None) -> None:
     made = PuppetWorld(
-        ElasticController(make_stage(10_000, batch_per_worker=32), ElasticGang(), is_stopped), 10_000
+        GangController(make_stage(10_000, batch_per_worker=32), GangRecord(), is_stopped), 10_000
     )
     made.command(
         LaunchGang(

@@ -14,8 +14,7 @@ from tests.executors.fake_hosts import FakeWorker, Fleet
 from tests.executors.puppets import make_spec
 
 from swell.executors.controller.run import DirectedRun
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.restart_controller import RestartController
+from swell.executors.gang.gang_controller import GangController
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangSuspended
 from swell.model.job import Elasticity, JobSpec
@@ -132,7 +131,7 @@ class Scene:
     def idle_hosts(self, run: DirectedRun) -> set[str]:
         """Hosts on which it is open for nothing."""
         gang, preparation = run.director, self.fleet.controller._commands.preparing.get(run.key)
-        if not isinstance(gang, ElasticController | RestartController):
+        if not isinstance(gang, GangController):
             return set()
         coming = () if preparation is None else preparation.command.target.devices
         used = {device.partition("/")[0] for device in (*gang.wanted_devices, *coming)}

@@ -11,12 +11,11 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import FindPort, Report, Send, Spawn, WorkerExit
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.local_ranks import local_ranks
-from swell.executors.gang.restart_controller import RestartController
-from swell.executors.gang.restart_gang import RestartGang
+from swell.executors.gang.restart_state import Restarts
 from swell.model.command import LaunchGang, Reconfigure, StopGang
 from swell.model.event import GangEnded, GangResized, Outcome, StepsReported, WorkersLost
 from swell.model.job import Elasticity
@@ -48,7 +47,7 @@ def test_local_ranks_count_up_within_each_host(hosts: list[str]) -> None:
 
 def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
     stage = two_hosts()
-    gang, orders = ElasticController(stage, ElasticGang(), is_stopped), []
+    gang, orders = GangController(stage, GangRecord(), is_stopped), []
     for effect in gang.command(launch(stage, 0, 1, 4), 0.0):
         assert isinstance(effect, Spawn)
         gang.said(effect.worker, m.Hello(token="t", worker=effect.worker, pid=effect.worker + 1000), 0.0)
@@ -63,7 +62,7 @@ def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
 
 def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:
     stage = two_hosts()
-    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped))
+    world = PuppetWorld(GangController(stage, GangRecord(), is_stopped))
     world.command(launch(stage, 0, 1, 4, 5, 6))
     world.settle()
     round_before = world.newest_round
@@ -85,7 +84,7 @@ def test_a_host_that_is_lost_is_one_loss_and_one_regroup() -> None:
 
 def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
     stage = two_hosts()
-    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped))
+    world = PuppetWorld(GangController(stage, GangRecord(), is_stopped))
     world.command(launch(stage, 0, 4))
     world.settle()
     exits = [WorkerExit(number, HOST_LOST, "the network is gone") for number in world.puppets]
@@ -100,7 +99,7 @@ def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
 def gang_of(*numbers: int) -> tuple[PuppetWorld, list[int], list[int]]:
     """That trains, and its workers on the host of rank 0, and those on the other one."""
     stage = two_hosts()
-    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped))
+    world = PuppetWorld(GangController(stage, GangRecord(), is_stopped))
     world.command(launch(stage, *numbers))
     world.settle()
     leaders = [number for number, puppet in world.puppets.items() if stage.host_of(puppet.slot) == "a"]
@@ -178,8 +177,10 @@ def test_a_worker_of_another_host_that_leaves_alone_fails_the_job(has_said: bool
 
 
 # ---------------------------------------------------------------- scripts that are stopped and started
-def restart_gang() -> RestartController:
-    return RestartController(two_hosts(elasticity=Elasticity.RESTART), RestartGang(), is_stopped)
+def restart_gang() -> GangController:
+    return GangController(
+        two_hosts(elasticity=Elasticity.RESTART), GangRecord(restarts=Restarts()), is_stopped
+    )
 
 
 def test_a_script_finds_torchruns_environment_of_its_host() -> None:

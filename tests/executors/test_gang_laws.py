@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -93,7 +93,7 @@ class Story:
 
 def begin(num_workers: int) -> Story:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    world = PuppetWorld(ElasticController(stage, ElasticGang(), is_stopped, TIMEOUTS), TOTAL_STEPS)
+    world = PuppetWorld(GangController(stage, GangRecord(), is_stopped, TIMEOUTS), TOTAL_STEPS)
     story = Story(world, target=devices(*range(num_workers)))
     launch = LaunchGang(
         job_id=JOB,

@@ -26,10 +26,9 @@ from tests.executors.puppets import (
 from swell.executors.controller.usage_reports import READ_EVERY_S, UsageReports
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.restart_controller import RestartController
-from swell.executors.gang.restart_gang import RestartGang
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.restart_state import Restarts
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import KEEP_EVERY_S, GangLimits
 from swell.executors.local.devices import parse_devices
@@ -322,7 +321,7 @@ def answers(effects: Iterable[Effect]) -> list[AnyEvent]:
 
 
 def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
-    gang = ElasticController(make_stage(job_id=JOB), ElasticGang(), is_stopped)
+    gang = GangController(make_stage(job_id=JOB), GangRecord(), is_stopped)
     world = PuppetWorld(gang)
     world.command(launch(lambda **_: make_spec(), devices(0, 1)))
     world.settle()
@@ -334,7 +333,7 @@ def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
 
 
 def test_no_worker_of_a_restart_gang_hears_of_a_share() -> None:
-    gang = RestartController(make_stage(job_id=JOB), RestartGang(), is_stopped)
+    gang = GangController(make_stage(job_id=JOB), GangRecord(restarts=Restarts()), is_stopped)
     gang.command(launch(lambda **_: make_spec(), devices(0, 1)), 0.0)
     gang.port_found("127.0.0.1", 4711, 0.0)
     for worker in (0, 1):

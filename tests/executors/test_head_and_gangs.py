@@ -17,8 +17,8 @@ from tests.executors.puppets import PuppetWorld, is_stopped, make_spec, make_sta
 
 from swell.core.core import Core
 from swell.executors.controller.gangs import unknown
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
 from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, Woke
@@ -88,7 +88,7 @@ class House:
         saved = self.checkpoints[command.job_id] if before is None else before.checkpoint
         stage = make_stage(TOTAL_STEPS, job_id=command.job_id)
         world = PuppetWorld(
-            ElasticController(stage, ElasticGang(steps=saved, saved_steps=saved), is_stopped, TIMEOUTS),
+            GangController(stage, GangRecord(steps=saved, saved_steps=saved), is_stopped, TIMEOUTS),
             TOTAL_STEPS,
         )
         world.checkpoint = saved

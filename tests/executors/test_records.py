@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.gang_protocol import end_in, read_record, write_record
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord, end_in, read_record, write_record
 from swell.model.command import LaunchGang, Reconfigure, StopGang
 from swell.model.event import GangEnded
 from swell.model.target import Configuration, Target
 
 
 def test_a_record_is_the_gang_and_tells_hosts_how_it_ended() -> None:
-    world = PuppetWorld(ElasticController(make_stage(min_batch=16, max_batch=256), ElasticGang(), is_stopped))
+    world = PuppetWorld(GangController(make_stage(min_batch=16, max_batch=256), GangRecord(), is_stopped))
     launch = LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=make_spec(), total_steps=1000)
     world.command(launch)
     world.settle()

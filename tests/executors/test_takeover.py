@@ -17,7 +17,7 @@ from tests.executors.test_controller_laws import HOSTS, Hosts, Jobs, Scene, Some
 from tests.store.views import with_all
 
 from swell.executors.controller import directed_runs
-from swell.executors.gang.gang_protocol import GangRecord, write_record
+from swell.executors.gang.gang_record import GangRecord, write_record
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import MAX_CURVES
 from swell.live.head_thread import fold_reports

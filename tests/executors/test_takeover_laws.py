@@ -17,9 +17,8 @@ from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_we
 from swell.executors.controller.run import WholeRun, take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.gang_protocol import read_record, write_record
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord, read_record, write_record
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import KeptWorker
@@ -44,7 +43,7 @@ from swell.wire import messages as m
 class HandedOn(PuppetWorld):
     """A world whose gang may lose its controller. One host has all workers, and keeps what passes by."""
 
-    def __init__(self, gang: ElasticController, total_steps: int = TOTAL_STEPS) -> None:
+    def __init__(self, gang: GangController, total_steps: int = TOTAL_STEPS) -> None:
         self.kept = KeptRuns()
         self.kept.note_told(h.OpenRun(run=JOB, job_id=JOB, spec=make_spec()))
         self.kept.note_answered(h.RunOpened(run=JOB, first_worker=0, checkpoint_dir="/checkpoints"))
@@ -72,7 +71,7 @@ class HandedOn(PuppetWorld):
         self.num_deaths += 1
         (run,) = [run for run in self.kept.kept() if isinstance(run, h.RunKept)]
         record = None if run.record is None else read_record(run.record.gang)
-        self.gang = new_gang(record if isinstance(record, ElasticGang) else None)
+        self.gang = new_gang(record)
         self.dealings = {}
         self.is_taking_over = True
         if run.record is not None:
@@ -205,9 +204,9 @@ class HandedOn(PuppetWorld):
             assert puppet.steps == most, "steps that were made are done again"
 
 
-def new_gang(record: ElasticGang | None = None) -> ElasticController:
+def new_gang(record: GangRecord | None = None) -> GangController:
     stage = make_stage(TOTAL_STEPS, min_batch=16, max_batch=256)
-    return ElasticController(stage, record or ElasticGang(), is_stopped, TIMEOUTS)
+    return GangController(stage, record or GangRecord(), is_stopped, TIMEOUTS)
 
 
 @dataclass

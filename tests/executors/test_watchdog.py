@@ -8,8 +8,8 @@ import pytest
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
 from swell.executors.gang.effects import Kill
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import LaunchGang, Reconfigure, SuspendGang
 from swell.model.event import (
@@ -28,7 +28,7 @@ TIMEOUTS = Timeouts(stuck_s=STUCK_S, boundary_s=BOUNDARY_S, silence_s=1e9)
 
 
 def running(num_workers: int) -> PuppetWorld:
-    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), is_stopped, TIMEOUTS))
+    made = PuppetWorld(GangController(make_stage(), GangRecord(), is_stopped, TIMEOUTS))
     launch = LaunchGang(
         job_id=JOB,
         generation=1,
@@ -247,7 +247,7 @@ def test_a_suspend_parts_with_the_one_that_hangs_and_saves_what_the_others_have(
 @pytest.mark.parametrize("is_connected", [False, True])
 def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_connected: bool) -> None:
     stopped: set[int] = set()
-    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), stopped.__contains__))
+    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__))
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.settle()
     made.command(resize(2, 0, 1))
@@ -267,7 +267,7 @@ def test_a_joiner_that_was_stopped_on_its_way_is_no_fault_of_the_script(is_conne
 
 def test_a_launch_whose_worker_is_stopped_is_lost_and_not_failed() -> None:
     stopped = {0}
-    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), stopped.__contains__))
+    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__))
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.now_s += 3.1
     made._apply(made.gang.tick(made.now_s))
@@ -279,7 +279,7 @@ def test_a_launch_whose_worker_is_stopped_is_lost_and_not_failed() -> None:
 
 def test_a_gang_of_stopped_workers_is_lost_and_goes_on_from_its_checkpoint() -> None:
     stopped: set[int] = set()
-    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), stopped.__contains__))
+    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__))
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()

@@ -25,7 +25,7 @@ from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import InBackground, at_once
-from swell.executors.gang.elastic_controller import ElasticController
+from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import FromHost, NodeHost
@@ -74,7 +74,7 @@ class UnreachedHosts:
             return
         for run in list(self._runs.by_key.values()):
             hosts = set(run.workers.values())
-            is_broken = isinstance(run.director, ElasticController) and run.director.gang.is_broken
+            is_broken = isinstance(run.director, GangController) and run.director.gang.is_broken
             if is_broken and hosts - unreached:
                 for host in sorted(hosts & unreached):
                     self._leave_workers(run, host)

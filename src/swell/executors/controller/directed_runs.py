@@ -22,11 +22,10 @@ from swell.executors.controller.trial_devices import Machine
 from swell.executors.controller.trials import InBackground, Trials
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.gang_protocol import write_record
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import write_record
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.gang.restart_controller import RestartController
 from swell.executors.hosts import messages
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, StepsReported
@@ -141,7 +140,7 @@ class DirectedRuns:
     def hear_port(self, host: str, message: messages.RunPortFound | messages.RunPortRefused) -> None:
         """The answer to `FindRunPort`. No effect if this host is asked no longer."""
         run = self.by_key.get(message.run)
-        if run is None or run.port_host != host or not isinstance(run.director, RestartController):
+        if run is None or run.port_host != host or not isinstance(run.director, GangController):
             return
         run.port_host = ""
         if isinstance(message, messages.RunPortFound):
@@ -167,7 +166,7 @@ class DirectedRuns:
 
     def _forget_port(self, run: DirectedRun, host: str, why: str) -> None:
         """This host is asked for none any more."""
-        if run.port_host == host and isinstance(run.director, RestartController):
+        if run.port_host == host and isinstance(run.director, GangController):
             run.port_host = ""
             self.do(run, run.director.no_port(why, self._now_s()))
 
@@ -243,7 +242,7 @@ class DirectedRuns:
     def _keep_record(self, run: DirectedRun) -> None:
         """All hosts of the run keep the record of its gang: call it before what follows from it is done."""
         gang = run.director
-        if not isinstance(gang, ElasticController | RestartController):
+        if not isinstance(gang, GangController):
             return
         self._gangs.note_numbers(run.job_id, run.workers)
         before = run.record
@@ -290,13 +289,13 @@ class DirectedRuns:
         run.port_host = self._hosts.host_of.get(device, "")
         if run.port_host:
             self._hosts.tell(run.port_host, messages.FindRunPort(run=run.key))
-        elif isinstance(run.director, RestartController):
+        elif isinstance(run.director, GangController):
             self.do(run, run.director.no_port("its host is gone", self._now_s()))
 
     def release_hosts(self, run: DirectedRun) -> None:
         """Close the run where no worker of the gang is left, and none is to come."""
         gang, dirs = run.director, run.checkpoint_dirs
-        if len(dirs) < 2 or not isinstance(gang, ElasticController | RestartController) or gang.is_over:
+        if len(dirs) < 2 or not isinstance(gang, GangController) or gang.is_over:
             return
         preparation = self._preparing.get(run.job_id)
         coming = () if preparation is None else preparation.command.target.devices

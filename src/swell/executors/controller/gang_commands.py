@@ -8,7 +8,7 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.gang.effects import Report
-from swell.executors.gang.gang_protocol import GangProtocol
+from swell.executors.gang.gang_controller import GangController
 from swell.executors.hosts import messages
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import HostRuledOut, Outcome
@@ -59,7 +59,7 @@ class GangCommands:
             new = self._hosts.of(command.target.devices) - run.checkpoint_dirs.keys()
             self._prepare(Preparation(command, opening=new))
 
-    def _obey(self, gang: GangProtocol, command: GangCommand) -> None:
+    def _obey(self, gang: GangController, command: GangCommand) -> None:
         run = self._runs.by_key.get(command.job_id)
         if run is not None:
             self._gangs.note_wanted(command)

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 
 from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun, WholeRun
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.gang_protocol import GangProtocol, GangRecord, read_record
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord, read_record
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
-from swell.executors.gang.restart_controller import RestartController
-from swell.executors.gang.restart_gang import RestartGang
+from swell.executors.gang.restart_state import Restarts
 from swell.executors.hosts.messages import RunOpened
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
@@ -78,11 +76,11 @@ class KnownGangs:
         self._gang_settings = gang_settings
         self._bindings = bindings
         self._hosts = hosts
-        self._gangs: dict[str, GangProtocol] = {}  # the newest last
+        self._gangs: dict[str, GangController] = {}  # the newest last
         self._claims = DeviceClaims()
         self._former: dict[str, FormerGang] = {}
 
-    def get(self, job_id: str) -> GangProtocol | None:
+    def get(self, job_id: str) -> GangController | None:
         """The job's gang, which may have ended recently; None if there is none."""
         return self._gangs.get(job_id)
 
@@ -122,7 +120,7 @@ class KnownGangs:
         dirs = {host: answer.checkpoint_dir for host, answer in opened.items()}
         return self._enter(command, gang, stopped, dirs)
 
-    def adopt(self, whole: WholeRun) -> tuple[DirectedRun, GangProtocol]:
+    def adopt(self, whole: WholeRun) -> tuple[DirectedRun, GangController]:
         """A run of a gang that another controller launched, and that has yet to take the record over."""
         answers, record = whole.kept, whole.record
         order = next(iter(answers.values())).order
@@ -159,7 +157,7 @@ class KnownGangs:
     def _enter(
         self,
         command: LaunchGang,
-        gang: GangProtocol,
+        gang: GangController,
         stopped: set[int],
         dirs: dict[str, str],
     ) -> DirectedRun:
@@ -178,7 +176,7 @@ class KnownGangs:
 
     def _controller(
         self, command: LaunchGang, gang: GangRecord, checkpoints: str, stopped: set[int]
-    ) -> GangProtocol:
+    ) -> GangController:
         gang_settings = self._gang_settings
         job = JobContext(
             command.job_id,
@@ -189,16 +187,14 @@ class KnownGangs:
             gang_settings.worker_settings,
             self._hosts,
         )
-        if isinstance(gang, RestartGang):
-            return RestartController(job, gang, stopped.__contains__, gang_settings.timeouts)
-        return ElasticController(job, gang, stopped.__contains__, gang_settings.timeouts)
+        return GangController(job, gang, stopped.__contains__, gang_settings.timeouts)
 
     def ended(self, run: DirectedRun) -> None:
         """Record the end of any run, trial or not: a gang's device claims end, and its legacy is kept."""
         gang = run.director
         if not run.is_trial:
             self._claims.forget(run.job_id)
-        if isinstance(gang, ElasticController):
+        if isinstance(gang, GangController) and gang.gang.restarts is None:
             self._former[run.job_id] = FormerGang(gang.gang.saved_steps, gang.gang.max_local_batch)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
         for job_id in over[:-NUM_REMEMBERED]:
@@ -258,9 +254,9 @@ class KnownGangs:
 
 def _new_gang(command: LaunchGang, before: FormerGang, first_worker: int) -> GangRecord:
     if command.spec.elasticity is Elasticity.RESTART:
-        return RestartGang(next_worker=first_worker)
+        return GangRecord(next_worker=first_worker, restarts=Restarts())
     known = before.max_local_batch
-    return ElasticGang(
+    return GangRecord(
         next_worker=first_worker,
         max_local_batch=command.max_local_batch if known is None else known,
         steps=before.saved_steps,

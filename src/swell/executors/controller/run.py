@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import Effect, WorkerExit
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.gang_protocol import GangProtocol, GangRecord, RunController
-from swell.executors.gang.restart_controller import RestartController
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.run_controller import RunController
 from swell.executors.hosts.messages import Dealings, KeptWorker, RunKept, RunSnapshot
 from swell.model.job import JobSpec
 
@@ -36,7 +36,7 @@ class DirectedRun:
     @property
     def gang(self) -> GangRecord:
         """What is known of its gang. A trial run has none."""
-        assert isinstance(self.director, ElasticController | RestartController)  # noqa: S101
+        assert isinstance(self.director, GangController)  # noqa: S101
         return self.director.gang
 
     def is_on(self, host: str) -> bool:
@@ -98,7 +98,7 @@ class WholeRun:
 
 
 def take_over(
-    gang: GangProtocol,
+    gang: GangController,
     kept: Mapping[int, KeptWorker],
     lost: Collection[int],
     num_heard: Mapping[int, int],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from swell.executors.gang import formation, shutdown, transition
-from swell.executors.gang.elastic_gang import MAX_FAILED_ROUNDS, Move
 from swell.executors.gang.formation import abort
+from swell.executors.gang.gang_record import MAX_FAILED_ROUNDS, Move
 from swell.executors.gang.member import IN_STEP, Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome

@@ -21,10 +21,6 @@ class Replies(msgspec.Struct, kw_only=True):
     clock_s: float = 0.0  #: when something happened last
     num_takeovers: int = 0  #: controllers that have told of the gang, but the first
 
-    def is_asked(self, kind: type[GangCommand]) -> bool:
-        """Whether the latest command is of this kind."""
-        return self.asked is not None and self.asked[0] == kind.__name__
-
 
 class CommandReplies:
     """A gang's side of the conversation. Reports go to `effects`, whose owner hands them on."""

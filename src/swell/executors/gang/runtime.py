@@ -1,4 +1,4 @@
-"""An elastic gang in the process that controls it: its record, and the input of the moment."""
+"""A gang in the process that controls it: its record, and the input of the moment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from swell.executors.gang.effects import Effect
-from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Roster, by_rank
 from swell.executors.gang.progress import DriftCount, Reporting
@@ -27,7 +27,7 @@ class GangRuntime:
     job: JobContext
     timeouts: Timeouts
     is_stopped: Callable[[int], bool]
-    gang: ElasticGang
+    gang: GangRecord
     effects: list[Effect] = field(default_factory=list)
     replies: CommandReplies = field(init=False)
     reporting: Reporting = field(init=False)
@@ -41,6 +41,11 @@ class GangRuntime:
     @property
     def now_s(self) -> float:
         return self.replies.now_s
+
+    @property
+    def generation(self) -> int:
+        """Generation of the workers that train, or are the first to."""
+        return self.gang.membership.generation or self.gang.replies.generation
 
     @property
     def members(self) -> dict[int, Member]:

@@ -15,7 +15,7 @@ from swell.wire.numbers import spelled
 
 # ------------------------------------------------------------ what workers say
 def note_steps(live: GangRuntime, said: messages.Progress) -> None:
-    report = steps_report(live.job.job_id, _generation(live), said, live.now_s)
+    report = steps_report(live.job.job_id, live.generation, said, live.now_s)
     live.reporting.note(report, said.odd_since)
 
 
@@ -91,8 +91,4 @@ def _reduce(live: GangRuntime, is_last: bool = False) -> None:
 
 
 def _values_report(live: GangRuntime, said: messages.Reported) -> StepsReported:
-    return values_report(live.job.job_id, _generation(live), live.gang.steps, said, live.now_s)
-
-
-def _generation(live: GangRuntime) -> int:
-    return live.gang.membership.generation or live.gang.replies.generation
+    return values_report(live.job.job_id, live.generation, live.gang.steps, said, live.now_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swell.executors.gang import shutdown
-from swell.executors.gang.elastic_gang import ChangeAim, PendingChange, answer
+from swell.executors.gang.gang_record import ChangeAim, PendingChange, answer
 from swell.executors.gang.job_context import configuration_of_group, refusal
 from swell.executors.gang.member import State, by_rank, cut_slots
 from swell.executors.gang.runtime import GangRuntime
@@ -76,7 +76,9 @@ def undo(live: GangRuntime, why: str) -> None:
     change = membership.change
     if change is not None and not change.failure:
         change.failure = why
-        gang.wanted_slots = membership.staying(live.roster, gang.setback.is_open)
+        gang.wanted_slots = membership.slots
+        if gang.restarts is None:
+            gang.wanted_slots = membership.staying(live.roster, gang.setback.is_open)
         gang.wanted_configuration = membership.configuration
         if not gang.wanted_slots:
             shutdown.end(live, Outcome.LOST, why)

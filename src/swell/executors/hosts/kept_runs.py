@@ -14,7 +14,7 @@ from functools import reduce
 
 import msgspec
 
-from swell.executors.gang.gang_protocol import end_in
+from swell.executors.gang.gang_record import end_in
 from swell.executors.hosts.messages import (
     CloseRun,
     EndKept,

@@ -167,7 +167,7 @@ class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     workers: dict[int, str]  #: host of each one that has not ended
     dealings: dict[int, Dealings]  #: with these workers
     total_steps: int | None
-    gang: msgspec.Raw  #: see `gang_protocol`
+    gang: msgspec.Raw  #: see `gang_record`
 
 
 class KeepRecord(HostMessage, frozen=True, kw_only=True):

@@ -17,9 +17,8 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 from swell.executors.controller.run import take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send
-from swell.executors.gang.elastic_controller import ElasticController
-from swell.executors.gang.elastic_gang import ElasticGang
-from swell.executors.gang.gang_protocol import read_record, write_record
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord, read_record, write_record
 from swell.executors.gang.member import cut_slots
 from swell.executors.gang.timeouts import Timeouts, half
 from swell.executors.hosts.messages import KeptWorker
@@ -47,7 +46,7 @@ from swell.wire.numbers import Number
 
 def world(num_workers: int, total_steps: int = 1000, **changes: Any) -> PuppetWorld:
     made = PuppetWorld(
-        ElasticController(make_stage(total_steps, **changes), ElasticGang(), is_stopped), total_steps
+        GangController(make_stage(total_steps, **changes), GangRecord(), is_stopped), total_steps
     )
     spec = make_spec(**changes)
     made.command(
@@ -513,7 +512,7 @@ def test_a_worker_that_says_nothing_for_too_long_is_killed() -> None:
 
 def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
     stopped: set[int] = set()
-    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), stopped.__contains__), 1000)
+    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__), 1000)
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0, 1), spec=spec, total_steps=1000))
     made.settle()
@@ -528,7 +527,7 @@ def test_a_worker_whose_process_was_stopped_is_killed_within_seconds() -> None:
 
 def test_last_lines_of_a_process_that_was_stopped_are_cut_off() -> None:
     stopped: set[int] = set()
-    made = PuppetWorld(ElasticController(make_stage(), ElasticGang(), stopped.__contains__), 1000)
+    made = PuppetWorld(GangController(make_stage(), GangRecord(), stopped.__contains__), 1000)
     spec = make_spec()
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=spec, total_steps=1000))
     made.settle()
@@ -833,7 +832,7 @@ def test_last_lines_have_minutes_and_if_they_are_cut_off_that_is_told() -> None:
 
 
 def test_the_patience_with_last_lines_can_be_set_and_what_was_told_before_stays() -> None:
-    gang = ElasticController(make_stage(), ElasticGang(), is_stopped, Timeouts(finish_s=2.0))
+    gang = GangController(make_stage(), GangRecord(), is_stopped, Timeouts(finish_s=2.0))
     made = PuppetWorld(gang, 1000)
     made.command(LaunchGang(job_id=JOB, generation=1, target=target(0), spec=make_spec(), total_steps=1000))
     made.settle()
@@ -857,8 +856,8 @@ def test_a_stop_amid_the_last_lines_outlives_the_controller(outcome: Outcome) ->
     made.gang.said(0, said, made.now_s)
     made.gang.command(StopGang(job_id=JOB, generation=2), made.now_s)
     record = read_record(write_record(made.gang.gang))
-    assert isinstance(record, ElasticGang)
-    next_one = ElasticController(make_stage(), record, is_stopped)
+    assert isinstance(record, GangRecord)
+    next_one = GangController(make_stage(), record, is_stopped)
     take_over(next_one, {0: KeptWorker(number=0, pid=9)}, (), {}, 100.0)
     assert not [e for e in next_one.tick(102.9) if isinstance(e, Kill)]
     assert Kill(0, signal.SIGKILL) in next_one.tick(103.1)
@@ -971,8 +970,8 @@ def test_who_left_alone_is_known_to_the_next_controller() -> None:
     made = running(2)
     made.gang.said(1, m.Finished(steps=5, is_early=True), made.now_s)
     record = read_record(write_record(made.gang.gang))
-    assert isinstance(record, ElasticGang)
-    next_one = ElasticController(make_stage(), record, is_stopped)
+    assert isinstance(record, GangRecord)
+    next_one = GangController(make_stage(), record, is_stopped)
     broken = m.Broken(generation=1, steps=5, message="a peer is gone")
     kept = {0: KeptWorker(number=0, pid=1, said=((1, broken),)), 1: KeptWorker(number=1, pid=2)}
     take_over(next_one, kept, (), {}, 10.0)

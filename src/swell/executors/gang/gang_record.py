@@ -1,4 +1,4 @@
-"""An elastic gang as one value: what its controller knows, and its hosts keep for the next controller.
+"""A gang as one value: what its controller knows, and its hosts keep for the next controller.
 
 Hosts get it when a command comes, and with all that follows from an input but reports of progress. What
 workers have said since, of which nothing followed yet, the next controller hears again.
@@ -14,10 +14,14 @@ import msgspec
 from swell.executors.gang.ending import Ending
 from swell.executors.gang.member import Member, Roster, Slot, State, flatten
 from swell.executors.gang.replies import CommandReplies, Replies
+from swell.executors.gang.restart_state import Restarts
+from swell.model.coding import decoder, encode
 from swell.model.event import (
     AnyEvent,
+    GangEnded,
     GangResized,
     GangStarted,
+    GangSuspended,
     ResizeFailed,
     SuspendFailed,
     WorkersLost,
@@ -292,10 +296,10 @@ class Formation(msgspec.Struct, kw_only=True):
     is_lateness_told: bool = False  #: of that order
 
 
-class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
-    """A gang whose processes live through its changes.
+class GangRecord(msgspec.Struct, kw_only=True):
+    """A gang. It ends once it has an `ending`, and is over once `replies` has an end.
 
-    It ends once it has an `ending`, and is over once `replies` has an end.
+    Its processes live through its changes, or have `restarts`.
     """
 
     replies: Replies = msgspec.field(default_factory=Replies)
@@ -318,11 +322,7 @@ class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
     told_steps: int | None = None  #: losses up to this step have been heard
     hang_detector: HangDetector = msgspec.field(default_factory=HangDetector)
     saved_steps: int = 0  #: of the newest checkpoint
-
-    @property
-    def known_configuration(self) -> Configuration:
-        """How it runs, as the head knows."""
-        return self.membership.configuration
+    restarts: Restarts | None = None  #: if its script knows nothing of Swell
 
     @property
     def is_ending(self) -> bool:
@@ -335,5 +335,38 @@ class ElasticGang(msgspec.Struct, kw_only=True, tag=True):
 
     @property
     def is_safe(self) -> bool:
-        """The gang is being suspended, and its state is saved."""
-        return self.membership.is_suspending and self.suspension.is_safe
+        """The gang is being suspended, and its state is saved, if anybody but its script can say so."""
+        return self.membership.is_suspending and (self.restarts is not None or self.suspension.is_safe)
+
+    @property
+    def is_to_close(self) -> bool:
+        """Whether no process is left, and none is to come."""
+        is_begun = self.has_spawned if self.restarts is None else self.membership.is_suspending
+        return not self.members and (self.is_ending or is_begun)
+
+
+class _KeptEnd(msgspec.Struct, frozen=True):
+    end: GangEnded | GangSuspended | None = None
+
+
+class _EndOfGang(msgspec.Struct, frozen=True):
+    replies: _KeptEnd = _KeptEnd()
+
+
+_decoder: msgspec.json.Decoder[GangRecord] = decoder(GangRecord)
+_end_decoder: msgspec.json.Decoder[_EndOfGang] = decoder(_EndOfGang)
+
+
+def write_record(gang: GangRecord) -> msgspec.Raw:
+    """Return the record of a gang as it is now."""
+    return msgspec.Raw(encode(gang))
+
+
+def end_in(record: msgspec.Raw) -> GangEnded | GangSuspended | None:
+    """Return how the gang of a record ended; None: it has not. Raises msgspec.MsgspecError."""
+    return _end_decoder.decode(record).replies.end
+
+
+def read_record(record: msgspec.Raw) -> GangRecord:
+    """Return the gang of a record. Raises msgspec.MsgspecError."""
+    return _decoder.decode(record)

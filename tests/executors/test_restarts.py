@@ -17,9 +17,9 @@ from tests.executors.puppets import make_spec, make_stage, target
 from swell.executors.controller.run import take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import FindPort, Kill, Report, Send, Spawn
-from swell.executors.gang.gang_protocol import read_record, write_record
-from swell.executors.gang.restart_controller import RestartController
-from swell.executors.gang.restart_gang import RestartGang
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord, read_record, write_record
+from swell.executors.gang.restart_state import Restarts
 from swell.executors.hosts.messages import KeptExit, KeptWorker
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -67,7 +67,7 @@ class Processes:
     def __init__(self, accept_differences: tuple[str, ...] = ()) -> None:
         self.stopped: set[int] = set()
         self.job = make_stage(None, accept_differences=accept_differences)
-        self.gang = RestartController(self.job, RestartGang(), self.stopped.__contains__)
+        self.gang = GangController(self.job, GangRecord(restarts=Restarts()), self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
@@ -107,7 +107,6 @@ class Processes:
     def replace_controller(self, **exits: int) -> None:
         """Another one takes over what a host has kept; `exits`: with which status `worker_0` has ended."""
         record = read_record(write_record(self.gang.gang))
-        assert isinstance(record, RestartGang)
         kept = {
             number: KeptWorker(number=number, pid=number + 100, said=tuple(self.unheard.pop(number, ())))
             for number in record.members
@@ -117,7 +116,7 @@ class Processes:
             self.alive.pop(number)
             end = KeptExit(status=status, log_tail="last words")
             kept[number] = msgspec.structs.replace(kept[number], exit=end)
-        self.gang = RestartController(self.job, record, self.stopped.__contains__)
+        self.gang = GangController(self.job, record, self.stopped.__contains__)
         self.do(take_over(self.gang, kept, (), {}, self.now_s))
 
     def vote(self, worker: int, num_steps: int, is_heard: bool = True) -> None:

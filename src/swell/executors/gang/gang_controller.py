@@ -1,11 +1,11 @@
-"""The controller of an elastic gang: what to say to whom so that the group becomes what the head wants.
+"""The controller of a gang: what to say to whom so that the gang becomes what the head wants.
 
 Level-triggered: the gang has wanted slots and a wanted configuration, and its members, and each input
 moves one towards the other. A change of the batch alone is another group of the same members. The life of a
 worker is in `swell.wire.messages`. The head's generations count its commands, and a command may take several
 rounds of `formation`, which are the wire's generations.
 
-What is known of the gang is one value (`elastic_gang`), which hosts keep. Each phase has a module of
+What is known of the gang is one value (`gang_record`), which hosts keep. Each phase has a module of
 functions that change it:
 
 * `transition`: the change that the head wants, from its command to the answer;
@@ -15,7 +15,8 @@ functions that change it:
 
 `handlers` brings the messages of workers to them. `late_workers` acts when time passes. A break while a
 change is under way ends the change: the group is cut back to what the head knows (`Membership`), it is told,
-and what is left forms again at once.
+and what is left forms again at once. A script that knows nothing of Swell goes through the same phases, in
+the way of `restarts`: a change is another set of processes.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from swell.executors.gang import (
     handlers,
     late_workers,
     regrouping,
+    restarts,
     shutdown,
     training_progress,
     transition,
 )
 from swell.executors.gang.effects import Effect, WorkerExit
-from swell.executors.gang.elastic_gang import ElasticGang
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import by_rank, flatten
 from swell.executors.gang.runtime import GangRuntime
@@ -42,13 +44,16 @@ from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, 
 from swell.wire import messages
 
 
-class ElasticController:
-    """See `GangProtocol`. `is_stopped` tells whether the process of a worker was stopped."""
+class GangController:
+    """Directs the processes of one job, see `RunController`.
+
+    `is_stopped` tells whether the process of a worker was stopped.
+    """
 
     def __init__(
         self,
         job: JobContext,
-        gang: ElasticGang,
+        gang: GangRecord,
         is_stopped: Callable[[int], bool],
         timeouts: Timeouts | None = None,
     ):
@@ -57,28 +62,34 @@ class ElasticController:
 
     # ------------------------------------------------------------ what it is
     @property
-    def gang(self) -> ElasticGang:
-        """All that is known of it that another controller needs."""
+    def gang(self) -> GangRecord:
+        """All that is known of it: with that another controller can take it over."""
         return self._live.gang
 
     @property
     def generation(self) -> int:
+        """Generation of the latest command."""
         return self.gang.replies.generation
 
     @property
     def devices(self) -> tuple[str, ...]:
-        return flatten(member.slot for member in by_rank(self._live.roster))
+        live = self._live
+        coming = () if live.gang.restarts is None else restarts.starting(live, live.gang.restarts)
+        return flatten(coming or (member.slot for member in by_rank(live.roster)))
 
     @property
     def wanted_devices(self) -> tuple[str, ...]:
+        """Devices of the workers that the gang is to have once the change under way is done."""
         return flatten(self.gang.wanted_slots)
 
     @property
     def pids(self) -> tuple[int, ...]:
+        """Process ids of all that live: the group in rank order, then the others."""
         return self._live.pids
 
     @property
     def steps(self) -> int:
+        """Finished, as far as is known."""
         return self.gang.steps
 
     @property
@@ -87,7 +98,7 @@ class ElasticController:
 
     # ------------------------------------------------------------ what happens
     def number_from(self, first_worker: int) -> None:
-        """See `GangProtocol`."""
+        """A host that joins has seen all lower numbers: no later worker has one of them."""
         self.gang.next_worker = max(self.gang.next_worker, first_worker)
 
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
@@ -108,7 +119,24 @@ class ElasticController:
         live = self._at(now_s)
         if (member := live.members.get(worker)) is not None:
             member.heard_s = live.now_s
-            handlers.hear(message, live, member)
+            if live.gang.restarts is None:
+                handlers.hear(message, live, member)
+            else:
+                restarts.hear(live, live.gang.restarts, message, member)
+        return self._act()
+
+    def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
+        """The answer to `FindPort`."""
+        live = self._at(now_s)
+        if live.gang.restarts is not None:
+            restarts.note_port(live, live.gang.restarts, address, port)
+        return self._act()
+
+    def no_port(self, why: str, now_s: float) -> Sequence[Effect]:
+        """The other answer: the host is gone, or has none."""
+        live = self._at(now_s)
+        if live.gang.restarts is not None:
+            restarts.note_no_port(live, live.gang.restarts, why)
         return self._act()
 
     def alive(self, pulses: Mapping[int, messages.Alive], now_s: float) -> None:
@@ -124,12 +152,16 @@ class ElasticController:
         live = self._at(now_s)
         gone = [(formation.forget(live, ended.worker), ended) for ended in exits]
         for member, ended in gone:
-            if member is not None:
+            if member is not None and live.gang.restarts is not None:
+                restarts.note_exit(live, live.gang.restarts, member, ended.status, ended.log_tail)
+            elif member is not None:
                 departures.note_exit(live, member, ended.status, ended.log_tail)
         return self._act()
 
     def tick(self, now_s: float) -> Sequence[Effect]:
         live = self._at(now_s)
+        if live.gang.restarts is not None:
+            restarts.pass_time(live, live.gang.restarts)
         if live.gang.ending is not None:
             shutdown.kill_late(live, live.gang.ending)
         else:
@@ -139,14 +171,19 @@ class ElasticController:
         return self._act()
 
     def take_over(self, now_s: float) -> Sequence[Effect]:
-        """See `GangProtocol`."""
-        self._live.replies.take_over(now_s)
+        """Go on with a former controller's gang. Call it before any other method."""
+        live = self._live
+        live.replies.take_over(now_s)
+        if live.gang.restarts is not None and not self.is_over:
+            restarts.take_over(live, live.gang.restarts)
         return self._act()
 
     def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> Sequence[Effect]:
-        """See `GangProtocol`."""
+        """What a script has measured lately, of which a former controller may have told."""
         live = self._at(now_s)
-        if live.gang.formation.group[:1] == [worker]:
+        if live.gang.restarts is not None:
+            restarts.hear_again(live, live.gang.restarts, values)
+        elif live.gang.formation.group[:1] == [worker]:
             formation.note_told(live, values.curves)
             training_progress.note_values(live, values, worker, is_again=True)
         return self._act()
@@ -178,8 +215,11 @@ def _obey(live: GangRuntime, command: GangCommand) -> None:
 
 
 def _step(live: GangRuntime) -> None:
-    is_ending = live.gang.is_ending
-    if (is_ending or live.gang.has_spawned) and not live.members:
+    if live.gang.is_to_close:
         shutdown.close(live)
-    elif not is_ending and regrouping.is_done(live):
+    elif live.gang.is_ending:
+        return
+    elif live.gang.restarts is not None:
+        restarts.go_on(live, live.gang.restarts)
+    elif regrouping.is_done(live):
         regrouping.go_on(live)

@@ -1,0 +1,286 @@
+"""How a gang changes whose script knows nothing of Swell: stop all, start all, as torchrun would.
+
+Its workers get torchrun's environment and no orders. What a script does not save when it gets SIGTERM, or
+before, is lost with a change. Rank 0 tells how many steps its optimizer has made
+(`swell.train.runtime.unmanaged_script`); a script without an optimizer of torch's tells nothing. Each start
+asks for a free port (`FindPort`): rank 0 of the script's own process group listens there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from swell.executors.exit_status import OVER_MEMORY
+from swell.executors.gang import formation, shutdown, transition
+from swell.executors.gang.effects import FindPort, Kill, Send, Spawn
+from swell.executors.gang.local_ranks import local_ranks
+from swell.executors.gang.member import Member, Slot, State, flatten
+from swell.executors.gang.progress import sound
+from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.runtime import GangRuntime
+from swell.executors.gang.timeouts import describe_exit, found_port_taken, is_fault_of_script
+from swell.model.counted import told_workers
+from swell.model.event import Outcome, ScriptDistributed, StepsReported
+from swell.tally import Tally, tally_of
+from swell.wire import environ, messages
+from swell.wire.findings import WHOLE, ScriptFinding
+from swell.wire.metric_names import LOSS
+from swell.wire.numbers import value_of
+from swell.wire.reports import MOST_STEPS
+
+#: Topic of a warning.
+SIZE = "size"
+#: Under this name a line of output may say after which step its values were measured.
+STEP = "step"
+
+
+# ------------------------------------------------------------ towards the next set of processes
+def go_on(live: GangRuntime, restarts: Restarts) -> None:
+    """Stop the processes if others are wanted, or none; start those that are wanted, once all are gone."""
+    gang = live.gang
+    is_other = restarts.slots != gang.wanted_slots or gang.membership.is_suspending
+    if live.members and is_other and not restarts.is_leaving:
+        # SIGTERM is to come in the same step of all, and not while the script writes its checkpoint.
+        restarts.is_leaving = True
+        restarts.terminate_at_s = live.now_s + live.timeouts.step_end_s
+        live.effects += [Kill(number, environ.STOP_AT_STEP) for number in live.members]
+    elif not live.members and restarts.asked_port is None:
+        restarts.asked_port = gang.wanted_slots[0]
+        live.effects.append(FindPort(gang.wanted_slots[0]))
+    elif live.members and not restarts.is_leaving and all(m.pid is not None for m in live.members.values()):
+        transition.finish_change(live)
+
+
+def note_port(live: GangRuntime, restarts: Restarts, address: str, port: int) -> None:
+    """The answer to `FindPort`."""
+    if _takes_port(live, restarts):
+        _start(live, restarts, address, port)
+
+
+def note_no_port(live: GangRuntime, restarts: Restarts, why: str) -> None:
+    """The other answer: the host is gone, or has none."""
+    if _takes_port(live, restarts):
+        shutdown.end(live, Outcome.LOST, why)
+
+
+def _takes_port(live: GangRuntime, restarts: Restarts) -> bool:
+    """Whether a start waits for the answer. If rank 0 is to be elsewhere by now, it is asked for there."""
+    asked, restarts.asked_port = restarts.asked_port, None
+    return asked == live.gang.wanted_slots[0] and not live.gang.is_ending and not live.members
+
+
+def _start(live: GangRuntime, restarts: Restarts, address: str, port: int) -> None:
+    slots = restarts.slots = live.gang.wanted_slots
+    restarts.port, restarts.is_leaving = port, False
+    restarts.terminate_at_s = restarts.kill_at_s = None
+    restarts.tally.restart()
+    restarts.votes.clear()
+    hosts = [live.job.host_of(slot) for slot in slots]
+    first = live.gang.next_worker
+    of_all = {
+        environ.WORLD_SIZE: str(len(slots)),
+        environ.RESTART_COUNT: str(restarts.num_starts),
+        environ.RUN_ID: live.job.job_id,
+        environ.MASTER_ADDR: address,
+        environ.MASTER_PORT: str(port),
+    }
+    if len(set(hosts)) == 1:
+        of_all[environ.BALLOT] = f"leaving-{first}"
+    if WHOLE in live.job.spec.accept_differences:
+        of_all[environ.WHOLE_BATCHES] = "1"
+    for rank, (slot, place) in enumerate(zip(slots, local_ranks(hosts), strict=True)):
+        near = flatten(s for s, host in zip(slots, hosts, strict=True) if host == hosts[rank])
+        own = {
+            environ.RANK: str(rank),
+            environ.LOCAL_RANK: str(place.local_rank),
+            environ.LOCAL_WORLD_SIZE: str(place.local_world_size),
+            environ.GROUP_RANK: str(place.group_rank),
+        }
+        live.members[first + rank] = Member(first + rank, slot, since_s=live.now_s, state=State.TRAINING)
+        live.effects.append(Spawn(first + rank, near, of_all | own))
+    live.gang.formation.group = list(live.members)
+    live.gang.next_worker += len(slots)
+    restarts.num_starts += 1
+
+
+def pass_time(live: GangRuntime, restarts: Restarts) -> None:
+    """Its workers give no sign of life. One that was stopped cannot: its peers would wait for it."""
+    for member in live.members.values():
+        if member.pid is None or not live.is_stopped(member.number):
+            member.heard_s = live.now_s
+    if live.gang.is_ending:
+        return
+    if restarts.terminate_at_s is not None and live.now_s >= restarts.terminate_at_s:
+        _await_exits(live, restarts)
+        formation.terminate(live, live.members.values())
+    if restarts.kill_at_s is not None and live.now_s >= restarts.kill_at_s:
+        restarts.kill_at_s = None
+        formation.kill(live, live.members.values())
+
+
+def _await_exits(live: GangRuntime, restarts: Restarts) -> None:
+    """They have SIGTERM. A second one could come while they save."""
+    restarts.terminate_at_s, restarts.kill_at_s = None, live.now_s + live.timeouts.restart_s
+
+
+def note_exit(live: GangRuntime, restarts: Restarts, member: Member, status: int, log_tail: str) -> None:
+    """An exit with 0 after SIGTERM is a stop, too: in a set that is to leave all exits are alike."""
+    ending = live.gang.ending
+    is_bad_start = found_port_taken(log_tail, restarts.port)
+    is_misjudged = is_bad_start and ending is not None and ending.outcome is Outcome.FAILED  # for its echo
+    if status and (is_misjudged or (ending is None and not restarts.is_leaving)):
+        is_at_fault = is_fault_of_script(status) and not is_bad_start
+        why = describe_exit(member, status, log_tail)
+        live.gang.setback.is_over_memory = status == OVER_MEMORY
+        shutdown.end(live, Outcome.FAILED if is_at_fault else Outcome.LOST, why)
+    elif ending is None and not restarts.is_leaving and not live.members:
+        shutdown.end(live, Outcome.SUCCEEDED, "")
+
+
+# ------------------------------------------------------------ what its script tells
+def hear(live: GangRuntime, restarts: Restarts, message: messages.FromWorker, member: Member) -> None:
+    """What says how far the gang is counts if it comes from the host of rank 0."""
+    if live.gang.is_ending:
+        return
+    match message:
+        case messages.Stepped() if formation.speaks_for_gang(live, member):
+            _note_steps(live, restarts, message)
+        case messages.Reported() if formation.speaks_for_gang(live, member):
+            _note_values(live, restarts, message)
+        case messages.Distributed(is_so=is_so):
+            _note_distributed(live, restarts, is_so)
+        case messages.ScriptFound(findings=findings):
+            _note_findings(live, restarts, findings)
+        case messages.StopVote(num_steps=num_steps):  # see `swell.train.runtime.stop_ballot`
+            restarts.votes.setdefault(member.number, num_steps)
+            have_all = restarts.votes.keys() >= live.members.keys()
+            most = max(restarts.votes.values()) if have_all else None
+            live.effects.append(Send(member.number, messages.StopVotes(most=most)))
+
+
+def _may_grow(live: GangRuntime) -> bool:
+    spec = live.job.spec
+    return spec.max_workers is None or spec.max_workers > spec.min_workers
+
+
+def _note_distributed(live: GangRuntime, restarts: Restarts, is_so: bool) -> None:
+    if not is_so and _may_grow(live):
+        live.replies.warn(_stays_small(live.job.spec.min_workers), SIZE)
+    elif is_so and not restarts.is_held:
+        restarts.is_distributed = True
+        _tell_distributed(live)
+        live.replies.warn("", SIZE)
+
+
+def _tell_distributed(live: GangRuntime) -> None:
+    live.replies.report(ScriptDistributed(job_id=live.job.job_id, at_s=live.now_s))
+
+
+def _note_findings(live: GangRuntime, restarts: Restarts, findings: Sequence[ScriptFinding]) -> None:
+    """Rank 0 tells them before it tells that the script is distributed, at its first step."""
+    spec = live.job.spec
+    found = [finding for finding in findings if finding.name not in spec.accept_differences]
+    restarts.is_held = any(finding.holds for finding in found)
+    for finding in found:
+        holds = finding.holds and _may_grow(live)
+        text = _held(finding, spec.min_workers) if holds else finding.sentence
+        if _may_grow(live) or spec.min_workers > 1:
+            live.replies.warn(text, SIZE if holds else finding.name)
+
+
+def _note_steps(live: GangRuntime, restarts: Restarts, message: messages.Stepped) -> None:
+    pause_s, warning = restarts.tally.note(message, live.now_s)
+    live.gang.steps = live.gang.saved_steps = restarts.tally.steps
+    _report(live, num_workers=message.num_workers, step_s=message.step_s, pause_s=pause_s)
+    if message.is_last and restarts.terminate_at_s is not None:
+        _await_exits(live, restarts)
+    if warning:
+        live.replies.warn(warning)
+
+
+def _note_values(live: GangRuntime, restarts: Restarts, message: messages.Reported) -> None:
+    """A value without a curve is a line of output, which may name its `step`."""
+    if message.refusal:
+        live.replies.warn(message.refusal)
+    values = {name: value_of(value) for name, value in message.values.items()}
+    step = _step_of(values, live.gang.steps)
+    printed = {name: tally_of([(step, value)], len(live.members)) for name, value in values.items()}
+    curves = {name: tally for name, tally in printed.items() if tally is not None}
+    _tell_values(live, values, curves | _curves_of(restarts, message))
+
+
+def _curves_of(restarts: Restarts, message: messages.Reported) -> dict[str, Tally]:
+    curves, before = sound(message.curves), restarts.tally.num_before
+    return curves | {name: curves[name].moved(before) for name in message.relative if name in curves}
+
+
+def _tell_values(
+    live: GangRuntime, values: dict[str, float], curves: dict[str, Tally], is_again: bool = False
+) -> None:
+    loss = values.pop(LOSS, None)
+    _report(live, loss=loss, metrics=values, curves=curves, is_again=is_again and bool(curves))
+
+
+def _report(live: GangRuntime, num_workers: int = 0, **facts: Any) -> None:
+    """`facts`: further fields of `StepsReported`."""
+    report = StepsReported(
+        job_id=live.job.job_id,
+        generation=live.generation,
+        at_s=live.now_s,
+        steps=live.gang.steps,
+        num_workers=num_workers,
+        **facts,
+    )
+    live.reporting.note(report, names_loss=True)
+
+
+# ------------------------------------------------------------ from one controller to the next
+def take_over(live: GangRuntime, restarts: Restarts) -> None:
+    """Tell and ask again what the former controller may not have."""
+    restarts.tally.heard_s = None  # what the change before took may have been told
+    if restarts.is_distributed:
+        _tell_distributed(live)
+    if restarts.asked_port is not None:
+        live.effects.append(FindPort(restarts.asked_port))
+
+
+def hear_again(live: GangRuntime, restarts: Restarts, values: messages.Reported) -> None:
+    """Curves of values take the place of those that a former controller told.
+
+    So no curve is told that may begin where processes of an earlier start ended, nor what was printed, of
+    which hosts keep no curve: it would count twice.
+    """
+    is_first, before = restarts.num_starts == 1, restarts.tally.num_before
+    told = _curves_of(restarts, values).items()
+    curves = {name: tally for name, tally in told if is_first or tally.first_step > before}
+    measured = {name: value_of(value) for name, value in values.values.items()}
+    _tell_values(live, measured, curves, is_again=True)
+
+
+def starting(live: GangRuntime, restarts: Restarts) -> tuple[Slot, ...]:
+    """Where processes are about to be started."""
+    return () if restarts.asked_port is None or live.gang.is_ending else live.gang.wanted_slots
+
+
+def _step_of(values: Mapping[str, float], steps: int) -> int:
+    """After which step the values were measured, as they say, if that is a step."""
+    step = values.get(STEP, float(steps))
+    return int(step) if 0 <= step < MOST_STEPS and step.is_integer() else steps
+
+
+def _held(finding: ScriptFinding, num: int) -> str:
+    return (
+        f"the job stays at {told_workers(num)}: {finding.sentence}; or submit it with "
+        f"`--accept-differences {finding.name}`"
+    )
+
+
+def _stays_small(num: int) -> str:
+    workers = told_workers(num)
+    return (
+        f"the job stays at {workers}: its script forms no process group and does not read WORLD_SIZE, so "
+        "more would be identical copies that write the same files; call "
+        "torch.distributed.init_process_group before the first step, or submit the job with "
+        f"`workers: {num}`"
+    )
