@@ -19,7 +19,6 @@ from swell.train.data.stream_loader import StreamFeed
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.run import Run, mean_of
-from swell.train.state.batch_undo import BatchUndo
 from swell.train.state.optimizer_set import OptimizerSet
 
 
@@ -49,7 +48,7 @@ class AlternatingRun(Run):
     ) -> None:
         assert isinstance(task.state.optimizer, OptimizerSet)  # noqa: S101 - made for it
         self._optimizers = task.state.optimizer
-        self._undo = BatchUndo(task.state)
+        self._undo = task.state.undo
         self._turns: list[StepTotals] = []  # steps of the batch that does not count yet
         self._is_lost = False  # the batch comes again
         super().__init__(host, task, feed, clip_grad_norm, loaders)
@@ -94,7 +93,6 @@ class AlternatingRun(Run):
             self._is_stopped = True
         elif self._host.stops_on_nan and not math.isfinite(tally.loss):
             self._revert()
-            self._task.state.rewind()
             raise self._host.give_up(tally.loss)
         else:
             self._apply(chosen, tally)
@@ -109,7 +107,6 @@ class AlternatingRun(Run):
             return
         if self._share is not None:
             self._revert()
-            self._task.state.rewind()
         self._host.keep(is_end)
 
     def finish(self, stop: SystemExit | None = None) -> None:
@@ -147,16 +144,15 @@ class AlternatingRun(Run):
             )
         self._share, self._is_lost, self._has_stepped = share, False, False
         self._task.gradients.begin(share)
-        self._undo.begin()
-        self._task.state.begin_step(frame)
+        self._undo.begin(frame)
+        self._undo.begin_batch()
         self._is_within = True
         self._calls.open()
 
     def _end_batch(self, frame: FrameType) -> None:
         """The script asks for the next batch."""
         if self._is_lost or self._is_stopped:
-            self._revert()
-            self._task.state.rewind(frame)
+            self._revert(frame)
         elif not self._turns:
             raise LoopError(
                 "a batch went by without run.step(loss, optimizer=...); call it at least once for each batch"
@@ -187,10 +183,10 @@ class AlternatingRun(Run):
         self._turns.append(tally)
         self._task.state.is_within_batch = True
 
-    def _revert(self) -> None:
+    def _revert(self, frame: FrameType | None = None) -> None:
         """Nothing of the batch is left."""
         self._task.gradients.abandon()
-        self._undo.revert()
+        self._undo.revert(frame)
         self._turns, self._share = [], None
         self._task.state.forget_batch()
 
@@ -199,7 +195,7 @@ class AlternatingRun(Run):
         self._is_lost = True
         for optimizer in self._optimizers:
             self._undo.keep(optimizer)
-        self._task.state.lose_step(frame)
+        self._undo.lose(frame)
 
     def _number_of(self, optimizer: torch.optim.Optimizer) -> int:
         """A small number that tells the step: workers that sum different ones find it."""

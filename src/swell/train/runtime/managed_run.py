@@ -210,7 +210,7 @@ class Linked(Host):
     def _note_drift(self, drift: Drift) -> None:
         """Raises DriftError, on all workers, if the run is to end then."""
         if self._drift_watch.on_drift == "fail":
-            self._task.state.rewind()
+            self._task.state.undo.revert()
             try:
                 if self._task.state.steps:
                     self._save_together()

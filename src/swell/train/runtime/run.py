@@ -255,7 +255,8 @@ class Run:
             while not self.should_stop() and self.epoch == epoch:
                 self._reach_boundary(sys._getframe(1))
                 if self.epoch != epoch:  # in others the script has done what follows an epoch, here not yet
-                    self._task.state.hold(sys._getframe(1))
+                    self._task.state.undo.begin(sys._getframe(1))
+                    self._task.state.undo.lose(sys._getframe(1))
                 elif not self.should_stop():
                     yield from self._passes()
         except GeneratorExit:  # the script leaves its loop
@@ -283,8 +284,8 @@ class Run:
     def _reach_boundary(self, frame: FrameType) -> None:
         """No step is under way: the group may change here, and with it how far training is."""
         state = self._task.state
-        if state.is_held:
-            state.rewind(frame)
+        if state.undo.is_lost:
+            state.undo.revert(frame)
         state.variables.reach_boundary(frame)
         self._host.reach_boundary()
         state.leave_boundary()
@@ -331,12 +332,12 @@ class Run:
             shard.clips = self._clips()
         tally = self._host.reduce(share, own_loss, self._is_target_met)
         if tally is None:
-            self._task.state.lose_update(sys._getframe(1))
+            self._task.state.undo.lose(sys._getframe(1))
             return own_loss
         if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped, self._share = True, None
         elif self._host.stops_on_nan and not math.isfinite(tally.loss):
-            self._task.state.rewind()
+            self._task.state.undo.revert()
             raise self._host.give_up(tally.loss)  # on all workers: they have the same loss
         else:
             self._update(tally)
@@ -384,7 +385,7 @@ class Run:
         if task.is_sum:
             share = share.summed()
         gradients.begin(share)
-        task.state.begin_step(sys._getframe(2))
+        task.state.undo.begin(sys._getframe(2))
         self._is_within, self._is_weighted = True, None
         self._calls.open()
         try:
@@ -411,7 +412,7 @@ class Run:
                         raise LoopError(OWN_BATCHES)
                 self._has_drawn, self._is_use_checked = False, True
             if not self._has_stepped:  # it comes again
-                task.state.rewind(sys._getframe(2))
+                task.state.undo.revert(sys._getframe(2))
         finally:
             self._out, self._is_within = None, False  # also where the script leaves its loop
             self._calls.close()
@@ -522,7 +523,7 @@ class Run:
             return
         if self._share is not None:  # of a step that is not done
             self._task.gradients.abandon()
-            self._task.state.rewind()
+            self._task.state.undo.revert()
         self._host.keep(is_end)
 
     def is_early(self, stop: SystemExit | None = None) -> bool:

@@ -158,7 +158,7 @@ class SizeComparison:
         self._parameters = [p for p in task.state.model.parameters() if p.requires_grad]
         self._plan = self._probes()
         self._probe = next(self._plan)
-        task.state.before_rewind = self._look_at_values
+        task.state.undo.before_revert = self._look_at_values
         under_way.append(self)
         return True
 
@@ -255,7 +255,7 @@ class SizeComparison:
         self._leave()
 
     def _leave(self) -> None:
-        self._task.state.before_rewind = lambda frame: None
+        self._task.state.undo.before_revert = lambda frame: None
         self._pair.clear()
         self._kept, self._left, self._originals, self._result = ("", []), {}, {}, None
         under_way.clear()

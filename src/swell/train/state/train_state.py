@@ -27,6 +27,7 @@ from swell.train.state.script_loads import LoadGuard
 from swell.train.state.script_state import ScriptState
 from swell.train.state.script_values import copied
 from swell.train.state.script_variables import ScriptVariables
+from swell.train.state.step_undo import StepUndo
 from swell.wire.findings import ScriptFinding
 
 if TYPE_CHECKING:  # most jobs need none of it
@@ -98,17 +99,11 @@ class TrainState:
         self.forms = ModuleForms(self._plain_model, self.optimizers)
         self._noted: tuple[int, list[Any]] | None = None  # steps, and those that schedulers have counted
         self.is_valid = False  #: it is the job's, and not what this script began with
-        self._held: Settings | None = None  # see `hold`
-        self._lost: list[tuple[torch.Tensor, torch.Tensor]] = []  # parameters of a step that comes again
         self.entered_epoch: int | None = None  #: the last one of which the script has asked for batches
         self._restored: Settings | None = None  # before the script's first batch
         self._guard: LoadGuard | None = None  # of what was restored, before the script begins with it
         self._restored_at = ""  # in which part of an epoch what was restored had been saved, see `_place`
-        self._begun: list[dict[str, Any]] | None = None  # hyperparameters of a step, where they are looked at
-        self._num_begun = 0  # steps, by this process
-        self._keeps_rates = False  # the script changes them between a batch and its step
-        #: Called when what the script has done since the step began is about to be undone.
-        self.before_rewind: Callable[[FrameType | None], object] = lambda frame: None
+        self.undo = StepUndo(self)
         self.is_torn = False  #: part of another worker's state has come, or may have
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
         self.losses = LossLog(is_lazy=not is_on_cpu)  #: of all workers' samples
@@ -147,8 +142,6 @@ class TrainState:
         parts: PartNorms | None = None,
     ) -> None:
         """Apply the gradients of one optimizer's parameters, and count nothing; see `finish_step`."""
-        if self._begun is not None and not self._keeps_rates:
-            self._keeps_rates = self._begun != self._hyperparameters()
         if loss is None:
             for clip in clips:  # there is no gradient: the norms that the script got are 0
                 clip()
@@ -270,57 +263,19 @@ class TrainState:
     def _parts(self) -> list[Any]:
         return [self.model, *self.optimizers, *self.schedulers(), self.scaler]
 
-    def begin_step(self, frame: FrameType | None = None) -> None:
-        """The script gets the first batch of a step: what it keeps, `rewind` brings back to here.
-
-        Args:
-            frame: the script's function that waits for it.
-        """
-        self.objects.begin_step()
-        self.variables.begin_step(frame)
-        number = self._num_begun = self._num_begun + 1
-        is_looked_at = self.variables.is_wanted and not number & (number - 1)  # ever more rarely
-        self._begun = self._hyperparameters() if is_looked_at or self._keeps_rates else None
-
-    def lose_step(self, frame: FrameType | None) -> None:
-        """The step under way comes again: what the script does until it ends is to count for nothing.
-
-        Objects with a state of their own are updated after a step as a rule, and are copied now for that.
-
-        Args:
-            frame: the script's function that makes the step, or waits for it.
-        """
-        self.objects.keep_objects()
-        self.variables.keep_objects(frame)
-
-    def lose_update(self, frame: FrameType | None) -> None:
-        """`lose_step`, where nothing is updated: parameters and hyperparameters count for nothing, either."""
-        self.lose_step(frame)
-        self._lost = [(tensor, tensor.detach().to("cpu", copy=True)) for tensor in self._parameters_here()]
-        begun = self._hyperparameters() if self._begun is None else self._begun
-        self._held = begun, ""
-
-    def _hyperparameters(self) -> list[dict[str, Any]]:
+    def hyperparameters(self) -> list[dict[str, Any]]:
+        """Those of all parameter groups."""
         return [{key: group[key] for key in group if key != "params"} for group in self._groups()]
 
     def _settings(self) -> Settings:
-        return self._hyperparameters(), self.forms.modes()
+        return self.hyperparameters(), self.forms.modes()
 
-    def _put(self, settings: Settings) -> None:
+    def put_settings(self, settings: Settings) -> None:
+        """Give back what they were."""
         hyperparameters, modes = settings
         for group, kept in zip(self._groups(), hyperparameters, strict=False):
             group.update(kept)
         self.forms.set_modes(modes)
-
-    def hold(self, frame: FrameType | None = None) -> None:
-        """The script is about to do what this state has been through: `rewind` before the next batch."""
-        self.begin_step(frame)
-        self.lose_step(frame)
-        self._held = self._settings()
-
-    @property
-    def is_held(self) -> bool:
-        return self._held is not None
 
     def begin_epochs(self, frame: FrameType | None) -> None:
         """The script enters its loop over epochs: what it sets from now on is of the epoch that begins.
@@ -353,7 +308,7 @@ class TrainState:
 
     def _put_restored(self) -> None:
         if self._restored is not None:
-            self._put(self._restored)
+            self.put_settings(self._restored)
             self._restored = None
 
     def script_values(self, frame: FrameType | None = None) -> codec.Tree:
@@ -364,26 +319,14 @@ class TrainState:
             "variables": self.variables.values(frame),
         }
 
-    def rewind(self, frame: FrameType | None = None) -> None:
-        """What the script keeps is again what it was at `begin_step` or `hold`."""
-        self.before_rewind(frame)
-        self.objects.rewind()
-        self.variables.rewind(frame)
-        if self._held is not None:
-            self._put(self._held)
-        with torch.no_grad():
-            for parameter, value in self._lost:
-                parameter.copy_(value)
-        self._held, self._lost = None, []
-
-    def _parameters_here(self) -> list[nn.Parameter]:
+    def parameters_here(self) -> list[nn.Parameter]:
         """The model's, without those whose elements other workers keep."""
         shard = self.shard
         return [each for each in self.model.parameters() if shard is None or not shard.is_away(each)]
 
     def trained_parameters(self) -> list[torch.Tensor]:
         """Return the trained parameters of which this worker has the elements."""
-        return [each.detach() for each in self._parameters_here() if each.requires_grad]
+        return [each.detach() for each in self.parameters_here() if each.requires_grad]
 
     def tree(self, is_shared: bool = False) -> codec.Tree:
         """The whole state, by part; tensors are not copied.
@@ -497,7 +440,7 @@ class TrainState:
         self._restored = self._settings() if is_waiting else None
         self._noted = None
         self.is_valid, self.is_torn = True, False
-        if self._num_begun == 0 and self.updates and self.shard is None:
+        if not self.undo.has_begun and self.updates and self.shard is None:
             self._guard = LoadGuard(self.model, self.optimizers, self._copy, self._put_back)
 
     def _loadable(self) -> dict[str, Any]:
