@@ -1,9 +1,8 @@
 """Replicas that drift apart: found by the vote of a step, named, and made equal again or not.
 
 Each step compares the hyperparameters, every few steps a slice of parameters and optimizer state, so that
-each tensor has its turn, and now and then, at the end of an epoch and of the run, all of it. What is
-compared, and what follows, depends only on what all workers know: the step, and what they have gathered. So
-all do the same.
+each tensor has its turn, and the last step of the run all of it. What is compared, and what follows, depends
+only on what all workers know: the step, and what they have gathered. So all do the same.
 
 Replicas are made equal between the all-reduce of a step and its update. So a learning rate that differs
 changes no parameter.
@@ -24,22 +23,27 @@ from swell.train.data.stream_schedule import AnyCourse
 from swell.train.state.broadcast import share_state
 from swell.train.state.checksum import combine
 from swell.train.state.codec import EncodeError
-from swell.train.state.diagnosis import (
-    ReplicaReport,
-    describe_hyperparameters,
-    describe_tensors,
-    has_same_groups,
-    has_same_hyperparameters,
-)
-from swell.train.state.replica import MAX_SLICES, Replica
+from swell.train.state.replica import Plain, Replica
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.messages import OnDrift
 
 #: Steps from one slice to the next.
 INTERVAL = 16
-#: Steps at least from one epoch's end at which all is compared to the next.
-FULL_INTERVAL = INTERVAL * MAX_SLICES
+LEARNING_RATE = "lr"
+
+_OF_HYPERPARAMETERS = (
+    "A scheduler is stepped by hand or with a worker's own number, or the value is set from a counter of "
+    "the script's own, which begins at 0 in a new worker. Give the scheduler to elastic(scheduler=...), "
+    "which steps it, and take your scheduler.step() out; give ReduceLROnPlateau to "
+    "elastic(state={'plateau': ...}) and step it with what run.step() returns, the mean of all workers; "
+    "compute a value of your own from run.steps"
+)
+_OF_TENSORS = (
+    "A second optimizer, or an update outside run.step(), uses a worker's own gradients or its own state. "
+    "Put all parameters into elastic()'s optimizer, as parameter groups; or step the second optimizer after "
+    "run.step(), if run.has_stepped, and give it to elastic(state={'second': ...})"
+)
 
 
 class DriftError(RuntimeError):
@@ -94,6 +98,13 @@ def say(drift: Drift) -> None:
     )
 
 
+class ReplicaReport(msgspec.Struct, frozen=True):
+    """What a worker tells of its replica where the vote has found a difference."""
+
+    hyperparameters: list[dict[str, Plain]]
+    checksum: int | None  #: of the tensors that were compared; None if none were
+
+
 class DriftWatch:
     """One worker's part in it. All members of a group begin together (`begin`)."""
 
@@ -108,7 +119,6 @@ class DriftWatch:
     def begin(self) -> None:
         """There is a new group."""
         self._num = 0
-        self._of_hyperparameters = ""  # in which of them they differed last
         self._of_tensors = ""  # in what they differed when that was looked into last
         self._checksum: torch.Tensor | None = None  # of the tensors compared in this step, if any are
 
@@ -126,9 +136,7 @@ class DriftWatch:
 
     def _sum(self, step: int) -> torch.Tensor | None:
         """The checksum of what a step compares of the tensors; None if nothing."""
-        num_epochs, per_epoch = self._course.ends_epoch(step), self._course.steps_per_epoch
-        is_full = per_epoch is not None and num_epochs > 0 and _is_full(num_epochs * per_epoch, per_epoch)
-        if is_full or step + 1 == self._course.end_step:
+        if step + 1 == self._course.end_step:
             return self._replica.checksum()
         return None if step % INTERVAL else self._replica.checksum(turn=step // INTERVAL)
 
@@ -139,14 +147,13 @@ class DriftWatch:
             GroupBroken: a peer is gone. A worker's state is then as it was, or rank 0's.
         """
         number = None if self._checksum is None else int(self._checksum)
-        reports = _gather(group, ReplicaReport(self._replica.hyperparameters(), number))
+        own = ReplicaReport(self._replica.hyperparameters(), number)
+        contents = group.gather_bytes(msgspec.msgpack.encode(own))
+        reports = [msgspec.msgpack.decode(content, type=ReplicaReport) for content in contents]
         self._num += 1
-        if not has_same_hyperparameters(reports):
-            message = self._of_hyperparameters = describe_hyperparameters(reports, self._replica)
-        elif self._of_hyperparameters and self.on_drift == "warn":  # nothing has made them equal since
-            message = f"the parameters differ, for hyperparameters did before: {self._of_hyperparameters}"
-        else:
-            message = self._describe_tensors(group, reports[group.rank])
+        message = self._describe_hyperparameters([report.hyperparameters for report in reports])
+        if not message:
+            message = self._describe_tensors(group)
         is_healed = self.on_drift == "heal" and self._heal(group, reports)
         return Drift(self._state.steps + 1, self._num, message, is_healed)
 
@@ -159,19 +166,37 @@ class DriftWatch:
         )
         return Drift(self._state.steps + 1, self._num, message, is_healed)
 
-    def _describe_tensors(self, group: Group, report: ReplicaReport) -> str:
+    def _describe_hyperparameters(self, known: list[list[dict[str, Plain]]]) -> str:
+        """In what the workers' hyperparameters differ; empty if they do not."""
+        if counts := _by_value([len(groups) for groups in known]):
+            return f"the number of parameter groups differs: {counts}; add a group on all, before elastic()"
+        for number, group in enumerate(known[0]):
+            for key in sorted(group, key=lambda key: (key != LEARNING_RATE, key)):
+                if values := _by_value([groups[number].get(key) for groups in known]):
+                    name = "the learning rate" if key == LEARNING_RATE else key
+                    members = _listed(self._replica.members_of(number))
+                    where = f"{name} of parameter group {number} ({members})"
+                    return f"{where} differs: {values}. {_OF_HYPERPARAMETERS}"
+        return ""
+
+    def _describe_tensors(self, group: Group) -> str:
         """Looks into it now and then only, for it may take as long as a step."""
         if not self._of_tensors or self._num & (self._num - 1) == 0:
-            report = msgspec.structs.replace(report, checksums=self._replica.checksums())
-            self._of_tensors = describe_tensors(_gather(group, report), self._replica)
+            contents = group.gather_bytes(msgspec.msgpack.encode(self._replica.checksums()))
+            known = [msgspec.msgpack.decode(content, type=dict[str, int]) for content in contents]
+            names = [name for name in known[0] if len({sums.get(name) for sums in known}) > 1]
+            strange = _ranks([rank for rank, sums in enumerate(known) if sums != known[0]])
+            self._of_tensors = (
+                f"{_listed(names)} on {strange} differ from rank 0's, with the same hyperparameters. "
+                f"{_OF_TENSORS}"
+            )
         return self._of_tensors
 
     def _heal(self, group: Group, reports: Sequence[ReplicaReport]) -> bool:
         """False if rank 0's state cannot be sent, or does not fit."""
-        if not has_same_groups(reports):
+        if len({len(report.hyperparameters) for report in reports}) > 1:
             return False
-        is_apart = len({report.checksum for report in reports}) > 1
-        if not is_apart and self._state.scheduler is None:
+        if len({report.checksum for report in reports}) == 1 and self._state.scheduler is None:
             self._replica.take_hyperparameters(reports[0].hyperparameters)
             return True
         if sum(group.gather(int(group.rank == 0 and not _is_sendable(self._state)))):
@@ -188,12 +213,25 @@ def _is_sendable(state: TrainState) -> bool:
     return True
 
 
-def _is_full(steps: int, per_epoch: int) -> bool:
-    """Whether an epoch ends after so many steps of the own batch, at which all is compared."""
-    epochs, rest = divmod(steps, per_epoch)
-    return rest == 0 and epochs % -(-FULL_INTERVAL // per_epoch) == 0
+def _by_value(values: Sequence[Plain]) -> str:
+    """The values with the ranks that have them, such as `0.1 on rank 0, 0.01 on ranks 1 and 2`.
+
+    Empty if all are the same.
+    """
+    ranks: dict[str, list[int]] = {}
+    for rank, value in enumerate(values):
+        ranks.setdefault(repr(value), []).append(rank)
+    told = [f"{value} on {_ranks(having)}" for value, having in ranks.items()]
+    return ", ".join(told) if told[1:] else ""
 
 
-def _gather(group: Group, report: ReplicaReport) -> list[ReplicaReport]:
-    contents = group.gather_bytes(msgspec.msgpack.encode(report))
-    return [msgspec.msgpack.decode(content, type=ReplicaReport) for content in contents]
+def _ranks(ranks: Sequence[int]) -> str:
+    if len(ranks) < 2:
+        return f"rank {ranks[0]}" if ranks else "no rank"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    if not names:
+        return "what was compared"
+    return f"{names[0]} and {len(names) - 1} more" if names[1:] else names[0]

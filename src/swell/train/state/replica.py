@@ -6,8 +6,9 @@ batch norms are averaged in each step.
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from operator import is_
 from types import NoneType
 from typing import Any
@@ -19,9 +20,8 @@ from swell.train.data.sample_schedule import cut
 from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.train_state import TrainState
 
-Plain = bool | int | float | str | None | list[Any]
-#: One for each parameter group, without its parameters and without what is no plain value.
-Hyperparameters = list[dict[str, Plain]]
+#: A number, a text, None, or a list of these.
+Plain = float | str | None | list[Any]
 
 #: A slice of what is compared has about as many elements, and is of about as many tensors, or a bit less.
 SLICE_ELEMENTS = 65536
@@ -39,36 +39,32 @@ class Replica:
     """One worker's copy."""
 
     def __init__(self, state: TrainState) -> None:
-        shard = state.shard
+        self._is_divided = state.shard is not None  # what the optimizer keeps differs from worker to worker
         self._parameters = {
             name.removeprefix("_orig_mod."): parameter
             for name, parameter in state.model.named_parameters()
-            if shard is None or not shard.divides(parameter)
+            if state.shard is None or not state.shard.divides(parameter)
         }
-        self._names = {id(parameter): name for name, parameter in self._parameters.items()}
         self._optimizer = state.optimizer
-        self._is_divided = state.shard is not None  # what the optimizer keeps differs from worker to worker
         self._device = next(state.model.parameters()).device
-        self._values: tuple[Plain, ...] | None = None  # of the latest `hyperparameter_checksum`
-        self._values_checksum = 0
-        self._held: list[Any] | None = None  # the objects then, if none of them can change in place
+        self._held: list[Any] | None = None  # at the latest `hyperparameter_checksum`, if it cannot change
+        self._values: list[Any] = []  # then
+        self._values_checksum = zlib.crc32(msgspec.msgpack.encode([]))
 
-    # ---------------------------------------------------------------- hyperparameters
-    def hyperparameters(self) -> Hyperparameters:
-        """The hyperparameters that are plain values."""
+    def hyperparameters(self) -> list[dict[str, Plain]]:
+        """Those of each parameter group, as they are compared."""
         return [
-            {key: _plain(group[key]) for key in sorted(group) if key != "params" and _is_plain(group[key])}
+            {key: _comparable(group[key]) for key in sorted(group) if key != "params"}
             for group in self._optimizer.param_groups
         ]
 
-    def take_hyperparameters(self, theirs: Hyperparameters) -> None:
+    def take_hyperparameters(self, theirs: list[dict[str, Plain]]) -> None:
         """Use another worker's."""
-        for group, own, other in zip(
-            self._optimizer.param_groups, self.hyperparameters(), theirs, strict=True
-        ):
-            for key in differing(own, other):
-                if key in other:
-                    group[key] = tuple(other[key]) if isinstance(other[key], list) else other[key]  # type: ignore[arg-type]
+        pairs = zip(self.hyperparameters(), theirs, strict=True)
+        for group, (own, other) in zip(self._optimizer.param_groups, pairs, strict=True):
+            for key, value in other.items():
+                if value not in (own.get(key, _NOT_PLAIN), _NOT_PLAIN):
+                    group[key] = _of_kind(type(group.get(key)), value)
 
     def hyperparameter_checksum(self) -> int:
         """32 bits. For each step: what has not changed since the last one is not summed again."""
@@ -77,19 +73,11 @@ class Replica:
             return self._values_checksum
         # What cannot change in place is the same as long as it is the same object.
         self._held = held if all(type(value) in _IMMUTABLE for value in held) else None
-        values = tuple(
-            [
-                _comparable(group[key])
-                for group in self._optimizer.param_groups
-                for key in sorted(group)
-                if key != "params"
-            ]
-        )
+        values = self.hyperparameters()
         if values != self._values:
             self._values, self._values_checksum = values, zlib.crc32(msgspec.msgpack.encode(values))
         return self._values_checksum
 
-    # ---------------------------------------------------------------- tensors
     def checksum(self, turn: int | None = None) -> torch.Tensor:
         """Checksum of all tensors, or of the slice whose turn it is: int64, shape (), on the model's device.
 
@@ -99,10 +87,10 @@ class Replica:
         """
         tensors = [tensor for _, tensor in self._tensors()]
         sums = {self._device: torch.zeros((), dtype=torch.int64, device=self._device)}
-        numbers = [tensor.numel() for tensor in tensors]
-        num_slices = 1 if turn is None else _num_slices(numbers)
-        places, end = cut(sum(numbers), num_slices, (turn or 0) % num_slices), 0
-        for tensor, size in zip(tensors, numbers, strict=True):
+        sizes = [tensor.numel() for tensor in tensors]
+        num_slices = 1 if turn is None else num_slices_of(sizes)
+        places, end = cut(sum(sizes), num_slices, (turn or 0) % num_slices), 0
+        for tensor, size in zip(tensors, sizes, strict=True):
             begin, end = end, end + size
             part = range(max(places.start, begin) - begin, min(places.stop, end) - begin)
             if len(part):
@@ -112,36 +100,26 @@ class Replica:
         total = sums.pop(self._device)
         for other in sums.values():
             total = combine(total, other.to(self._device, non_blocking=True))
-        return combine(total, zlib.crc32(msgspec.msgpack.encode([numbers, list(self._state_numbers())])))
+        numbers = [_comparable(value) for _, value in self._kept() if isinstance(value, int | float)]
+        return combine(total, zlib.crc32(msgspec.msgpack.encode([sizes, numbers])))
 
     def checksums(self) -> dict[str, int]:
-        """Return the checksum of each tensor by its name."""
-        named = [*self._hyperparameter_tensors(), *self._tensors()]
-        return {name: int(checksum(tensor)) for name, tensor in named}
-
-    def is_parameter(self, name: str) -> bool:
-        return name in self._parameters
-
-    def group_of(self, name: str) -> int | None:
-        """The parameter group of a parameter; None if the optimizer does not hold it."""
-        parameter = self._parameters.get(name)
-        for number, group in enumerate(self._optimizer.param_groups):
-            if any(held is parameter for held in group["params"]):
-                return number
-        return None
+        """Return the checksum of each tensor by its name, and that of the optimizer's numbers."""
+        named = {name: int(checksum(tensor)) for name, tensor in self._hyperparameter_tensors()}
+        named |= {name: int(checksum(tensor)) for name, tensor in self._tensors()}
+        numbers = [_comparable(value) for _, value in self._kept() if isinstance(value, int | float)]
+        return {**named, "numbers of the optimizer": zlib.crc32(msgspec.msgpack.encode(numbers))}
 
     def members_of(self, group: int) -> list[str]:
         """The names of the parameters of a group."""
-        return [self._names.get(id(held), "?") for held in self._optimizer.param_groups[group]["params"]]
+        names = {id(parameter): name for name, parameter in self._parameters.items()}
+        return [names.get(id(held), "?") for held in self._optimizer.param_groups[group]["params"]]
 
     def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Each parameter by its name, and after it what the optimizer keeps for it, as `exp_avg of NAME`."""
-        for name, parameter in self._parameters.items():
-            if is_summable(parameter):
-                yield name, parameter
-            for key, value in self._kept_for(parameter):
-                if is_summable(value):
-                    yield f"{key} of {name}", value
+        """Each parameter by its name, and what the optimizer keeps for it, as `exp_avg of NAME`."""
+        for name, value in (*self._parameters.items(), *self._kept()):
+            if is_summable(value):
+                yield name, value
 
     def _hyperparameter_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         for number, group in enumerate(self._optimizer.param_groups):
@@ -149,18 +127,14 @@ class Replica:
                 if key != "params" and is_summable(group[key]):
                     yield f"{key} of parameter group {number}", group[key]
 
-    def _state_numbers(self) -> Iterator[Plain]:
-        for parameter in self._parameters.values():
-            for _, value in self._kept_for(parameter):
-                if isinstance(value, int | float):
-                    yield _comparable(value)
-
-    def _kept_for(self, parameter: torch.Tensor) -> Iterator[tuple[str, Any]]:
-        """What the optimizer keeps for a parameter, if all workers have the same."""
-        return iter(()) if self._is_divided else _leaves(self._optimizer.state.get(parameter, {}), "")
+    def _kept(self) -> Iterator[tuple[str, Any]]:
+        """What the optimizer keeps for the parameters, if all workers have the same."""
+        for name, parameter in () if self._is_divided else self._parameters.items():
+            for path, value in _leaves(self._optimizer.state.get(parameter, {}), ""):
+                yield f"{path} of {name}", value
 
 
-def _num_slices(sizes: Sequence[int]) -> int:
+def num_slices_of(sizes: list[int]) -> int:
     """The number of slices into which tensors of these sizes are cut for checksums."""
     wanted = max(-(-sum(sizes) // SLICE_ELEMENTS), -(-len(sizes) // SLICE_TENSORS), 1)
     return min(wanted, MAX_SLICES)
@@ -184,35 +158,24 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def differing(own: Mapping[str, Plain], other: Mapping[str, Plain]) -> list[str]:
-    """Hyperparameters of a group that two workers have not the same."""
-    return [
-        key
-        for key in sorted({*own, *other})
-        if key not in own or key not in other or _comparable(own[key]) != _comparable(other[key])
-    ]
+def _of_kind(kind: type, value: Plain) -> Any:
+    """A hyperparameter from what is compared of it, where it had this type."""
+    if isinstance(value, list):
+        return tuple(value)
+    if value == _NAN:
+        return math.nan
+    is_whole = isinstance(value, float) and kind in (bool, int) and kind(value) == value
+    return kind(value) if is_whole else value
 
 
-def _is_plain(value: object) -> bool:
-    return _comparable(value) is not _NOT_PLAIN
-
-
-def _plain(value: Any) -> Plain:
-    """Convert a value to plain types that can be sent; None if it has another type."""
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    for kind in (bool, int, float, str):
-        if isinstance(value, kind):
-            return kind(value)
-    return None
-
-
-def _comparable(value: Any) -> Any:
+def _comparable(value: Any) -> Plain:
     """Equal for equal hyperparameters: a number of another type is the same, and so are -0.0 and 0.0."""
     if isinstance(value, int | float):
-        return _NAN if value != value else float(value) + 0.0 if abs(value) < 2**53 else str(value)
+        if value != value:
+            return _NAN
+        return float(value) + 0.0 if abs(value) < 2**53 else str(value)
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
-        return tuple([_comparable(item) for item in value])
+        return [_comparable(item) for item in value]
     return _NOT_PLAIN
