@@ -29,7 +29,7 @@ from swell.wire.messages import (
     Welcome,
 )
 
-TIMES = GroupTimes(allreduce_s={1: {size: {1000: 0.1} for size in (2, 4, 8)}})
+TIMES = GroupTimes(allreduce_s={size: {1000: 0.1} for size in (2, 4, 8)})
 LACK = Failed(message="torch.OutOfMemoryError: tried to allocate", is_out_of_memory=True)
 
 

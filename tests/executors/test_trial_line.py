@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import signal
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
 
+from swell.executors.controller.controller import Inputs
+from swell.executors.controller.directed_runs import DirectedRuns
+from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.trial_devices import Machine, RunningPart, allot
 from swell.executors.controller.trials import LONGEST_WAIT_S, Trials
@@ -24,7 +27,7 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.script_conditions import local_batches
 from swell.executors.gang.timeouts import Timeouts
-from swell.executors.hosts.messages import RunOpened
+from swell.executors.hosts.messages import DevicesOffered, OpenRun, RunOpened, ToHost
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import MOST_BETWEEN_S, BetweenSteps, EndCondition, Profile
@@ -61,29 +64,32 @@ class Machines:
     def __post_init__(self) -> None:
         device = "cpu" if self.kind == "cpu" else "cuda:0"
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
-        self.bindings: Mapping[str, DeviceBinding] = {f"n/{n}": binding for n in range(NUM_DEVICES)}
+        self.bindings = {f"n/{n}": binding for n in range(NUM_DEVICES)}
         gang_settings = GangSettings(timeouts=TIMEOUTS, trial_s=120.0)
-        self.trials = Trials(self.folder, self, gang_settings)
+        hosts, later = KnownHosts(), Inputs().handle
+        hosts.join("host", self)
+        self.offer = lambda devices: hosts.offer(
+            "host", DevicesOffered(devices=devices, num_cores=self.num_cores)
+        )
+        self.offer(self.bindings)
+        self.trials = Trials(self.folder, hosts, cast(DirectedRuns, self), gang_settings, later)
 
     # ------------------------------------------------------------ what `Trials` asks
+    is_reached = True
+
     def now_s(self) -> float:
         return self.time_s
 
     def devices_in_use(self) -> Counter[str]:
         return self.gangs + Counter(d for p in self.processes.values() for d in p.devices)
 
-    def machine(self, host: str) -> Machine:
-        return Machine(self.bindings, self.devices_in_use(), self.num_cores)
+    def busy(self, host: str) -> list[str]:
+        return list(self.devices_in_use().elements())
 
-    def num_of(self, kind: str, avoid: Container[str]) -> dict[str, int]:
-        return {"host": len(self.bindings)} if kind == self.kind else {}
-
-    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
-        opened = RunOpened(run=run, first_worker=0, checkpoint_dir=str(self.folder))
-        self.trials.opened(host, opened)
-
-    def close_trial(self, host: str, run: str) -> None:
-        raise AssertionError("one host alone opens runs")
+    def tell(self, message: ToHost) -> None:
+        assert isinstance(message, OpenRun), "one host alone opens runs"
+        opened = RunOpened(run=message.run, first_worker=0, checkpoint_dir=str(self.folder))
+        self.trials.opened("host", opened)
 
     def begin_run(self, run: DirectedRun) -> None:
         self.runs.append(run)
@@ -103,9 +109,7 @@ class Machines:
                     self.events.append(event)
         if run.director.is_over and run in self.runs:
             self.runs.remove(run)
-            self.trials.ended(run)
-        else:
-            self.trials.advance()
+        self.trials.changed(run)
 
     def report(self, event: AnyEvent) -> None:
         self.events.append(event)
@@ -388,11 +392,11 @@ def test_a_trial_that_waits_on_a_host_whose_devices_others_have_taken_holds_noth
 ) -> None:
     for number in range(NUM_DEVICES + 1):
         calibrated.add(f"j{number}")
-    bindings, calibrated.bindings = calibrated.bindings, {}
+    calibrated.offer({})
     calibrated.pass_time(1.0)
     (event,) = (event for event in calibrated.events if isinstance(event, ProfilingFailed))
     assert (event.job_id, event.outcome, event.is_taken) == (f"j{NUM_DEVICES}", Outcome.LOST, True)
-    calibrated.bindings = bindings
+    calibrated.offer(calibrated.bindings)
     calibrated.measure("j0")
     calibrated.add("later")
     assert calibrated.scripts("later")
@@ -556,8 +560,6 @@ def test_what_a_run_has_shown_is_known_of_the_next_job(calibrated: Machines) -> 
             at_s=0.0, job_id="a", generation=1, steps=9, num_workers=1, step_s=0.1, between=seen
         )
         calibrated.trials.shown(run, report)
-    calibrated.trials.ended(run)
-    calibrated.trials.shown(run, report)
     calibrated.trials.add(command_of(calibrated, "b", (1,)))
     assert profiles(calibrated)["b"].between == BetweenSteps(time_s=40.0, num_steps=8)
 
@@ -580,20 +582,6 @@ def test_what_followed_the_last_step_of_earlier_runs_is_known_of_the_next_job(ca
         calibrated.trials.shown(run, end)
     calibrated.trials.add(command_of(calibrated, "last", (1,)))
     assert [*ends_s, profiles(calibrated)["last"].end_s] == pytest.approx([0.0, 0.0, 4.0, 3.0])
-
-
-def test_an_error_while_a_host_is_lost_does_not_hold_up_later_trials(
-    calibrated: Machines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(event: AnyEvent) -> None:
-        raise OSError("No space left on device")
-
-    calibrated.add("a")
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
-        patch.setattr(calibrated, "report", fail)
-        calibrated.trials.lose_host("host", "its machine is gone")
-    calibrated.add("b")
-    assert calibrated.scripts("b")
 
 
 def profiles(machines: Machines) -> dict[str, Profile]:

@@ -38,7 +38,7 @@ from swell.wire.messages import (
 )
 
 MakeProfile = Callable[..., ProfileJob]
-TIMES = GroupTimes(allreduce_s={1: {2: {1000: 0.1}}})
+TIMES = GroupTimes(allreduce_s={2: {1000: 0.1}})
 
 
 @pytest.fixture
@@ -264,7 +264,7 @@ def test_large_gradients_are_summed_at_their_own_size_once() -> None:
     profile = told.event.profile
     assert profile.allreduce_s[2] == pytest.approx(0.2) and profile.allreduce_s[4] == pytest.approx(0.4)
     assert profile.allreduce_sizes == (2, 4)
-    assert times.on_one_host[2][1000] == 0.001 and times.launch_s[2] == 0.5, "what was known stays"
+    assert times.allreduce_s[2][1000] == 0.001 and times.launch_s[2] == 0.5, "what was known stays"
     again = Trial(job, command, 4, times, GangSettings(), is_stopped)
     again.begin(ALONE, ["node0/0"], 0.0)
     again.said(0, said, 1.0)
@@ -274,7 +274,7 @@ def test_large_gradients_are_summed_at_their_own_size_once() -> None:
 
 def times_of(*sizes: int) -> GroupTimes:
     usual = dict.fromkeys(CALIBRATED_BYTES, 0.001)
-    return GroupTimes(allreduce_s={1: dict.fromkeys(sizes, usual)}, launch_s=dict.fromkeys(sizes, 0.5))
+    return GroupTimes(allreduce_s=dict.fromkeys(sizes, usual), launch_s=dict.fromkeys(sizes, 0.5))
 
 
 def sum_of(size: int) -> Part:
@@ -364,7 +364,7 @@ def test_no_group_has_more_workers_than_its_host_has_devices() -> None:
 def test_large_gradients_for_which_there_is_no_memory_are_extrapolated() -> None:
     job = make_stage()
     command = ProfileJob(job_id="digits-1", spec=job.spec, sizes=(1, 2), device_kind="cpu")
-    times = GroupTimes(allreduce_s={1: {2: {1000: 0.001, 30_000_000: 0.03}}})
+    times = GroupTimes(allreduce_s={2: {1000: 0.001, 30_000_000: 0.03}})
     trial = Trial(job, command, 2, times, GangSettings(), is_stopped)
     said = Profiled(compute_s={64: 0.1}, grad_bytes=400_000_000, state_bytes=8, samples_per_epoch=512)
     trial.begin(ALONE, ["node0/0"], 0.0)

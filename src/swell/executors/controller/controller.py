@@ -10,7 +10,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from functools import partial
 from pathlib import Path
 
 from swell.executors.awake_clock import AwakeClock
@@ -24,7 +23,7 @@ from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import Takeover
-from swell.executors.controller.trials import InBackground, at_once
+from swell.executors.controller.trials import InBackground, Trials, at_once
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages
@@ -120,18 +119,18 @@ class Controller:
         outbox = Outbox()
         preparing: dict[str, Preparation] = {}
         self._runs = runs = DirectedRuns(
-            state_dir,
-            gang_settings,
             self.now_s,
-            self._hear_later,
+            self._inputs.handle,
             hosts,
             gangs,
             outbox,
             preparing,
-            lambda work, then: in_background(work, lambda _: self._inputs.handle(partial(then, None))),
+            lambda run, event: self._trials.shown(run, event),
+            lambda run: self._trials.changed(run),
         )
-        self._reports, self._trials = runs.reports, runs.trials
-        self._commands = GangCommands(hosts, gangs, runs, preparing)
+        self._reports = runs.reports
+        self._trials = Trials(state_dir, hosts, runs, gang_settings, self._inputs.handle, in_background)
+        self._commands = GangCommands(hosts, gangs, runs, self._trials, preparing)
         self._takeover = Takeover(runs, hosts, gangs, self._offer, self.hear)
         self._unreached = UnreachedHosts(hosts, runs, self._commands, self._takeover)
         self._daemon = DaemonSession(
@@ -219,10 +218,6 @@ class Controller:
             return
         if not self._takeover.keep(host, message):
             self._hear(host, message)
-
-    def _hear_later(self, host: str, message: FromHost) -> None:
-        """Said in the name of a host, which may be gone."""
-        self._inputs.handle(lambda: self._hear(host, message))
 
     def _hear(self, host: str, message: FromHost) -> None:
         match message:

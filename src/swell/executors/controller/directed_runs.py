@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -18,16 +18,11 @@ from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import RunReports
-from swell.executors.controller.trial_devices import Machine
-from swell.executors.controller.trials import InBackground, Trials
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import write_record
-from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages
-from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, StepsReported
 from swell.wire.messages import Alive, Finished, FromAgent, FromWorker, Welcome
 
@@ -53,31 +48,31 @@ OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted |
 
 
 class DirectedRuns:
-    """All runs that the controller directs: gangs and trial runs. Implements `trials.TrialRunner`."""
+    """All runs that the controller directs: gangs and trial runs."""
 
     def __init__(
         self,
-        state_dir: Path,
-        gang_settings: GangSettings,
         now_s: Callable[[], float],
-        hear_later: Callable[[str, messages.WorkerExited], None],
+        later: Callable[[Callable[[], None]], None],
         hosts: KnownHosts,
         gangs: KnownGangs,
         outbox: Outbox,
         preparing: Mapping[str, Preparation],
-        in_background: InBackground,
+        shown: Callable[[DirectedRun, AnyEvent], None],
+        trial_changed: Callable[[DirectedRun], None],
     ) -> None:
         """
         Args:
-            hear_later: has the controller handle what a host says, or did not live to say.
+            later: has something done after all that is being handled now.
             preparing: by job, kept up to date.
+            shown: is called for every event of a run, before it is reported.
+            trial_changed: is called when something was done for a trial run.
         """
-        self._now_s, self._hear_later = now_s, hear_later
+        self._now_s, self._later, self._shown, self._trial_changed = now_s, later, shown, trial_changed
         self._hosts, self._gangs, self._preparing = hosts, gangs, preparing
         self.by_key: dict[str, DirectedRun] = {}
         self._rounds = Rounds()
         self.reports = RunReports(now_s, hosts, self.by_key, outbox)
-        self.trials = Trials(state_dir, self, gang_settings, in_background)
 
     def now_s(self) -> float:
         """Time of the controller's clock."""
@@ -170,29 +165,9 @@ class DirectedRuns:
             run.port_host = ""
             self.do(run, run.director.no_port(why, self._now_s()))
 
-    # ------------------------------------------------------------ what trials ask
-    @property
-    def bindings(self) -> Mapping[str, DeviceBinding]:
-        """What each device id stands for, or last stood for; kept up to date."""
-        return self._hosts.bindings
-
-    def machine(self, host: str) -> Machine:
-        """Devices of one host, and how many processes each has now."""
-        runs = (run for run in self.by_key.values() if run.is_on(host))
-        return self._hosts.machine(host, (device for run in runs for device in run.director.devices))
-
-    def num_of(self, kind: str, avoid: Container[str]) -> dict[str, int]:
-        """Devices of a kind, some left out, by host that has any: those with the most first."""
-        return self._hosts.num_of(kind, avoid)
-
-    def open_trial(self, host: str, run: str, command: ProfileJob) -> None:
-        """Have a host open the run of a trial; its answer goes to the trials."""
-        order = messages.OpenRun(run=run, job_id=command.job_id, spec=command.spec, is_trial=True)
-        self._hosts.tell(host, order)
-
-    def close_trial(self, host: str, run: str) -> None:
-        """A host that made ready for a trial run is not needed."""
-        self._hosts.tell(host, messages.CloseRun(run=run))
+    def busy(self, host: str) -> list[str]:
+        """A device for each process that runs have on it, of runs on this host; some are on others."""
+        return [d for run in self.by_key.values() if run.is_on(host) for d in run.director.devices]
 
     # ------------------------------------------------------------ doing what a protocol says
     def begin_run(self, run: DirectedRun) -> None:
@@ -213,14 +188,14 @@ class DirectedRuns:
                 case FindPort(devices):
                     self._find_port(run, devices[0])
                 case Report(event):
-                    self.trials.shown(run, event)
+                    self._shown(run, event)
                     self.reports.report(event)
         if run.director.is_over and self.by_key.get(run.key) is run:
             self._end_run(run)
-        elif run.is_trial:
-            self.trials.advance()
-        elif is_told or is_kept:
+        elif not run.is_trial and (is_told or is_kept):
             self.release_hosts(run)
+        if run.is_trial:
+            self._trial_changed(run)
 
     def _as_order(self, run: DirectedRun, effect: Spawn | Send | Kill) -> messages.WorkerOrder | None:
         """Return what a host is to be told. None: nothing, for the worker is gone, or cannot be."""
@@ -268,7 +243,7 @@ class DirectedRuns:
             why = "its devices are of several hosts" if others else "its host is gone"
             status = NOT_STARTED if others else HOST_LOST
             exited = messages.WorkerExited(run=run.key, worker=spawn.worker, status=status, log_tail=why)
-            self._hear_later(host, exited)
+            self._later(partial(self.hear, host, exited))
             return None
         return messages.StartWorker(
             run=run.key,
@@ -318,4 +293,3 @@ class DirectedRuns:
         self._gangs.ended(run)
         if not run.is_trial:
             self.reports.usage.ended(run.job_id)
-        self.trials.ended(run)

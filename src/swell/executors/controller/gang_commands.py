@@ -7,6 +7,7 @@ from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
+from swell.executors.controller.trials import Trials
 from swell.executors.gang.effects import Report
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.hosts import messages
@@ -22,18 +23,19 @@ class GangCommands:
         hosts: KnownHosts,
         gangs: KnownGangs,
         runs: DirectedRuns,
+        trials: Trials,
         preparing: dict[str, Preparation],
     ) -> None:
         """`preparing`: by job, empty; kept up to date here."""
-        self._hosts, self._gangs, self._runs = hosts, gangs, runs
+        self._hosts, self._gangs, self._runs, self._trials = hosts, gangs, runs, trials
         self.preparing = preparing
 
     def perform(self, command: ExecutorCommand) -> None:
         """Answered by events, now or later."""
         if isinstance(command, LaunchGang | Reconfigure):
-            self._runs.trials.make_way(command.target.devices)
+            self._trials.make_way(command.target.devices)
         if isinstance(command, ProfileJob):
-            self._runs.trials.add(command)
+            self._trials.add(command)
         elif (preparation := self.preparing.get(command.job_id)) is not None:
             if isinstance(command, StopGang | SuspendGang) and preparation.is_before(command):
                 self._call_off(preparation, command)
@@ -47,7 +49,7 @@ class GangCommands:
     def _command(self, command: GangCommand) -> None:
         gang, refusal = self._gangs.get(command.job_id), self._gangs.refusal(command)
         if gang is None:
-            self._runs.trials.cancel(command.job_id)
+            self._trials.cancel(command.job_id)
         if gang is None or refusal is not None:
             self._runs.report(refusal or unknown(command))
             return
@@ -173,9 +175,9 @@ class GangCommands:
         if isinstance(message, messages.RunRefused) and message.is_lacking:
             self._rule_out(host, message)
         if preparation is None and isinstance(message, messages.RunOpened):
-            self._runs.trials.opened(host, message)
+            self._trials.opened(host, message)
         elif preparation is None and isinstance(message, messages.RunRefused):
-            self._runs.trials.refused(host, message.run, message.outcome, message.why)
+            self._trials.refused(host, message)
         elif preparation is not None:
             if isinstance(message, messages.RunOpened):
                 preparation.note_opened(host, message)
@@ -191,7 +193,7 @@ class GangCommands:
     def _job_and_devices(self, host: str, run: str) -> tuple[str, tuple[str, ...]]:
         """Return the job of a run, and all devices of the host."""
         devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
-        return self._runs.trials.job_of(run) or run, devices
+        return self._trials.job_of(run) or run, devices
 
     def lose_host(self, name: str, why: str) -> None:
         """It will answer nothing."""

@@ -51,7 +51,7 @@ class ProfileCache:
         if findings is None and profile.findings is not None:
             return None
         profile = msgspec.structs.replace(profile, findings=findings)
-        known_s = self.times(command.device_kind).crossing_s(profile.grad_bytes)
+        known_s = self.times(command.device_kind).extra_s(profile.grad_bytes)
         return msgspec.structs.replace(profile, crossing_s=known_s) if known_s else profile
 
     def keep_profile(

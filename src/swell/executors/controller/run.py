@@ -31,6 +31,7 @@ class DirectedRun:
     launch: int = 0  #: generation of the command that launched it
     total_steps: int | None = None
     record: RunSnapshot | None = None  #: that its hosts were told last; None: none, or it is a trial run
+    has_shown_epoch: bool = False  #: what follows an epoch of it was told
     finished_s: float | None = None  #: when the first of its workers met the end condition
 
     @property

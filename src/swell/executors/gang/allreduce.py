@@ -19,15 +19,10 @@ NEAR_RATIO = 2.0
 class GroupTimes(msgspec.Struct, kw_only=True):
     """Times measured on groups of workers that run no script, on one kind of device."""
 
-    #: Hosts -> workers, as many on each -> bytes -> seconds.
-    allreduce_s: dict[int, dict[int, dict[int, float]]] = {}
+    allreduce_s: dict[int, dict[int, float]] = {}  #: workers on one host -> bytes -> seconds
+    crossing_s: dict[int, float] = {}  #: likewise, of two workers on two hosts
     #: Workers on one host -> seconds from the first fork until all are in the group.
     launch_s: dict[int, float] = {}
-
-    @property
-    def on_one_host(self) -> Mapping[int, Mapping[int, float]]:
-        """Workers -> bytes -> seconds."""
-        return self.allreduce_s.get(1, {})
 
     @property
     def send_s_per_byte(self) -> float | None:
@@ -35,20 +30,15 @@ class GroupTimes(msgspec.Struct, kw_only=True):
 
         None where no sum of two was measured.
         """
-        points = self.on_one_host.get(2)
+        points = self.allreduce_s.get(2)
         return points[max(points)] / max(points) if points else None
 
-    def crossing_s(self, num_bytes: int) -> dict[int, dict[int, float]]:
+    def extra_s(self, num_bytes: int) -> dict[int, dict[int, float]]:
         """Hosts -> workers -> seconds that gradients of `num_bytes` take longer there than on one host."""
-        table = self.on_one_host
-        return {
-            num_hosts: {
-                size: max(0.0, _interpolate(points, num_bytes) - allreduce_s(table, size, num_bytes))
-                for size, points in by_size.items()
-            }
-            for num_hosts, by_size in self.allreduce_s.items()
-            if num_hosts > 1
-        }
+        if not self.crossing_s:
+            return {}
+        within_s = allreduce_s(self.allreduce_s, 2, num_bytes)
+        return {2: {2: max(0.0, _interpolate(self.crossing_s, num_bytes) - within_s)}}
 
 
 def is_measured(points: Mapping[int, float], num_bytes: int) -> bool:
@@ -69,22 +59,6 @@ def sizes_to_measure(sizes: Sequence[int], num_devices: int) -> list[int]:
     """Powers of two from 2 up to what is asked for, what there is, and `MAX_MEASURED`."""
     most = min(MAX_MEASURED, max(sizes), num_devices)
     return [size for size in (2, 4, 8) if size <= most]
-
-
-def spreads_to_measure(sizes: Sequence[int], devices: Sequence[int]) -> list[tuple[int, int]]:
-    """(hosts, workers): with one worker on each host, then with as many as are there and may be measured.
-
-    Powers of two, all of them.
-
-    Args:
-        devices: of each host.
-    """
-    numbers = sizes_to_measure(sizes, len(devices))
-    most = sorted(devices, reverse=True)
-    each = [min(most[num - 1], max(sizes) // num, MAX_MEASURED // num) for num in numbers]
-    full = [num << (per_host.bit_length() - 1) for num, per_host in zip(numbers, each, strict=True)]
-    wider = [(num, size) for num, size in zip(numbers, full, strict=True) if size > num]
-    return [*((num, num) for num in numbers), *wider]
 
 
 def allreduce_s(table: Mapping[int, Mapping[int, float]], num_workers: int, num_bytes: int) -> float:

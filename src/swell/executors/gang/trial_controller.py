@@ -56,7 +56,6 @@ class PartProcesses:
     is_measured: bool = False
     epoch_ended_s: float | None = None  #: steps are measured, and the script does what follows an epoch
     is_to_repeat: bool = False  #: to be done again: in less memory, or without a comparison
-    is_unformed: bool = False  #: its workers were there, and did not become a group
     failure: str = ""
     is_fault: bool = False  #: of the script
 
@@ -82,20 +81,17 @@ class Trial:
         times: GroupTimes,
         settings: GangSettings,
         is_stopped: Callable[[int], bool],
-        devices_of_hosts: Sequence[int] = (),
     ) -> None:
         """
         Args:
             num_devices: devices of the kind on its host.
             times: of the kind, and shared: they grow by what any trial run of the kind measures.
             is_stopped: whether the process of a worker was.
-            devices_of_hosts: devices of each host that all-reduces may cross.
         """
-        self.plan = TrialPlan(command, num_devices, devices_of_hosts, times, settings)
+        self.plan = TrialPlan(command, num_devices, times, settings)
         self.profile: Profile | None = None
         self.is_over = False
-        self.failed_crossing = ""  #: why a group on several hosts could not be measured
-        self.is_crossing_unformed = False  #: because its workers did not find each other
+        self.why_not_crossed = ""  #: why a group on two hosts could not be measured
         self._job, self._command, self._settings = job, command, settings
         self._is_stopped = is_stopped
         self._next_worker = 0
@@ -118,11 +114,6 @@ class Trial:
     def left(self) -> list[Part]:
         """Parts of which any may begin now, the first that should; empty while one has processes."""
         return [] if self._running or self.is_over else self.plan.left(self._now_s)
-
-    @property
-    def crosses(self) -> bool:
-        """Whether it measures all-reduces across hosts now, or would if it had devices."""
-        return any(part.is_crossing for part in self.plan.left(self._now_s))
 
     @property
     def own_length(self) -> JobLength | None:
@@ -226,7 +217,6 @@ class Trial:
             self._give_up(running, "the time for more numbers of workers is over")
         elif self._now_s - begun_s > self._settings.trial_s:
             is_started = all(member.pid is not None for member in members)
-            running.is_unformed |= running.is_grouped and running.joined_s is None and not running.failure
             self._give_up(running, self._too_long(running, is_started), is_fault=is_started)
 
     def _too_long(self, running: PartProcesses, is_started: bool) -> str:
@@ -252,7 +242,7 @@ class Trial:
         plan, script, part, slot = self.plan, self.plan.script, running.part, member.slot
         bound = script.max_local_batch
         match part.kind:
-            case PartKind.SUM:
+            case PartKind.SUM | PartKind.CROSSING:
                 num_bytes = plan.summed_bytes(part)
                 welcome = self._job.welcome(slot, "calibrate", allreduce_bytes=num_bytes)
             case PartKind.ALONE:
@@ -289,7 +279,7 @@ class Trial:
 
     @_hear.register
     def _(self, message: messages.Calibrated, member: Member, running: PartProcesses) -> None:
-        if running.part.kind is PartKind.SUM:
+        if running.part.sums:
             up_s = self._now_s if running.joined_s is None else running.joined_s
             launch_s = up_s - (up_s if running.forked_s is None else running.forked_s)
             self.plan.note_sums(running.part, message, launch_s)
@@ -333,7 +323,6 @@ class Trial:
     def _(
         self, message: messages.JoinFailed | messages.Broken, member: Member, running: PartProcesses
     ) -> None:
-        running.is_unformed |= isinstance(message, messages.JoinFailed) and not running.failure
         self._give_up(running, message.message)
 
     @_hear.register
@@ -380,7 +369,7 @@ class Trial:
     def _start(self, part: Part, devices: tuple[str, ...]) -> None:
         running = self._running = PartProcesses(part, devices, self._next_worker)
         each = len(devices) // part.num_workers
-        entry = CALIBRATE_ENTRY if part.kind is PartKind.SUM else None
+        entry = CALIBRATE_ENTRY if part.sums else None
         for rank in range(part.num_workers):
             number, slot = self._next_worker, devices[rank * each : (rank + 1) * each]
             self._next_worker += 1
@@ -397,8 +386,8 @@ class Trial:
             return
         if not running.is_measured:
             failure = running.failure or "rank 0 told no result"
-            if part.is_crossing:
-                self.failed_crossing, self.is_crossing_unformed = failure, running.is_unformed
+            if part.kind is PartKind.CROSSING:
+                self.why_not_crossed = failure
             if not self.plan.leave_out(part):
                 self._fail(running, failure)
                 return
@@ -443,7 +432,8 @@ class Trial:
 
 def _order(part: Part, rank: int) -> messages.Regroup:
     """What a worker of a group is told."""
-    each = part.num_workers // part.num_hosts
+    num_hosts = 2 if part.kind is PartKind.CROSSING else 1
+    each = part.num_workers // num_hosts
     return messages.Regroup(
         generation=1,
         rank=rank,
@@ -453,7 +443,7 @@ def _order(part: Part, rank: int) -> messages.Regroup:
         local_rank=rank % each,
         local_world_size=each,
         group_rank=rank // each,
-        num_hosts=part.num_hosts,
+        num_hosts=num_hosts,
     )
 
 

@@ -2,16 +2,15 @@
 
 | part | its workers | begins | if it fails |
 |---|---|---|---|
-| `SUM` on one host | time all-reduces, 2, 4 and 8 of them | first, once for a kind of device | the trial run is lost |
-| `SUM` on several hosts | likewise, over hosts | then, if devices are idle | it is left out |
+| `SUM` | time all-reduces, 2, 4 and 8 of them | first, once for a kind of device | the trial run is lost |
 | `ALONE` | one runs the script, with each local batch | once | the trial run fails; in less memory, or without a comparison, it is repeated |
 | `SUM` of own bytes | time all-reduces as large as the job's | if its gradients are larger than all before | they are extrapolated |
+| `CROSSING` | two on two hosts time all-reduces | then, once for a kind of device, if both have idle ones | it is left out |
 | `GROUP` | run the script, and make steps together | last, if there is time and devices are idle | no larger one follows |
 """  # noqa: E501 - a table
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -22,7 +21,6 @@ from swell.executors.gang.allreduce import (
     allreduce_s,
     is_measured,
     sizes_to_measure,
-    spreads_to_measure,
 )
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.script_conditions import ScriptConditions
@@ -41,6 +39,7 @@ class PartKind(Enum):
 
     SUM = auto()  #: they time all-reduces
     ALONE = auto()  #: one runs the script
+    CROSSING = auto()  #: they time all-reduces, each on a host of its own
     GROUP = auto()  #: they run the script, and make steps together
 
 
@@ -50,15 +49,19 @@ class Part:
 
     kind: PartKind
     num_workers: int = 1
-    num_hosts: int = 1  #: that they are on, as many on each
 
     @property
-    def is_crossing(self) -> bool:
-        """Whether it measures all-reduces across hosts."""
-        return self.num_hosts > 1
+    def sums(self) -> bool:
+        """Whether its workers time all-reduces, and do not run the script."""
+        return self.kind in (PartKind.SUM, PartKind.CROSSING)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the job waits for it, though all devices are busy."""
+        return self.kind in (PartKind.SUM, PartKind.ALONE)
 
 
-ALONE = Part(PartKind.ALONE)
+ALONE, CROSSING = Part(PartKind.ALONE), Part(PartKind.CROSSING, 2)
 
 
 class TrialPlan:
@@ -68,7 +71,6 @@ class TrialPlan:
         self,
         command: ProfileJob,
         num_devices: int,
-        devices_of_hosts: Sequence[int],
         times: GroupTimes,
         settings: GangSettings,
     ) -> None:
@@ -79,9 +81,9 @@ class TrialPlan:
         self.start_s: float | None = None  #: from the fork of that to its being ready
         self.between_s: float | None = None  #: at least so long, if the worker does not tell
         self.group_step_s: dict[int, float] = {}
+        self.crosses = False  #: whether there is another host, so that two workers can be on two
         self._command, self._settings = command, settings
         self._sizes = sizes_to_measure(command.sizes, num_devices)
-        self._spreads = spreads_to_measure(command.sizes, devices_of_hosts)
         self._most_workers = num_devices // spec.devices_per_worker
         self._measures_own = True  #: all-reduces of the job's own gradients, if they are large
         self._groups: list[int] = []  #: numbers of workers that are to make steps, ascending
@@ -90,20 +92,18 @@ class TrialPlan:
     # ------------------------------------------------------------ what is left
     def left(self, now_s: float) -> list[Part]:
         """Parts of which any may be the next one, the first that should; empty: all is measured."""
-        known = self.times.on_one_host
+        known = self.times.allreduce_s
         alone = [] if self.measured is not None else [ALONE]
         sums = [Part(PartKind.SUM, size) for size in self._sizes if size not in known or self.sums_own(size)]
-        if sums:
+        if sums or alone:
             return [*sums, *alone]
-        most = {hosts: max(by_size) for hosts, by_size in self.times.allreduce_s.items() if by_size}
-        crossing = [Part(PartKind.SUM, size, num) for num, size in self._spreads if size > most.get(num, 0)]
-        if crossing or alone:
-            return [*crossing[:1], *alone]
+        if self.crosses and not self.times.crossing_s:
+            return [CROSSING]
         return [Part(PartKind.GROUP, size) for size in self._groups[:1] if not self.is_late(now_s)]
 
     def sums_own(self, size: int) -> bool:
         """Whether so many workers have yet to sum gradients that are as large as the job's."""
-        points = self.times.on_one_host.get(size)
+        points = self.times.allreduce_s.get(size)
         if self.measured is None or points is None or not self._measures_own:
             return False
         return not is_measured(points, self.measured.grad_bytes)
@@ -116,8 +116,8 @@ class TrialPlan:
         """Do without what this part would measure, and what follows from it. False: that cannot be."""
         if part.kind is PartKind.GROUP:
             self._groups = []
-        elif part.is_crossing:  # reports will show what a gang over several hosts takes
-            self._spreads = []
+        elif part.kind is PartKind.CROSSING:  # reports will show what a gang over several hosts takes
+            self.crosses = False
         elif part.kind is PartKind.SUM and self.sums_own(part.num_workers):
             self._measures_own = False
         else:
@@ -127,7 +127,7 @@ class TrialPlan:
     # ------------------------------------------------------------ what workers are told
     def summed_bytes(self, part: Part) -> tuple[int, ...]:
         """What a group is to sum: the usual sizes, or only the job's own, if it has summed those before."""
-        if self.measured is None or part.is_crossing or not self.sums_own(part.num_workers):
+        if self.measured is None or part == CROSSING or not self.sums_own(part.num_workers):
             return CALIBRATED_BYTES
         return (self.measured.grad_bytes,)
 
@@ -141,16 +141,18 @@ class TrialPlan:
         assert self.measured is not None  # noqa: S101 - groups come after the script's own run
         compute_s = self.measured.compute_s
         alone_s = compute_s.get(self.group_batch(size)) or max(compute_s.values())
-        step_s = alone_s + allreduce_s(self.times.on_one_host, size, self.measured.grad_bytes)
+        step_s = alone_s + allreduce_s(self.times.allreduce_s, size, self.measured.grad_bytes)
         return min(max(round(1.0 / max(step_s, 1e-6)), LEAST_GROUP_STEPS), MOST_GROUP_STEPS)
 
     # ------------------------------------------------------------ what was measured
     def note_sums(self, part: Part, said: Calibrated, launch_s: float) -> None:
         """What a group tells of its all-reduces."""
-        by_size = self.times.allreduce_s.setdefault(part.num_hosts, {})
-        by_size[part.num_workers] = by_size.get(part.num_workers, {}) | said.allreduce_s
-        if not part.is_crossing:
-            self.times.launch_s.setdefault(part.num_workers, launch_s)
+        times, size = self.times, part.num_workers
+        if part == CROSSING:
+            times.crossing_s = said.allreduce_s
+        else:
+            times.allreduce_s[size] = times.allreduce_s.get(size, {}) | said.allreduce_s
+            times.launch_s.setdefault(size, launch_s)
 
     def note_script(self, said: Profiled, now_s: float) -> None:
         """What the script's own run tells. It may tell more of the same later."""
@@ -185,7 +187,7 @@ class TrialPlan:
         """What the head is told once nothing is left."""
         assert self.measured is not None  # noqa: S101 - the script has run
         measured, script, times = self.measured, self.script, self.times
-        table, num_bytes = times.on_one_host, measured.grad_bytes
+        table, num_bytes = times.allreduce_s, measured.grad_bytes
         return Profile(
             device_kind=self._command.device_kind,
             compute_s=dict(measured.compute_s),
@@ -199,7 +201,7 @@ class TrialPlan:
             group_launch_s=dict(times.launch_s),
             state_s_per_byte=times.send_s_per_byte,
             save_s=measured.save_s,
-            crossing_s=times.crossing_s(num_bytes),
+            crossing_s=times.extra_s(num_bytes),
             max_local_batch=script.max_local_batch,
             num_shards=measured.num_shards,
             between=self._between(measured),
