@@ -40,8 +40,8 @@ from benchmarks.head.workers import GLOBAL_BATCH
 from benchmarks.service import percentile
 from swell.api.client import Client, connect
 from swell.executors.local.agent.address import read_address
-from swell.executors.local.token_orders import add_token
-from swell.executors.remote.join_tokens import parse_token
+from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
+from swell.executors.remote.join_tokens import TokenList
 from swell.model.job import Phase
 
 PROGRAM = (sys.executable, "-P", "-m", "swell.cli.main")
@@ -83,10 +83,12 @@ class Hosts:
     """The process that is all hosts."""
 
     def __init__(self, num_hosts: int, state: Path, report_every_s: float) -> None:
-        added = add_token(state, "bench")
+        agent, fingerprint = read_address(state), fingerprint_of(state / CERTIFICATE_FILE)
+        assert agent is not None  # noqa: S101 - the platform is up
+        token = TokenList(state).add("bench", fingerprint)
         context = multiprocessing.get_context("spawn")
         self._orders, there = context.Pipe()
-        arguments = (num_hosts, added.address, parse_token(added.text), report_every_s, there)
+        arguments = (num_hosts, agent.hosts, token, report_every_s, there)
         self.process = context.Process(target=serve, args=arguments, daemon=True)
         self.process.start()
 

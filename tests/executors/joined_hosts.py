@@ -6,8 +6,9 @@ import subprocess
 from pathlib import Path
 
 from swell.executors.local.agent.address import read_address
-from swell.executors.local.token_orders import add_token
 from swell.executors.node.options import NodeOptions
+from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
+from swell.executors.remote.join_tokens import TokenList, write_token
 
 HOSTS = ("n1", "n2")
 NUM_DEVICES = 3
@@ -31,8 +32,8 @@ class JoinedHosts:
             return
         self.close()
         token = self._folder / "join-token"
-        token.touch(mode=0o600)
-        token.write_text(add_token(self._state_dir, f"of-{agent.pid}").text)
+        fingerprint = fingerprint_of(self._state_dir / CERTIFICATE_FILE)
+        write_token(token, TokenList(self._state_dir).add(f"of-{agent.pid}", fingerprint))
         self._address = agent.hosts
         self.processes = {name: self._start(name, token) for name in HOSTS}
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 from pathlib import Path
 
 import pytest
-from tests.executors.fake_lines import carry, fake_lines
+from tests.executors.fake_lines import fake_lines
 from tests.executors.test_host_door import FakeController
 
 from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.engine import LocalEngine
-from swell.executors.remote import join_tokens
 from swell.executors.remote.host_address import parse_address
+from swell.executors.remote.join_tokens import TokenList, read_token
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.remote.messages import JOIN_PROTOCOL, Join
 
@@ -60,28 +58,29 @@ def test_the_doctor_finds_an_address_that_is_another_machines() -> None:
     assert finding.text.startswith("cannot join at 192.0.2.77 (")
 
 
-def test_a_token_is_revoked_with_its_lines_though_the_list_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
+def test_a_token_that_is_revoked_closes_the_lines_that_it_has_opened(tmp_path: Path) -> None:
     async def check() -> None:
         options = AgentOptions(state_dir=tmp_path, preload=(), call="", listen="127.0.0.1:0")
-        door = ListeningDoor(FakeController(), options, "c")
-        door.add_token("lent")
-        here, there = fake_lines()
-        heard: list[bytes] = []
-        there.heard = lambda link, text: heard.append(text)
-        join = Join(protocol=JOIN_PROTOCOL, version="1", host="n1", machine="m", token="lent", session="h")
-        door.joined(here.as_line, join)
-        with monkeypatch.context() as broken:
-            broken.setattr(join_tokens, "write_whole", fail)
-            with pytest.raises(DoorError, match="may be in force again after a restart"):
-                door.revoke_token("lent")
-        carry(here)
-        assert b"join token 'lent' was revoked" in heard[-1] and not here.is_open
-        door.revoke_token("lent")
-        assert door.tokens["lent"], "it can be revoked again"
+        door, tokens = ListeningDoor(FakeController(), options, "c"), TokenList(tmp_path)
+        lines = {}
+        for name in ("lent", "kept"):
+            tokens.add(name, bytes(32))
+            lines[name], _ = fake_lines()
+            join = Join(protocol=JOIN_PROTOCOL, version="1", host=name, machine=name, token=name, session="h")
+            door.joined(lines[name].as_line, join)
+        door.tick()
+        assert lines["lent"].is_open
+        tokens.revoke("lent")  # as a command does it, in another process
+        door.tick()
+        assert not lines["lent"].is_open and lines["kept"].is_open
 
     asyncio.run(check())
+
+
+def test_an_engine_whose_token_was_revoked_has_another_one(tmp_path: Path) -> None:
+    options = AgentOptions(state_dir=tmp_path, preload=(), call="", listen="127.0.0.1:0")
+    door = ListeningDoor(FakeController(), options, "c")
+    first = read_token(door.token_file("ray"))
+    assert read_token(door.token_file("ray")) == first
+    TokenList(tmp_path).revoke(first.name)
+    assert read_token(door.token_file("ray")).name == "ray-2"

@@ -14,6 +14,7 @@ from swell.cli.options import Json, State
 from swell.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
+    from swell.executors.remote.join_tokens import TokenList
     from swell.store.folder import StateFolder
 
 #: Of the token that `swell up --listen` makes.
@@ -35,15 +36,14 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token; ea
 @app.command("list")
 def list_tokens(state: State = None, json: Json = False) -> None:
     """List the join tokens that were given out."""
-    from swell.executors.local import token_orders
     from swell.store.folder import StateFolder
 
-    with _explained():
-        known = token_orders.list_tokens(StateFolder(state).path)
+    with _tokens_of(StateFolder(state)) as tokens:
+        names = tokens.names
     if json:
-        print_json(known.names)
+        print_json(names)
         return
-    rows = [(name, "revoked" if is_revoked else "in force") for name, is_revoked in known.names.items()]
+    rows = [(name, "revoked" if is_revoked else "in force") for name, is_revoked in names.items()]
     print_table(("TOKEN", "STATE"), rows)
 
 
@@ -69,11 +69,10 @@ def add(
 @app.command()
 def revoke(name: Name, state: State = None) -> None:
     """End a join token for good. Hosts that joined with it are cut off, and end their workers."""
-    from swell.executors.local import token_orders
     from swell.store.folder import StateFolder
 
-    with _explained():
-        token_orders.revoke_token(StateFolder(state).path, name)
+    with _tokens_of(StateFolder(state)) as tokens:
+        tokens.revoke(name)
     print(f"join token {name!r} is revoked")
 
 
@@ -81,42 +80,58 @@ def ensure_first_token(folder: StateFolder) -> tuple[str, Path]:
     """Where hosts join, and the file of a token for them; made if no token was ever given out.
 
     Raises:
-        InvalidOption: the agent does not answer, or the file cannot be written.
+        InvalidOption: no agent runs at which hosts join, or the file cannot be written.
     """
-    from swell.executors.local import token_orders
-
     path = folder.path / f"{FIRST}.join-token"
-    with _explained():
-        known = token_orders.list_tokens(folder.path)
-    if FIRST in known.names:
-        return known.address, path
-    return _add(folder, FIRST, path), path
+    with _tokens_of(folder) as tokens:
+        is_there = FIRST in tokens.names
+    return _address(folder) if is_there else _add(folder, FIRST, path), path
 
 
 def _add(folder: StateFolder, name: str, path: Path) -> str:
     """Where hosts join with it."""
-    from swell.executors.local import token_orders
-    from swell.executors.remote.join_tokens import parse_token, write_token
+    from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
+    from swell.executors.remote.join_tokens import write_token
 
-    with _explained():
-        added = token_orders.add_token(folder.path, name)
-    try:
-        write_token(path, parse_token(added.text))
-    except OSError as error:
-        with _explained():
-            token_orders.revoke_token(folder.path, name)
+    address = _address(folder)
+    with _tokens_of(folder) as tokens:
+        token = tokens.add(name, fingerprint_of(folder.path / CERTIFICATE_FILE))
+        try:
+            write_token(path, token)
+        except OSError as error:
+            tokens.revoke(name)
+            raise InvalidOption(
+                f"{path} cannot be written ({error.strerror}), so join token {name!r} was revoked: choose "
+                "another file with --out, and another name"
+            ) from error
+    return address
+
+
+def _address(folder: StateFolder) -> str:
+    """Return where hosts join. Raises InvalidOption: nowhere."""
+    from swell.executors.local.launch import find_agent
+
+    agent = find_agent(folder.path)
+    if agent is None or not agent.hosts:
         raise InvalidOption(
-            f"{path} cannot be written ({error.strerror}), so join token {name!r} was revoked: choose "
-            "another file with --out, and another name"
-        ) from error
-    return added.address
+            f"no host can join the platform of {folder.path}: start it with `swell up --listen ADDRESS`, "
+            "after `swell down` if it is up"
+        )
+    return agent.hosts
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    from swell.executors.local.launch import AgentError
+def _tokens_of(folder: StateFolder) -> Iterator[TokenList]:
+    """Raises InvalidOption, with the reason of what cannot be."""
+    from swell.executors.remote.certificate import UnusableCertificate
+    from swell.executors.remote.join_tokens import TokenList, TokenListError
 
     try:
-        yield
-    except AgentError as error:
+        yield TokenList(folder.path)
+    except (TokenListError, UnusableCertificate) as error:
         raise InvalidOption(str(error)) from error
+    except OSError as error:
+        raise InvalidOption(
+            f"the join tokens of {folder.path} cannot be changed ({error.strerror}); make room on its disk, "
+            "and look whether it is the state folder of a platform"
+        ) from error

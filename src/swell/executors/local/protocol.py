@@ -63,54 +63,16 @@ class ShutDown(AgentMessage, frozen=True, kw_only=True):
 ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | DevicesWanted | ShutDown
 
 
-# ---------------------------------------------------------------- a command -> agent, on a line of its own
-class TokenOrder(AgentMessage, frozen=True, kw_only=True):
-    """About tokens by which hosts join. Answered once: `TokenAdded`, `TokensKnown` or `Refused`."""
-
-    token: str  #: the agent's
-
-
-class AddToken(TokenOrder, frozen=True, kw_only=True):
-    """Give out a new one."""
-
-    name: str
-
-
-class RevokeToken(TokenOrder, frozen=True, kw_only=True):
-    """It opens nothing any longer."""
-
-    name: str
-
-
-class ListTokens(TokenOrder, frozen=True, kw_only=True):
-    """Say which there are."""
-
-
-FirstLine = Attach | Hello | AddToken | RevokeToken | ListTokens
+FirstLine = Attach | Hello
 
 
 # ---------------------------------------------------------------- agent -> daemon
 class Refused(AgentMessage, frozen=True, kw_only=True):
-    """Refusal: this daemon cannot have what runs, or an order about tokens cannot be carried out."""
+    """This daemon cannot have what runs."""
 
     message: str
 
 
-class TokenAdded(AgentMessage, frozen=True, kw_only=True):
-    """What no other than this answer has."""
-
-    text: str
-    address: str  #: at which hosts join
-
-
-class TokensKnown(AgentMessage, frozen=True, kw_only=True):
-    """All tokens that were given out."""
-
-    names: dict[str, bool]  #: with whether each was revoked
-    address: str  #: at which hosts join
-
-
-TokenAnswer = TokenAdded | TokensKnown | Refused
 FromAgent = Gathering | Inventory | Refused | EventTold | Performed
 
 

@@ -11,7 +11,7 @@ from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import controller_context
-from swell.executors.remote.join_tokens import TokenList
+from swell.executors.remote.join_tokens import TokenList, TokenListError
 from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted, why_not_understood
 from swell.wire.lines import NO_MESSAGE
 
@@ -48,7 +48,12 @@ class JoinListener:
         except NO_MESSAGE:
             line.refuse("the first line is no join message; hosts begin with one: join with `swell`")
             return
-        why = self._tokens.why_refused(join.token, join.secret) or why_not_understood(join, self._version)
+        try:
+            why = self._tokens.why_refused(join.token, join.secret)
+        except TokenListError as error:
+            line.refuse(f"the head cannot read its join tokens: {error}", is_final=False)
+            return
+        why = why or why_not_understood(join, self._version)
         refused = LineRefused(why=why) if why else self._why_not(join)
         if refused is not None:
             line.refuse(refused.why, is_final=refused.is_final)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import hmac
 import os
 import re
 import secrets
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -119,58 +122,69 @@ class KnownToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenList:
-    """Join tokens in one file, which only this object writes."""
+    """Join tokens in a file of a state folder: those of one user read and write it, the agent among them."""
 
     def __init__(self, folder: Path) -> None:
         """Raises TokenListError if the file is damaged."""
         self._path = folder / TOKENS_FILE
-        self._tokens: dict[str, KnownToken] = {}
-        try:
-            self._tokens = msgspec.json.decode(self._path.read_bytes(), type=dict[str, KnownToken])
-        except FileNotFoundError:
-            pass  # no token was given out yet
-        except msgspec.MsgspecError as error:
-            raise TokenListError(
-                f"{self._path} is damaged ({error}); it must be the list of join tokens that Swell wrote: "
-                "restore it, or remove it and give every host a new token"
-            ) from error
+        self._read()
 
     @property
     def names(self) -> dict[str, bool]:
-        """Names of all tokens, each with whether it was revoked."""
-        return {name: token.is_revoked for name, token in self._tokens.items()}
+        """Names of all tokens, each with whether it was revoked. Raises TokenListError: it is damaged."""
+        return {name: token.is_revoked for name, token in self._read().items()}
+
+    @property
+    def stamp(self) -> int:
+        """Another number after each change of the list; 0: no token was given out yet."""
+        return self._path.stat().st_mtime_ns if self._path.exists() else 0
 
     def add(self, name: str, fingerprint: bytes) -> JoinToken:
-        """A new token. Only what is returned has its secret. Raises TokenListError, OSError."""
+        """Make a token of this name; its secret is nowhere else.
+
+        Args:
+            fingerprint: of the controller's certificate.
+
+        Raises:
+            TokenListError: there cannot be one of this name.
+            OSError: the list cannot be written.
+        """
         if not NAME.fullmatch(name):
             raise TokenListError(
-                f"join token name {name!r} cannot be used; a name has 1 to 40 letters, digits, `-` and `_`: "
+                f"token name {name!r} cannot be used; a name has 1 to 40 letters, digits, `-` and `_`: "
                 "choose another one"
             )
-        if name in self._tokens:
-            raise TokenListError(f"there is a join token {name!r}; names are used once: choose another one")
         token = JoinToken(name, fingerprint, secrets.token_bytes(SECRET_BYTES))
-        self._write({**self._tokens, name: KnownToken(sha256=_digest(token.secret))})
+        with self._changing() as tokens:
+            if name in tokens:
+                raise TokenListError(
+                    f"there is a join token {name!r}; names are used once: choose another one"
+                )
+            tokens[name] = KnownToken(sha256=_digest(token.secret))
         return token
 
     def revoke(self, name: str) -> None:
-        """Revoke a token, which opens nothing from now on. The door closes lines that it has opened.
+        """Revoke a token, which opens nothing from now on. The agent closes lines that it has opened.
 
         Raises:
             TokenListError: there is no such token.
-            OSError: it may be in force still, or after a power cut; revoke it again.
+            OSError: the list cannot be written.
         """
-        if name not in self._tokens:
-            known = ", ".join(sorted(self._tokens)) or "none"
-            raise TokenListError(
-                f"there is no join token {name!r}; one that was given out can be revoked: choose of {known}"
-            )
-        known_token = msgspec.structs.replace(self._tokens[name], is_revoked=True)
-        self._write({**self._tokens, name: known_token})
+        with self._changing() as tokens:
+            if name not in tokens:
+                known = ", ".join(sorted(tokens)) or "none"
+                raise TokenListError(
+                    f"there is no join token {name!r}; one that was given out can be revoked: choose of "
+                    f"{known}"
+                )
+            tokens[name] = msgspec.structs.replace(tokens[name], is_revoked=True)
 
     def why_refused(self, name: str, secret: str) -> str | None:
-        """None: it is in force. The time it takes says nothing about the secret. `secret`: in hexadecimal."""
-        known = self._tokens.get(name)
+        """None: it is in force. The time it takes says nothing about the secret. `secret`: in hexadecimal.
+
+        Raises TokenListError: the list is damaged.
+        """
+        known = self._read().get(name)
         try:
             digest = _digest(bytes.fromhex(secret))
         except ValueError:
@@ -184,11 +198,29 @@ class TokenList:
             return revoked(name)
         return None
 
-    def _write(self, tokens: dict[str, KnownToken]) -> None:
-        """The file first, so that what is in force is what stands there."""
-        write_whole(self._path, msgspec.json.encode(tokens), mode=0o600, is_synced=True)
-        self._tokens = tokens
-        sync(self._path.parent)
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, KnownToken]]:
+        """Yield the tokens, and write them: what is in force is what stands in the file."""
+        folder = os.open(self._path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            tokens = self._read()
+            yield tokens
+            write_whole(self._path, msgspec.json.encode(tokens), mode=0o600, is_synced=True)
+            sync(self._path.parent)
+        finally:
+            os.close(folder)
+
+    def _read(self) -> dict[str, KnownToken]:
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, KnownToken])
+        except FileNotFoundError:
+            return {}
+        except msgspec.MsgspecError as error:
+            raise TokenListError(
+                f"{self._path} is damaged ({error}); it must be the list of join tokens that Swell wrote: "
+                "restore it, or remove it and give every host a new token"
+            ) from error
 
 
 def revoked(name: str) -> str:

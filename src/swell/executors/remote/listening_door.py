@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Mapping
 from pathlib import Path
 
 from swell import __version__
@@ -20,7 +19,6 @@ from swell.executors.remote.join_tokens import (
     InvalidToken,
     TokenList,
     TokenListError,
-    parse_token,
     read_token,
     write_token,
 )
@@ -50,6 +48,7 @@ class ListeningDoor(HostDoor):
             certificate = make_certificate(folder)
             self._fingerprint = fingerprint_of(certificate)
             self._tokens = TokenList(folder)
+            self._seen_tokens = self._tokens.stamp
             book = LeaseBook(folder, options.leases, granter_now_s)
             super().__init__(controller, book, session, torch_version(), NetworkProbe())
             self._listener = JoinListener(
@@ -122,52 +121,34 @@ class ListeningDoor(HostDoor):
         """People start hosts, and see in `swell jobs` what waits."""
 
     # ------------------------------------------------------------ tokens
-    @property
-    def tokens(self) -> Mapping[str, bool]:
-        return self._tokens.names
-
-    def add_token(self, name: str) -> str:
-        try:
-            return str(self._tokens.add(name, self._fingerprint))
-        except TokenListError as error:
-            raise DoorError(str(error)) from error
-        except OSError as error:
-            raise DoorError(
-                f"there is no new join token: the list cannot be written ({error.strerror})"
-            ) from error
+    def tick(self) -> None:
+        super().tick()
+        if self._tokens.stamp != self._seen_tokens:
+            self._seen_tokens = self._tokens.stamp
+            for name, is_revoked in self._tokens.names.items():
+                if is_revoked:
+                    self.close_lines_of(name)
 
     def token_file(self, name: str) -> Path:
         """A file with a token for the hosts of an engine: this one, or one made after it was revoked.
 
         Raises DoorError.
         """
-        path = self._folder / f"{name}.join-token"
+        path, known = self._folder / f"{name}.join-token", self._tokens.names
         try:
             token = read_token(path)
-            if self.tokens.get(token.name) is False:
+            if known.get(token.name) is False:
                 return path
         except InvalidToken:
             pass  # the first time, or it was damaged
-        num_before = sum(known.startswith(name) for known in self.tokens)
-        text = self.add_token(f"{name}-{num_before + 1}" if num_before else name)
+        num_before = sum(one.startswith(name) for one in known)
         try:
-            write_token(path, parse_token(text))
+            write_token(
+                path, self._tokens.add(f"{name}-{num_before + 1}" if num_before else name, self._fingerprint)
+            )
         except OSError as error:
             raise DoorError(f"{path} cannot be written ({error.strerror}); make room on its disk") from error
         return path
-
-    def revoke_token(self, name: str) -> None:
-        try:
-            self._tokens.revoke(name)
-        except TokenListError as error:
-            raise DoorError(str(error)) from error
-        except OSError as error:
-            raise DoorError(
-                f"join token {name!r} may be in force again after a restart, because the list cannot be "
-                f"written ({error.strerror}); make room on the disk, and revoke it again"
-            ) from error
-        finally:
-            self.close_lines_of(name)
 
 
 def _marked(storage: Path) -> str:

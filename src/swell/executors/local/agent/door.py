@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 
@@ -27,13 +26,3 @@ class Door(Protocol):
 
     def want_devices(self, num: int) -> None:
         """Open jobs could use so many devices together: what brings machines may bring more, or fewer."""
-
-    @property
-    def tokens(self) -> Mapping[str, bool]:
-        """Names of the join tokens, each with whether it was revoked."""
-
-    def add_token(self, name: str) -> str:
-        """The text of a new join token. Raises DoorError."""
-
-    def revoke_token(self, name: str) -> None:
-        """It opens nothing any longer, and its lines are closed. Raises DoorError."""

@@ -24,19 +24,14 @@ from swell.executors.local.background import ThreadBackground
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import (
     PROTOCOL,
-    AddToken,
     Attach,
     BindDevices,
     DevicesWanted,
     FirstLine,
     Refused,
     RemoveHost,
-    RevokeToken,
     ShutDown,
     ToAgent,
-    TokenAdded,
-    TokenOrder,
-    TokensKnown,
 )
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.wire.lines import NO_MESSAGE
@@ -130,24 +125,8 @@ class WorkerSupervisor:
             return
         if isinstance(hello, Attach) and is_same(hello.token, self.token):
             self._attach(link, hello)
-        elif isinstance(hello, TokenOrder) and is_same(hello.token, self.token):
-            link.send(self._obey_token_order(hello))
-            link.close()
         elif not isinstance(hello, Hello) or not self._host.admit(link, hello):
             link.refuse("wrong token")
-
-    def _obey_token_order(self, order: TokenOrder) -> TokenAdded | TokensKnown | Refused:
-        if self._door is None:
-            why = "no host can join this platform; `swell down`, then `swell up --listen ADDRESS`"
-            return Refused(message=why)
-        try:
-            if isinstance(order, AddToken):
-                return TokenAdded(text=self._door.add_token(order.name), address=self.hosts_address)
-            if isinstance(order, RevokeToken):
-                self._door.revoke_token(order.name)
-        except DoorError as error:
-            return Refused(message=str(error))
-        return TokensKnown(names=dict(self._door.tokens), address=self.hosts_address)
 
     # ------------------------------------------------------------ the daemon
     def _attach(self, link: LineLink, hello: Attach) -> None:
