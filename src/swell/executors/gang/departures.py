@@ -7,7 +7,6 @@ import signal
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang import formation, regrouping, shutdown, training_progress, transition
 from swell.executors.gang.ending import early_end, failed_in_step, left_alone, with_rank
-from swell.executors.gang.formation import speaks_for_gang
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import describe_exit, ended_early, is_fault_of_script
@@ -35,9 +34,6 @@ def note_finished(live: GangRuntime, member: Member, message: messages.Finished 
     """Training is over for this worker, or the script came to its end without a word (None)."""
     early = early_end(live.job, _steps_of(live, member), message)
     if early and not live.gang.is_ending and _goes_on_without(live, member, message):
-        return
-    if not speaks_for_gang(live, member):
-        live.gang.finished.setdefault(member.number, (member, message))
         return
     is_leader = live.gang.formation.group[:1] == [member.number]
     if not live.gang.is_ending:
@@ -67,7 +63,6 @@ def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finish
     if not broken:
         return False
     if member.state is State.BROKEN or (message is not None and message.steps > max(broken)):
-        live.gang.finished.pop(member.number, None)
         formation.kill(live, [m for m in members if m.number == member.number])
         regrouping.note_death(live, member, f"worker {member.number} had ended before the others")
     else:
@@ -75,28 +70,6 @@ def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finish
         why = left_alone(with_rank(member, live.gang.formation.group), steps)
         shutdown.end(live, Outcome.FAILED, why)
     return True
-
-
-def _hear_finished(live: GangRuntime) -> None:
-    """Where those that spoke for the gang are gone, the next ones do."""
-    for number, (former, message) in list(live.gang.finished.items()):
-        member = live.members.get(number, former)
-        if speaks_for_gang(live, member):
-            del live.gang.finished[number]
-            note_finished(live, member, message)
-
-
-def drop_finished(live: GangRuntime) -> None:
-    """The gang goes on: a worker that has come to its end already is lost to it."""
-    for number, (former, message) in list(live.gang.finished.items()):
-        member = live.members.get(number, former)
-        if not live.gang.is_ending and early_end(live.job, _steps_of(live, member), message):
-            _goes_on_without(live, member, message)
-    gone = [member for number, (member, _) in live.gang.finished.items() if number not in live.members]
-    for member in gone:
-        del live.gang.finished[member.number]
-        if not live.gang.is_ending:
-            regrouping.note_death(live, member, f"worker {member.number} had ended before the others")
 
 
 # ---------------------------------------------------------------- its exit
@@ -111,7 +84,6 @@ def note_exit(live: GangRuntime, member: Member, status: int, log_tail: str) -> 
         _lose_member(live, member, status, log_tail)
     if status == OVER_MEMORY:
         live.gang.setback.is_over_memory = True
-    _hear_finished(live)
 
 
 def _lose_joiner(live: GangRuntime, member: Member, status: int, log_tail: str) -> None:

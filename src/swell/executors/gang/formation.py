@@ -1,4 +1,4 @@
-"""Which workers of a gang are started and killed, who is to be in which group, and who speaks for all."""
+"""Which workers of a gang are started and killed, and who is to be in which group."""
 
 from __future__ import annotations
 
@@ -48,8 +48,7 @@ def regroup(live: GangRuntime, group: Sequence[Member], configuration: Configura
     Where all have the state, none is sent, also after a break: they compare their steps by themselves.
     """
     _note_order(live)
-    formation, leader = live.gang.formation, _leader(live)
-    formation.former_host = "" if leader is None else _where(live, leader)
+    formation = live.gang.formation
     formation.round += 1
     formation.configuration = configuration
     chosen = {member.number for member in group}
@@ -60,8 +59,6 @@ def regroup(live: GangRuntime, group: Sequence[Member], configuration: Configura
         member.state = State.LEAVING if order.rank is None else State.FORMING
         live.effects.append(Send(member.number, order))
     formation.group = [member.number for member in group]
-    known = {number: host for number, host in formation.hosts.items() if number in live.members}
-    formation.hosts = known | {member.number: host for member, host in zip(group, hosts, strict=True)}
 
 
 def _orders(
@@ -88,30 +85,6 @@ def _orders(
         )
         for rank, place in enumerate(places)
     ]
-
-
-# ------------------------------------------------------------ who speaks for all
-def speaks_for_gang(live: GangRuntime, member: Member) -> bool:
-    """Whether its host has the leader of the group, or all workers. Other hosts may be in other hands.
-
-    The leader of the group before has the last word of that one, until it is in the latest or gone.
-    """
-    own, leader = _where(live, member), _leader(live, member)
-    if leader is not None and own == _where(live, leader):
-        return True
-    if own == live.gang.formation.former_host and member.whole_round != live.gang.formation.round:
-        return True
-    return all(_where(live, other) == own for other in live.members.values())
-
-
-def _leader(live: GangRuntime, gone: Member | None = None) -> Member | None:
-    """The first of the latest group that is left. `gone`: one that has just ended, and counts as left."""
-    members = live.members if gone is None else {**live.members, gone.number: gone}
-    return next((members[number] for number in live.gang.formation.group if number in members), None)
-
-
-def _where(live: GangRuntime, member: Member) -> str:
-    return live.gang.formation.hosts.get(member.number) or live.job.host_of(member.slot)
 
 
 # ------------------------------------------------------------ what else members are told

@@ -290,8 +290,6 @@ class Formation(msgspec.Struct, kw_only=True):
     round: int = 0
     configuration: Configuration = PLAIN_CONFIGURATION  #: of the group
     group: list[int] = []  #: worker numbers by rank; some may have died since
-    hosts: dict[int, str] = {}  #: of members, by the latest order of each
-    former_host: str = ""  #: of the leader of the group before
     ordered_s: float = 0.0  #: when the latest order was given
     is_lateness_told: bool = False  #: of that order
 
@@ -311,8 +309,6 @@ class GangRecord(msgspec.Struct, kw_only=True):
     ending: Ending | None = None
     formation: Formation = msgspec.field(default_factory=Formation)
     members: dict[int, Member] = {}  #: its live workers
-    #: Members that have come to their end where another host speaks for the gang, and what each said of that.
-    finished: dict[int, tuple[Member, Finished | None]] = {}
     final: Finished | None = None  #: the last word of a job that met its end condition
     next_worker: int = 0  #: number of the next worker that is started
     has_spawned: bool = False  #: a worker was started

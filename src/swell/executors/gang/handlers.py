@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import singledispatch
 
-import msgspec
-
 from swell.executors.gang import departures, formation, regrouping, training_progress, transition
 from swell.executors.gang.effects import Send
 from swell.executors.gang.member import Member, State
@@ -58,22 +56,17 @@ def _(message: messages.Joined, live: GangRuntime, member: Member) -> None:
 @hear.register
 def _(message: messages.JoinFailed, live: GangRuntime, member: Member) -> None:
     regrouping.note_join_failed(live, message, member)
-    if member.state is State.BROKEN:
-        departures.drop_finished(live)
 
 
 @hear.register
 def _(message: messages.Broken, live: GangRuntime, member: Member) -> None:
     regrouping.note_broken(live, message, member)
-    departures.drop_finished(live)
 
 
 # ---------------------------------------------------------------- training
 @hear.register
 def _(message: messages.Progress, live: GangRuntime, member: Member) -> None:
     member.steps = message.steps
-    if not formation.speaks_for_gang(live, member):
-        return
     live.gang.steps = message.steps
     live.gang.hang_detector.step_s = message.step_s or live.gang.hang_detector.step_s
     formation.note_told(live, message.curves)
@@ -82,9 +75,6 @@ def _(message: messages.Progress, live: GangRuntime, member: Member) -> None:
 
 @hear.register
 def _(message: messages.Reported, live: GangRuntime, member: Member) -> None:
-    """Its shares are of each worker, all else of the gang."""
-    if not formation.speaks_for_gang(live, member):
-        message = msgspec.structs.replace(message, values={}, curves={})
     formation.note_told(live, message.curves)
     training_progress.note_values(live, message, member.number)
 
@@ -102,8 +92,7 @@ def _(message: messages.ScriptFound, live: GangRuntime, member: Member) -> None:
 
 @hear.register
 def _(message: messages.CheckpointSaved, live: GangRuntime, member: Member) -> None:
-    if formation.speaks_for_gang(live, member):
-        transition.note_saved(live, message)
+    transition.note_saved(live, message)
 
 
 @hear.register
@@ -113,8 +102,7 @@ def _(message: messages.CheckpointDamaged, live: GangRuntime, member: Member) ->
 
 @hear.register
 def _(message: messages.SaveFailed, live: GangRuntime, member: Member) -> None:
-    if formation.speaks_for_gang(live, member):
-        transition.note_save_failed(live, message)
+    transition.note_save_failed(live, message)
 
 
 # ---------------------------------------------------------------- leaving

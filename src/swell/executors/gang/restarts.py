@@ -140,13 +140,13 @@ def note_exit(live: GangRuntime, restarts: Restarts, member: Member, status: int
 
 # ------------------------------------------------------------ what its script tells
 def hear(live: GangRuntime, restarts: Restarts, message: messages.FromWorker, member: Member) -> None:
-    """What says how far the gang is counts if it comes from the host of rank 0."""
+    """Rank 0 says how far the gang is."""
     if live.gang.is_ending:
         return
     match message:
-        case messages.Stepped() if formation.speaks_for_gang(live, member):
+        case messages.Stepped():
             _note_steps(live, restarts, message)
-        case messages.Reported() if formation.speaks_for_gang(live, member):
+        case messages.Reported():
             _note_values(live, restarts, message)
         case messages.Distributed(is_so=is_so):
             _note_distributed(live, restarts, is_so)
