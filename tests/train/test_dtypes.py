@@ -25,8 +25,7 @@ from swell.train.runtime.run import mean_of
 from swell.train.scaling import PartNorms
 from swell.train.state import codec
 from swell.train.state.gradient_noise import GradientNoise
-from swell.train.state.state_bundle import make_room, pack
-from swell.train.state.state_transfer import StateLoan
+from swell.train.state.state_transfer import StateLoan, make_room, pack
 from swell.train.state.train_state import TrainState
 
 #: With what a gradient of each may be off by, against one of double precision.

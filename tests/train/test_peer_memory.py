@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.train.collective import peer_memory
-from swell.train.collective.peer_memory import MemorySpan, batches, read
+from swell.train.collective.peer_memory import NOWHERE, MemorySpan, batches, own_place, read
+from swell.wire import environ
 
 spans = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 100)), max_size=20)
 
@@ -101,3 +102,12 @@ def test_batches_are_small_and_leave_nothing_out(
     ]
     assert copied == expected
     assert all(source.num_bytes == target.num_bytes for batch in found for source, target in batch)
+
+
+def test_workers_of_one_machine_are_at_one_place_unless_their_hosts_are_reached_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = own_place()
+    assert own_place() == before != NOWHERE
+    monkeypatch.setenv(environ.ADDRESS, "127.0.0.2")
+    assert own_place() != before

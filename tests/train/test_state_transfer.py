@@ -13,8 +13,7 @@ from tests.train.fake_agent import fork_script
 from torch import nn
 
 from swell.train.collective.group import Group, GroupBroken
-from swell.train.collective.peer_memory import TOKEN_BYTES
-from swell.train.collective.routes import NOWHERE, own_place
+from swell.train.collective.peer_memory import NOWHERE, TOKEN_BYTES, own_place
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
 

@@ -19,7 +19,7 @@ from torch.nn.utils import convert_conv2d_weight_memory_format
 
 from swell.train.collective.group import Group
 from swell.train.collective.pieces import Pieces
-from swell.train.state import broadcast
+from swell.train.state import state_transfer
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.train.state.train_state import TrainState
 
@@ -158,7 +158,7 @@ group.rank, group.num_workers = rank, num_workers
 some = [holders for num in range(1, num_workers) for holders in combinations(range(num_workers), num)]
 for case in product(some, ("new", "behind"), ("memory", "messages", "another process", *PLACES)):
     hand(*case)
-with patch.object(broadcast, "backend_of", lambda device: "nccl"):  # its way, by gloo's broadcast
+with patch.object(state_transfer, "backend_of", lambda device: "nccl"):  # its way, by gloo's broadcast
     for case in product(some, ("new", "behind"), ("messages",)):
         hand(*case)
     if num_workers > 2:

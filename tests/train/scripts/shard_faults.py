@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.group import GroupBroken
+from swell.train.collective.pieces import Pieces
 from swell.train.link.agent_link import open_link
 from swell.train.runtime import divided_run
 from swell.train.runtime.divided_run import DividedWorker
@@ -156,7 +157,7 @@ ShardGroup.gather_model = faulty_end  # type: ignore[method-assign]
 if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
     state_transfer.own_place = lambda: places[WORKER]  # type: ignore[attr-defined]
 if FAULT == "amid a state":
-    state_transfer._cards_of = die  # type: ignore[assignment]
+    Pieces.unload = die  # type: ignore[assignment,method-assign]
 if FAULT == "blind":
     shard_transfers.read = blind_read  # type: ignore[attr-defined,assignment]
 ShardTransfers._read, ShardGroup._fill = faulty_read, faulty_fill  # type: ignore[assignment,method-assign]

@@ -13,12 +13,18 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import torch
 
+from swell.train.collective.interfaces import own_address
+
+#: The place of a worker that reads no other's memory.
+NOWHERE = ""
+_BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
 _SET_PTRACER = 0x59616D61  #: PR_SET_PTRACER of Linux's prctl(2)
 #: One call of process_vm_readv(2) takes so many spans (IOV_MAX), and copies less than 2 GiB. Calls are
 #: smaller, for threads share them: the first use of new memory costs more processor time than the copy.
@@ -26,6 +32,14 @@ MAX_CALL_SPANS = 1024
 MAX_CALL_BYTES = 16 * 2**20
 MAX_THREADS = 4
 TOKEN_BYTES = 16
+
+
+def own_place() -> str:
+    """Where the workers are whose memory this one can read: a kernel, a namespace of processes, an address."""
+    try:
+        return f"{_BOOT_ID.read_text().strip()} {os.readlink(_PROCESSES)} {own_address()}"
+    except OSError:
+        return NOWHERE
 
 
 class MemorySpan(NamedTuple):

@@ -16,9 +16,9 @@ from swell.train.data.sample_schedule import Share
 from swell.train.data.stream_schedule import AnyCourse
 from swell.train.runtime.not_finite import LossNotFinite, say
 from swell.train.runtime.shown_counts import ShownCounts
-from swell.train.state.broadcast import share_state
 from swell.train.state.drift import DriftWatch
 from swell.train.state.drift import say as say_drift
+from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 
 

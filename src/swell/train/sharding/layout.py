@@ -22,7 +22,7 @@ class FailureDomains(NamedTuple):
     """What fails as a whole around a worker, the widest first; empty: not known."""
 
     rack: str = ""
-    machine: str = ""  #: a place of `routes`: workers of one machine can read each other's memory
+    machine: str = ""  #: the place of a worker: workers of one machine can read each other's memory
 
 
 class Layout(msgspec.Struct, frozen=True):

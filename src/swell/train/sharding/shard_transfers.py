@@ -12,9 +12,16 @@ import msgspec
 import torch.distributed as dist
 
 from swell.train.collective.group import Group
-from swell.train.collective.peer_memory import LentMemory, MemoryLoan, MemorySpan, read, read_lent, span_of
+from swell.train.collective.peer_memory import (
+    NOWHERE,
+    LentMemory,
+    MemoryLoan,
+    MemorySpan,
+    read,
+    read_lent,
+    span_of,
+)
 from swell.train.collective.pieces import Pieces
-from swell.train.collective.routes import NOWHERE
 from swell.train.sharding.intervals import Interval
 from swell.train.sharding.layout import FailureDomains, Transfer
 from swell.train.sharding.state_pieces import Forms, ParameterPlaces, StatePieces, split

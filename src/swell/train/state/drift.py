@@ -20,10 +20,10 @@ import torch
 from swell.train.collective.equality import MAX_WORKERS, to_words
 from swell.train.collective.group import Group
 from swell.train.data.stream_schedule import AnyCourse
-from swell.train.state.broadcast import share_state
 from swell.train.state.checksum import combine
 from swell.train.state.codec import EncodeError
 from swell.train.state.replica import Plain, Replica
+from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.messages import OnDrift
