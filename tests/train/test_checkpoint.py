@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import math
 import os
 import resource
 import signal
-import socket
-import time
 import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable
@@ -24,21 +23,19 @@ from tests.train.fake_agent import FakeAgent, fork_script
 from torch import nn
 
 from swell.checkpoint_interval import FIRST_S, best_interval_s
-from swell.train.state import soundness
+from swell.train.state import checkpoint
 from swell.train.state.checkpoint import (
-    DRAFT_AGE_S,
+    MAX_QUARANTINED,
     Checkpoints,
     NoCheckpointError,
     SaveError,
     load_checkpoint,
 )
-from swell.train.state.soundness import MAX_QUARANTINED
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 from swell.wire.checkpoint_files import is_whole, steps_in
 
 SCRIPTS = Path(__file__).parent / "scripts"
-ENDED_PID = 99999999  #: of no process
 
 
 class Unsavable:
@@ -331,17 +328,13 @@ def test_drafts_that_a_kill_left_are_removed_and_one_that_is_being_written_is_no
     killed.join(30)
     assert killed.exitcode == -signal.SIGKILL
     assert len(list(folder.iterdir())) == 1, "it left its draft"
-    here, elsewhere = socket.gethostname(), "another-host-9"
-    alive = folder / f".draft-{here}-{os.getppid()}-x"
-    of_another_host = folder / f".draft-{elsewhere}-{ENDED_PID}-x"
-    forgotten = folder / f".draft-{elsewhere}-{os.getppid()}-y"
-    own = folder / f".draft-{here}-{os.getpid()}-before"
-    ended = folder / f".draft-{here}-{ENDED_PID}-x"
-    for path in (alive, of_another_host, forgotten, own, ended):
-        path.write_bytes(b"half")
-    os.utime(forgotten, (1.0, time.time() - DRAFT_AGE_S - 1.0))
-    path = checkpoints.save(make_state(1.0, steps=1))
-    assert set(folder.iterdir()) == {path, alive, of_another_host}
+    alive = folder / ".draft-alive"
+    with alive.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        path = checkpoints.save(make_state(1.0, steps=1))
+        assert set(folder.iterdir()) == {path, alive}
+    checkpoints.save(make_state(1.0, steps=2))
+    assert not alive.exists()
 
 
 # ---------------------------------------------------------------- what is kept
@@ -386,11 +379,10 @@ class History:
         content[len(content) // 2] ^= 1
         damaged: dict[str, bytes | bytearray] = {"flip": content, "cut": content[:-1], "empty": b""}
         path.write_bytes(damaged[damage])
-        changed_s = path.stat().st_mtime + 1  # a file system's clock may tick slowly
-        os.utime(path, (changed_s, changed_s))
+        self.checkpoints = Checkpoints(self.folder, self.num_kept, 30.0)  # the next process finds it
 
     def leave_draft(self) -> None:
-        (self.folder / f".draft-{socket.gethostname()}-{ENDED_PID}-x").write_bytes(b"half")
+        (self.folder / ".draft-x").write_bytes(b"half")
 
 
 DEEDS = st.one_of(
@@ -422,7 +414,7 @@ def test_a_file_that_this_process_has_written_is_not_read_again(
         hashed.append(path)
         return is_whole(path, digest)
 
-    monkeypatch.setattr(soundness, "is_whole", hash_noted)
+    monkeypatch.setattr(checkpoint, "is_whole", hash_noted)
     checkpoints = Checkpoints(tmp_path, 3, 30.0)
     paths = [checkpoints.save(make_state(1.0, steps)) for steps in (1, 2, 3)]
     assert not hashed
@@ -440,7 +432,7 @@ def test_one_that_cannot_be_read_is_not_taken_for_damaged(
     def fail(path: Path, digest: str) -> bool:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(soundness, "is_whole", fail)
+    monkeypatch.setattr(checkpoint, "is_whole", fail)
     with pytest.raises(OSError, match="Too many open files"):
         Checkpoints(tmp_path, 2, 30.0).load_newest(make_state(0.0, steps=0))
     assert len(list(tmp_path.iterdir())) == 1
@@ -450,6 +442,7 @@ def test_of_the_same_step_a_damaged_one_does_not_stand_for_a_sound_one(tmp_path:
     checkpoints = Checkpoints(tmp_path, 2, 30.0)
     state = make_state(1.0, steps=7)
     checkpoints.save(state).write_bytes(b"")
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)  # of another process
     path = checkpoints.save_once(state)
     assert path is not None and load_checkpoint(path)["steps"] == 7
     assert checkpoints.save_once(state) is None

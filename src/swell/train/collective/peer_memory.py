@@ -35,7 +35,7 @@ TOKEN_BYTES = 16
 
 
 def own_place() -> str:
-    """Where the workers are whose memory this one can read: a kernel, a namespace of processes, an address."""
+    """Where workers are that can read each other: a kernel, a namespace of process ids, a host's address."""
     try:
         return f"{_BOOT_ID.read_text().strip()} {os.readlink(_PROCESSES)} {own_address()}"
     except OSError:

@@ -13,14 +13,12 @@ import fcntl
 import hashlib
 import math
 import os
-import re
-import socket
 import tempfile
 import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from io import FileIO
@@ -34,7 +32,6 @@ from swell.checkpoint_interval import FIRST_S, interval_s
 from swell.train.collective.real_numbers import as_real
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
-from swell.train.state.soundness import QUARANTINE, Verifier, quarantine
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import (
     checkpoint_name,
@@ -54,9 +51,12 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 BEFORE_IT = "the one before it is used"
 
-_DRAFT = re.compile(r"\.draft-(.+)-(\d+)-[^-]*")  # the host and the pid of who writes it
-#: A draft of another host, of which is not known whether it still writes, that has not grown for so long.
-DRAFT_AGE_S = 3600.0
+#: What reading a file fails with where the disk has lost a part of it, or all.
+LOST = (errno.EIO, errno.ENOENT, errno.ESTALE)
+#: Where damaged files are moved to, in the folder of the checkpoints.
+QUARANTINE = "damaged"
+#: Damaged files that are kept there.
+MAX_QUARANTINED = 2
 
 
 class SaveError(OSError):
@@ -147,7 +147,7 @@ class Checkpoints:
         #: Called after the warning that there are damaged ones: its text, and the steps of the newest sound
         #: one, 0 if there is none.
         self.tell_damaged: Callable[[str, int], None] = lambda message, sound_steps: None
-        self._verifier = Verifier()
+        self._sound: set[Path] = set()  # that this process has written or read whole
         self._writing = Lock()
         self.folder = folder
         self.num_kept = num_kept
@@ -241,7 +241,7 @@ class Checkpoints:
             with _locked(self.folder):
                 order = state.steps, state.updates
                 same = [found for found in self._found() if order_in(found[1]) == order]
-                if any(self._verifier.is_sound(path, digest) for digest, path in same):
+                if any(self._is_sound(path, digest) for digest, path in same):
                     return None
                 return self.save(state)
         except SaveError:
@@ -256,6 +256,7 @@ class Checkpoints:
             RuntimeError: it is of another script, see `TrainState.restore`.
         """
         with self._writing:
+            self._sound.clear()  # a disk may have lost what was written to it
             path = self._newest_sound("training goes on from step {}", "training begins at step 0")
         if path is None:
             return False
@@ -272,7 +273,7 @@ class Checkpoints:
         """The newest sound one. What is said of damaged ones names its step, or that there is none."""
         damaged = []
         for digest, path in self._found():
-            if self._verifier.is_sound(path, digest):
+            if self._is_sound(path, digest):
                 break
             damaged.append(path)
         else:
@@ -290,8 +291,7 @@ class Checkpoints:
                 continue
             if num_kept >= self.num_kept and order_in(path) <= order_in(newest):
                 path.unlink(missing_ok=True)
-                self._verifier.forget(path)
-            elif self._verifier.is_sound(path, digest):
+            elif self._is_sound(path, digest):
                 num_kept += 1
             else:
                 damaged.append(path)
@@ -305,7 +305,7 @@ class Checkpoints:
         named = f"s of steps {', '.join(steps)} are" if steps[1:] else f" of step {steps[0]} is"
         try:
             for path in paths:
-                quarantine(path)
+                _quarantine(path)
             place = f"moved to {self.folder / QUARANTINE}"
         except OSError as error:  # they are passed over all the same
             place = f"still in {self.folder} ({error})"
@@ -316,24 +316,36 @@ class Checkpoints:
     def _found(self) -> list[tuple[str, Path]]:
         return checkpoints_in(self.folder)
 
+    def _is_sound(self, path: Path, digest: str) -> bool:
+        """Whether the content has this SHA-256. It is read once, and again before it is loaded.
+
+        Raises:
+            OSError: it cannot be read, which says nothing of the content.
+        """
+        try:
+            is_sound = path in self._sound or is_whole(path, digest)
+        except OSError as error:
+            if error.errno in LOST:
+                return False
+            raise
+        if is_sound:
+            self._sound.add(path)
+        return is_sound
+
     def _remove_left_drafts(self) -> None:
-        """Remove drafts of processes that were killed while they wrote; hosts may share the folder."""
+        """Remove drafts of processes that were killed while they wrote: these hold them locked no more."""
         for path in self.folder.glob(".draft-*"):
-            match = _DRAFT.fullmatch(path.name)
-            if match is not None and match[1] == socket.gethostname():
-                is_left = not _is_other_process(int(match[2]))
-            else:
-                is_left = _age_s(path) > DRAFT_AGE_S
-            if is_left:
+            with suppress(OSError), path.open("r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 path.unlink(missing_ok=True)
 
     def _write(self, content: Content) -> Path:
         tree = codec.decode(content.skeleton, content.tensors)  # the same tree, of plain values only
-        handle, draft = tempfile.mkstemp(
-            prefix=f".draft-{socket.gethostname()}-{os.getpid()}-", dir=self.folder
-        )
+        handle, draft = tempfile.mkstemp(prefix=".draft-", dir=self.folder)
         try:
             with os.fdopen(handle, "wb", buffering=0) as file:
+                with suppress(OSError):  # a file system without locks keeps what a killed writer leaves
+                    fcntl.flock(file, fcntl.LOCK_EX)
                 hashed = _Hashed(file)
                 torch.save(tree, cast(IO[bytes], hashed))
                 os.fsync(file.fileno())
@@ -342,7 +354,7 @@ class Checkpoints:
         except BaseException:
             os.unlink(draft)
             raise
-        self._verifier.note_sound(path)
+        self._sound.add(path)
         sync(self.folder)
         return path
 
@@ -417,22 +429,12 @@ def room_for_next(path: Path) -> tuple[int, bool]:
     return size, size <= disk.f_bavail * disk.f_frsize
 
 
-def _age_s(path: Path) -> float:
-    """Return the seconds since a file was written to; 0 if it is gone."""
-    try:
-        return time.time() - path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def _is_other_process(pid: int) -> bool:
-    """Whether a process other than this one has this number: it may be about to rename its draft."""
-    if pid == os.getpid():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # somebody else's, and alive
-    return True
+def _quarantine(path: Path) -> None:
+    """Move a damaged file out of the way. The oldest of those that were moved before go."""
+    folder = path.parent / QUARANTINE
+    folder.mkdir(mode=0o700, exist_ok=True)
+    os.rename(path, folder / path.name)
+    os.utime(folder / path.name)
+    by_age = sorted(folder.iterdir(), key=lambda held: held.stat().st_mtime_ns, reverse=True)
+    for old in by_age[MAX_QUARANTINED:]:
+        old.unlink(missing_ok=True)
