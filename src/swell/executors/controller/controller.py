@@ -13,14 +13,13 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from swell.executors.awake_clock import AwakeClock
-from swell.executors.controller.daemon_session import DaemonSession
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.preparation import Preparation
-from swell.executors.controller.protocol import ExecutorCommand
+from swell.executors.controller.protocol import ExecutorCommand, Gathering, Inventory
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import InBackground, Trials, at_once
@@ -28,7 +27,11 @@ from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import FromHost, NodeHost
+from swell.executors.retransmission import ReceivedNumbers
 from swell.model.event import AnyEvent, JobWarned
+
+#: A daemon that waits is told so again, lest it take the agent for dead.
+GATHERING_EVERY_S = 1.0
 
 
 class Inputs:
@@ -53,42 +56,6 @@ class Inputs:
 UNREACHED_S = 1.0
 
 log = logging.getLogger("swell.hosts")
-
-
-class UnreachedHosts:
-    """They may be dead, or be back later: see `takeover` for what becomes of their workers then."""
-
-    def __init__(
-        self, hosts: KnownHosts, runs: DirectedRuns, commands: GangCommands, takeover: Takeover
-    ) -> None:
-        self._hosts, self._runs, self._commands, self._takeover = hosts, runs, commands, takeover
-
-    def pass_time(self) -> None:
-        """Gangs that have broken go on without workers on hosts that have no line, and may be dead.
-
-        Those may live: no gang gets their devices until they have been killed, or their host is lost.
-        """
-        unreached = self._hosts.unreached(self._runs.now_s(), UNREACHED_S)
-        if not unreached or not self._takeover.is_over:
-            return
-        for run in list(self._runs.by_key.values()):
-            hosts = set(run.workers.values())
-            is_broken = isinstance(run.director, GangController) and run.director.gang.is_broken
-            if is_broken and hosts - unreached:
-                for host in sorted(hosts & unreached):
-                    self._leave_workers(run, host)
-
-    def _leave_workers(self, run: DirectedRun, host: str) -> None:
-        why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
-        log.warning("%s; its devices are not used until its workers are known to be gone", why)
-        reports = self._runs.reports
-        offered, lost_nodes = self._hosts.withdraw(host, why)
-        reports.report_all(lost_nodes)
-        left = [worker for worker, of in run.workers.items() if of == host]
-        self._takeover.leave_workers(host, run.key, left, offered)
-        reports.usage.leave_host(run.job_id, host)
-        self._runs.lose_workers(run, host, why)
-        self._commands.leave_host(run.job_id, host, why)
 
 
 class Controller:
@@ -116,14 +83,14 @@ class Controller:
         self._inputs = Inputs()
         self._hosts = hosts = KnownHosts()
         self._gangs = gangs = KnownGangs(gang_settings, hosts.bindings, hosts.host_of)
-        outbox = Outbox()
+        self._outbox = Outbox()
         preparing: dict[str, Preparation] = {}
         self._runs = runs = DirectedRuns(
             self.now_s,
             self._inputs.handle,
             hosts,
             gangs,
-            outbox,
+            self._outbox,
             preparing,
             lambda run, event: self._trials.shown(run, event),
             lambda run: self._trials.changed(run),
@@ -132,10 +99,10 @@ class Controller:
         self._trials = Trials(state_dir, hosts, runs, gang_settings, self._inputs.handle, in_background)
         self._commands = GangCommands(hosts, gangs, runs, self._trials, preparing)
         self._takeover = Takeover(runs, hosts, gangs, self._offer, self.hear)
-        self._unreached = UnreachedHosts(hosts, runs, self._commands, self._takeover)
-        self._daemon = DaemonSession(
-            boot_id, protocol, self.now_s, hosts, gangs, self._trials, self._takeover, outbox
-        )
+        self._boot_id, self._protocol = boot_id, protocol
+        self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
+        self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
+        self._told_waiting_s = 0.0
 
     def now_s(self) -> float:
         """Return the time in seconds on a clock that stands still while this process is stopped."""
@@ -144,21 +111,49 @@ class Controller:
     # ------------------------------------------------------------ the daemon
     def attach(self, line: DaemonLine, session: str) -> None:
         """A daemon has come. It hears what runs, once that is known, and what no daemon has acknowledged."""
-        self._daemon.attach(line, session)
+        self._waiting = line, session
+        self._greet()
 
     def detach(self, line: DaemonLine) -> None:
         """The line is gone. No effect if another daemon has come since."""
-        self._daemon.detach(line)
+        if self._waiting is not None and self._waiting[0] is line:
+            self._waiting = None
+        self._outbox.detach(line)
 
     def acknowledge(self, number: int) -> None:
         """Events up to this number are in the journal."""
-        self._daemon.acknowledge(number)
+        self._outbox.acknowledge(number)
 
     def perform(self, number: int, command: ExecutorCommand) -> int:
         """Take a command, if it was not taken before. Returns how many of the session have been taken."""
-        if self._daemon.commands.take(number):
+        if self._commands_taken.take(number):
             self._inputs.handle(lambda: self._commands.perform(command))
-        return self._daemon.commands.num_received
+        return self._commands_taken.num_received
+
+    def _greet(self) -> None:
+        """If a daemon waits, and what runs is known by now."""
+        if self._waiting is None:
+            return
+        line, session = self._waiting
+        if not self._takeover.is_over:
+            self._told_waiting_s = self.now_s()
+            line.send(Gathering(hosts=tuple(sorted(self._takeover.awaited))))
+            return
+        self._waiting = None
+        if self._commands_taken.begin(session):
+            self._gangs.forget_ended(self._outbox.ended_gangs())
+        line.send(
+            Inventory(
+                protocol=self._protocol,
+                boot_id=self._boot_id,
+                num_performed=self._commands_taken.num_received,
+                gangs=self._gangs.live(),
+                profiling=self._trials.jobs,
+                untold=self._outbox.ended_gangs(),
+                nodes=self._hosts.nodes,
+            )
+        )
+        self._outbox.attach(line)
 
     @property
     def hosts(self) -> list[str]:
@@ -207,10 +202,39 @@ class Controller:
     # ------------------------------------------------------------ what becomes of them
     def _pass_time(self) -> None:
         self._runs.pass_time()
-        self._unreached.pass_time()
+        self._leave_unreached()
         self._reports.pass_time(self._gangs)
         self._trials.advance()
-        self._daemon.pass_time()
+        if self.now_s() - self._told_waiting_s >= GATHERING_EVERY_S:
+            self._greet()
+        self._outbox.send()
+
+    def _leave_unreached(self) -> None:
+        """Gangs that have broken go on without workers on hosts that have no line, and may be dead.
+
+        Those may live: no gang gets their devices until they have been killed, or their host is lost; see
+        `takeover`.
+        """
+        unreached = self._hosts.unreached(self.now_s(), UNREACHED_S)
+        if not unreached or not self._takeover.is_over:
+            return
+        for run in list(self._runs.by_key.values()):
+            hosts = set(run.workers.values())
+            is_broken = isinstance(run.director, GangController) and run.director.gang.is_broken
+            if is_broken and hosts - unreached:
+                for host in sorted(hosts & unreached):
+                    self._leave_workers(run, host)
+
+    def _leave_workers(self, run: DirectedRun, host: str) -> None:
+        why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
+        log.warning("%s; its devices are not used until its workers are known to be gone", why)
+        offered, lost_nodes = self._hosts.withdraw(host, why)
+        self._reports.report_all(lost_nodes)
+        left = [worker for worker, of in run.workers.items() if of == host]
+        self._takeover.leave_workers(host, run.key, left, offered)
+        self._reports.usage.leave_host(run.job_id, host)
+        self._runs.lose_workers(run, host, why)
+        self._commands.leave_host(run.job_id, host, why)
 
     def _hear_member(self, host: str, message: FromHost) -> None:
         """A host may have been lost after it said this."""
@@ -225,10 +249,10 @@ class Controller:
                 self._takeover.hear(host, message)
             case messages.KeptTold():
                 self._takeover.hear_all_kept(host)
-                self._daemon.greet()
+                self._greet()
             case messages.DevicesOffered():
                 self._takeover.hear_offer(host, message)
-                self._daemon.greet()
+                self._greet()
             case messages.RunOpened() | messages.RunRefused():
                 self._commands.hear_ready(host, message)
             case messages.WorkersAlive(runs=runs):
@@ -245,7 +269,7 @@ class Controller:
             case _ if self._takeover.is_abandoned(host, message.run):
                 if isinstance(message, messages.WorkerExited):
                     self._takeover.hear_exit(host, message.run, message.worker)
-                    self._daemon.greet()
+                    self._greet()
             case _:
                 self._runs.hear(host, message)
 
@@ -255,7 +279,7 @@ class Controller:
     def _lose_host(self, name: str, why: str) -> None:
         """Its nodes go first: what becomes of gangs that were on them is then no fault of their jobs."""
         self._takeover.lose_host(name)
-        self._daemon.greet()
+        self._greet()
         lost_nodes = self._hosts.lose(name, why)
         if lost_nodes is None:
             return
