@@ -170,7 +170,7 @@ def test_a_loss_reduction_is_a_mean_or_a_sum() -> None:
         Script(loss_reduction="sum", rate_rule="linear")
 
 
-def test_a_scaler_that_was_not_given_is_found() -> None:
+def test_the_scaler_of_the_loop_is_found() -> None:
     scaler = torch.amp.GradScaler("cpu", init_scale=8.0, growth_interval=1)
     script, plain = Script(batch=6), Script(batch=6)
     for number, (x,) in enumerate(script.run.batches()):

@@ -57,9 +57,7 @@ def elastic(
     epochs: int | None = None,
     steps: int | None = None,
     scheduler: Stateful | Mapping[str, Stateful] | None = None,
-    scaler: torch.amp.GradScaler | None = None,
     state: Mapping[str, Any] | None = None,
-    clip_grad_norm: float | None = None,
     loss_reduction: LossReduction = "mean",
     rate_rule: RateRule = "none",
     seed: int = 0,
@@ -87,13 +85,8 @@ def elastic(
         steps: optimizer steps, instead of epochs.
         scheduler: stepped by `run.step`, once for each step of the job's own batch, so that it follows the
             samples whatever the batch; do not step it yourself. Of several optimizers: by their names.
-        scaler: whose factor is on the gradients. `run.step` takes it off, leaves an update with infinite
-            gradients out on all workers alike, and updates the scaler; call `scaler.scale`. In the loop
-            `scaler.unscale_` and `scaler.update` do nothing. A scaler that is not given is found in the loop.
         state: the first entries of `run.state`, objects with `state_dict` and `load_state_dict` or plain
             values that a new worker must get.
-        clip_grad_norm: largest norm of the averaged gradient. The script may as well call torch's
-            `clip_grad_norm_` or `clip_grad_value_` before `run.step`, which then does it with the average.
         loss_reduction: `sum` if the loss is a sum over the samples of a pass, perhaps divided by a constant:
             then gradients and losses of all passes and workers are added up. `mean`: they are averaged. Give
             `run.step` a weight for a mean over something else than samples.
@@ -136,9 +129,7 @@ def elastic(
     shard = _chosen(shard, model)
     needs_whole = {"deterministic=True": deterministic, "rate_rule='adascale'": rate_rule == "adascale"}
     has_blocks = not isinstance(shard, str | None)
-    _check_shard(
-        model, stepped, shard, mirrors, needs_whole | {"a scaler": has_blocks and scaler is not None}
-    )
+    _check_shard(model, stepped, shard, mirrors, needs_whole)
     _check_rate_rule(rate_rule, state or {}, loss_reduction)
     if isinstance(stepped, OptimizerSet):
         _check_several(deterministic, rate_rule, max_local_batch)
@@ -158,7 +149,7 @@ def elastic(
     noise = GradientNoise(course.global_batch) if is_measured else None
     own_shard = _make_shard(shard, host, model, stepped)
     course.has_even_passes = has_blocks
-    train_state = TrainState(model, stepped, scheduler, state or {}, scaler, course, rate, noise, own_shard)
+    train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise, own_shard)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     if isinstance(host, Profiling):
         host.compare_lengths(epochs, steps, train_state.schedulers())
@@ -177,7 +168,7 @@ def elastic(
     )
     kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
     loaders = LoaderWatch(loader, sys._getframe(1))
-    run = kind(host, task, _feed(loader, host, course), clip_grad_norm, loaders)
+    run = kind(host, task, _feed(loader, host, course), loaders)
     started.append(run)
     if isinstance(host, Profiling) and not isinstance(host, GroupProfiling):
         check_resume(run, task, host)

@@ -39,7 +39,7 @@ encoder, decoder = Encoder(), Decoder()
 both = nn.ModuleList([encoder, decoder])
 optimizer = torch.optim.Adam(both.parameters(), lr=5e-3)
 loader = DataLoader(TensorDataset(src, src.flip(1)), batch_size=12, shuffle=True)
-run = train.elastic(both, optimizer, loader, epochs=16, clip_grad_norm=1.0)
+run = train.elastic(both, optimizer, loader, epochs=16)
 for _ in run.epochs():
     for source, target in run.batches():
         memory, hidden = encoder(source)
@@ -50,6 +50,7 @@ for _ in run.epochs():
             token = target[:, t]
         optimizer.zero_grad()
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(both.parameters(), 1.0)
         run.step(loss / target.shape[1])
 if run.is_leader:
     torch.save(both.state_dict(), sys.argv[1])

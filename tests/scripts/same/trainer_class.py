@@ -13,7 +13,7 @@ class Trainer:
     def __init__(self, model, optimizer, train_loader, criterion, max_epochs, callbacks=()):
         self.model, self.optimizer, self.criterion = model, optimizer, criterion
         self.callbacks = callbacks
-        self.run = train.elastic(model, optimizer, train_loader, epochs=max_epochs, clip_grad_norm=0.5)
+        self.run = train.elastic(model, optimizer, train_loader, epochs=max_epochs)
 
     def training_step(self, batch):
         inputs, targets = batch
@@ -25,6 +25,7 @@ class Trainer:
             self.optimizer.zero_grad()
             loss = self.training_step(batch)
             loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 0.5)
             self.run.step(loss)
 
     def fit(self):

@@ -75,14 +75,13 @@ def lr_at(it):
 
 
 scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lr_at)
-run = train.elastic(
-    model, optimizer, loader, steps=c.max_iters, scheduler=scheduler, clip_grad_norm=1.0, seed=1337
-)
+run = train.elastic(model, optimizer, loader, steps=c.max_iters, scheduler=scheduler, seed=1337)
 for _ in run.epochs():
     for x, y in run.batches():
         optimizer.zero_grad(set_to_none=True)
         loss = model(x, y)
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         run.step(loss)
     if run.is_leader:
         print(f"step {run.steps}: lr {scheduler.get_last_lr()[0]:.2e}")

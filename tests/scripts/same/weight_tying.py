@@ -28,15 +28,14 @@ torch.manual_seed(1111)
 sequences = torch.randint(0, 13, (72, 9))
 model = RNNModel(13, 10)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
-run = train.elastic(
-    model, optimizer, DataLoader(sequences, batch_size=12, shuffle=True), epochs=14, clip_grad_norm=0.25
-)
+run = train.elastic(model, optimizer, DataLoader(sequences, batch_size=12, shuffle=True), epochs=14)
 for _ in run.epochs():
     for seq in run.batches():
         model.zero_grad()
         logits = model(seq[:, :-1])
         loss = nn.functional.cross_entropy(logits.transpose(1, 2), seq[:, 1:])
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
         loss = run.step(loss)
     run.report(perplexity=torch.exp(loss))
 if run.is_leader:

@@ -51,7 +51,6 @@ run = train.elastic(
     epochs=int(epochs),
     scheduler=scheduler,
     state={"counter": counter},
-    clip_grad_norm=0.5,
     shard=next((shards[word] for word in words if word in shards), None),
     mirrors={"mirrors", "blocks-mirrors"} & {*words} != set(),
 )
@@ -62,6 +61,7 @@ for epoch in run.epochs():
         optimizer.zero_grad()
         loss = functional.mse_loss(model(a), b)
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         step = run.steps
         mean = run.step(loss)
         if run.steps > step:

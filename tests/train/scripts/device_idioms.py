@@ -75,7 +75,7 @@ forward = make_forward(model)
 optimizer = torch.optim.AdamW(model.parameters(), lr=0.02, **options)
 scaler = torch.amp.GradScaler(DEVICE.type, init_scale=2.0**10, growth_interval=5, enabled=is_scaled)
 loader = DataLoader(TensorDataset(x, y), batch_size=6, shuffle=True)
-run = train.elastic(model, optimizer, loader, epochs=int(epochs), scaler=scaler)
+run = train.elastic(model, optimizer, loader, epochs=int(epochs))
 places = [parameter.data_ptr() for parameter in model.parameters()]
 for _ in run.epochs():
     for a, b in run.batches():

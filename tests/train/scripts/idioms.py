@@ -82,7 +82,7 @@ def weight_decay_and_scheduler() -> None:
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 20)
     loader = DataLoader(TensorDataset(inputs, labels), batch_size=BATCH)
-    run = swell.train.elastic(model, optimizer, loader, epochs=3, scheduler=scheduler, clip_grad_norm=1.0)
+    run = swell.train.elastic(model, optimizer, loader, epochs=3, scheduler=scheduler)
     for _ in run.epochs():
         for x, y in run.batches():
             loss = mean_loss(model, x, y)

@@ -107,7 +107,6 @@ run = train.elastic(
     DataLoader(stream or pictures, batch_size=BATCH, shuffle=not stream, num_workers=2 * ("load" in words)),
     epochs=int(epochs),
     scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8),
-    clip_grad_norm=1.0,
     deterministic="deterministic" in words,
     rate_rule="adascale" if "adascale" in words else "none",
 )
@@ -138,6 +137,7 @@ for _ in run.epochs():
         optimizer.zero_grad(set_to_none=step % 2 == 0)
         loss = functional.cross_entropy(model(x), y)
         loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         mean = run.step(loss)
         if run.has_stepped:
             between = [random.random(), float(np.random.random_sample()), float(torch.rand(()))]

@@ -1,8 +1,7 @@
 """Learns in mixed precision, with infinite gradients of one sample in some steps.
 
-Arguments: file for the result, epochs, and a word: `float16` (with a scaler),
-`bfloat16` (without) or `unknown` (with a scaler that `elastic` is not given, by which the script unscales and
-clips). It trains on the device that TEST_DEVICE names.
+Arguments: file for the result, epochs, and a word: `float16` (with a scaler) or `bfloat16`
+(without). It trains on the device that TEST_DEVICE names.
 """
 
 import json
@@ -37,8 +36,6 @@ run = train.elastic(
     optimizer,
     DataLoader(TensorDataset(x, y, torch.arange(48)), batch_size=24, shuffle=True),
     epochs=int(epochs),
-    scaler=scaler if precision != "unknown" else None,
-    clip_grad_norm=0.5 if precision != "unknown" else None,
     deterministic=True,
 )
 scales, losses = {}, {}
@@ -54,11 +51,11 @@ for _ in run.epochs():
             scaler.scale(loss * 1e38).backward()  # the worker that has it sees inf, the others do not
         else:
             scaler.scale(loss).backward()
-        if scaler is not None and precision == "unknown":
+        if scaler is not None:
             scaler.unscale_(optimizer)
-            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
         mean = run.step(loss)
-        if scaler is not None and precision == "unknown":
+        if scaler is not None:
             scaler.update()
         if run.has_stepped:
             losses[step] = float(mean)

@@ -78,7 +78,6 @@ run = train.elastic(
     DataLoader(TensorDataset(x, y, torch.arange(48)), batch_size=12, shuffle=True),
     epochs=int(epochs),
     scheduler=scheduler,
-    scaler=scaler,
     state={"average": average, "sampler": sampler},
     deterministic=True,
     shards=4,

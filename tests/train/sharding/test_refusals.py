@@ -97,7 +97,6 @@ def test_what_does_not_go_together_is_named() -> None:
         ({"shard": "optimizer", "rate_rule": "adascale"}, "adascale"),
         ({"shard": "parameters"}, "shard='parameters'"),
         ({"mirrors": True}, "mirrors=True without shard"),
-        ({"shard": [nn.Linear], "scaler": torch.amp.GradScaler("cpu")}, "a scaler"),
         ({"shard": [nn.Linear, "Block"]}, "list of classes of modules"),
         ({"shard": 3}, "list of classes of modules"),
         ({"shard": "optimizer", "optimizer": several}, "several optimizers"),

@@ -75,7 +75,7 @@ def _between(ended: EndedEpochs) -> BetweenSteps | None:
 
 
 REMEDY = (
-    "lower the learning rate, clip gradients (elastic(clip_grad_norm=1.0)) or look for such values in the "
+    "lower the learning rate, clip gradients (clip_grad_norm_) or look for such values in the "
     "data; with --stop-on-nan a job ends there, with its last good state saved"
 )
 

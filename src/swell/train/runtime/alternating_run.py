@@ -43,7 +43,6 @@ class AlternatingRun(Run):
         host: Host,
         task: Task,
         feed: Feed | StreamFeed,
-        clip_grad_norm: float | None,
         loaders: LoaderWatch,
     ) -> None:
         assert isinstance(task.state.optimizer, OptimizerSet)  # noqa: S101 - made for it
@@ -51,7 +50,7 @@ class AlternatingRun(Run):
         self._undo = task.state.undo
         self._turns: list[StepTotals] = []  # steps of the batch that does not count yet
         self._is_lost = False  # the batch comes again
-        super().__init__(host, task, feed, clip_grad_norm, loaders)
+        super().__init__(host, task, feed, loaders)
 
     def epochs(self) -> Iterator[int]:
         for epoch in super().epochs():
@@ -177,7 +176,7 @@ class AlternatingRun(Run):
         self._undo.keep(optimizer)
         self._is_updating = True
         self._calls.close()
-        self._task.state.apply(optimizer, tally.loss if tally.has_weight else None, self._clips())
+        self._task.state.apply(optimizer, tally.loss if tally.has_weight else None, self._calls.clips)
         self._calls.open()
         self._is_updating, self._has_stepped = False, True
         self._turns.append(tally)

@@ -129,10 +129,7 @@ class DeferredCalls:
         if self._state.scaler is None:
             self._state.find_scaler(scaler)
         elif self._state.scaler is not scaler:
-            raise LoopError(
-                "the loop scales by a second GradScaler, or by another one than that of elastic(scaler=...): "
-                "use one for all losses"
-            )
+            raise LoopError("the loop scales by a second GradScaler; use one for all losses")
 
     def is_scaled_by(self, scaler: torch.amp.GradScaler) -> bool:
         return self._state.scaler is scaler

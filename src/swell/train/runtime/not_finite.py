@@ -7,10 +7,7 @@ from pathlib import Path
 
 from swell.train.state.train_state import TrainState
 
-REMEDY = (
-    "lower the learning rate, clip gradients (elastic(clip_grad_norm=1.0)) or look for such values in "
-    "the data"
-)
+REMEDY = "lower the learning rate, clip gradients (clip_grad_norm_) or look for such values in the data"
 
 
 class LossNotFinite(ArithmeticError):

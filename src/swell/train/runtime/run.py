@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from types import FrameType
 from typing import Any, SupportsFloat
 
@@ -54,13 +53,11 @@ class Run:
         host: Host,
         task: Task,
         feed: Feed | StreamFeed,
-        clip_grad_norm: float | None,
         loaders: LoaderWatch,
     ) -> None:
         self._host = host
         self._task = task
         self._feed = feed
-        self._clip_grad_norm = clip_grad_norm
         self._loaders = loaders
         self._share: Share | None = None  # of the step under way; outlives the loop, if an error ends that
         self._out: tuple[Share, Pass] | None = None  # the pass that is out, until `step`
@@ -303,9 +300,9 @@ class Run:
         What the script clips with torch's functions between a batch and this call is the average.
 
         Args:
-            loss: the mean over the samples of this pass, after `loss.backward()`; with a scaler after
-                `scaler.scale(loss).backward()`, and itself not scaled. With `elastic(loss_reduction="sum")`
-                the sum over them.
+            loss: the mean over the samples of this pass, after `loss.backward()`; with a GradScaler
+                after `scaler.scale(loss).backward()`, and itself not scaled. With
+                `elastic(loss_reduction="sum")` the sum over them.
             weight: what the loss is a mean over, if that is not samples: the number of tokens or labels of
                 this pass that count, or the sum of their class weights. Gradients and losses of all passes
                 and workers are averaged with these weights. 0: there is nothing to learn from in this pass,
@@ -329,7 +326,7 @@ class Run:
             self._task.gradients.add(part, own_loss)
             return own_loss
         if (shard := self._task.state.shard_of_blocks) is not None:
-            shard.clips = self._clips()
+            shard.clips = self._calls.clips
         tally = self._host.reduce(share, own_loss, self._is_target_met)
         if tally is None:
             self._task.state.undo.lose(sys._getframe(1))
@@ -462,20 +459,12 @@ class Run:
         loss = tally.loss if tally.has_weight else None
         self._calls.close()
         shard = self._task.state.shard_of_blocks
-        clips = self._clips() if shard is None else shard.clips  # which may be done by now
+        clips = self._calls.clips if shard is None else shard.clips  # which may be done by now
         self._task.state.finish_step(loss, clips, parts)
         self._calls.open()
         self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self._task.state.updates)
         self._host.finish_step(tally)
-
-    def _clips(self) -> list[Callable[[], object]]:
-        if self._clip_grad_norm is None:
-            return self._calls.clips
-        parameters = self._task.state.model.parameters()
-        clip = self._task.state.clipping(torch.nn.utils.clip_grad_norm_)
-        own = partial(clip, parameters, self._clip_grad_norm)
-        return [own, *self._calls.clips]
 
     def _weigh(self, part: Pass, weight: SupportsFloat | None) -> Pass:
         """A pass with the weight that the script gives it: all passes of a step have one, or none."""

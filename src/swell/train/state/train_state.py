@@ -46,7 +46,6 @@ class TrainState:
         optimizer: torch.optim.Optimizer | OptimizerSet,
         scheduler: Stateful | None,
         objects: Mapping[str, Any],
-        scaler: torch.amp.GradScaler | None = None,
         course: AnyCourse | None = None,
         rate: ScaledRate | None = None,
         noise: GradientNoise | None = None,
@@ -65,10 +64,6 @@ class TrainState:
                 "ReduceLROnPlateau cannot be elastic()'s scheduler, for it steps on a metric and not once a "
                 "step; give state={'plateau': scheduler} and step it yourself, on all workers with one number"
             )
-        if scaler is not None and not isinstance(scaler, torch.amp.GradScaler):
-            raise TypeError(
-                f"elastic() was given a {type(scaler).__qualname__} as scaler; give it a torch.amp.GradScaler"
-            )
         self.model = model
         self._plain_model: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
         self.optimizer = optimizer  #: or several, see `OptimizerSet`
@@ -77,8 +72,7 @@ class TrainState:
         )
         self._unscaled: list[torch.optim.Optimizer] = []  # in the batch under way, of several optimizers
         self.scheduler = scheduler
-        self.scaler = scaler
-        self._is_scaler_found = False  # in the script's loop; it was not given
+        self.scaler: torch.amp.GradScaler | None = None  #: of the script, found in its loop
         #: State of a scaler that this worker's script has not used yet.
         self._found_scaler: codec.Tree | None = None
         self.objects = ScriptState(objects)  #: `run.state`
@@ -214,11 +208,11 @@ class TrainState:
         return clip if self.shard_of_blocks is None else self.shard_of_blocks.clipping(clip)
 
     def find_scaler(self, scaler: torch.amp.GradScaler) -> None:
-        """The script's loop uses a scaler that it has not given to `elastic`: it belongs to the state now.
+        """The script's loop uses this scaler: it belongs to the state now.
 
         Its state may have come before, from a worker or a checkpoint whose script had used its own.
         """
-        self.scaler, self._is_scaler_found = scaler, True
+        self.scaler = scaler
         if self._found_scaler is not None:
             scaler.load_state_dict(self._found_scaler)
             self._found_scaler = None
@@ -342,7 +336,7 @@ class TrainState:
             "modules": self.forms.tree(),
             **self._optimizer_tree(is_shared),
             **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
-            **self._scaler_tree(),
+            **({} if self._found_scaler is None else {"scaler": self._found_scaler}),
             **({"groups": groups} if any(groups := self._added_groups.places()) else {}),
             **({"trained": places} if (places := self._trained_places()) != self._trained else {}),
             "objects": self.objects.state_dicts(),
@@ -485,19 +479,11 @@ class TrainState:
         rate = {} if self.rate is None else {"rate": self.rate}
         return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream, **rate}
 
-    def _scaler_tree(self) -> codec.Tree:
-        """What differs where the script has not given its scaler to `elastic`."""
-        if self._found_scaler is not None:
-            return {"scaler": self._found_scaler, "is_scaler_found": True}
-        return {"is_scaler_found": True} if self._is_scaler_found else {}
-
     def _check(self, tree: codec.Tree) -> None:
         """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
-        held = {name for name in (*self._options(), "rate") if tree.get(name) is not None}
-        wanted = {name for name, part in self._options().items() if part is not None}
-        if self._is_scaler_found or tree.get("is_scaler_found"):  # each worker finds it in its own first step
-            held.discard("scaler")
-            wanted.discard("scaler")
+        given = {name: part for name, part in self._options().items() if name != "scaler"}  # which is found
+        held = {name for name in (*given, "rate") if tree.get(name) is not None}
+        wanted = {name for name, part in given.items() if part is not None}
         own, objects = self.objects.objects, set(tree["objects"])  # others may be given later
         if held != wanted or not own <= objects:
             held, wanted = held | objects, wanted | own
