@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from swell.throughput.batch_table import worth
 from swell.train import Run, elastic
-from swell.train.scaling import PartNorms, ScaledRate, gain_ratio, moments_of_parts
+from swell.train.scaling import moments_of_parts
 
 NUM_SAMPLES, OWN = 60, 8
 PER_EPOCH = math.ceil(NUM_SAMPLES / OWN)
@@ -79,70 +77,6 @@ def test_with_the_own_batch_a_rule_changes_no_bit(rule: str) -> None:
     assert weights(train([2 * OWN], rate_rule=rule)[0]) != weights(train([2 * OWN])[0])
 
 
-def test_a_rule_is_part_of_the_state(saves_each_step: None) -> None:
-    run, *_ = train([12], epochs=1, rate_rule="linear")
-    run, rates, _ = train([12], epochs=2, rate_rule="linear")
-    assert run.steps == 2 * PER_EPOCH and run.rate_factor == 1.5
-    assert rates[0] == pytest.approx(0.5 / (1 + PER_EPOCH) * 1.5) and len(rates) == NUM_SAMPLES // 12
-    with pytest.raises(RuntimeError, match="the state holds rate, scheduler beside"):
-        train([12], epochs=3)
-
-
-@pytest.mark.parametrize(("bound", "is_cut"), [(None, False), (3, False), (None, True)])
-def test_adascale_is_shown_the_gradients_of_the_parts_of_a_step(
-    bound: int | None, is_cut: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A single worker cuts a step in two now and then; with passes or shards it has parts anyway."""
-    seen: list[tuple[PartNorms, float]] = []
-    monkeypatch.setattr(ScaledRate, "observe_parts", lambda self, *said: seen.append(said))
-    gradients: list[torch.Tensor] = []
-    torch.manual_seed(3)
-    x = torch.randn(NUM_SAMPLES, 4)
-    model = nn.Linear(4, 1).double()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    loader = DataLoader(TensorDataset(x.double()), batch_size=OWN)
-    options: dict[str, Any] = {"deterministic": True, "shards": 3} if is_cut else {"max_local_batch": bound}
-    run = elastic(model, optimizer, loader, steps=2, rate_rule="adascale", clip_grad_norm=1e-3, **options)
-    for _ in run.epochs():
-        for (part,) in run.batches():
-            optimizer.zero_grad()
-            loss = model(part).square().mean()
-            loss.backward()
-            gradients.append(
-                torch.cat([p.grad.flatten().clone() for p in model.parameters() if p.grad is not None])
-            )
-            run.step(loss)
-    num_parts = 3 if bound or is_cut else 2
-    said, applied = seen[0]
-    assert (said.num_parts, said.num_samples) == (num_parts, OWN)
-    sizes = torch.tensor([2.0, 3.0, 3.0] if num_parts == 3 else [4.0, 4.0], dtype=torch.float64)
-    shares, parts = sizes / OWN, torch.stack(gradients[:num_parts])
-    assert said.squared_norm == pytest.approx(float((shares * parts.square().sum(1)).sum()))
-    assert applied == pytest.approx(float((shares[:, None] * parts).sum(0).square().sum()), rel=1e-9)
-    if not (bound or is_cut):
-        assert seen[1][0].num_parts <= 1, "only now and then"
-
-
-def test_adascale_multiplies_rates_by_the_gain() -> None:
-    _, rates, had = train([OWN, OWN, 4 * OWN], rate_rule="adascale", max_local_batch=3)
-    factors: dict[int, set[float]] = {OWN: set(), 4 * OWN: set()}
-    start = epoch = 0
-    for rate, batch in zip(rates, had, strict=True):
-        plain = 0.5 / (1 + epoch * PER_EPOCH + start // OWN)
-        factors[batch].add(round(rate / plain, 9))
-        start = min(NUM_SAMPLES, start + batch)
-        if start == NUM_SAMPLES:
-            start, epoch = 0, epoch + 1
-    assert factors[OWN] == {1.0}
-    assert len(factors[4 * OWN]) > 1 and all(1.0 < factor < 4.0 for factor in factors[4 * OWN])
-
-
-@given(st.integers(1, 512), st.integers(1, 512), st.floats(1e-3, 1e6))
-def test_pollux_has_the_same_gain(own: int, batch: int, noise_scale: float) -> None:
-    expected = float(worth(np.array([float(batch)]), own, noise_scale)[0])
-    assert gain_ratio(batch / own, noise_scale / own, 1.0) == pytest.approx(expected)
-
-
 def test_moments_are_right_on_average_where_parts_are_not_equal() -> None:
     generator = torch.Generator().manual_seed(0)
     num_dims, num_steps, own = 20, 4000, 4
@@ -175,8 +109,5 @@ def test_a_script_may_go_on_with_another_batch_of_its_own(saves_each_step: None)
 
 
 def test_what_cannot_be_is_refused_with_the_remedy() -> None:
-    with pytest.raises(ValueError, match="choose from none, linear, square_root, adascale"):
+    with pytest.raises(ValueError, match="choose from none, linear, square_root"):
         train([OWN], rate_rule="cubic")
-    optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.1)
-    with pytest.raises(ValueError, match="scale the learning rates twice"):
-        train([OWN], rate_rule="linear", state={"mine": ScaledRate(optimizer, 8)})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from swell.demo.cnn import accuracy, build_model
 from swell.demo.digits import digits
-from swell.train.scaling import PartNorms, ScaledRate
+from swell.train.scaling import RULES
 
 #: Samples a step that the learning rate was chosen for.
 BASE_BATCH = 64
@@ -31,32 +31,15 @@ def train_once(batches: Sequence[int], rule: str, seed: int) -> tuple[float, int
     x, y = data.tensors
     model = build_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=LEARNING_RATE, momentum=MOMENTUM)
-    rate = None if rule == NO_RULE else ScaledRate(optimizer, BASE_BATCH, rule)
+    factor = (lambda scale: 1.0) if rule == NO_RULE else RULES[rule]
     updates = 0
     for epoch, batch in enumerate(batches):
         num_falls = sum(epoch >= fall * len(batches) for fall in FALLS)
-        optimizer.param_groups[0]["lr"] = LEARNING_RATE * 0.1**num_falls
         for places in torch.randperm(len(x)).split(batch):
             optimizer.zero_grad()
-            if rate is not None:
-                rate.batch = len(places)
-            if rate is not None and rate.needs_parts and len(places) > 1:
-                _show_parts(rate, model, x[places], y[places])
-            else:
-                nn.functional.cross_entropy(model(x[places]), y[places]).backward()
+            nn.functional.cross_entropy(model(x[places]), y[places]).backward()
+            rate = LEARNING_RATE * 0.1**num_falls
+            optimizer.param_groups[0]["lr"] = rate * factor(len(places) / BASE_BATCH)
             optimizer.step()
             updates += 1
     return accuracy(model, images, labels), updates
-
-
-def _show_parts(rate: ScaledRate, model: nn.Module, x: Tensor, y: Tensor) -> None:
-    """Compute the gradient of a batch as the sum of two parts', and show the rule how far these lie apart."""
-    squared, before = 0.0, torch.zeros(())
-    parts = list(zip(x.tensor_split(2), y.tensor_split(2), strict=True))
-    for a, b in parts:
-        share = len(a) / len(x)
-        (share * nn.functional.cross_entropy(model(a), b)).backward()
-        after = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-        squared += float(((after - before) / share).square().sum()) * share
-        before = after
-    rate.observe_parts(PartNorms(squared, len(parts), len(x)), float(before.square().sum()))

@@ -18,7 +18,7 @@ NEEDED = ("torch", "sklearn")
 #: 512, and 128 to 1024.
 BASE, LEAST, MOST = 64, 16, 128
 #: Rules of the learning rate, by what the table calls them; the others are the names of `train.scaling`.
-RULES = {"fixed": "none", "linear": "linear", "square root": "square_root", "AdaScale": "adascale"}
+RULES = {"fixed": "none", "linear": "linear", "square root": "square_root"}
 #: Final accuracies that differ by no more are similar, in percentage points (section II-C).
 SIMILAR_POINTS = 0.5
 #: In how many epochs of a run the batch changes, for a pattern that draws them.

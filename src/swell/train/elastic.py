@@ -32,7 +32,7 @@ from swell.train.runtime.resume_check import check_resume
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.script_frames import tell_own_errors_briefly
 from swell.train.runtime.trial_run import Profiling
-from swell.train.scaling import NOISE_INTERVAL, ScaledRate
+from swell.train.scaling import NOISE_INTERVAL, RULES
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, follow_parameters, join_modules
 from swell.train.state.train_state import TrainState
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from swell.train.sharding.state_shard import StateShard
 
 #: By what learning rates are multiplied in a step of another batch than the job's own.
-RateRule = Literal["none", "linear", "square_root", "adascale"]
+RateRule = Literal["none", "linear", "square_root"]
 #: What the loss that `run.step` gets is of the samples of its pass.
 LossReduction = Literal["mean", "sum"]
 
@@ -92,8 +92,7 @@ def elastic(
             `run.step` a weight for a mean over something else than samples.
         rate_rule: by what the learning rates are multiplied in a step of another batch than the job's own,
             where the job leaves its batch open: `linear`, the ratio of the batches; `square_root`, its
-            root, for Adam and its kin; `adascale`, for SGD, by the noise of the gradients, which it measures;
-            `none`. The optimizer keeps the rates of the own batch.
+            root, for Adam and its kin; `none`. The optimizer keeps the rates of the own batch.
         seed: of the order of samples and of all random numbers that a step draws, whatever the script set
             before. A Swell job's own takes its place.
         deterministic: the same bits at any number of workers, at a price: each step is computed in `shards`
@@ -127,10 +126,9 @@ def elastic(
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_passes(deterministic, shards, max_local_batch)
     shard = _chosen(shard, model)
-    needs_whole = {"deterministic=True": deterministic, "rate_rule='adascale'": rate_rule == "adascale"}
     has_blocks = not isinstance(shard, str | None)
-    _check_shard(model, stepped, shard, mirrors, needs_whole)
-    _check_rate_rule(rate_rule, state or {}, loss_reduction)
+    _check_shard(model, stepped, shard, mirrors, deterministic)
+    _check_rate_rule(rate_rule, loss_reduction)
     if isinstance(stepped, OptimizerSet):
         _check_several(deterministic, rate_rule, max_local_batch)
     host = _find_host(model, seed, max_local_batch, shard is not None)
@@ -140,10 +138,8 @@ def elastic(
     known_steps = host.total_steps(own_steps)
     end_epoch = host.end_epoch(epochs) if isinstance(course, StreamSchedule) else None
     total_steps = course.total_steps = known_steps if end_epoch is None else UNBOUNDED
-    rate = None
-    if rate_rule != "none" and not isinstance(stepped, OptimizerSet):
-        rate = ScaledRate(stepped, course.global_batch, rate_rule)
-        course.needs_parts = rate.needs_parts
+    rule, base_batch = RULES.get(rate_rule), course.global_batch
+    rate = None if rule is None else lambda batch: rule(batch / base_batch)
     is_measured = host.measures_noise and loss_reduction == "mean" and not isinstance(stepped, OptimizerSet)
     is_measured = is_measured and not has_blocks
     noise = GradientNoise(course.global_batch) if is_measured else None
@@ -156,7 +152,7 @@ def elastic(
         known_steps, shown = host.known_steps(own_steps), host.shown_counts()
     task = Task(
         train_state,
-        _gradients(model, host, _parts_interval(course, noise), deterministic, own_shard),
+        _gradients(model, host, 0 if noise is None else NOISE_INTERVAL, deterministic, own_shard),
         course,
         total_steps,
         own_batch,
@@ -217,13 +213,6 @@ def _course(
 def _least_samples(model: nn.Module) -> int:
     """Return how many samples the model needs at once: a batch norm fails with one value of a channel."""
     return 2 if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()) else 1
-
-
-def _parts_interval(course: AnyCourse, noise: GradientNoise | None) -> int:
-    """How many steps there are to one whose parts are shown; 0: none is."""
-    if course.needs_parts:
-        return 1
-    return 0 if noise is None else NOISE_INTERVAL
 
 
 def _gradients(
@@ -339,9 +328,9 @@ def _check_shard(
     optimizer: torch.optim.Optimizer | OptimizerSet,
     shard: ShardChoice | None,
     mirrors: bool,
-    options: Mapping[str, bool],
+    deterministic: bool,
 ) -> None:
-    """Raises ValueError for what a divided state cannot be combined with: several optimizers, `options`."""
+    """Raises ValueError for what a divided state cannot be combined with."""
     if shard is None:
         if mirrors:
             raise ValueError(
@@ -351,9 +340,11 @@ def _check_shard(
         return
     if isinstance(optimizer, OptimizerSet):
         raise ValueError("elastic() got shard and several optimizers; give one, or take shard out")
+    if deterministic:
+        raise ValueError("elastic() got shard and deterministic=True, which do not go together; take one out")
     from swell.train.sharding.shard_choice import check_choice
 
-    check_choice(shard, model, optimizer, [name for name, is_given in options.items() if is_given])
+    check_choice(shard, model, optimizer)
 
 
 def _check_choice(name: str, value: str, choices: object) -> None:
@@ -362,18 +353,12 @@ def _check_choice(name: str, value: str, choices: object) -> None:
         raise ValueError(f"elastic() got {name}={value!r}; choose from {', '.join(known)}")
 
 
-def _check_rate_rule(rate_rule: str, state: Mapping[str, Any], loss_reduction: str) -> None:
+def _check_rate_rule(rate_rule: str, loss_reduction: str) -> None:
     _check_choice("rate_rule", rate_rule, RateRule)
     if rate_rule != "none" and loss_reduction == "sum":
         raise ValueError(
             f"elastic() got rate_rule={rate_rule!r} and loss_reduction='sum', whose gradient grows with the "
             "batch by itself; take the mean, or leave the rule out"
-        )
-    scaled = [name for name, thing in state.items() if isinstance(thing, ScaledRate)]
-    if scaled and rate_rule != "none":
-        raise ValueError(
-            f"elastic() got rate_rule={rate_rule!r} and state[{scaled[0]!r}], a ScaledRate, which would "
-            "scale the learning rates twice; give one of them"
         )
 
 
@@ -395,8 +380,8 @@ def _check_several(deterministic: bool, rate_rule: RateRule, max_local_batch: in
         )
     if rate_rule != "none":
         raise ValueError(
-            f"elastic() got several optimizers and rate_rule={rate_rule!r}; give state={{'rate': "
-            "ScaledRate(...)} for each of them instead"
+            f"elastic() got several optimizers and rate_rule={rate_rule!r}, which is for one; multiply the "
+            "rates in the loop, by `run.global_batch / run.own_batch`"
         )
 
 

@@ -3,7 +3,7 @@
 Arguments: a folder, the number of epochs, further words: `deterministic`; `norm` (batch norm); `noise`
 (dropout, and random numbers in the loop); `load` (load in two processes); `stream` (an iterable dataset);
 `place` (one that tells where it is, and goes on from there). Without an agent the file `batches` in the
-folder may say the batch of each update. `adascale`: the learning rates follow the batch by that rule.
+folder may say the batch of each update. `linear`: the learning rates follow the batch by that rule.
 """
 
 import hashlib
@@ -108,7 +108,7 @@ run = train.elastic(
     epochs=int(epochs),
     scheduler=torch.optim.lr_scheduler.StepLR(optimizer, 20, 0.8),
     deterministic="deterministic" in words,
-    rate_rule="adascale" if "adascale" in words else "none",
+    rate_rule="linear" if "linear" in words else "none",
 )
 told = Path(folder) / "batches"
 batches = json.loads(told.read_text()) if told.exists() else []

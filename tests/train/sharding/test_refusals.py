@@ -94,7 +94,6 @@ def test_what_does_not_go_together_is_named() -> None:
     several = {"a": torch.optim.SGD([model.weight], lr=0.1), "b": torch.optim.SGD([model.bias], lr=0.1)}
     for options, why in (
         ({"shard": "optimizer", "deterministic": True}, "deterministic=True"),
-        ({"shard": "optimizer", "rate_rule": "adascale"}, "adascale"),
         ({"shard": "parameters"}, "shard='parameters'"),
         ({"mirrors": True}, "mirrors=True without shard"),
         ({"shard": [nn.Linear, "Block"]}, "list of classes of modules"),
@@ -110,9 +109,9 @@ def test_blocks_are_refused_where_torch_is_too_old(monkeypatch: pytest.MonkeyPat
     model = nn.Linear(4, 4)
     optimizer = torch.optim.Adam(model.parameters())
     monkeypatch.delattr(torch._C._autograd, TOP_HOOKS)
-    check_choice("optimizer", model, optimizer, ())
+    check_choice("optimizer", model, optimizer)
     with pytest.raises(ValueError, match=r"install torch 2\.8 or a later one, or use shard='optimizer'"):
-        check_choice([nn.Linear], model, optimizer, ())
+        check_choice([nn.Linear], model, optimizer)
 
 
 def test_a_parameter_in_another_memory_format_is_refused() -> None:

@@ -22,9 +22,6 @@ from swell.train.data.epoch_order import EpochOrder, EpochSampler
 from swell.train.data.place import UNBOUNDED, Place, num_steps_in, place_after, step_size
 from swell.train.data.seeds import mix
 
-#: A single worker shows parts of its batch once in so many steps.
-PARTS_INTERVAL = 16
-
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -182,7 +179,6 @@ class SampleSchedule:
     seed: int = 0
     num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
-    needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
     has_even_passes: bool = False  #: all workers make as many in a step
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
@@ -282,8 +278,6 @@ class SampleSchedule:
             return Pass(step, epoch, places.start, indices, len(places), num_global, drawn_from=drawn_from)
 
         num_shards = shards_in(num_global, self.num_shards, self.global_batch)
-        if self.needs_parts and num_workers == 1:
-            max_local_batch = bound_alone(max_local_batch, step, num_global)
         share = divide(
             num_global,
             rank,
@@ -390,11 +384,6 @@ def borrowed(start: int, num: int, num_global: int) -> range:
     """Return places of samples that another worker computes as well."""
     first = max(0, min(start, num_global - num))
     return range(first, min(first + num, num_global))
-
-
-def bound_alone(max_local_batch: int | None, step: int, num_samples: int) -> int | None:
-    """The bound on a pass of a single worker that is to show parts of a batch: now and then it makes two."""
-    return max_local_batch if step % PARTS_INTERVAL else tighter(max_local_batch, -(-num_samples // 2))
 
 
 def shards_in(num_samples: int, num_shards: int | None, own_batch: int) -> int | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swell.train.data.place import UNBOUNDED, Place
-from swell.train.data.sample_schedule import SampleClaim, SampleSchedule, Share, bound_alone, check_shards
+from swell.train.data.sample_schedule import SampleClaim, SampleSchedule, Share, check_shards
 
 
 class StreamError(RuntimeError):
@@ -39,7 +39,6 @@ class StreamSchedule:
     place: StreamPlace = field(default_factory=StreamPlace)
     pending: dict[str, Any] = field(default_factory=dict)  #: `origin` of the place after the step under way
     total_steps: int = UNBOUNDED  #: of the own batch, until the end
-    needs_parts: bool = False  #: gradients of parts of a step's batch are wanted, of a single worker too
     has_even_passes: bool = False  #: all workers make as many in a step
     least_samples: int = 1  #: of a pass, as far as a step has so many
     is_length_told: bool = False  #: that `length` is wrong, or it is not to be told
@@ -164,8 +163,6 @@ class StreamSchedule:
         """What a worker wants of the stream for a step of `size` samples, by default the current batch."""
         batch = size or self.batch
         start = self.place.start + (step - self.place.step) * batch
-        if self.needs_parts and num_workers == 1 and size is None:
-            max_local_batch = bound_alone(max_local_batch, step, batch)
         return SampleClaim(
             step=step,
             epoch=self.place.epoch,

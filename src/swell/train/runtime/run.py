@@ -123,8 +123,7 @@ class Run:
     @property
     def rate_factor(self) -> float:
         """Factor on the learning rates in the coming step; see elastic(rate_rule=...)."""
-        state = self._task.state
-        return 1.0 if state.rate is None else state.rate.factor_at(self._task.course.batch)
+        return self._task.state.rate_factor
 
     @property
     def device(self) -> torch.device:

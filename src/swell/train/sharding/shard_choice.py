@@ -17,14 +17,8 @@ from swell.train.sharding.state_shard import StateShard
 ShardChoice = Literal["optimizer"] | Sequence[type[nn.Module] | nn.Module]
 
 
-def check_choice(
-    shard: ShardChoice, model: nn.Module, optimizer: torch.optim.Optimizer, others: Sequence[str]
-) -> None:
+def check_choice(shard: ShardChoice, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
     """See that a state can be divided so.
-
-    Args:
-        others: what else the script gave to `elastic` that needs whole gradients, such as
-            `deterministic=True`.
 
     Raises:
         ValueError: it cannot; the text says what to change.
@@ -37,8 +31,6 @@ def check_choice(
             f"elastic() got shard=[...], and torch {torch.__version__} does not tell which hooks for saved "
             "tensors are in force; install torch 2.8 or a later one, or use shard='optimizer'"
         )
-    if others:
-        raise ValueError(f"elastic() got shard and {others[0]}, which do not go together; take one out")
     check_elementwise(optimizer)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if not isinstance(shard, str):

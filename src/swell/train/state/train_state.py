@@ -11,12 +11,11 @@ import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
-from swell.train.collective.packing import squared_norm
 from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
-from swell.train.scaling import PartNorms, ScaledRate
+from swell.train.scaling import PartNorms
 from swell.train.state import codec
 from swell.train.state.added_groups import AddedGroups
 from swell.train.state.gradient_noise import GradientNoise
@@ -47,14 +46,14 @@ class TrainState:
         scheduler: Stateful | None,
         objects: Mapping[str, Any],
         course: AnyCourse | None = None,
-        rate: ScaledRate | None = None,
+        rate: Callable[[int], float] | None = None,
         noise: GradientNoise | None = None,
         shard: StateShard | None = None,
     ) -> None:
         """
         Args:
             course: whose place belongs to the state; without one, steps are counted and no more.
-            rate: scales the learning rates by the batch of each step.
+            rate: the factor on the learning rates in a step of this batch; None: 1.
             noise: measures the gradients of each step.
             shard: this worker's part of the optimizer's state, where that is divided among workers.
         """
@@ -185,23 +184,30 @@ class TrainState:
                 self._unscaled = []
             self.scaler.unscale_(optimizer)
             self._unscaled.append(optimizer)
-        if self.rate is not None and self.course is not None:
-            self.rate.batch = self.course.batch
-            if self.rate.needs_parts and parts is not None:
-                self._show(self.rate, parts)
         if self.noise is not None and parts is not None:
             parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
             self.noise.observe(self.updates - 1, parts, parameters, self._factor)
         for clip in clips:
             clip()
+        factor = self.rate_factor
+        rates = [] if factor == 1.0 else [group["lr"] for group in optimizer.param_groups]
+        for group, rate in zip(optimizer.param_groups, rates, strict=False):
+            group["lr"] = rate * factor
         try:
             if self.scaler is None:
                 optimizer.step()
             else:
                 self.scaler.step(optimizer)
         finally:
+            for group, rate in zip(optimizer.param_groups, rates, strict=False):
+                group["lr"] = rate
             if self.shard is not None:
                 self.shard.leave_step()
+
+    @property
+    def rate_factor(self) -> float:
+        """Factor on the learning rates in the coming step."""
+        return 1.0 if self.rate is None or self.course is None else self.rate(self.course.batch)
 
     def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
         """What clips the gradients as this function of torch's does, wherever they are."""
@@ -216,11 +222,6 @@ class TrainState:
         if self._found_scaler is not None:
             scaler.load_state_dict(self._found_scaler)
             self._found_scaler = None
-
-    def _show(self, rate: ScaledRate, parts: PartNorms) -> None:
-        """What the gradients of the parts say of noise: a scaler's factor is still on them."""
-        unscaled = parts._replace(squared_norm=parts.squared_norm / self._factor**2)
-        rate.observe_parts(unscaled, float(squared_norm(self.model.parameters())))
 
     @property
     def _factor(self) -> float:
@@ -476,13 +477,12 @@ class TrainState:
     def _options(self) -> dict[str, Stateful | None]:
         """What a script may have given to `elastic`, or not."""
         stream = self.course if isinstance(self.course, StreamSchedule) else None
-        rate = {} if self.rate is None else {"rate": self.rate}
-        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream, **rate}
+        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream}
 
     def _check(self, tree: codec.Tree) -> None:
         """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
         given = {name: part for name, part in self._options().items() if name != "scaler"}  # which is found
-        held = {name for name in (*given, "rate") if tree.get(name) is not None}
+        held = {name for name in given if tree.get(name) is not None}
         wanted = {name for name, part in given.items() if part is not None}
         own, objects = self.objects.objects, set(tree["objects"])  # others may be given later
         if held != wanted or not own <= objects:
