@@ -19,6 +19,7 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.messages import KeptWorker
+from swell.executors.leases.granted_leases import UNRECORDED
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.agent.door import DoorError
@@ -27,7 +28,7 @@ from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.join_warnings import Probe, no_probe
-from swell.executors.remote.lease_book import LEASES_FILE, UNRECORDED, LeaseBook, UnusableLeases
+from swell.executors.remote.lease_book import LEASES_FILE, UnusableLeases, open_leases
 from swell.executors.remote.messages import JOIN_PROTOCOL, Join, SaidInTerm, python_version
 from swell.model.event import Outcome
 from swell.model.node import Node
@@ -160,8 +161,8 @@ class World:
     def start_controller(self, probe: Probe = no_probe) -> None:
         self.cut()
         self.controller = FakeController()
-        book = LeaseBook(self.folder, TIMES, lambda: self.time_s)
-        self.door = HostDoor(self.controller, book, f"c{next(self.numbers)}", probe=probe)
+        leases = open_leases(self.folder, TIMES, lambda: self.time_s)
+        self.door = HostDoor(self.controller, leases, f"c{next(self.numbers)}", probe=probe)
         self.controller.when_lost = self.check_none_runs
 
     def new_host(self, machine: str = "m") -> FakeHostProcess:
@@ -478,7 +479,7 @@ def test_damaged_records_are_told_with_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(
         UnusableLeases, match=r"leases\.json cannot be read .*restore it, or remove it: the next"
     ):
-        LeaseBook(tmp_path, TIMES, lambda: 0.0)
+        open_leases(tmp_path, TIMES, lambda: 0.0)
 
 
 @pytest.mark.parametrize("is_cut_off", [False, True])
@@ -506,9 +507,9 @@ def test_a_controller_that_finds_no_records_waits_for_what_hosts_may_run(
 
 
 def test_a_platform_that_has_given_out_no_token_waits_for_nobody(tmp_path: Path) -> None:
-    assert LeaseBook(tmp_path, TIMES, lambda: 0.0).recalled == frozenset()
+    assert open_leases(tmp_path, TIMES, lambda: 0.0).recalled == frozenset()
     (tmp_path / TOKENS_FILE).write_text("{}")
-    assert LeaseBook(tmp_path, TIMES, lambda: 0.0).recalled == frozenset(), "none had joined"
+    assert open_leases(tmp_path, TIMES, lambda: 0.0).recalled == frozenset(), "none had joined"
 
 
 # ---------------------------------------------------------------- names
@@ -579,8 +580,8 @@ def test_a_host_cannot_have_a_name_of_the_heads_own(world: World, name: str) -> 
 
 # ---------------------------------------------------------------- versions
 def test_another_version_of_torch_is_refused_by_name(tmp_path: Path) -> None:
-    book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
-    door = HostDoor(FakeController(), book, "c1", torch="2.6.0")
+    leases = open_leases(tmp_path, TIMES, lambda: 0.0)
+    door = HostDoor(FakeController(), leases, "c1", torch="2.6.0")
     join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
     refused = door.why_not(join)
     assert refused is not None and refused.is_final
@@ -602,8 +603,8 @@ def test_another_python_is_refused_by_name_unless_only_its_patches_differ(world:
 
 
 def test_a_head_without_torch_has_the_version_of_its_first_host(tmp_path: Path) -> None:
-    book = LeaseBook(tmp_path, TIMES, lambda: 0.0)
-    door = HostDoor(FakeController(), book, "c1")
+    leases = open_leases(tmp_path, TIMES, lambda: 0.0)
+    door = HostDoor(FakeController(), leases, "c1")
     join = Join(protocol=JOIN_PROTOCOL, version="1", host=NAME, machine="m", token="t", torch="2.5.1")
     assert door.why_not(join) is None
     door.joined(fake_lines()[0].as_line, join)

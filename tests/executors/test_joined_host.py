@@ -40,7 +40,7 @@ from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_tokens import TokenList, write_token
 from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.joining import CannotJoin
-from swell.executors.remote.lease_book import LeaseBook
+from swell.executors.remote.lease_book import open_leases
 from swell.executors.remote.messages import torch_version
 from swell.executors.storage import MARK_FILE, job_folder, write_mark
 from swell.model.job import JobSpec
@@ -96,8 +96,8 @@ class JoinedWorld:
 
     def _new_door(self, session: str) -> HostDoor:
         folder = self._folder / "head"
-        book = LeaseBook(folder, self._times, granter_now_s)
-        return HostDoor(self.controller, book, session, torch_version(), NetworkProbe())
+        leases = open_leases(folder, self._times, granter_now_s)
+        return HostDoor(self.controller, leases, session, torch_version(), NetworkProbe())
 
     def meet_new_controller(self) -> None:
         former, num_heard = self.door, len(self.heard)

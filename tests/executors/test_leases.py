@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -58,16 +58,22 @@ class HostileLeases:
         self.machine = Machine(self.some_rate())
         self.controller_rate, self.controller_s = self.some_rate(), 1000.0
         self.is_controller_frozen = False
-        self.granted = GrantedLeases(self.times)
         self.given_up: dict[int, float] = {}  #: terms whose devices the controller gave away, and when
         self.granted_here: list[int] = []  #: terms in which the present controller granted, in order
         self.ended_here: list[int] = []  #: of which it told that they are over
-        self.records: dict[str, HostTerm] = {}
+        self.records: Sequence[HostTerm] = ()
+        self.granted = self.new_controller()
         self.to_controller: list[LeaseAsked] = []
         self.to_host: list[FromController] = []
         self.old_questions: list[LeaseAsked] = []
         self.old_answers: list[FromController] = []
         self.is_out_up = self.is_back_up = True
+
+    def new_controller(self) -> GrantedLeases:
+        return GrantedLeases(self.times, lambda: self.controller_s, self.write, self.records)
+
+    def write(self, records: Sequence[HostTerm]) -> None:
+        self.records = records
 
     def some_rate(self) -> float:
         return 1 + self.chance.choice([-1, 0, 1, self.chance.uniform(-1, 1)]) * CLOCK_ERROR_SHARE
@@ -134,11 +140,10 @@ class HostileLeases:
     def reach_controller(self, index: int) -> None:
         asked = self.to_controller.pop(index)
         self.old_questions.append(asked)
-        answer = self.granted.answer(HOST, MACHINE, asked, self.controller_s)
+        answer = self.granted.answer(HOST, MACHINE, asked)
         if isinstance(answer, LeaseGranted) and answer.term not in self.granted_here:
             self.granted_here.append(answer.term)
         self.to_host.append(answer)
-        self.records = self.granted.records(self.controller_s)
 
     def reach_host(self, index: int) -> None:
         answer = self.to_host.pop(index)
@@ -186,8 +191,8 @@ class HostileLeases:
     def restart_controller(self) -> None:
         lease_s, start_s = self.chance.choice([1.0, 3.0, 5.0]), self.chance.uniform(0, 1e6)
         self.times = LeaseTimes(lease_s=lease_s, margin_s=self.times.margin_s)
-        self.granted, self.controller_s, self.is_controller_frozen = GrantedLeases(self.times), start_s, False
-        self.granted.recall(self.records.values(), start_s)
+        self.controller_s, self.is_controller_frozen = start_s, False
+        self.granted = self.new_controller()
         self.granted_here, self.ended_here = [], []
 
     def refuse(self) -> None:
@@ -195,16 +200,15 @@ class HostileLeases:
 
     # ------------------------------------------------------------ the laws
     def give_up(self) -> None:
-        for _, term in self.granted.take_ended(self.controller_s):
+        for _, term in self.granted.take_ended():
             self.ended_here.append(term)
             assert term not in self.given_up, "each term ends once"
             self.given_up[term] = self.now_s
-        self.records = self.granted.records(self.controller_s)
         self.each_term_ends_once()
 
     def each_term_ends_once(self) -> None:
         """As far as this controller granted in it; the last one when the host is free."""
-        is_free = self.granted.is_free(HOST, self.controller_s)
+        is_free = self.granted.is_free(HOST)
         over = self.granted_here if is_free else self.granted_here[:-1]
         assert set(over) <= set(self.ended_here)
         assert len(self.ended_here) == len(set(self.ended_here))
@@ -213,7 +217,7 @@ class HostileLeases:
         running = [worker for worker in self.machine.workers if not worker.is_frozen]
         for worker in running:
             assert self.given_up.get(worker.term, -math.inf) < worker.started_s
-        assert not running or not self.granted.is_free(HOST, self.controller_s)
+        assert not running or not self.granted.is_free(HOST)
 
     # ------------------------------------------------------------ chance
     def live(self) -> None:
@@ -244,7 +248,7 @@ class HostileLeases:
         self.is_out_up = self.is_back_up = True
         self.pass_time(300)
         assert self.machine.lease.phase(self.host_s) is TermPhase.HELD
-        assert self.machine.workers and not self.granted.is_free(HOST, self.controller_s)
+        assert self.machine.workers and not self.granted.is_free(HOST)
 
 
 @given(st.integers(0, 2**32))
@@ -325,44 +329,63 @@ def test_questions_come_evenly_at_once_on_a_new_line_and_are_not_kept_for_ever()
     assert cut_off.phase(1000.0) is TermPhase.HELD
 
 
+class Controller:
+    """One whose clock and whose disk the test has."""
+
+    def __init__(self, times: LeaseTimes, now_s: float = 0.0, records: Sequence[HostTerm] = ()) -> None:
+        self.now_s, self.records = now_s, records
+        self.leases = GrantedLeases(times, lambda: self.now_s, self._write, records)
+
+    def _write(self, records: Sequence[HostTerm]) -> None:
+        self.records = records
+
+    def answer(self, now_s: float, term: int, number: int = 1, machine: str = MACHINE) -> FromController:
+        self.now_s = now_s
+        return self.leases.answer(HOST, machine, LeaseAsked(term=term, number=number))
+
+    def is_free(self, now_s: float) -> bool:
+        self.now_s = now_s
+        return self.leases.is_free(HOST)
+
+
 def test_a_question_of_an_earlier_term_gets_no_lease() -> None:
-    granted = GrantedLeases(LeaseTimes())
-    granted.answer(HOST, MACHINE, LeaseAsked(term=2, number=1), 0.0)
-    assert granted.answer(HOST, MACHINE, LeaseAsked(term=1, number=9), 1.0) == TermOver(term=1)
-    granted.answer(HOST, MACHINE, LeaseAsked(term=3, number=1), 2.0)
-    assert granted.take_ended(2.0) == [(HOST, 2)], "the host says that nothing of it is left"
+    controller = Controller(LeaseTimes())
+    controller.answer(0.0, term=2)
+    assert controller.answer(1.0, term=1, number=9) == TermOver(term=1)
+    controller.answer(2.0, term=3)
+    assert controller.leases.take_ended() == [(HOST, 2)], "the host says that nothing of it is left"
 
 
 def test_a_host_that_is_refused_is_free_only_after_its_lease() -> None:
     times = LeaseTimes(lease_s=10.0, margin_s=1.0)
-    granted = GrantedLeases(times)
-    granted.answer(HOST, MACHINE, LeaseAsked(term=1, number=1), 0.0)
-    granted.refuse(HOST)
-    assert granted.answer(HOST, MACHINE, LeaseAsked(term=1, number=2), 1.0) == TermOver(term=1)
-    assert not granted.is_free(HOST, times.wait_s - 0.01) and granted.is_free(HOST, times.wait_s)
+    controller = Controller(times)
+    controller.answer(0.0, term=1)
+    controller.leases.refuse(HOST)
+    assert controller.answer(1.0, term=1, number=2) == TermOver(term=1)
+    assert not controller.is_free(times.wait_s - 0.01) and controller.is_free(times.wait_s)
 
 
 def test_the_next_controller_waits_for_the_leases_of_the_former() -> None:
     long, short = LeaseTimes(lease_s=60.0), LeaseTimes(lease_s=5.0)
-    former, following = GrantedLeases(long), GrantedLeases(short)
-    former.answer(HOST, MACHINE, LeaseAsked(term=7, number=1), 0.0)
-    following.recall(former.records(0.0).values(), 1000.0)
-    assert not following.is_free(HOST, 1000.0 + long.wait_s - 0.01)
-    assert following.take_ended(1000.0 + long.wait_s) == [(HOST, 7)]
-    third = GrantedLeases(short)
-    third.recall(following.records(1000.0 + long.wait_s).values(), 0.0)
-    assert third.is_free(HOST, 0.0) and third.take_ended(0.0) == []
-    assert third.answer(HOST, MACHINE, LeaseAsked(term=7, number=2), 0.0) == TermOver(term=7)
+    former = Controller(long)
+    former.answer(0.0, term=7)
+    following = Controller(short, 1000.0, former.records)
+    assert not following.is_free(1000.0 + long.wait_s - 0.01)
+    assert following.is_free(1000.0 + long.wait_s)
+    assert following.leases.take_ended() == [(HOST, 7)]
+    third = Controller(short, 0.0, following.records)
+    assert third.is_free(0.0) and third.leases.take_ended() == []
+    assert third.answer(0.0, term=7, number=2) == TermOver(term=7)
 
 
 def test_a_name_is_of_its_machine_until_no_worker_can_run_there() -> None:
     times = LeaseTimes(lease_s=10.0, margin_s=1.0)
-    granted = GrantedLeases(times)
-    granted.answer(HOST, MACHINE, LeaseAsked(term=7, number=1), 0.0)
-    assert granted.machine_of(HOST, times.wait_s - 0.01) == MACHINE
+    controller = Controller(times)
+    controller.answer(0.0, term=7)
+    assert not controller.is_free(times.wait_s - 0.01) and controller.leases.machine_of(HOST) == MACHINE
     with pytest.raises(ValueError, match="workers may run there"):
-        granted.answer(HOST, "other", LeaseAsked(term=1, number=1), 1.0)
-    assert granted.machine_of(HOST, times.wait_s) == ""
-    granted.answer(HOST, "other", LeaseAsked(term=1, number=1), times.wait_s)
-    assert granted.take_ended(times.wait_s) == [(HOST, 7)]
-    assert granted.machine_of(HOST, times.wait_s) == "other"
+        controller.answer(1.0, term=1, machine="other")
+    assert controller.is_free(times.wait_s) and controller.leases.machine_of(HOST) == ""
+    controller.answer(times.wait_s, term=1, machine="other")
+    assert controller.leases.take_ended() == [(HOST, 7)]
+    assert controller.leases.machine_of(HOST) == "other"

@@ -20,7 +20,7 @@ from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken, TokenList
-from swell.executors.remote.lease_book import LeaseBook
+from swell.executors.remote.lease_book import open_leases
 from swell.executors.remote.messages import torch_version
 from swell.executors.slices.order import SliceOrder, host_environ, host_words
 from swell.wire.unslewed_clocks import granter_now_s
@@ -71,8 +71,8 @@ def test_a_node_whose_torch_is_another_than_the_platforms_says_which_and_what_to
 
     async def end_of_host() -> tuple[str, str | None]:
         certificate, tokens = make_certificate(tmp_path), TokenList(tmp_path)
-        book = LeaseBook(tmp_path, LeaseTimes(), granter_now_s)
-        door = HostDoor(FakeController(), book, "head", torch="1.0.9")
+        leases = open_leases(tmp_path, LeaseTimes(), granter_now_s)
+        door = HostDoor(FakeController(), leases, "head", torch="1.0.9")
         listener = JoinListener(certificate, tokens, __version__, door.joined, door.why_not)
         join = f"{LOOPBACK}:{await listener.listen(LOOPBACK)}"
         token = str(tokens.add("ray", fingerprint_of(certificate)))

@@ -2,151 +2,181 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted, TermOver
+from swell.executors.rate_limited_log import RateLimitedLog
+
+#: Stands for all hosts of an earlier controller of which the records are lost. No host can be called so.
+UNRECORDED = "(hosts whose records are lost)"
+
+log = logging.getLogger("swell.hosts")
 
 
 class HostTerm(msgspec.Struct, frozen=True, kw_only=True):
-    """What the next controller must know of a host: to be written before anyone acts on it."""
+    """What the next controller must know of a host: it is written before anyone acts on it."""
 
     host: str
     machine: str  #: to which the name belongs until the term is over
     term: int
     lease_s: float  #: the longest that was granted in the term
-    is_over: bool
+    is_over: bool  #: and told to be
 
 
 @dataclass(slots=True)
 class _Term:
-    machine: str
-    number: int
-    lease_s: float
+    record: HostTerm
     free_s: float
-    is_recalled: bool = False  #: an earlier controller has granted in it
+    is_recalled: bool  #: an earlier controller may have granted in it
     is_refused: bool = False  #: not granted any longer
-    is_told: bool = False  #: that it is over
 
 
 class GrantedLeases:
-    """Leases of all hosts, by names that no two machines share. Times are of one clock of the controller.
+    """Leases of all hosts, by names that no two machines share."""
 
-    That clock is at most `CLOCK_ERROR_SHARE` faster than real time, and never goes back. It may stand still
-    while the controller does, so that what it did not hear meanwhile counts as no silence.
-    """
+    def __init__(
+        self,
+        times: LeaseTimes,
+        now_s: Callable[[], float],
+        write: Callable[[Sequence[HostTerm]], None] = lambda records: None,
+        records: Iterable[HostTerm] = (),
+    ) -> None:
+        """
+        Args:
+            now_s: a clock that is at most `CLOCK_ERROR_SHARE` faster than real time, and never goes back. It
+                may stand still while the controller does, so that what it did not hear counts as no silence.
+            write: keeps the records for the next controller. Raises OSError.
+            records: what an earlier controller may have granted until now.
 
-    def __init__(self, times: LeaseTimes) -> None:
-        self._times = times
+        Raises:
+            OSError: they cannot be written.
+        """
+        self._times, self._now_s, self._write = times, now_s, write
         self._terms: dict[str, _Term] = {}
+        for record in records:
+            free_s = now_s() + (0.0 if record.is_over else times.wait_after_s(record.lease_s))
+            self._terms[record.host] = _Term(record, free_s, is_recalled=True, is_refused=record.is_over)
+        #: Hosts whose workers an earlier controller may have started.
+        self.recalled = frozenset(host for host, term in self._terms.items() if not term.record.is_over)
         self._ended: list[tuple[str, int]] = []
         self._look_s = -math.inf  #: no term, of those that are not told, is over before
+        self._is_written = False
+        self._failures = RateLimitedLog()
+        self._save()
 
-    def recall(self, records: Iterable[HostTerm], now_s: float) -> None:
-        """What an earlier controller may have granted until now.
-
-        What was known to be over is not told again by `take_ended`.
-        """
-        self._look_s = -math.inf
-        for record in records:
-            free_s = now_s if record.is_over else now_s + self._times.wait_after_s(record.lease_s)
-            term = _Term(record.machine, record.term, record.lease_s, free_s, is_recalled=True)
-            term.is_refused = term.is_told = record.is_over
-            self._terms[record.host] = term
-
-    def machine_of(self, host: str, now_s: float) -> str:
+    def machine_of(self, host: str) -> str:
         """Return the machine that may run workers of this host; empty: none, so any may have the name."""
-        return "" if self.is_free(host, now_s) else self._terms[host].machine
+        return "" if self.is_free(host) else self._terms[host].record.machine
 
     def is_recalled(self, host: str) -> bool:
         """Whether an earlier controller may have started workers in the host's present term."""
         return host in self._terms and self._terms[host].is_recalled
 
-    def answer(self, host: str, machine: str, asked: LeaseAsked, now_s: float) -> FromController:
-        """`now_s`: read after the message had come. Write `record`, if changed, before this is sent.
+    def answer(self, host: str, machine: str, asked: LeaseAsked) -> FromController:
+        """The answer may be sent as soon as this returns.
 
-        Raises ValueError: workers of another machine may run under this name, see `machine_of`.
+        Raises:
+            ValueError: workers of another machine may run under this name, see `machine_of`.
+            OSError: the records cannot be written. Nothing may be sent.
         """
+        now_s = self._now_s()
         term = self._terms.get(host)
-        if term is not None and term.machine != machine:
-            self.forget(host, now_s)
-            term = None
-        if term is None or asked.term > term.number:
-            self._forget(host)
-            term = self._terms[host] = _Term(machine, asked.term, 0.0, now_s)
-            self._look_s = -math.inf
-        elif asked.term < term.number or now_s >= term.free_s:
+        if term is not None and term.record.machine != machine and not self.is_free(host):
+            raise ValueError(f"host {host!r} is not free: workers may run there")
+        if term is None or term.record.machine != machine or asked.term > term.record.term:
+            term = self._begin(host, machine, asked.term)
+        elif asked.term < term.record.term or now_s >= term.free_s:
             return TermOver(term=asked.term)
         if term.is_refused:
             return TermOver(term=asked.term)
-        term.lease_s = max(term.lease_s, self._times.lease_s)
+        if term.record.lease_s < self._times.lease_s:
+            self._keep(term, msgspec.structs.replace(term.record, lease_s=self._times.lease_s))
         term.free_s = max(term.free_s, now_s + self._times.wait_s)
+        self._save()
         return LeaseGranted(term=asked.term, number=asked.number, lease_s=self._times.lease_s)
+
+    def _begin(self, host: str, machine: str, number: int) -> _Term:
+        self._forget(host)
+        record = HostTerm(host=host, machine=machine, term=number, lease_s=0.0, is_over=False)
+        term = self._terms[host] = _Term(record, self._now_s(), not self.is_free(UNRECORDED))
+        self._look_s = -math.inf
+        return term
 
     def refuse(self, host: str) -> None:
         """Grant nothing more in the host's present term. It is over when its last lease is."""
         if (term := self._terms.get(host)) is not None:
             term.is_refused = True
 
-    def end(self, host: str, number: int, now_s: float) -> None:
+    def end(self, host: str, number: int) -> None:
         """The host says that no worker of this term is left, and that none will be started in it."""
         term = self._terms.get(host)
-        if term is not None and term.number == number:
-            term.is_refused, term.free_s = True, now_s
+        if term is not None and term.record.term == number:
+            term.is_refused, term.free_s = True, self._now_s()
             self._look_s = -math.inf
 
-    def forget(self, host: str, now_s: float) -> bool:
-        """Have no record of a host any longer. False: there is none.
+    def forget(self, host: str) -> bool:
+        """Have no record of a host any longer. False: there is none, or workers may run there."""
+        if host not in self._terms or not self.is_free(host):
+            return False
+        self._forget(host)
+        self._save_if_possible()  # else it is gone from the file with the next lease
+        return True
 
-        Raises:
-            ValueError: workers of its machine may run.
-        """
-        if not self.is_free(host, now_s):
-            raise ValueError(f"host {host!r} is not free: workers may run there")
-        return self._forget(host)
-
-    def is_free(self, host: str, now_s: float) -> bool:
+    def is_free(self, host: str) -> bool:
         """Whether no worker can run there: what it held may be given away, its jobs may run elsewhere."""
         term = self._terms.get(host)
-        return term is None or now_s >= term.free_s
+        return term is None or self._now_s() >= term.free_s
 
-    def take_ended(self, now_s: float) -> list[tuple[str, int]]:
-        """Hosts and their terms that are over, each term once. No worker started in one of them is left."""
+    def take_ended(self) -> list[tuple[str, int]]:
+        """Hosts and their terms that are over, each term once. No worker started in one of them is left.
+
+        To be called several times a second. That a term is over is written too, if it can be: else the next
+        controller waits for it in vain.
+        """
+        now_s = self._now_s()
         if now_s >= self._look_s:
-            for host, term in self._terms.items():
+            for term in self._terms.values():
                 if now_s >= term.free_s:
-                    self._end(host, term)
+                    self._end(term)
             waited_for = (term.free_s for term in self._terms.values() if now_s < term.free_s)
             self._look_s = min(waited_for, default=math.inf)
         ended, self._ended = self._ended, []
+        if ended:
+            if self.is_free(UNRECORDED):
+                self._terms.pop(UNRECORDED, None)
+            self._save_if_possible()
         return ended
 
-    def records(self, now_s: float) -> dict[str, HostTerm]:
-        """Return the terms of all hosts, for `recall` of the next controller."""
-        return {host: self.record(host, now_s) for host in self._terms}
-
-    def record(self, host: str, now_s: float) -> HostTerm:
-        """The same of one host, which has asked or was recalled."""
-        term = self._terms[host]
-        return HostTerm(
-            host=host,
-            machine=term.machine,
-            term=term.number,
-            lease_s=term.lease_s,
-            is_over=now_s >= term.free_s,
-        )
-
-    def _forget(self, host: str) -> bool:
-        """Forget the term of a host of which no worker is left, which is told. False: there is none."""
+    def _forget(self, host: str) -> None:
+        """Forget the term of a host of which no worker is left, which is told."""
         if (term := self._terms.pop(host, None)) is not None:
-            self._end(host, term)
-        return term is not None
+            self._is_written = False
+            self._end(term)
 
-    def _end(self, host: str, term: _Term) -> None:
-        if not term.is_told:
-            term.is_told = True
-            self._ended.append((host, term.number))
+    def _end(self, term: _Term) -> None:
+        if not term.record.is_over:
+            self._keep(term, msgspec.structs.replace(term.record, is_over=True))
+            self._ended.append((term.record.host, term.record.term))
+
+    # ------------------------------------------------------------ records
+    def _keep(self, term: _Term, record: HostTerm) -> None:
+        term.record, self._is_written = record, False
+
+    def _save(self) -> None:
+        """Raises OSError."""
+        if not self._is_written:
+            self._write([term.record for term in self._terms.values()])
+            self._is_written = True
+
+    def _save_if_possible(self) -> None:
+        try:
+            self._save()
+        except OSError as error:
+            if self._failures.take():
+                log.warning("cannot write the leases of hosts (%s): make room on the disk", error.strerror)

@@ -17,13 +17,13 @@ import msgspec
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost, ToHost
+from swell.executors.leases.granted_leases import GrantedLeases
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import NAME, revoked
 from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
-from swell.executors.remote.lease_book import LeaseBook
 from swell.executors.remote.messages import (
     FromJoined,
     HostLeft,
@@ -158,7 +158,7 @@ class HostDoor:
     def __init__(
         self,
         owner: HostsOwner,
-        book: LeaseBook,
+        leases: GrantedLeases,
         session: str,
         torch: str = "",
         probe: Probe = no_probe,
@@ -170,14 +170,14 @@ class HostDoor:
             probe: tries the way to a host that has joined.
         """
         self._probe = probe
-        self._owner, self._book = owner, book
+        self._owner, self._leases = owner, leases
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
         self._num_streams = 0
         self._faults = RateLimitedLog()  #: what hosts do wrong, or what cannot be written
         self._is_closing = False
-        self._awaited = set(book.recalled)  #: hosts that an earlier controller had, and that have not come
+        self._awaited = set(leases.recalled)  #: hosts that an earlier controller had, and that have not come
         owner.await_hosts(self._awaited)
 
     # ------------------------------------------------------------ who may come in
@@ -210,7 +210,7 @@ class HostDoor:
     def _why_name_not_free(self, join: Join) -> LineRefused | None:
         known = self._hosts.get(join.host)
         has_line = known is not None and known.stream.has_line
-        machine = self._book.machine_of(join.host)
+        machine = self._leases.machine_of(join.host)
         if known is not None and (has_line or known.term is not None):
             machine = machine or known.join.machine
         if machine and machine != join.machine:
@@ -283,7 +283,7 @@ class HostDoor:
         if isinstance(message, SaidInTerm):
             self._hear_said(host, message)
         elif isinstance(message, HostLeft):
-            self._book.end(host.name, message.term)
+            self._leases.end(host.name, message.term)
             self._lose_ended("it left the platform")
             host.stream.close()
 
@@ -291,7 +291,9 @@ class HostDoor:
         """What it may say, in this term, the controller hears."""
         message = said.message
         why = host.why_not(message)
-        if isinstance(message, messages.RunKept | messages.EndKept) and not self._book.is_recalled(host.name):
+        if isinstance(message, messages.RunKept | messages.EndKept) and not self._leases.is_recalled(
+            host.name
+        ):
             why = f"it says what it has kept, and no earlier agent gave it a lease in term {said.term}"
         if why:
             self._tell_seldom(f"refused host {host.name}: {why}")
@@ -325,7 +327,7 @@ class HostDoor:
             self._end(host, asked)
             return
         try:
-            answer = self._book.answer(host.name, host.join.machine, asked)
+            answer = self._leases.answer(host.name, host.join.machine, asked)
         except OSError as error:
             self._tell_seldom(
                 f"no host gets a lease, because none can be noted ({error}): make room on the disk"
@@ -345,7 +347,7 @@ class HostDoor:
         if host.term is None:
             return
         if asked.term > host.term:
-            self._book.end(host.name, host.term)
+            self._leases.end(host.name, host.term)
             self._lose_ended("it was told to end its workers")
         else:
             host.stream.say_aside(TermOver(term=asked.term))
@@ -365,7 +367,7 @@ class HostDoor:
             host.stream.tick()
 
     def _lose_ended(self, why: str) -> None:
-        for name, term in self._book.take_ended():
+        for name, term in self._leases.take_ended():
             host = self._hosts.get(name)
             if name in self._awaited:
                 self._awaited.discard(name)
@@ -402,14 +404,14 @@ class HostDoor:
             DoorError: no such host has joined; the text names those that have.
         """
         host = self._hosts.get(name)
-        if host is None and self._book.forget(name):
+        if host is None and self._leases.forget(name):
             log.info("host %s is forgotten", name)
             return
         if host is None:
             known = ", ".join(sorted(self._hosts)) or "none"
             raise DoorError(f"no host {name!r} has joined; these have: {known}")
         self._removed.add(host.join.session)
-        self._book.refuse(name)
+        self._leases.refuse(name)
         host.stream.say(LeaveOrdered(why=why))
 
     def give_up(self, name: str, why: str) -> None:
@@ -421,7 +423,7 @@ class HostDoor:
         host = self._hosts.get(name)
         if host is None or host.term is None or host.stream.has_line:
             return
-        self._book.refuse(name)
+        self._leases.refuse(name)
         self._lose(host, why)
 
     def close_lines_of(self, token: str) -> None:
@@ -435,7 +437,7 @@ class HostDoor:
         self._is_closing = True
         for host in self._hosts.values():
             if host.term is not None:
-                self._book.refuse(host.name)
+                self._leases.refuse(host.name)
                 host.stream.say_aside(TermOver(term=host.term))
 
     @property

@@ -23,7 +23,7 @@ from swell.executors.remote.join_tokens import (
     write_token,
 )
 from swell.executors.remote.join_warnings import NetworkProbe
-from swell.executors.remote.lease_book import LeaseBook, UnusableLeases
+from swell.executors.remote.lease_book import UnusableLeases, open_leases
 from swell.executors.remote.messages import torch_version
 from swell.executors.storage import write_mark
 from swell.wire.unslewed_clocks import granter_now_s
@@ -49,8 +49,8 @@ class ListeningDoor(HostDoor):
             self._fingerprint = fingerprint_of(certificate)
             self._tokens = TokenList(folder)
             self._seen_tokens = self._tokens.stamp
-            book = LeaseBook(folder, options.leases, granter_now_s)
-            super().__init__(controller, book, session, torch_version(), NetworkProbe())
+            leases = open_leases(folder, options.leases, granter_now_s)
+            super().__init__(controller, leases, session, torch_version(), NetworkProbe())
             self._listener = JoinListener(
                 certificate,
                 self._tokens,
