@@ -23,6 +23,8 @@ from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
+from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
+from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.listening_door import ListeningDoor
 from swell.store.folder import StateFolder
 from swell.wire.unslewed_clocks import granter_now_s
@@ -74,8 +76,8 @@ async def serve(
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
     printer.controller.attach(printer, "session")
     await door.open()
-    name = f"t{os.getpid()}"
-    say("token", door.add_token(name))
+    fingerprint = fingerprint_of(folder / CERTIFICATE_FILE)
+    say("token", str(TokenList(folder).add(f"t{os.getpid()}", fingerprint)))
     commands: asyncio.StreamReader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(commands), sys.stdin
