@@ -79,7 +79,7 @@ def test_an_option_of_a_version_to_come_is_told(
     [
         (NOTHING, {"address": "10.9.0.1:6379"}, "--address"),
         (NOTHING, {"device_resource": "GPU=cpu"}, "--device-resource"),
-        ({"engine": "local"}, {"is_borrowed": True}, "--borrowed"),
+        ({"engine": "local"}, {"device_resource": "CPU"}, "--device-resource"),
     ],
 )
 def test_what_is_about_ray_is_not_ignored_without_it(

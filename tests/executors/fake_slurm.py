@@ -9,8 +9,6 @@ from msgspec.structs import replace
 
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import (
-    ClusterFacts,
-    ClusterNode,
     ClusterRead,
     ClusterUnreachable,
     SliceJob,
@@ -65,17 +63,14 @@ class FakeSlurm:
         return [job.id for job in self.jobs.values() if job.word == state]
 
     # ------------------------------------------------------------ ClusterPort
-    async def connect(self) -> ClusterFacts:
-        self._answer()
-        return ClusterFacts(grace_s=self.grace_s)
-
     async def read(self) -> ClusterRead:
         self._answer()
         return self.seen()
 
     def seen(self) -> ClusterRead:
-        nodes = tuple(ClusterNode(name=name, state=self.state(name)) for name in self.nodes)
-        return ClusterRead(jobs=tuple(self.jobs.values()), nodes=nodes)
+        idle = tuple(name for name in self.nodes if self.state(name) == "idle")
+        jobs = tuple(self.jobs.values())
+        return ClusterRead(jobs=jobs, num_fit=len(self.nodes), idle=idle, grace_s=self.grace_s)
 
     async def submit(self, order: SliceOrder, node: str = "") -> int:
         self._answer()

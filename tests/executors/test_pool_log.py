@@ -8,15 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swell.executors.slices.port import ClusterNode
 from swell.executors.slurm.pool_log import LOG_FILE, PoolLog
 from swell.sim.pool_file import read_pool
 
 T0 = 1.8e9
-
-
-def seen(**states: str) -> list[ClusterNode]:
-    return [ClusterNode(name=name, state=state) for name, state in states.items()]
 
 
 def rows(folder: Path) -> list[str]:
@@ -28,17 +23,17 @@ def test_an_interval_lasts_from_the_first_look_that_shows_it_to_one_that_does_no
     tmp_path: Path,
 ) -> None:
     log = PoolLog(tmp_path, 2)
-    log.note(seen(n1="idle", n2="allocated"), (), T0)
-    log.note(seen(n1="allocated", n2="planned"), {"n1"}, T0 + 10)  # a slice of ours
-    log.note(seen(n1="allocated", n2="mixed"), (), T0 + 20)
+    log.note({"n1"}, T0)
+    log.note({"n1", "n2"}, T0 + 10)
+    log.note((), T0 + 20)
     log.close(T0 + 20)
     assert rows(tmp_path) == ["node,start_s,end_s,devices", "n1,0,20,2", "n2,10,20,2"]
 
 
 def test_a_row_says_when_it_began_by_the_calendar(tmp_path: Path) -> None:
     log = PoolLog(tmp_path, 1)
-    log.note(seen(n1="idle"), (), T0)
-    log.note(seen(n2="idle"), (), T0 + 30)
+    log.note({"n1"}, T0)
+    log.note({"n2"}, T0 + 30)
     log.close(T0 + 31)
     written = (tmp_path / LOG_FILE).read_text().splitlines()
     assert written[1:] == ["n1,0,30,1,1800000000", "n2,30,31,1,1800000030"]
@@ -48,19 +43,19 @@ def test_an_agent_that_is_killed_writes_no_row_of_what_is_open_and_the_next_one_
     tmp_path: Path,
 ) -> None:
     killed = PoolLog(tmp_path, 1)
-    killed.note(seen(n1="idle"), (), T0)
-    killed.note(seen(n2="idle"), (), T0 + 10)
+    killed.note({"n1"}, T0)
+    killed.note({"n2"}, T0 + 10)
     log = PoolLog(tmp_path, 1)
-    log.note(seen(n2="idle"), (), T0 + 30)
+    log.note({"n2"}, T0 + 30)
     log.close(T0 + 31)
     assert rows(tmp_path)[1:] == ["n1,0,10,1", "n2,30,31,1"]
 
 
 def test_what_was_not_looked_at_for_long_is_not_taken_for_idle(tmp_path: Path) -> None:
     log = PoolLog(tmp_path, 1)
-    log.note(seen(n1="idle"), (), T0)
-    log.note(seen(n1="idle"), (), T0 + 40)
-    log.note(seen(n1="idle"), (), T0 + 5000)
+    log.note({"n1"}, T0)
+    log.note({"n1"}, T0 + 40)
+    log.note({"n1"}, T0 + 5000)
     log.close(T0 + 5010)
     first, second = rows(tmp_path)[1:]
     assert first == "n1,0,40,1" and second == "n1,5000,5010,1"
@@ -69,7 +64,7 @@ def test_what_was_not_looked_at_for_long_is_not_taken_for_idle(tmp_path: Path) -
 def test_a_log_after_a_stop_goes_on_in_the_same_seconds(tmp_path: Path) -> None:
     for start_s in (0.0, 100.0):
         log = PoolLog(tmp_path, 1)
-        log.note(seen(n1="idle"), (), T0 + start_s)
+        log.note({"n1"}, T0 + start_s)
         log.close(T0 + start_s + 5)
     assert rows(tmp_path)[1:] == ["n1,0,5,1", "n1,100,105,1"]
 
@@ -87,7 +82,7 @@ def test_a_simulation_reads_whatever_was_written(
     log, now_s = PoolLog(folder, 2), T0
     for after_s, idle, is_killed in looks:
         now_s += after_s
-        log.note(seen(**{f"n{number}": "idle" for number in idle}), (), now_s)
+        log.note({f"n{number}" for number in idle}, now_s)
         if is_killed:
             log = PoolLog(folder, 2)
     log.close(now_s)

@@ -15,7 +15,7 @@ from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.ray import slice_actor
-from swell.executors.ray.slice_actor import SliceActor, order_on
+from swell.executors.ray.slice_actor import SliceActor, about_host
 from swell.executors.remote.certificate import fingerprint_of, make_certificate
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_listener import JoinListener
@@ -25,14 +25,14 @@ from swell.executors.remote.messages import torch_version
 from swell.executors.slices.order import SliceOrder, host_environ, host_words
 from swell.wire.unslewed_clocks import granter_now_s
 
-ORDER = SliceOrder(cluster="ray", platform="p1", join="h:1", token="t", devices="cpu:1", name="n1-1")
+ORDER = SliceOrder(host=NodeOptions(join="h:1", devices="cpu:1", name="n1-1"), token="t")
 LIMIT_S = 60.0
 #: No platform listens at the order's address, so a host with it tries again and again.
 TOKEN = str(JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES)))
 
 
 def options_on(labels: dict[str, str]) -> NodeOptions:
-    words = host_words(order_on(labels, ORDER), "t")
+    words = host_words(ORDER.with_host(**about_host(labels, ORDER.host)), "t")
     return read_options(words[words.index("-m") + 2 :])[1]
 
 
@@ -51,7 +51,7 @@ def test_a_label_that_can_be_no_rack_is_left_out_and_told(capfd: pytest.CaptureF
 
 def test_a_host_sees_the_gpus_of_its_slice_and_nothing_that_is_rays() -> None:
     environ = {"CUDA_VISIBLE_DEVICES": "3,5", "OMP_NUM_THREADS": "1", "RAY_JOB_ID": "1", "HOME": "/h"}
-    cuda = msgspec.structs.replace(ORDER, devices="cuda:2")
+    cuda = ORDER.with_host(devices="cuda:2")
     assert host_environ(cuda, environ) == {
         "CUDA_VISIBLE_DEVICES": "3,5",
         "HOME": "/h",
@@ -76,7 +76,7 @@ def test_a_node_whose_torch_is_another_than_the_platforms_says_which_and_what_to
         listener = JoinListener(certificate, tokens, __version__, door.joined, door.why_not)
         join = f"{LOOPBACK}:{await listener.listen(LOOPBACK)}"
         token = str(tokens.add("ray", fingerprint_of(certificate)))
-        actor = SliceActor(msgspec.structs.replace(ORDER, join=join, token=token), 7)
+        actor = SliceActor(msgspec.structs.replace(ORDER.with_host(join=join), token=token), 7)
         try:
             async with asyncio.timeout(LIMIT_S):
                 while (found := actor.look())[1] is None:
@@ -99,7 +99,7 @@ def test_a_host_ends_with_its_actor(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(slice_actor, "_own_node", lambda: ("n1", {}))
-    actor = SliceActor(msgspec.structs.replace(ORDER, join="127.0.0.1:1", token=TOKEN), 7)
+    actor = SliceActor(msgspec.structs.replace(ORDER.with_host(join="127.0.0.1:1"), token=TOKEN), 7)
     deadline_s = time.monotonic() + LIMIT_S
     (folder,) = tmp_path.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700

@@ -23,10 +23,10 @@ from swell.executors.slices.pool import (
     LONGEST_PAUSE_S,
     MOST_AT_ONCE,
     OVER,
-    PoolLimits,
     SlicePool,
 )
-from swell.executors.slices.port import ClusterNode, ClusterRead, SliceJob, SliceState
+from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
+from swell.executors.slurm.engine import SlurmEngine
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 
 IDLE_S = 60.0
@@ -42,7 +42,7 @@ ENDED = "Slurm has ended slice {} ({})"
 class Cluster:
     """A pool and a Slurm in memory; what the pool has done is done at once, as by a quick Slurm."""
 
-    def __init__(self, num_nodes: int = 4, limit_s: float | None = 36_000.0, **limits: Any) -> None:
+    def __init__(self, num_nodes: int = 4, limit_s: float | None = 36_000.0, **options: Any) -> None:
         self.slurm = FakeSlurm(nodes=[f"n{number}" for number in range(1, num_nodes + 1)], limit_s=limit_s)
         self.used: set[str] = set()
         self.hosts: set[str] = set()
@@ -50,18 +50,17 @@ class Cluster:
         self.done: list[Done] = []
         self.refusal = ""
         self.is_deaf = False  #: hosts do not hear that they are to leave
-        given: dict[str, Any] = {
-            "max_slices": 4,
-            "num_devices": 2,
+        usual: dict[str, Any] = {
+            "max_nodes": 4,
+            "slice_devices": "cpu:2",
             "idle_s": IDLE_S,
-            "cluster": "Slurm",
-            "about": "scav",
-        } | limits
-        self.limits = PoolLimits(**given)
+            "partition": "scav",
+        }
+        self.engine = SlurmEngine(**(usual | options))
         self.pool = self.new_pool()
 
     def new_pool(self) -> SlicePool:
-        return SlicePool(self.limits, self, lambda host: host in self.used, lambda: CALENDAR_S + self.now_s)
+        return SlicePool(self.engine, self, lambda host: host in self.used, lambda: CALENDAR_S + self.now_s)
 
     # ------------------------------------------------------------ SliceActions
     def submit(self, node: str) -> None:
@@ -213,7 +212,7 @@ def test_a_host_that_does_not_go_is_ended_by_slurm() -> None:
 
 
 def test_the_least_number_is_kept_without_work() -> None:
-    c = Cluster(min_slices=2)
+    c = Cluster(min_nodes=2)
     assert c.look() == [SUBMIT] * 2
     c.want(0)
     for _ in range(4):
@@ -402,7 +401,7 @@ def test_a_job_that_slurm_does_not_show_yet_is_not_taken_for_ended() -> None:
 
 # ---------------------------------------------------------------- borrowed nodes
 def test_borrowing_takes_idle_nodes_only_and_names_them() -> None:
-    c = Cluster(num_nodes=3, is_borrowing=True)
+    c = Cluster(num_nodes=3, is_borrowed=True)
     c.slurm.states["n2"] = "allocated"
     c.look()
     assert c.want(8) == [("submit", "n1"), ("submit", "n3")]
@@ -412,7 +411,7 @@ def test_borrowing_takes_idle_nodes_only_and_names_them() -> None:
 
 
 def test_a_borrowed_node_that_others_were_given_first_is_not_waited_for() -> None:
-    c = Cluster(num_nodes=1, is_borrowing=True)
+    c = Cluster(num_nodes=1, is_borrowed=True)
     c.look()
     c.want(2)
     c.slurm.states["n1"] = "allocated"
@@ -433,12 +432,12 @@ ACTIONS = st.one_of(
 
 @given(st.lists(ACTIONS, max_size=40), pick(False, True), pick(0, 1))
 def test_whatever_happens_no_more_than_the_most_are_there_and_all_go_when_nothing_is_wanted(
-    actions: list[tuple[str, Any]], is_borrowing: bool, least: int
+    actions: list[tuple[str, Any]], is_borrowed: bool, least: int
 ) -> None:
-    c = Cluster(is_borrowing=is_borrowing, min_slices=least)
+    c = Cluster(is_borrowed=is_borrowed, min_nodes=least)
     for action, value in actions:
         _act(c, action, value)
-        assert c.num_open <= c.limits.max_slices
+        assert c.num_open <= c.engine.max_nodes
         assert len(c.of("submit")) <= MOST_AT_ONCE * len(actions)
     c.slurm.states.clear()
     c.used.clear()
@@ -470,12 +469,12 @@ def _act(c: Cluster, action: str, value: Any) -> None:
 # ---------------------------------------------------------------- many nodes
 def calls_of_a_look(num_nodes: int) -> int:
     """Calls of Python functions in one look at so many slices of which nothing is new."""
-    c = Cluster(max_slices=num_nodes)
+    c = Cluster(max_nodes=num_nodes)
     numbers = range(1, num_nodes + 1)
     c.used = c.hosts = {host_name(f"n{number}", number) for number in numbers}
     read = ClusterRead(
         jobs=tuple(SliceJob(id=n, state=SliceState.RUNNING, node=f"n{n}", limit_s=None) for n in numbers),
-        nodes=tuple(ClusterNode(name=f"n{n}", state="allocated") for n in numbers),
+        num_fit=num_nodes,
     )
     c.pool.want(2 * num_nodes, 0.0)
     c.pool.read(read, c.hosts, 0.0)

@@ -15,16 +15,16 @@ import msgspec
 import pytest
 
 from swell.executors.local.processes.listing import descendants, list_processes
-from swell.executors.node.options import read_options
+from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.slices.order import SliceOrder, host_environ, host_name, host_words, slice_of
 from swell.executors.slurm.slice_task import switch_of
 from swell.executors.slurm.slurm_client import batch_script
 from swell.executors.slurm.slurm_door import PREEMPTED
 
-ORDER = SliceOrder(
-    cluster="slurm", platform="0123456789ab", join="h:1", token="secret", devices="cuda:2",
-    is_borrowed=True, grace_s=30.0, sigterm_means=PREEMPTED,
-)  # fmt: skip
+HOST_OPTIONS = NodeOptions(
+    join="h:1", devices="cuda:2", is_borrowed=True, grace_s=30.0, sigterm_means=PREEMPTED
+)
+ORDER = SliceOrder(host=HOST_OPTIONS, token="secret")
 SLURM = {
     "SLURMD_NODENAME": "gpu-07.cluster",
     "SLURM_JOB_ID": "41",
@@ -51,11 +51,12 @@ HOST_WORDS = (sys.executable, "-c", HOST)
 #: The task of a slice whose host is another program.
 TASK = """
 import sys
+from swell.executors.node.options import NodeOptions
 from swell.executors.slices import guard
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slurm.slice_task import run_task
 guard.host_words = lambda order, token_file: [*sys.argv[2:], "--token-file", token_file]
-sys.exit(run_task(SliceOrder(cluster="slurm", token="secret", folder=sys.argv[1])))
+sys.exit(run_task(SliceOrder(host=NodeOptions(), token="secret", folder=sys.argv[1])))
 """
 
 
@@ -173,7 +174,7 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(
 )
 def test_a_host_stands_in_the_rack_of_its_switch(address: str, pattern: str, rack: str) -> None:
     topology = {"SLURM_TOPOLOGY_ADDR": address, "SLURM_TOPOLOGY_ADDR_PATTERN": pattern}
-    words = host_words(msgspec.structs.replace(ORDER, name="n-1", rack=switch_of(topology)), "t")
+    words = host_words(ORDER.with_host(name="n-1", rack=switch_of(topology)), "t")
     assert read_options(words[words.index("-m") + 2 :])[1].rack == rack
 
 

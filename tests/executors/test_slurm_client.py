@@ -5,23 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import TypeVar
 
 import pytest
 
+from swell.executors.node.options import NodeOptions
 from swell.executors.slices.order import SliceOrder, last_words
 from swell.executors.slices.port import (
-    ClusterNode,
     ClusterUnreachable,
     SliceJob,
     SliceRefused,
     SliceState,
 )
 from swell.executors.slurm import slurm_client
-from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.slurm_client import (
     SlurmClient,
     batch_script,
@@ -31,9 +29,8 @@ from swell.executors.slurm.slurm_client import (
     parse_partition,
     slurm_environ,
 )
-from swell.executors.slurm.slurm_slices import SlurmSlices, make_output_folder
 
-ORDER = SliceOrder(cluster="slurm", platform="p", join="h:1", token="token", devices="cuda:2")
+ORDER = SliceOrder(host=NodeOptions(join="h:1", devices="cuda:2"), token="token")
 
 Result = TypeVar("Result")
 
@@ -95,7 +92,9 @@ class Programs:
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    return Programs(tmp_path)
+    made = Programs(tmp_path)
+    made.answer("scontrol", SCONTROL)
+    return made
 
 
 def run(work: Coroutine[None, None, Result]) -> Result:
@@ -110,10 +109,13 @@ def client(partition: str = "scav") -> SlurmClient:
 def test_one_look_is_one_query_of_jobs_and_one_of_nodes(programs: Programs) -> None:
     programs.answer("squeue", SQUEUE)
     programs.answer("sinfo", SINFO)
-    read = run(client().read())
+    programs.answer("scontrol", SCONTROL.splitlines()[1])
+    slurm = client()
+    read = [run(slurm.read()) for _ in range(2)][-1]
     assert [job.id for job in read.jobs] == [7, 1, 2, 4, 5]
-    assert [node.name for node in read.nodes] == ["n1", "n2", "gpu-07.cluster"]
-    assert sorted(programs.asked) == [
+    assert (read.num_fit, read.idle, read.grace_s) == (3, ("n1",), 30.0)
+    assert programs.asked[0] == "scontrol show partition scav --oneliner", "once"
+    assert sorted(programs.asked[3:]) == [
         "sinfo -h -N -o %N|%T --partition=scav",
         f"squeue -h --user={os.getuid()} --name=swell-abc --states=all -o %A|%T|%N|%l|%e|%r",
     ]
@@ -125,8 +127,8 @@ def test_a_slice_that_has_failed_is_told_with_the_last_words_of_its_host(
     programs.answer("squeue", "1|FAILED|n1|1:00|N/A|NonZeroExitCode\n2|FAILED|n1|1:00|N/A|NonZeroExitCode\n")
     programs.answer("sinfo", SINFO)
     programs.answer("scontrol", SCONTROL)
-    slices = SlurmSlices("swell-abc", SlurmEngine(), tmp_path / "slurm")
-    run(slices.connect())
+    slices = SlurmClient("swell-abc", "", (), tmp_path / "slurm")
+    run(slices.read())
     said = "swell: host 'n1-1' has torch 2.5, this platform has torch 2.6"
     (tmp_path / "slurm" / "1.out").write_text(f"noise\n{said}\nslurmstepd: error: exit\n")
     first, second = run(slices.read()).jobs
@@ -134,12 +136,17 @@ def test_a_slice_that_has_failed_is_told_with_the_last_words_of_its_host(
     assert second.words == "FAILED, NonZeroExitCode"
 
 
-def test_what_slices_printed_long_ago_is_removed(tmp_path: Path) -> None:
+def test_what_slices_printed_long_ago_is_removed(programs: Programs, tmp_path: Path) -> None:
+    for program in ("squeue", "sinfo"):
+        programs.answer(program)
+    programs.answer("scontrol", SCONTROL)
+    folder = tmp_path / "slurm"
+    folder.mkdir()
     for name in ("1.out", "2.out"):
-        (tmp_path / name).touch()
-    os.utime(tmp_path / "1.out", (0, 0))
-    make_output_folder(tmp_path, time.time())
-    assert [path.name for path in tmp_path.iterdir()] == ["2.out"]
+        (folder / name).touch()
+    os.utime(folder / "1.out", (0, 0))
+    run(SlurmClient("swell-abc", "", (), folder).read())
+    assert [path.name for path in folder.iterdir()] == ["2.out"]
 
 
 def test_the_last_words_are_those_of_the_host() -> None:
@@ -152,7 +159,7 @@ def test_a_thousand_nodes_are_one_query(programs: Programs) -> None:
     programs.answer("squeue", "".join(f"{n}|RUNNING|n{n}|1:00:00|N/A|None\n" for n in range(1000)))
     programs.answer("sinfo", "".join(f"n{n}|allocated\n" for n in range(1000)))
     read = run(client().read())
-    assert len(read.jobs) == len(read.nodes) == 1000 and len(programs.asked) == 2
+    assert len(read.jobs) == read.num_fit == 1000 and len(programs.asked) == 3
 
 
 def test_a_slice_is_submitted_by_name_with_its_script_as_input(programs: Programs) -> None:
@@ -213,11 +220,7 @@ def test_jobs_are_read() -> None:
 
 
 def test_nodes_are_read_once_each() -> None:
-    assert parse_nodes(SINFO) == (
-        ClusterNode(name="n1", state="idle"),
-        ClusterNode(name="n2", state="drained"),
-        ClusterNode(name="gpu-07.cluster", state="down*"),
-    )
+    assert parse_nodes(SINFO) == {"n1": "idle", "n2": "drained", "gpu-07.cluster": "down*"}
 
 
 def test_a_partition_is_read() -> None:

@@ -15,7 +15,7 @@ from swell.executors.hosts import messages as h
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.port import ClusterFacts, SliceRefused
+from swell.executors.slices.port import ClusterRead, SliceRefused
 from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.slurm_door import SlurmDoor
 from swell.model.event import AnyEvent, NodeLost
@@ -94,7 +94,7 @@ def test_slices_come_while_jobs_could_use_them_and_their_script_says_where_to_jo
         await agent.until(lambda: slurm.num_submitted == 2)
         text = next(line for line in slurm.scripts[1].splitlines() if line.startswith("{"))
         order = msgspec.json.decode(text, type=SliceOrder)
-        assert (order.join, order.devices, order.grace_s) == (address, "cuda:2", 30.0)
+        assert (order.host.join, order.host.devices, order.host.grace_s) == (address, "cuda:2", 30.0)
         assert order.token and (tmp_path / "state" / "slurm.join-token").read_text().strip() == order.token
         await agent.door.close()
         assert not slurm.in_state("PENDING"), "all goes back to Slurm"
@@ -123,7 +123,7 @@ def test_a_slurm_that_does_not_answer_is_waited_for_and_nothing_is_given_up(
         assert caplog.text.count("squeue: down; wait") == 1 and agent.listener.events == []
         slurm.silence = ""
         await agent.until(lambda: slurm.num_submitted == 1)
-        assert '"grace_s":30.0' in slurm.scripts[1], "the partition was asked again"
+        assert '"grace_s":30.0' in slurm.scripts[1]
         slurm.silence = "squeue: down; wait"
         for _ in range(3):
             await agent.look()
@@ -154,11 +154,11 @@ def test_a_refusal_is_told_where_users_look_at_nodes(tmp_path: Path) -> None:
 def test_a_partition_that_is_not_there_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def refuse() -> ClusterFacts:
+    async def refuse() -> ClusterRead:
         raise SliceRefused("scontrol: Partition x not found")
 
     slurm = FakeSlurm()
-    monkeypatch.setattr(slurm, "connect", refuse)
+    monkeypatch.setattr(slurm, "read", refuse)
     with pytest.raises(DoorError, match="Partition x not found"):
         asyncio.run(Agent(tmp_path / "state", slurm).door.open())
 
@@ -170,12 +170,12 @@ def test_a_slurm_that_hangs_at_the_start_is_asked_again_later(
 
     async def check() -> None:
         slurm = FakeSlurm(["n1"])
-        answer = slurm.connect
-        monkeypatch.setattr(slurm, "connect", asyncio.Event().wait)
+        answer = slurm.read
+        monkeypatch.setattr(slurm, "read", asyncio.Event().wait)
         agent = Agent(tmp_path / "state", slurm)
         await agent.door.open()
         assert "Slurm did not answer within 10 ms" in caplog.text
-        monkeypatch.setattr(slurm, "connect", answer)
+        monkeypatch.setattr(slurm, "read", answer)
         agent.door.want_devices(2)
         await agent.until(lambda: slurm.num_submitted == 1)
         await agent.door.close()

@@ -58,7 +58,6 @@ def test_the_door_finds_what_was_chosen() -> None:
         ),
         ({"slice_devices": "auto"}, r"--slice-devices auto: .* write cuda:N, cpu:N or paced:N@RATE"),
         ({"slice_devices": "cuda:0"}, r"--slice-devices cuda:0: .* one at least"),
-        ({"max_nodes": 0}, r"--max-nodes 0: "),
         ({"sbatch": "-p scav"}, r"--sbatch '-p scav': .* name it with --partition"),
         ({"sbatch": "--comment='a"}, r"--sbatch .* close its quotes"),
     ],

@@ -55,5 +55,5 @@ def test_what_slurm_would_refuse_is_told(healthy: Programs) -> None:
 
 def test_a_partition_without_a_grace_time_is_none_to_borrow_from(healthy: Programs) -> None:
     healthy.answer("scontrol", "PartitionName=scav GraceTime=0\n")
-    _, (level, text, remedy) = found(is_borrowing=True)
+    _, (level, text, remedy) = found(is_borrowed=True)
     assert level is Level.WARN and "has no GraceTime" in text and remedy

@@ -18,6 +18,7 @@ import msgspec
 import pytest
 from tests.ray.one_machine import OneMachine, one_machine
 
+from swell.executors.node.options import NodeOptions
 from swell.executors.ray.ray_client import RayClient
 from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken
 from swell.executors.slices.order import SliceOrder
@@ -28,7 +29,7 @@ pytestmark = pytest.mark.slow
 LIMIT_S = 60.0
 #: Nobody listens there, so the hosts try again and again.
 TOKEN = JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES))
-ORDER = SliceOrder(cluster="ray", platform="test", join="127.0.0.1:1", token=str(TOKEN), devices="")
+ORDER = SliceOrder(host=NodeOptions(join="127.0.0.1:1"), token=str(TOKEN))
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_a_job_grows_with_its_slices_and_goes_on_through_preemption_and_a_restar
     slurm: SlurmCluster, program: Program, tmp_path: Path
 ) -> None:
     folder = tmp_path / "job"
-    assert "up to 2 slices with paced:2@640" in program.ok(*UP, "--idle-s", "1")
+    assert "Slurm, partition scav: slices are asked for" in program.ok(*UP, "--idle-s", "1")
     job = begin(program, folder)
     await_workers(slurm, program, job, 4)
     program.await_steps(folder, 5)
@@ -134,7 +134,7 @@ def test_idle_nodes_are_borrowed_given_up_to_others_and_logged_for_simulations(
 ) -> None:
     others = run_for_others(slurm, "n1")
     await_this(lambda: is_running(slurm, others))
-    program.ok(*UP, "--borrow")
+    program.ok(*UP, "--borrowed")
     folder = tmp_path / "job"
     job = begin(program, folder)
     await_workers(slurm, program, job, 2)

@@ -28,7 +28,7 @@ IDLE_S, BUSY_S = 120.0, 120.0
 LEAST_S = 20.0
 POLICY, CORRECTED = "bftrainer", ("--set", "bftrainer.corrected=1")
 UP = (
-    "up", "--engine", "slurm", "--partition", "scav", "--borrow", "--max-nodes", "4",
+    "up", "--engine", "slurm", "--partition", "scav", "--borrowed", "--max-nodes", "4",
     "--slice-devices", "paced:2@640", "--sbatch", "--exclusive", "--listen", "127.0.0.1:0",
     "--policy", POLICY, *CORRECTED,
 )  # fmt: skip

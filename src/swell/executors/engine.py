@@ -68,14 +68,6 @@ class Engine(Registered, kw_only=True):
         return []
 
 
-def check_num_nodes(least: int, most: int) -> None:
-    """Compare the options `--min-nodes` and `--max-nodes`. Raises InvalidEngine."""
-    if least > most:
-        raise InvalidEngine(
-            f"--min-nodes {least}: it is more than --max-nodes {most}; lower it, or raise --max-nodes"
-        )
-
-
 def flags_of(kind: type[Engine], option: str) -> tuple[str, ...]:
     """How an option is written: `--name`, or `--on` and `--off` of what is true or false."""
     plain = option.replace("_", "-")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from swell.executors.engine import Engine, InvalidEngine, check_num_nodes
+from swell.executors.engine import InvalidEngine
+from swell.executors.slices.engine import SliceEngine
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
@@ -18,7 +19,7 @@ CONNECT_S = 1.0
 _RESOURCE = re.compile(r"(?P<name>[^=]+)(?:=(?P<form>cpu|cuda|paced@[0-9]+(?:\.[0-9]+)?))?")
 
 
-class RayEngine(Engine, kw_only=True):
+class RayEngine(SliceEngine, kw_only=True):
     """Slices of the nodes of a Ray cluster; each is an actor that runs a host."""
 
     name = "ray"
@@ -48,24 +49,10 @@ class RayEngine(Engine, kw_only=True):
         int,
         Meta(ge=1, description="devices of a slice, which are on one node.", extra={"metavar": "DEVICES"}),
     ] = 1
-    max_nodes: Annotated[
-        int, Meta(ge=0, description="most slices at a time; 0: as many as the nodes have room for.")
-    ] = 0
-    min_nodes: Annotated[int, Meta(ge=0, description="slices that are kept while nothing needs them.")] = 0
-    idle_s: Annotated[float, Meta(ge=0, description="seconds without work until a slice is given back.")] = (
-        15.0
-    )
-    is_borrowed: Annotated[
-        bool,
-        Meta(
-            description="whether nodes may be reclaimed at any second.",
-            extra={"flags": "--borrowed/--owned"},
-        ),
-    ] = False
 
     @property
-    def about(self) -> str:
-        return f"Ray at {self.address}: slices are asked for while jobs could use them; see `swell nodes`"
+    def where(self) -> str:
+        return f"Ray at {self.address}"
 
     def check(self, listen: str) -> None:
         if _RESOURCE.fullmatch(self.device_resource) is None:
@@ -73,8 +60,11 @@ class RayEngine(Engine, kw_only=True):
                 f"--device-resource {self.device_resource}: this names no devices; write a resource of Ray, "
                 "and if need be what its devices are: GPU, CPU, NAME=cpu, NAME=cuda or NAME=paced@RATE"
             )
-        if self.max_nodes:
-            check_num_nodes(self.min_nodes, self.max_nodes)
+        super().check(listen)
+
+    @property
+    def num_devices(self) -> int:
+        return self.slice_devices
 
     @property
     def resource(self) -> str:

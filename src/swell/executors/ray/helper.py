@@ -16,7 +16,7 @@ import msgspec
 
 from swell import __version__
 from swell.executors.ray.engine import AUTO, CPU, GPU, RayEngine, try_line
-from swell.executors.ray.messages import Answer, Request
+from swell.executors.ray.ray_client import Answer, Request
 from swell.executors.ray.slice_actor import SliceActor
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 #: Of all that Swell has in a cluster.
 NAMESPACE = "swell"
 CONNECT_S = 5.0
-_decode = msgspec.json.Decoder(Request).decode
 
 
 class NoRay(RuntimeError):
@@ -37,8 +36,9 @@ class NoRay(RuntimeError):
 class RaySlices:
     """The slices of one platform in a Ray cluster to which this process has connected."""
 
-    def __init__(self, platform: str, engine: RayEngine) -> None:
-        self._engine = engine
+    def __init__(self, platform: str, engine: RayEngine, address: str) -> None:
+        """`address`: of this machine, as Ray knows it."""
+        self._engine, self._address = engine, address
         self._prefix = f"swell:{platform}:"
         self._actors: dict[int, ActorHandle[Any]] = {}
         self._looks: dict[int, Any] = {}  #: what was asked of an actor and is not answered
@@ -61,7 +61,7 @@ class RaySlices:
         import ray
 
         resource, num = self._resource or CPU, self._engine.slice_devices
-        order = msgspec.structs.replace(order, devices=self._engine.devices_of(resource))
+        order = order.with_host(devices=self._engine.devices_of(resource))
         others = {} if resource in (GPU, CPU) else {resource: num}
         self._actors[number] = (
             ray.remote(SliceActor)
@@ -98,7 +98,7 @@ class RaySlices:
         ended, self._ended = tuple(self._ended), []
         num_units = [int(node["Resources"].get(self._resource, 0)) for node in nodes]
         num_fit = sum(num // self._engine.slice_devices for num in num_units)
-        return ClusterRead(jobs=jobs + ended, num_fit=num_fit)
+        return ClusterRead(jobs=jobs + ended, num_fit=num_fit, address=self._address)
 
     def _look_at(self, number: int) -> SliceJob:
         import ray
@@ -183,7 +183,7 @@ def _obey(slices: RaySlices, request: Request) -> Answer:
     for number in request.end:
         slices.end(number)
     is_look = request.start is None and not request.end
-    return Answer(number=request.number, read=slices.look() if is_look else None)
+    return Answer(read=slices.look() if is_look else None)
 
 
 def main() -> None:
@@ -192,14 +192,13 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     engine = msgspec.json.decode(sys.argv[2], type=RayEngine)
     try:
-        first = Answer(address=connect(engine.address))
+        slices = RaySlices(sys.argv[1], engine, connect(engine.address))
     except NoRay as error:
         out.write(msgspec.json.encode(Answer(refusal=str(error))) + b"\n")
         return
-    slices = RaySlices(sys.argv[1], engine)
-    out.write(msgspec.json.encode(first) + b"\n")
     for line in sys.stdin.buffer:
-        out.write(msgspec.json.encode(_obey(slices, _decode(line))) + b"\n")
+        request = msgspec.json.decode(line, type=Request)
+        out.write(msgspec.json.encode(_obey(slices, request)) + b"\n")
 
 
 if __name__ == "__main__":

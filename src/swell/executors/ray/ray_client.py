@@ -1,4 +1,7 @@
-"""The agent's end of the helper that has Ray: starts its process when it is needed, and asks it."""
+"""The agent's end of the helper that has Ray: starts its process when it is needed, and asks it.
+
+A request and its answer are a line of JSON each.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,12 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from swell.executors.ray.engine import RayEngine
-from swell.executors.ray.messages import Answer, Request
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.port import ClusterFacts, ClusterRead, ClusterUnreachable, SliceRefused
+from swell.executors.slices.port import ClusterRead, ClusterUnreachable, SliceRefused
 from swell.model.lengths import span
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.whole_files import write_whole
@@ -27,7 +28,21 @@ ANSWER_S = 25.0
 MAX_LINE_BYTES = 1 << 24
 #: What matters of what Ray logs, the helper says itself.
 QUIET = {"RAY_BACKEND_LOG_LEVEL": "error", "RAY_USAGE_STATS_PROMPT_ENABLED": "0"}
-_decode = msgspec.json.Decoder(Answer).decode
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What the helper is to do; without `start` and `end`: say what there is of this platform's slices."""
+
+    start: SliceOrder | None = None  #: a slice, when Ray has room; its devices are the helper's to fill in
+    id: int = 0  #: of that slice; no other one has it
+    end: tuple[int, ...] = ()  #: slices, with their hosts
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the helper says to a request."""
+
+    refusal: str = ""  #: why Ray cannot be had; the text names the remedy, and the helper ends
+    read: ClusterRead | None = None
 
 
 class RayClient:
@@ -40,15 +55,9 @@ class RayClient:
         self._last_file = last_file
         self._process: Process | None = None
         self._asking = asyncio.Lock()
-        self._num_asked = 0
-        self._address = ""  #: of this machine, as Ray knows it
-
-    async def connect(self) -> ClusterFacts:
-        await self.read()
-        return ClusterFacts(address=self._address)
 
     async def read(self) -> ClusterRead:
-        read = (await self._ask()).read
+        read = (await self._ask(Request())).read
         assert read is not None  # noqa: S101 - of every answer to it
         return read
 
@@ -60,12 +69,12 @@ class RayClient:
             raise SliceRefused(
                 f"{self._last_file} cannot be written ({error.strerror}); make room on its disk"
             ) from error
-        await self._ask(start=order, id=number)
+        await self._ask(Request(start=order, id=number))
         return number
 
     async def cancel(self, jobs: Collection[int]) -> None:
         if jobs:
-            await self._ask(end=tuple(sorted(jobs)))
+            await self._ask(Request(end=tuple(sorted(jobs))))
 
     async def close(self) -> None:
         """There is no helper any longer."""
@@ -83,40 +92,41 @@ class RayClient:
             return 0
 
     # ------------------------------------------------------------ inside
-    async def _ask(self, **what: Any) -> Answer:
-        """Args: those of a `Request`. Raises ClusterUnreachable, SliceRefused."""
+    async def _ask(self, request: Request) -> Answer:
+        """Raises ClusterUnreachable, SliceRefused."""
         async with self._asking:
-            self._num_asked += 1
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    return await self._answer(Request(number=self._num_asked, **what))
+                    return await self._answer(request)
             except TimeoutError:
                 await self.close()
                 raise ClusterUnreachable(
                     f"Ray at {self._where!r} did not answer within {span(ANSWER_S)}; the head of the cluster "
                     "must be up and reachable from here: see `ray status`, or name another with --address"
                 ) from None
-            except ConnectionError as error:
-                await self.close()
-                raise ClusterUnreachable(f"Ray is asked again: its helper has ended ({error})") from error
-            except (ClusterUnreachable, SliceRefused):
+            except BaseException:  # also where it is no longer waited for: the next answer is another one's
                 await self.close()
                 raise
 
     async def _answer(self, request: Request) -> Answer:
-        """Raises ClusterUnreachable, SliceRefused, ConnectionError."""
+        """Raises ClusterUnreachable, SliceRefused."""
         process = self._process or await self._start()
-        assert process.stdin is not None  # noqa: S101 - it is a pipe
-        process.stdin.write(msgspec.json.encode(request) + b"\n")
-        await process.stdin.drain()
-        while True:  # what was asked before may have been given up
-            answer = await _read(process)
-            if answer.number == request.number:
-                return answer
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101 - they are pipes
+        try:
+            process.stdin.write(msgspec.json.encode(request) + b"\n")
+            await process.stdin.drain()
+            answer = msgspec.json.decode(await process.stdout.readline(), type=Answer)
+        except (ConnectionError, *NO_MESSAGE) as error:
+            raise ClusterUnreachable(
+                "the helper that has Ray has ended, and is started again: see agent.log in the state folder"
+            ) from error
+        if answer.refusal:
+            raise SliceRefused(answer.refusal)
+        return answer
 
     async def _start(self) -> Process:
         try:
-            process = self._process = await asyncio.create_subprocess_exec(
+            self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", MODULE, *self._words),
                 stdin=PIPE,
                 stdout=PIPE,
@@ -128,20 +138,4 @@ class RayClient:
                 f"the helper that has Ray cannot be started ({error.strerror or error}); this machine may "
                 "lack memory, processes or open files: see `ulimit -a`"
             ) from error
-        first = await _read(process)
-        if first.refusal:
-            raise SliceRefused(first.refusal)
-        self._address = first.address
-        return process
-
-
-async def _read(process: Process) -> Answer:
-    """Raises ClusterUnreachable."""
-    assert process.stdout is not None  # noqa: S101 - it is a pipe
-    line = await process.stdout.readline()
-    try:
-        return _decode(line)
-    except NO_MESSAGE as error:
-        raise ClusterUnreachable(
-            "the helper that has Ray has ended, and is started again: see agent.log in the state folder"
-        ) from error
+        return self._process

@@ -6,12 +6,11 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.options import AgentOptions
+from swell.executors.node.options import NodeOptions
 from swell.executors.ray.engine import RayEngine
 from swell.executors.ray.ray_client import ANSWER_S, RayClient
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.slices.door import SliceDoor
-from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.pool import PoolLimits
 
 #: In the state folder: the number of the last slice.
 LAST_FILE = "ray-slices"
@@ -29,13 +28,6 @@ class RayDoor(SliceDoor):
     def __init__(self, controller: Controller, options: AgentOptions, session: str) -> None:
         """Raises DoorError."""
         engine = msgspec.json.decode(options.engine, type=RayEngine)
-        limits = PoolLimits(
-            cluster="Ray",
-            max_slices=engine.max_nodes,
-            min_slices=engine.min_nodes,
-            num_devices=engine.slice_devices,
-            idle_s=engine.idle_s,
-        )
-        order = SliceOrder(cluster="ray", is_borrowed=engine.is_borrowed)
-        super().__init__(controller, options, session, limits, order, ANYWHERE)
+        host = NodeOptions(is_borrowed=engine.is_borrowed)
+        super().__init__(controller, options, session, engine, host, ANYWHERE)
         self._port = RayClient(self._platform, engine, options.state_dir / LAST_FILE)

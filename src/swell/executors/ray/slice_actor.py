@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from swell.executors.node.options import NodeOptions
 from swell.executors.slices.order import SliceOrder, last_words
 
 #: Label that says what the devices of a node are called that jobs ask for.
@@ -26,7 +28,7 @@ class SliceActor:
 
     def __init__(self, order: SliceOrder, number: int) -> None:
         self._node, labels = _own_node()
-        order = order_on(labels, order).on(self._node, number)
+        order = order.on(self._node, number, **about_host(labels, order.host))
         self._log = (Path(order.folder) / "host.log").open("w+b")  # it is read when the folder is gone
         self._guard = subprocess.Popen(
             [sys.executable, "-P", "-m", "swell.executors.slices.guard"],
@@ -56,11 +58,10 @@ def _own_node() -> tuple[str, dict[str, str]]:
     return node["NodeName"], node["Labels"]
 
 
-def order_on(labels: Mapping[str, str], order: SliceOrder) -> SliceOrder:
-    """Return the order on a node with these labels."""
-    return msgspec.structs.replace(
-        order,
-        rack=next((labels[label] for label in RACK_LABELS if label in labels), ""),
-        kind=labels.get(KIND_LABEL, ""),
-        is_borrowed=order.is_borrowed or labels.get(MARKET_LABEL) == SPOT,
-    )
+def about_host(labels: Mapping[str, str], host: NodeOptions) -> dict[str, Any]:
+    """Return what these labels of a node say of its host."""
+    return {
+        "rack": next((labels[label] for label in RACK_LABELS if label in labels), ""),
+        "kind": labels.get(KIND_LABEL, ""),
+        "is_borrowed": host.is_borrowed or labels.get(MARKET_LABEL) == SPOT,
+    }

@@ -16,18 +16,15 @@ import msgspec
 from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
+from swell.executors.node.options import NodeOptions
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.join_tokens import read_token
 from swell.executors.remote.listening_door import ListeningDoor
+from swell.executors.slices.engine import SliceEngine
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.pool import PoolLimits, SlicePool
-from swell.executors.slices.port import (
-    ClusterFacts,
-    ClusterPort,
-    ClusterUnreachable,
-    SliceRefused,
-)
+from swell.executors.slices.pool import SlicePool
+from swell.executors.slices.port import ClusterPort, ClusterUnreachable, SliceRefused
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 from swell.model.lengths import span
 
@@ -58,13 +55,13 @@ class SliceDoor(ListeningDoor):
         controller: Controller,
         options: AgentOptions,
         session: str,
-        limits: PoolLimits,
-        order: SliceOrder,
+        engine: SliceEngine,
+        host: NodeOptions,
         anywhere: HostAddress,
     ) -> None:
         """
         Args:
-            order: what a slice is to run, but for what only the door and the cluster know.
+            host: of a slice, but for what only the door and the cluster know.
             anywhere: where hosts join unless the options name an address, or the cluster has one.
 
         Raises DoorError. A subclass sets `_port`.
@@ -72,16 +69,15 @@ class SliceDoor(ListeningDoor):
         self._is_named = bool(options.listen)
         super().__init__(controller, replace(options, listen=options.listen or str(anywhere)), session)
         self._controller = controller
-        self._cluster = limits.cluster
-        self._log = logging.getLogger(f"swell.{self._cluster.lower()}")
+        self._cluster = engine.cluster
+        self._log = logging.getLogger(f"swell.{engine.name}")
         self._platform = self.fingerprint[:PLATFORM_CHARACTERS]
         #: Name of the join token of slices, and of those that came after it was revoked.
-        self._token = self._cluster.lower()
+        self._token = engine.name
         self._tokens_of_slices = re.compile(rf"{self._token}(-[0-9]+)?")
-        self._order = msgspec.structs.replace(order, platform=self._platform)
-        self._facts: ClusterFacts | None = None
+        self._order = SliceOrder(host=host, token="")
         self._port: ClusterPort
-        self._pool = SlicePool(limits, self, lambda host: bool(controller.running_kinds(host)), time.time)
+        self._pool = SlicePool(engine, self, lambda host: bool(controller.running_kinds(host)), time.time)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failures = RateLimitedLog()
         self._looked_s = float("-inf")
@@ -90,9 +86,10 @@ class SliceDoor(ListeningDoor):
 
     # ------------------------------------------------------------ the agent
     async def open(self) -> str:
+        own = ""
         try:
             async with asyncio.timeout(self.open_s):
-                await self._connect()
+                own = (await self._port.read()).address
         except SliceRefused as error:
             raise DoorError(str(error)) from error
         except (ClusterUnreachable, TimeoutError) as error:
@@ -101,19 +98,12 @@ class SliceDoor(ListeningDoor):
                 raise DoorError(why) from error
             self._tell_silence(why)
         token = str(read_token(self.token_file(self._token)))
-        own = "" if self._facts is None else self._facts.address
         if own and not self._is_named:
             self.listen_at(HostAddress(own, self._listen.port))
         address = await super().open()
         join = str(HostAddress(own, parse_address(address).port)) if own and self._listen.is_any else address
-        self._order = msgspec.structs.replace(self._order, join=join, token=token)
+        self._order = msgspec.structs.replace(self._order.with_host(join=join), token=token)
         return address
-
-    async def _connect(self) -> None:
-        """Learn once what the cluster says of itself. Raises ClusterUnreachable, SliceRefused."""
-        if self._facts is None:
-            self._facts = await self._port.connect()
-            self._order = msgspec.structs.replace(self._order, grace_s=self._facts.grace_s)
 
     def tick(self) -> None:
         super().tick()
@@ -150,7 +140,6 @@ class SliceDoor(ListeningDoor):
     async def _look(self) -> None:
         """Ask the cluster once, and do what follows from the answer."""
         try:
-            await self._connect()
             read = await self._port.read()
         except (ClusterUnreachable, SliceRefused) as error:
             self._tell_silence(str(error))
@@ -160,6 +149,7 @@ class SliceDoor(ListeningDoor):
         if self._silence:
             self._log.info("%s answers again", self._cluster)
             self._silence = ""
+        self._order = self._order.with_host(grace_s=read.grace_s)
         self._pool.read(read, self._slice_hosts(), _now_s())
 
     def _tell_silence(self, why: str) -> None:

@@ -32,48 +32,38 @@ _KEPT = "SLURM_CONF"
 class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
     """What a slice is to run. What only the node knows is filled in there."""
 
-    cluster: str  #: in small letters
-    platform: str = ""
-    join: str = ""  #: HEAD:PORT
-    token: str = ""
-    devices: str = ""
-    is_borrowed: bool = False
-    grace_s: float = 0.0  #: from SIGTERM to SIGKILL
-    sigterm_means: str = ""  #: why SIGTERM is sent to the host, for people; empty: it was told to end
-    name: str = ""  #: of the host
-    rack: str = ""
-    kind: str = ""  #: of the devices; empty: what they are
+    host: NodeOptions
+    token: str  #: with which the host joins
     folder: str = ""  #: of the slice, on its node
 
     def on(self, node: str, slice_id: int, **about: Any) -> SliceOrder:
-        """Return the order on a node, with a folder that is new and for this user alone. Raises OSError."""
-        folder = tempfile.mkdtemp(prefix=f"swell-{self.cluster}-")
-        return msgspec.structs.replace(self, name=host_name(node, slice_id), folder=folder, **about)
+        """Return the order on a node, with a folder that is new and for this user alone. Raises OSError.
+
+        Args:
+            about: what the node says of its host: fields of `NodeOptions`.
+        """
+        folder = tempfile.mkdtemp(prefix="swell-slice-")
+        return msgspec.structs.replace(self, folder=folder).with_host(name=host_name(node, slice_id), **about)
+
+    def with_host(self, **about: Any) -> SliceOrder:
+        """Return the order with other options of the host."""
+        return msgspec.structs.replace(self, host=msgspec.structs.replace(self.host, **about))
 
 
 def host_words(order: SliceOrder, token_file: str) -> list[str]:
     """Return the command line of a host. What can be no rack is left out."""
-    if order.rack and not is_rack(order.rack):
-        told = f"rack {order.rack!r} is left out: a name has 1 to 40 letters, digits, `-` and `_`"
+    rack = order.host.rack
+    if rack and not is_rack(rack):
+        told = f"rack {rack!r} is left out: a name has 1 to 40 letters, digits, `-` and `_`"
         print(told, file=sys.stderr, flush=True)
-        order = msgspec.structs.replace(order, rack="")
-    options = NodeOptions(
-        join=order.join,
-        token_file=token_file,
-        name=order.name,
-        devices=order.devices,
-        rack=order.rack,
-        kind=order.kind,
-        is_borrowed=order.is_borrowed,
-        grace_s=order.grace_s,
-        sigterm_means=order.sigterm_means,
-    )
+        rack = ""
+    options = msgspec.structs.replace(order.host, token_file=token_file, rack=rack)
     return options.command(Path(order.folder, STATE_FOLDER))
 
 
 def host_environ(order: SliceOrder, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a host, by those of what its cluster has started."""
-    hidden = _FOREIGN if order.devices.startswith("cuda") else (*_FOREIGN, "CUDA_VISIBLE_DEVICES")
+    hidden = _FOREIGN if order.host.devices.startswith("cuda") else (*_FOREIGN, "CUDA_VISIBLE_DEVICES")
     own = {name: value for name, value in environ.items() if name == _KEPT or not name.startswith(hidden)}
     return {**own, **GPU_ORDER}
 

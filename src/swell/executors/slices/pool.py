@@ -7,8 +7,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from swell.executors.slices.engine import SliceEngine
 from swell.executors.slices.order import slice_of
-from swell.executors.slices.port import ClusterNode, ClusterRead, SliceJob, SliceState
+from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 from swell.model.retry import retry_pause_s
 
@@ -25,27 +26,12 @@ BORROW_WAIT_S = 20.0
 SAME_END_S = 3.0
 #: A slice is left so long before its time limit is over, or for this share of a short one.
 LEAVE_S, LEAVE_SHARE = 60.0, 0.25
-#: States of a node in which others could have it at once.
-IDLE_STATES = frozenset({"idle", "planned"})
 #: Reasons why a job waits that its turn alone ends.
 QUEUE_REASONS = frozenset({"", "Priority", "Resources"})
 
 #: Why a node is to be left, for people.
 IDLE = "nothing uses it, so it is given back"
 OVER = "the time limit of its slice ends"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolLimits:
-    """How many slices a platform may have, and what one is."""
-
-    cluster: str  #: its name, for people
-    max_slices: int = 0  #: 0: as many as its nodes have room for
-    min_slices: int = 0
-    num_devices: int = 1  #: of a slice
-    idle_s: float = 60.0
-    is_borrowing: bool = False
-    about: str = ""  #: what users see in place of a node, where there is no slice; empty: `slices`
 
 
 class SliceActions(Protocol):
@@ -107,7 +93,7 @@ class SlicePool:
 
     def __init__(
         self,
-        limits: PoolLimits,
+        engine: SliceEngine,
         actions: SliceActions,
         is_used: Callable[[str], bool],
         calendar_s: Callable[[], float],
@@ -117,18 +103,16 @@ class SlicePool:
             is_used: whether a host has workers.
             calendar_s: seconds since 1970, as the clock of the cluster shows, too.
         """
-        self._limits, self._do, self._is_used, self._calendar_s = limits, actions, is_used, calendar_s
+        self._engine, self._do, self._is_used, self._calendar_s = engine, actions, is_used, calendar_s
         self._slices: dict[int, _Slice] = {}
         self._hosts: dict[int, str] = {}  #: that have joined, by job
-        self._nodes: Sequence[ClusterNode] = ()
-        self._num_fit: int | None = None
+        self._seen: ClusterRead | None = None  #: at the last look
         self._ends: dict[int, str] = {}  #: how jobs of hosts that are there have ended, for people
         self._num_wanted: int | None = None  #: devices; None: no daemon has told yet
         self._asking: list[str] = []  #: nodes of the submissions under way; empty: on any
         self._num_failures, self._not_before_s = 0, -math.inf
         self._limit_s: float | None = None  #: of the slice that was read last
         self._told: dict[str, str] = {}  #: causes, by what they are about
-        self._is_read = False
 
     # ------------------------------------------------------------ what happens
     def want(self, num_devices: int, now_s: float) -> None:
@@ -139,7 +123,7 @@ class SlicePool:
     def submitted(self, job: int, now_s: float, node: str = "") -> None:
         """The cluster has taken a slice for this node; empty: for any."""
         self._asking.remove(node)
-        self._told.pop(self._about, None)
+        self._told.pop(self._engine.label, None)
         begun = SliceJob(id=job, state=SliceState.WAITING, limit_s=self._limit_s)
         known = self._slices.setdefault(job, _Slice(begun, now_s, end_s=self._end_s(begun, now_s)))
         known.asked_node = node
@@ -148,11 +132,11 @@ class SlicePool:
         """A submission came to nothing: the next one waits longer each time."""
         self._asking.remove(node)
         self._back_off(now_s)
-        self._tell(self._about, why, now_s)
+        self._tell(self._engine.label, why, now_s)
 
     def read(self, read: ClusterRead, hosts: Collection[str], now_s: float) -> None:
         """Take what the cluster says, and decide. `hosts`: of slices, that have joined."""
-        self._is_read, self._nodes, self._num_fit = True, read.nodes, read.num_fit
+        self._seen = read
         self._hosts = _by_job(hosts)
         self._note_jobs({job.id: job for job in read.jobs}, now_s)
         self.note_hosts(hosts, now_s)
@@ -164,7 +148,7 @@ class SlicePool:
         self._hosts = _by_job(hosts)
         self._ends = {job: why for job, why in self._ends.items() if job in self._hosts}
         for job, why in self._ends.items():  # until each is lost: it may have a line yet
-            self._do.give_up(self._hosts[job], f"{self._limits.cluster} has ended slice {job} ({why})")
+            self._do.give_up(self._hosts[job], f"{self._engine.cluster} has ended slice {job} ({why})")
         for job, slice_ in self._slices.items():
             if slice_.host != (host := self._hosts.get(job, "")):
                 slice_.set_host(host)
@@ -192,10 +176,6 @@ class SlicePool:
     def jobs(self) -> list[int]:
         """Jobs that have not ended, as far as is known."""
         return sorted(self._slices)
-
-    @property
-    def _about(self) -> str:
-        return f"{self._limits.cluster.lower()}-{self._limits.about or 'slices'}"
 
     # ------------------------------------------------------------ jobs
     def _note_jobs(self, jobs: Mapping[int, SliceJob], now_s: float) -> None:
@@ -237,7 +217,9 @@ class SlicePool:
         reason = next((job.reason for job in waiting if job.reason not in QUEUE_REASONS), "")
         if reason:
             num = f"{len(waiting)} slice{'s' * (len(waiting) > 1)}"
-            self._tell(self._about, f"{num} waiting in {self._limits.cluster}'s queue ({reason})", now_s)
+            self._tell(
+                self._engine.label, f"{num} waiting in {self._engine.cluster}'s queue ({reason})", now_s
+            )
 
     def _tell(self, about: str, why: str, now_s: float) -> None:
         """Why there is no slice, once of each cause. `about`: in place of the name of a node."""
@@ -248,47 +230,46 @@ class SlicePool:
     # ------------------------------------------------------------ more and fewer
     def _decide(self, now_s: float) -> None:
         """Ask for slices, or give some back, once it is known what there is."""
-        if not self._is_read:
+        if (seen := self._seen) is None:
             return
-        self._cancel_late(now_s)
+        idle = seen.idle if self._engine.is_borrowed else None
+        self._cancel_late(now_s, is_node_named=idle is not None)
         kept = [slice_ for slice_ in self._slices.values() if slice_.is_kept]
-        missing = self._num_slices(len(kept)) - len(kept) - len(self._asking)
+        missing = self._num_slices(len(kept), seen.num_fit) - len(kept) - len(self._asking)
         if missing <= 0:
             self._give_back(kept, -missing, now_s)
             return
         for slice_ in kept:
             self._use(slice_, now_s)
         if now_s >= self._not_before_s:
-            is_borrowing = self._limits.is_borrowing
-            nodes = self._idle_nodes()[:missing] if is_borrowing else [""] * min(missing, MOST_AT_ONCE)
+            nodes = [""] * min(missing, MOST_AT_ONCE) if idle is None else self._untaken(idle)[:missing]
             self._asking += nodes
             for node in nodes:
                 self._do.submit(node)
 
-    def _num_slices(self, num_kept: int) -> int:
+    def _num_slices(self, num_kept: int, num_fit: int) -> int:
         """How many there should be: as they are, as long as no daemon has told."""
-        limits = self._limits
+        least, most = self._engine.min_nodes, self._engine.max_nodes or num_fit
         if self._num_wanted is None:
-            return max(limits.min_slices, num_kept)
-        wanted = math.ceil(self._num_wanted / limits.num_devices)
-        most = limits.max_slices or (self._num_fit or 0)
-        return max(limits.min_slices, min(most, wanted))
+            return max(least, num_kept)
+        wanted = math.ceil(self._num_wanted / self._engine.num_devices)
+        return max(least, min(most, wanted))
 
-    def _idle_nodes(self) -> list[str]:
-        """Nodes that no job has, and that no slice of ours is meant for."""
+    def _untaken(self, idle: Sequence[str]) -> list[str]:
+        """Nodes that no slice of ours is meant for."""
         taken = {*self._asking}
         for slice_ in self._slices.values():
             taken |= {slice_.job.node, slice_.asked_node}
-        return [node.name for node in self._nodes if node.state in IDLE_STATES and node.name not in taken]
+        return [node for node in idle if node not in taken]
 
-    def _cancel_late(self, now_s: float) -> None:
+    def _cancel_late(self, now_s: float, *, is_node_named: bool) -> None:
         """Hosts that do not go when told to, and slices for idle nodes that other jobs were given first."""
         for slice_ in self._slices.values():
             if slice_.released_s is not None:
                 is_late = now_s >= slice_.released_s + GONE_S
             else:
                 is_late = slice_.is_waiting and now_s >= slice_.seen_s + BORROW_WAIT_S
-                is_late = is_late and self._limits.is_borrowing
+                is_late = is_late and is_node_named
             if is_late:
                 self._cancel(slice_, now_s)
 
@@ -324,7 +305,7 @@ class SlicePool:
         """A host that is not used is left, and goes at the next look unless work has come meanwhile."""
         if slice_.idle_since_s is None:
             slice_.idle_since_s = now_s
-        if now_s < slice_.idle_since_s + self._limits.idle_s:
+        if now_s < slice_.idle_since_s + self._engine.idle_s:
             return
         if slice_.is_idle:
             self._release(slice_, now_s)

@@ -52,24 +52,12 @@ class SliceJob(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(filter(None, (self.word, self.reason)))
 
 
-class ClusterNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node on which slices may run."""
-
-    name: str
-    state: str  #: in the cluster's word: idle, mixed, allocated, ...
-
-
 class ClusterRead(msgspec.Struct, frozen=True, kw_only=True):
     """What a look at the cluster has found."""
 
     jobs: tuple[SliceJob, ...]  #: of this platform
-    nodes: tuple[ClusterNode, ...] = ()
-    num_fit: int | None = None  #: slices that its nodes have room for if nobody else uses them; None: unknown
-
-
-class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster says of itself, once."""
-
+    num_fit: int = 0  #: slices that its nodes have room for if nobody else uses them
+    idle: tuple[str, ...] | None = None  #: nodes that nobody uses; None: the cluster chooses nodes itself
     address: str = ""  #: of this machine, for its nodes; empty: it knows none
     grace_s: float = 0.0  #: from the SIGTERM of a preemption to SIGKILL
 
@@ -77,11 +65,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 class ClusterPort(Protocol):
     """Every call may take seconds. Each raises ClusterUnreachable if the cluster does not answer."""
 
-    async def connect(self) -> ClusterFacts:
-        """What has to be known before a slice is asked for. Raises SliceRefused: it cannot be asked for."""
-
     async def read(self) -> ClusterRead:
-        """Jobs of this platform, and nodes for it."""
+        """Jobs of this platform, and nodes for it. Raises SliceRefused: no slice can be asked for."""
 
     async def submit(self, order: SliceOrder, node: str = "") -> int:
         """Ask for a slice; its id. `node`: on which it is to be; empty: on any. Raises SliceRefused."""

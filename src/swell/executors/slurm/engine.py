@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from swell.executors.engine import Engine, InvalidEngine, check_num_nodes
+from swell.executors.engine import InvalidEngine
+from swell.executors.slices.engine import IdleS, MaxNodes, SliceEngine
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
@@ -20,7 +21,7 @@ GPU_OPTIONS = ("-G", "--gpus", "--gres")
 _DEVICES = re.compile(r"(?:cuda|cpu):([0-9]{1,4})|paced:([0-9]{1,4})@[0-9]+(?:\.[0-9]+)?")
 
 
-class SlurmEngine(Engine, kw_only=True):
+class SlurmEngine(SliceEngine, kw_only=True):
     """Slices of the nodes of a Slurm cluster; each is a small job that runs a host."""
 
     name = "slurm"
@@ -32,8 +33,8 @@ class SlurmEngine(Engine, kw_only=True):
     )
 
     partition: Annotated[str, Meta(description="partition of all slices, else Slurm's default one.")] = ""
-    max_nodes: Annotated[int, Meta(ge=1, description="most slices at a time.")] = 1
-    min_nodes: Annotated[int, Meta(ge=0, description="slices that are kept while nothing needs them.")] = 0
+    max_nodes: MaxNodes = 1
+    idle_s: IdleS = 60.0
     slice_devices: Annotated[
         str,
         Meta(description="devices of a slice: cuda:N, cpu:N or paced:N@RATE.", extra={"metavar": "DEVICES"}),
@@ -45,28 +46,13 @@ class SlurmEngine(Engine, kw_only=True):
             extra={"metavar": "OPTIONS"},
         ),
     ] = ""
-    is_borrowing: Annotated[
-        bool,
-        Meta(
-            description="whether slices are on idle nodes only and may be reclaimed at any second.",
-            extra={"flags": "--borrow/--no-borrow"},
-        ),
-    ] = False
-    idle_s: Annotated[float, Meta(ge=0, description="seconds without work until a slice is given back.")] = (
-        60.0
-    )
 
     @property
-    def about(self) -> str:
-        where = f"partition {self.partition}" if self.partition else "its default partition"
-        return (
-            f"Slurm, {where}: up to {self.max_nodes} slices with {self.slice_devices}, asked for while jobs "
-            "wait; see `swell nodes`"
-        )
+    def where(self) -> str:
+        return f"Slurm, partition {self.partition}" if self.partition else "Slurm, its default partition"
 
     @property
     def num_devices(self) -> int:
-        """Devices of a slice. Raises InvalidEngine."""
         found = _DEVICES.fullmatch(self.slice_devices.partition("/")[0])
         num = 0 if found is None else int(found[1] or found[2])
         if num < 1:
@@ -76,8 +62,12 @@ class SlurmEngine(Engine, kw_only=True):
             )
         return num
 
+    @property
+    def label(self) -> str:
+        return f"slurm-{self.partition}" if self.partition else super().label
+
     def check(self, listen: str) -> None:
-        check_num_nodes(self.min_nodes, self.max_nodes)
+        super().check(listen)
         _ = self.num_devices
         if any(word.startswith(("-p", "--partition")) for word in self._words):
             raise InvalidEngine(
@@ -140,10 +130,10 @@ class SlurmEngine(Engine, kw_only=True):
         async with asyncio.timeout(ASK_S):
             partition, read = await client.partition(), await client.read()
             await client.try_out()
-        idle = sum(node.state == "idle" for node in read.nodes)
-        text = f"partition {partition.name} has {len(read.nodes)} nodes, {idle} idle; it takes a slice"
+        num_idle = len(read.idle or ())
+        text = f"partition {partition.name} has {read.num_fit} nodes, {num_idle} idle; it takes a slice"
         found = [ok("slurm", text)]
-        if self.is_borrowing and partition.grace_s == 0:
+        if self.is_borrowed and partition.grace_s == 0:
             text = (
                 f"partition {partition.name} has no GraceTime: workers on a node that is taken back are lost"
             )

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
-
-from swell.executors.slices.pool import IDLE_STATES
-from swell.executors.slices.port import ClusterNode
 
 #: `began` is the start as seconds since 1970; all times of the log are since the same second.
 LOG_FILE, HEADER = "pool.csv", "node,start_s,end_s,devices,began\n"
@@ -30,11 +27,10 @@ class PoolLog:
         self._since_s: dict[str, float] = {}  #: nodes that are idle
         self._seen_s = float("-inf")
 
-    def note(self, nodes: Iterable[ClusterNode], own: Collection[str], now_s: float) -> None:
-        """What a look shows. `own`: nodes on which slices of this platform run."""
+    def note(self, there: Collection[str], now_s: float) -> None:
+        """What a look shows. `there`: nodes that are idle, or on which slices of this platform run."""
         if self._zero_s is None:
             self._zero_s = self._read_zero() or int(now_s)
-        there = {node.name for node in nodes if node.state in IDLE_STATES or node.name in own}
         if now_s > self._seen_s + self.MOST_GAP_S:
             self._end(list(self._since_s), self._seen_s)
         self._end([node for node in self._since_s if node not in there], now_s)

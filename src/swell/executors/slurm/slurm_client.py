@@ -7,22 +7,24 @@ import os
 import re
 import shlex
 import sys
+import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
-from swell.executors.slices.order import SliceOrder
+from swell.executors.local.logs.files import read_tail
+from swell.executors.slices.order import SliceOrder, last_words
 from swell.executors.slices.port import (
-    ClusterFacts,
-    ClusterNode,
     ClusterRead,
     ClusterUnreachable,
     SliceJob,
     SliceRefused,
     SliceState,
 )
+from swell.executors.slurm.pool_log import PoolLog
 from swell.model.lengths import span
 from swell.slurm_time import slurm_seconds
 
@@ -46,6 +48,11 @@ STATES = {
         SliceState.RUNNING,
     ),
 }
+#: States of a node in which others could have it at once.
+IDLE_STATES = frozenset({"idle", "planned"})
+#: What slices have printed is kept so long.
+KEEP_OUTPUT_S = 7 * 86400.0
+TAIL_BYTES = 4096
 #: No value, in Slurm's words.
 _NONE = ("", "(null)", "none", "None", "N/A", "n/a")
 #: Whole seconds: times are asked for with SLURM_TIME_FORMAT=%s.
@@ -70,37 +77,81 @@ class SlurmPartition(msgspec.Struct, frozen=True, kw_only=True):
 class SlurmClient:
     """See `ClusterPort`."""
 
-    def __init__(self, name: str, partition: str, submission: Sequence[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        partition: str,
+        submission: Sequence[str],
+        output: Path | None = None,
+        log: PoolLog | None = None,
+    ) -> None:
         """
         Args:
             name: of all jobs of this platform.
             partition: empty: the default one.
             submission: options of `sbatch`, beside these.
+            output: the folder to which slices print; None: wherever Slurm has it.
+            log: of the nodes that are idle.
         """
-        self._name, self._partition, self._submission = name, partition, tuple(submission)
-
-    async def connect(self) -> ClusterFacts:
-        return ClusterFacts(grace_s=(await self.partition()).grace_s)
+        self._name, self._partition, self._submission = name, partition, [*submission]
+        self._output, self._log = output, log
+        self._known: SlurmPartition | None = None
+        if output is not None:
+            self._submission += [f"--output={output / '%j.out'}", f"--chdir={output}"]
 
     async def partition(self) -> SlurmPartition:
         """The partition of the options, else the default one. Raises SliceRefused: there is none."""
+        if self._known is not None:
+            return self._known
         named = [self._partition] if self._partition else []
         text = await _run(["scontrol", "show", "partition", *named, "--oneliner"])
         lines = [line for line in text.splitlines() if line.strip()]
         if not self._partition:
             lines = [line for line in lines if " Default=YES " in line] or lines
-        return parse_partition(lines[0] if lines else text)
+        self._known = parse_partition(lines[0] if lines else text)
+        return self._known
 
     async def read(self) -> ClusterRead:
-        jobs = ["squeue", "-h", f"--user={os.getuid()}", f"--name={self._name}", "--states=all"]
-        nodes = ["sinfo", "-h", "-N", "-o", NODE_COLUMNS]
-        nodes += [f"--partition={self._partition}"] if self._partition else []
-        asked = _run([*jobs, "-o", JOB_COLUMNS]), _run(nodes)
+        if self._known is None:
+            self._make_output_folder()
+        grace_s = (await self.partition()).grace_s
+        ask_jobs = ["squeue", "-h", f"--user={os.getuid()}", f"--name={self._name}", "--states=all"]
+        ask_nodes = ["sinfo", "-h", "-N", "-o", NODE_COLUMNS]
+        ask_nodes += [f"--partition={self._partition}"] if self._partition else []
+        asked = _run([*ask_jobs, "-o", JOB_COLUMNS]), _run(ask_nodes)
         told = await asyncio.gather(*asked, return_exceptions=True)  # no command outlives this
         for text in told:
             if isinstance(text, BaseException):
                 raise text
-        return ClusterRead(jobs=parse_jobs(str(told[0])), nodes=parse_nodes(str(told[1])))
+        jobs, nodes = parse_jobs(str(told[0])), parse_nodes(str(told[1]))
+        idle = tuple(name for name, state in nodes.items() if state in IDLE_STATES)
+        if self._log is not None:
+            own = {job.node for job in jobs if job.state is SliceState.RUNNING}
+            self._log.note({*idle, *(own & nodes.keys())}, time.time())
+        told_jobs = tuple(map(self._with_words, jobs))
+        return ClusterRead(jobs=told_jobs, num_fit=len(nodes), idle=idle, grace_s=grace_s)
+
+    def _make_output_folder(self) -> None:
+        """Without what is old. Raises SliceRefused."""
+        if self._output is None:
+            return
+        try:
+            self._output.mkdir(mode=0o700, exist_ok=True)
+            for path in self._output.glob("*.out"):
+                if path.stat().st_mtime < time.time() - KEEP_OUTPUT_S:
+                    path.unlink()
+        except OSError as error:
+            raise SliceRefused(
+                f"cannot use {self._output} ({error.strerror}); make room on its disk"
+            ) from error
+
+    def _with_words(self, job: SliceJob) -> SliceJob:
+        """A job that has failed, with why its host says that it has ended."""
+        said = ""
+        if job.state is SliceState.FAILED and self._output is not None:
+            with suppress(OSError):  # it has printed nothing, or the file is gone
+                said = last_words(read_tail(self._output / f"{job.id}.out", TAIL_BYTES))
+        return msgspec.structs.replace(job, reason=said) if said else job
 
     async def submit(self, order: SliceOrder, node: str = "") -> int:
         words = ["sbatch", "--parsable", f"--job-name={self._name}", *self._submission]
@@ -117,6 +168,10 @@ class SlurmClient:
     async def cancel(self, jobs: Collection[int]) -> None:
         if jobs:
             await _run(["scancel", "--quiet", *map(str, sorted(jobs))])
+
+    async def close(self) -> None:
+        if self._log is not None:
+            self._log.close(time.time())
 
 
 def batch_script(order: SliceOrder) -> str:
@@ -202,11 +257,10 @@ def state_of(word: str) -> SliceState:
     return STATES.get(word.strip().upper(), SliceState.GONE)
 
 
-def parse_nodes(text: str) -> tuple[ClusterNode, ...]:
-    """Nodes, as `sinfo -h -N -o NODE_COLUMNS` prints them, each once. Raises ClusterUnreachable."""
+def parse_nodes(text: str) -> dict[str, str]:
+    """States of nodes, as `sinfo -h -N -o NODE_COLUMNS` prints them. Raises ClusterUnreachable."""
     rows = (_columns(line, NODE_COLUMNS) for line in text.splitlines() if line.strip())
-    states = {name.strip(): state.strip().lower() for name, state in rows}
-    return tuple(ClusterNode(name=name, state=state) for name, state in states.items())
+    return {name.strip(): state.strip().lower() for name, state in rows}
 
 
 def parse_partition(text: str) -> SlurmPartition:

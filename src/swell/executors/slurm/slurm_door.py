@@ -6,13 +6,13 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.options import AgentOptions
+from swell.executors.node.options import NodeOptions
 from swell.executors.remote.host_address import HostAddress
 from swell.executors.slices.door import SliceDoor
-from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.pool import PoolLimits
 from swell.executors.slices.port import ClusterPort
 from swell.executors.slurm.engine import SlurmEngine
-from swell.executors.slurm.slurm_slices import SlurmSlices
+from swell.executors.slurm.pool_log import PoolLog
+from swell.executors.slurm.slurm_client import SlurmClient
 
 #: Where hosts join unless an address is named: all of this machine's, at a port that is free.
 ANYWHERE = HostAddress("0.0.0.0", 0)  # noqa: S104
@@ -29,20 +29,15 @@ class SlurmDoor(SliceDoor):
     ) -> None:
         """`port`: in place of the real Slurm. Raises DoorError."""
         engine = msgspec.json.decode(options.engine, type=SlurmEngine)
-        limits = PoolLimits(
-            cluster="Slurm",
-            max_slices=engine.max_nodes,
-            min_slices=engine.min_nodes,
-            num_devices=engine.num_devices,
-            idle_s=engine.idle_s,
-            is_borrowing=engine.is_borrowing,
-            about=engine.partition,
+        host = NodeOptions(
+            devices=engine.slice_devices, is_borrowed=engine.is_borrowed, sigterm_means=PREEMPTED
         )
-        order = SliceOrder(
-            cluster="slurm",
-            devices=engine.slice_devices,
-            is_borrowed=engine.is_borrowing,
-            sigterm_means=PREEMPTED,
+        super().__init__(controller, options, session, engine, host, ANYWHERE)
+        output = options.state_dir / "slurm"
+        self._port = port or SlurmClient(
+            f"swell-{self._platform}",
+            engine.partition,
+            engine.submission(),
+            output,
+            PoolLog(output, engine.num_devices) if engine.is_borrowed else None,
         )
-        super().__init__(controller, options, session, limits, order, ANYWHERE)
-        self._port = port or SlurmSlices(f"swell-{self._platform}", engine, options.state_dir / "slurm")

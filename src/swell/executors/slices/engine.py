@@ -1,0 +1,60 @@
+"""What the engines of clusters have in common: options, and what they are called."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from swell.executors.engine import Engine, InvalidEngine
+
+MaxNodes = Annotated[
+    int, Meta(ge=0, description="most slices at a time; 0: as many as the nodes have room for.")
+]
+IdleS = Annotated[float, Meta(ge=0, description="seconds without work until a slice is given back.")]
+
+
+class SliceEngine(Engine, kw_only=True):
+    """The nodes of a cluster run hosts in slices, which are asked for while jobs could use them."""
+
+    max_nodes: MaxNodes = 0
+    min_nodes: Annotated[int, Meta(ge=0, description="slices that are kept while nothing needs them.")] = 0
+    idle_s: IdleS = 15.0
+    is_borrowed: Annotated[
+        bool,
+        Meta(
+            description="whether nodes may be reclaimed at any second; with Slurm, only idle ones are used.",
+            extra={"flags": "--borrowed/--owned"},
+        ),
+    ] = False
+
+    @property
+    def cluster(self) -> str:
+        """Its name, for people."""
+        return self.name.capitalize()
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of a slice. Raises InvalidEngine."""
+        raise NotImplementedError
+
+    @property
+    def where(self) -> str:
+        """Which cluster, for people."""
+        return self.cluster
+
+    @property
+    def about(self) -> str:
+        return f"{self.where}: slices are asked for while jobs could use them; see `swell nodes`"
+
+    @property
+    def label(self) -> str:
+        """What users see in place of a node, where there is no slice."""
+        return f"{self.name}-slices"
+
+    def check(self, listen: str) -> None:
+        if 0 < self.max_nodes < self.min_nodes:
+            raise InvalidEngine(
+                f"--min-nodes {self.min_nodes}: it is more than --max-nodes {self.max_nodes}; lower it, or "
+                "raise --max-nodes"
+            )
