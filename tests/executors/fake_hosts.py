@@ -335,7 +335,7 @@ class Fleet:
         """A gang that is on a device is asked before another may have it."""
         gangs = self.controller._gangs
         for job_id, gang in gangs._gangs.items():
-            missed = [device for device in gang.devices if job_id not in gangs._claims.of([device])]
+            missed = [device for device in gang.devices if job_id not in gangs._claims[device]]
             assert not missed, f"no gang would know that {job_id} is on {missed}"
 
     @property

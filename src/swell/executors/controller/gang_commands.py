@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
 from swell.executors.controller.known_hosts import KnownHosts
@@ -37,7 +39,8 @@ class GangCommands:
         if isinstance(command, ProfileJob):
             self._trials.add(command)
         elif (preparation := self.preparing.get(command.job_id)) is not None:
-            if isinstance(command, StopGang | SuspendGang) and preparation.is_before(command):
+            is_later = command.generation >= preparation.command.generation
+            if isinstance(command, StopGang | SuspendGang) and is_later:
                 self._call_off(preparation, command)
             else:
                 preparation.behind.append(command)
@@ -76,7 +79,10 @@ class GangCommands:
     def _call_off(self, preparation: Preparation, command: StopGang | SuspendGang) -> None:
         """The end of a gang waits for no host that makes ready for what it puts an end to."""
         is_launch = isinstance(preparation.command, LaunchGang) and not preparation.is_called_off
-        preparation.call_off(command)
+        preparation.is_called_off = True
+        preparation.behind = deque(
+            other for other in preparation.behind if other.generation > command.generation
+        )
         if is_launch:
             self._runs.report(self._gangs.called_off(command))
         else:
@@ -108,7 +114,7 @@ class GangCommands:
     def _go_on(self, preparation: Preparation) -> None:
         """If all hosts have answered: begin, and take what waits behind."""
         job_id = preparation.command.job_id
-        if not preparation.is_complete or self.preparing.get(job_id) is not preparation:
+        if preparation.opening or self.preparing.get(job_id) is not preparation:
             return
         del self.preparing[job_id]
         if preparation.is_called_off:
@@ -144,18 +150,15 @@ class GangCommands:
 
     def _change(self, preparation: Preparation, command: Reconfigure) -> None:
         gang, run = self._gangs.get(command.job_id), self._runs.by_key.get(command.job_id)
-        obstacle = self._gangs.refusal(command)  # there may be one since the hosts were asked
-        is_off = preparation.refusal is not None or obstacle is not None
-        if run is None or is_off:
+        refusal = self._gangs.refusal(command)  # there may be one since the hosts were asked
+        if preparation.refusal is not None:
+            refusal = cannot_change(command, preparation.refusal[1])
+        if gang is None or run is None:
             self._undo(preparation)
-        if gang is None:
-            self._runs.report(unknown(command))
-        elif run is None:
-            self._obey(gang, command)
-        elif preparation.refusal is not None:
-            self._runs.report(cannot_change(command, preparation.refusal[1]))
-        elif obstacle is not None:
-            self._runs.report(obstacle)
+            self._command(command)
+        elif refusal is not None:
+            self._undo(preparation)
+            self._runs.report(refusal)
         else:
             share = command.target.configuration.weight  # hosts hear of it before all that follows
             self._hosts.tell_all(run.checkpoint_dirs, messages.SetShare(run=run.key, share=share))
@@ -174,26 +177,19 @@ class GangCommands:
         preparation = self.preparing.get(message.run)
         if isinstance(message, messages.RunRefused) and message.is_lacking:
             self._rule_out(host, message)
-        if preparation is None and isinstance(message, messages.RunOpened):
-            self._trials.opened(host, message)
-        elif preparation is None and isinstance(message, messages.RunRefused):
-            self._trials.refused(host, message)
-        elif preparation is not None:
-            if isinstance(message, messages.RunOpened):
-                preparation.note_opened(host, message)
-            else:
-                preparation.note_refused(host, message.outcome, message.why)
+        if preparation is not None:
+            preparation.hear(host, message)
             self._go_on(preparation)
+        elif isinstance(message, messages.RunOpened):
+            self._trials.opened(host, message)
+        else:
+            self._trials.refused(host, message)
 
     def _rule_out(self, host: str, refused: messages.RunRefused) -> None:
         """Before what comes of it is told, so that the head does not choose the host again."""
-        job_id, devices = self._job_and_devices(host, refused.run)
-        self._runs.report(HostRuledOut(at_s=0.0, job_id=job_id, devices=devices, message=refused.why))
-
-    def _job_and_devices(self, host: str, run: str) -> tuple[str, tuple[str, ...]]:
-        """Return the job of a run, and all devices of the host."""
         devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
-        return self._trials.job_of(run) or run, devices
+        job_id = self._trials.job_of(refused.run) or refused.run
+        self._runs.report(HostRuledOut(at_s=0.0, job_id=job_id, devices=devices, message=refused.why))
 
     def lose_host(self, name: str, why: str) -> None:
         """It will answer nothing."""
@@ -203,5 +199,6 @@ class GangCommands:
     def leave_host(self, job_id: str, name: str, why: str) -> None:
         """The job waits for no answer of this host."""
         preparation = self.preparing.get(job_id)
-        if preparation is not None and preparation.lose_host(name, why):
+        if preparation is not None:
+            preparation.lose_host(name, why)
             self._go_on(preparation)

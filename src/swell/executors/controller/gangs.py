@@ -19,33 +19,6 @@ from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
 
-
-class DeviceClaims:
-    """Never too few; who is on a device now, of these few, is asked of the gangs themselves.
-
-    A gang keeps its claims until it is over: on its way from one set of devices to another it may be on both.
-    """
-
-    def __init__(self) -> None:
-        self._jobs: defaultdict[str, set[str]] = defaultdict(set)  #: by device
-        self._devices: defaultdict[str, set[str]] = defaultdict(set)  #: by job
-
-    def note(self, job_id: str, devices: Iterable[str]) -> None:
-        """Record devices that the job's gang may use. Call it before a worker of the gang can be on them."""
-        for device in devices:
-            self._jobs[device].add(job_id)
-            self._devices[job_id].add(device)
-
-    def of(self, devices: Iterable[str]) -> set[str]:
-        """Jobs whose gangs may be on one of these."""
-        return {job_id for device in devices for job_id in self._jobs.get(device, ())}
-
-    def forget(self, job_id: str) -> None:
-        """Every process of its gang is gone."""
-        for device in self._devices.pop(job_id, ()):
-            self._jobs[device].discard(job_id)
-
-
 #: Ended gangs that are remembered, to answer a command that was said twice.
 NUM_REMEMBERED = 1000
 
@@ -77,7 +50,9 @@ class KnownGangs:
         self._bindings = bindings
         self._hosts = hosts
         self._gangs: dict[str, GangController] = {}  # the newest last
-        self._claims = DeviceClaims()
+        #: By device, jobs whose gangs may be on it. A gang keeps its claims until it is over: on its way from
+        #: one set of devices to another it may be on both.
+        self._claims: defaultdict[str, set[str]] = defaultdict(set)
         self._former: dict[str, FormerGang] = {}
 
     def get(self, job_id: str) -> GangController | None:
@@ -139,7 +114,7 @@ class KnownGangs:
         gang = self._controller(command, known, next(iter(dirs.values())), stopped)
         run = self._enter(command, gang, stopped, dirs)
         for slot in (*known.wanted_slots, *(member.slot for member in known.members.values())):
-            self._claims.note(run.job_id, slot)
+            self._claim(run.job_id, slot)
         run.record = record
         run.workers, run.dealings = whole.hosts_of_workers, whole.dealings
         return run, gang
@@ -147,7 +122,11 @@ class KnownGangs:
     def note_wanted(self, command: GangCommand) -> None:
         """Record the devices that a command gives its gang. Call it before the gang gets the command."""
         if isinstance(command, LaunchGang | Reconfigure):
-            self._claims.note(command.job_id, command.target.devices)
+            self._claim(command.job_id, command.target.devices)
+
+    def _claim(self, job_id: str, devices: Iterable[str]) -> None:
+        for device in devices:
+            self._claims[device].add(job_id)
 
     def note_numbers(self, job_id: str, workers: Collection[int]) -> None:
         """These are about to be started."""
@@ -193,7 +172,8 @@ class KnownGangs:
         """Record the end of any run, trial or not: a gang's device claims end, and its legacy is kept."""
         gang = run.director
         if not run.is_trial:
-            self._claims.forget(run.job_id)
+            for jobs in self._claims.values():
+                jobs.discard(run.job_id)
         if isinstance(gang, GangController) and gang.gang.restarts is None:
             self._former[run.job_id] = FormerGang(gang.gang.saved_steps, gang.gang.max_local_batch)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
@@ -244,11 +224,9 @@ class KnownGangs:
         for device in command.target.devices:
             if device not in self._hosts:
                 return f"device {device!r} is not one of this machine's; see `swell nodes`"
-        wanted = frozenset(command.target.devices)
-        for job_id in sorted(self._claims.of(wanted) - {command.job_id}):
-            gang = self._gangs.get(job_id)
-            if gang is not None and (shared := wanted.intersection(gang.devices)):
-                return f"device {min(shared)!r} is still held by workers of job {job_id!r}"
+            for job_id in sorted(self._claims[device] - {command.job_id}):
+                if (gang := self._gangs.get(job_id)) is not None and device in gang.devices:
+                    return f"device {device!r} is still held by workers of job {job_id!r}"
         return ""
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.controller.run import DirectedRun
@@ -26,9 +26,6 @@ from swell.executors.hosts.messages import CloseRun, OpenRun, RunOpened, RunRefu
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import BetweenSteps, Elasticity
-
-if TYPE_CHECKING:
-    from swell.executors.controller.directed_runs import DirectedRuns
 
 #: The first in line for devices to itself waits so long, then it shares some. Most trial runs take less.
 LONGEST_WAIT_S = 10.0
