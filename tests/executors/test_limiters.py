@@ -23,7 +23,6 @@ from swell.executors.local.limits.allocation import PERIOD_US, available_cores, 
 from swell.executors.local.limits.control_groups import ControlGroups
 from swell.executors.local.limits.detection import (
     check_sharing,
-    limiter_in_use,
     limiter_offers,
     new_limiter,
 )
@@ -379,20 +378,6 @@ def test_a_kernel_that_refuses_after_all_leaves_measuring(
     limiter = new_limiter(CoreSharing(), tmp_path, kernel)
     assert not isinstance(limiter, ControlGroups) and "CPU shares are not enforced" in limiter.lack
     assert "cgroup v2 cannot be used" in caplog.text
-
-
-@pytest.mark.parametrize("version", [FakeV1, FakeV2])
-def test_others_see_which_groups_an_agent_has(tmp_path: Path, version: type[FakeV1 | FakeV2]) -> None:
-    kernel = version(tmp_path / "root")
-    rig = fake_rig(kernel, tmp_path, QUOTA)
-    own = kernel.at(f"/proc/{os.getpid()}/cgroup")
-    own.parent.mkdir()
-    own.write_text(kernel.read(kernel.at("/proc/self/cgroup")))
-    assert limiter_in_use(tmp_path, os.getpid(), kernel) == rig.limiter.name
-    assert not rig.limiter.lack
-    assert not limiter_in_use(tmp_path / "other", os.getpid(), kernel)
-    rig.limiter.close()
-    assert not limiter_in_use(tmp_path, os.getpid(), kernel)
 
 
 # ------------------------------------------------------------ version 1

@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
-from swell.executors.local.processes.listing import descendants, list_processes
+from swell.executors.local.processes.listing import list_processes
 from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.slices.order import SliceOrder, host_environ, host_name, host_words, slice_of
 from swell.executors.slurm.slice_task import switch_of
@@ -101,7 +102,7 @@ def is_gone(pid: int) -> bool:
 
 
 def test_the_host_is_no_descendant_of_the_task_so_that_a_signal_to_all_of_them_spares_it(task: Task) -> None:
-    below = descendants(task.process.pid, list_processes())
+    below = [child.pid for child in psutil.Process(task.process.pid).children(recursive=True)]
     assert task.host not in below
     for pid in below:
         os.kill(pid, signal.SIGTERM)

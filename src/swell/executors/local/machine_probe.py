@@ -14,7 +14,7 @@ import pynvml
 from swell.executors.local.containers.engine import engine_offers
 from swell.executors.local.devices import DeviceError, parse_devices
 from swell.executors.local.gpu_probe import look_at_gpus
-from swell.executors.local.limits.detection import limiter_in_use, limiter_offers
+from swell.executors.local.limits.detection import limiter_offers
 from swell.executors.local.machine_facts import MachineFacts, ShareFacts, TorchBuild
 from swell.model.share_mode import ShareMode
 from swell.wire.private_files import can_be_private, remove_room
@@ -48,7 +48,7 @@ def probe_machine(
         gpu_problem=_gpu_problem(),
         gpus=look_at_gpus(gpus, pid) if gpus else None,
         torch=probe_torch(),
-        shares=_shares(state_dir, mode, pid),
+        shares=_shares(mode, pid),
         engines=engine_offers(),
         has_trial_layers=_has_trial_layers(folder),
         state_folder=str(folder),
@@ -104,13 +104,9 @@ def probe_torch() -> TorchBuild | None:
 
 
 # ------------------------------------------------------------ kernel
-def _shares(state_dir: Path, mode: ShareMode, pid: int | None) -> ShareFacts:
+def _shares(mode: ShareMode, pid: int | None) -> ShareFacts:
     offers = limiter_offers(pid=pid)
-    used = next((offer.name for offer in offers if offer.is_offered), "")
-    if mode is ShareMode.OFF:
-        used = ""
-    elif pid is not None:
-        used = limiter_in_use(state_dir, pid)
+    used = next((offer.name for offer in offers if offer.is_offered and mode is not ShareMode.OFF), "")
     return ShareFacts(mode=mode, used=used, offers=offers)
 
 

@@ -10,7 +10,6 @@ from swell.executors.local.limits import cgroup_v1, cgroup_v2
 from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
-from swell.executors.local.limits.control_groups import platform_group
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
 from swell.executors.local.machine_facts import MachineOffer
 from swell.model.share_mode import ShareMode
@@ -73,20 +72,6 @@ def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None 
         groups.close()
         return Limiter(LACK)
     return groups
-
-
-def limiter_in_use(state_dir: Path, pid: int, files: GroupFiles | None = None) -> str:
-    """The name of the control groups that the agent of a platform has; empty: it has none.
-
-    Args:
-        pid: the agent's.
-    """
-    files = files or GroupFiles()
-    places, group = group_places(files, pid), platform_group(state_dir, pid)
-    tops = {name: place.folder for name, place in places.items()}
-    if UNIFIED in tops and (cgroup_v2.top_of(tops[UNIFIED]) / group).is_dir():
-        return CgroupV2.name
-    return CgroupV1.name if cgroup_v1.CPU in tops and (tops[cgroup_v1.CPU] / group).is_dir() else ""
 
 
 # ------------------------------------------------------------ version 2

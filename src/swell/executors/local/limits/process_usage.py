@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
 from swell.model.usage import GangUsage
-
-#: How /proc answers for a process that is gone, or about to be.
-GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
 class ProcessSums(NamedTuple):
@@ -88,14 +86,9 @@ def started_by(pids: Iterable[int]) -> list[int]:
 
 def _children(pid: int) -> list[int]:
     """The kernel lists them by the thread that has started them."""
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except GONE:
-        return []
     found: list[int] = []
-    for thread in threads:
-        try:
-            found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
-        except GONE:
-            continue
+    with suppress(OSError):  # the process is gone
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with suppress(OSError):
+                found += map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split())
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,19 +56,6 @@ def is_stopped(pid: int) -> bool:
     """
     found = find_process(pid)
     return found is not None and found.state == "T"
-
-
-def descendants(pid: int, processes: Iterable[ProcessEntry]) -> list[int]:
-    """Children, their children, and so on."""
-    children: dict[int, list[int]] = {}
-    for process in processes:
-        children.setdefault(process.parent, []).append(process.pid)
-    found, unseen = [], [pid]
-    while unseen:
-        offspring = children.get(unseen.pop(), [])
-        found += offspring
-        unseen += offspring
-    return found
 
 
 def kill(pid: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from swell.executors.local.processes.listing import ProcessEntry, descendants, kill, list_processes
+from swell.executors.local.processes.listing import ProcessEntry, kill, list_processes
 from swell.executors.local.processes.mark import read_mark
 from swell.executors.local.zygote.forking import Exited
 
@@ -29,11 +29,6 @@ class Departure:
     kill_at_s: float
     killed: set[int] = field(default_factory=set)  #: of those that had left its process group
 
-    @property
-    def give_up_at_s(self) -> float:
-        """Time at which the exit is reported even if some of its processes are left."""
-        return self.kill_at_s + KILL_WITHIN_S
-
 
 class Orphans:
     """The children of a zygote that are no workers. Ask `settle` when a child has ended, and in `wait_s`."""
@@ -49,60 +44,46 @@ class Orphans:
         self._departures.append(Departure(key, pid, number, status, now_s + GRACE_S))
 
     def settle(self, workers: dict[int, int], now_s: float) -> list[Exited]:
-        """The ends of workers of which nothing is left. `workers`: live ones, pid -> number."""
-        if not self._departures:
-            return []
-        processes = [process for process in list_processes() if not process.is_dead]
+        """The ends of workers of which nothing is left. `workers`: live ones, pid -> number.
+
+        The children of a process that is killed are adopted next.
+        """
         waited_for: set[str] = set()
-        for orphan in processes:
-            if orphan.parent != self._own_pid or orphan.pid in workers:
+        for orphan in list_processes() if self._departures else ():
+            if orphan.is_dead or orphan.parent != self._own_pid or orphan.pid in workers:
                 continue
-            departure = self._departure_of(orphan, set(workers.values()))
-            if departure is not None:
+            if (departure := self._departure_of(orphan, set(workers.values()))) is not None:
                 waited_for.add(departure.key)
                 if now_s >= departure.kill_at_s:
-                    self._end(departure, orphan, processes)
-        return self._told(waited_for, now_s)
-
-    def wait_s(self, now_s: float) -> float | None:
-        """Until `settle` is due, if no child ends before; None: it is not."""
-        dues_s = [
-            departure.kill_at_s if now_s < departure.kill_at_s else departure.give_up_at_s
-            for departure in self._departures
-        ]
-        return max(0.0, min(dues_s) - now_s) if dues_s else None
-
-    def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> Departure | None:
-        """The worker whose end it is a part of; None while it may be one that lives."""
-        for departure in self._departures:
-            if orphan.pid in departure.killed:  # on its way out its mark can no longer be read
-                return departure
-        mark = read_mark(orphan.pid)
-        if mark is not None and mark.zygote_id == self._zygote_id:
-            if mark.worker in live:
-                return None
-            of_worker = [departure for departure in self._departures if departure.number == mark.worker]
-            return (of_worker or self._departures)[-1]  # a worker whose end was told: with the next one
-        of_group = [departure for departure in self._departures if departure.pid == orphan.group]
-        if of_group:
-            return of_group[-1]
-        return None if live else self._departures[-1]
-
-    def _end(self, departure: Departure, orphan: ProcessEntry, processes: list[ProcessEntry]) -> None:
-        pids = [orphan.pid, *descendants(orphan.pid, processes)]
-        for pid in pids:
-            kill(pid)
-        if orphan.group != departure.pid:
-            departure.killed.update(pids)
-
-    def _told(self, waited_for: set[str], now_s: float) -> list[Exited]:
+                    kill(orphan.pid)
+                    if orphan.group != departure.pid:
+                        departure.killed.add(orphan.pid)
         over = [
             departure
             for departure in self._departures
-            if departure.key not in waited_for or now_s >= departure.give_up_at_s
+            if departure.key not in waited_for or now_s >= departure.kill_at_s + KILL_WITHIN_S
         ]
         self._departures = [departure for departure in self._departures if departure not in over]
         return [
             Exited(key=departure.key, status=departure.status, num_ended=len(departure.killed))
             for departure in over
         ]
+
+    def wait_s(self, now_s: float) -> float | None:
+        """Until `settle` is due, if no child ends before; None: it is not."""
+        dues_s = [
+            departure.kill_at_s + (KILL_WITHIN_S if now_s >= departure.kill_at_s else 0.0)
+            for departure in self._departures
+        ]
+        return max(0.0, min(dues_s) - now_s) if dues_s else None
+
+    def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> Departure | None:
+        """The worker whose end it is a part of; None while it may be one that lives."""
+        mark = read_mark(orphan.pid)  # which cannot be read when it is on its way out
+        number = mark.worker if mark is not None and mark.zygote_id == self._zygote_id else None
+        for departure in self._departures:
+            if number == departure.number or orphan.group == departure.pid or orphan.pid in departure.killed:
+                return departure
+        if number in live or (number is None and live):
+            return None
+        return self._departures[-1]  # of a worker whose end was told, or it has no mark
