@@ -40,20 +40,16 @@ def mirrored(workdir: str, scratch: str) -> str:
     Raises:
         OSError: there is no room for it.
     """
-    source = Path(os.path.realpath(workdir))
-    mirror = _Mirror(source.stat().st_dev, os.path.realpath(scratch))
-    entries = _entries_of(source, MAX_ENTRIES)
-    if entries is None:
+    source, own = Path(os.path.realpath(workdir)), os.path.realpath(scratch)
+    if _entries_of(source, MAX_ENTRIES) is None:
         print(
             f"{workdir} has more than {MAX_ENTRIES} entries: the trial run takes place in it, not in a copy"
         )
         return workdir
-    target = Path(scratch, *source.parts[1:])
-    target.mkdir(parents=True, exist_ok=True)
-    mirror.fill(target, entries)
+    _fill(source, Path(scratch, *source.parts[1:]), own)
     for child in (source, *source.parents[:-1]):
         _link_siblings(child, Path(scratch, *child.parts[1:]))
-    return str(target)
+    return str(Path(scratch, *source.parts[1:]))
 
 
 def become_private(scratch: str) -> None:
@@ -69,53 +65,34 @@ def become_private(scratch: str) -> None:
     )
 
 
-class _Mirror:
-    """Counts what it makes."""
-
-    def __init__(self, device: int, scratch: str) -> None:
-        self._device = device
-        self._scratch = scratch
-        self._num_entries = 0
-        self._copied_bytes = 0
-        self._folders: deque[tuple[Path, Path]] = deque()  #: source, target: yet to be made
-
-    def fill(self, target: Path, entries: list[os.DirEntry[str]]) -> None:
-        self._add_all(entries, target)
-        while self._folders:
-            folder, target = self._folders.popleft()
-            within = _entries_of(folder, MAX_ENTRIES - self._num_entries)
-            if within is None:
-                target.symlink_to(folder)
-            else:
-                target.mkdir()
-                self._add_all(within, target)
-
-    def _add_all(self, entries: list[os.DirEntry[str]], target: Path) -> None:
-        self._num_entries += len(entries)
+def _fill(source: Path, target: Path, scratch: str) -> None:
+    """Make the mirror of a folder. `scratch`: holds the mirror, which must not mirror itself."""
+    device, num_entries, copied_bytes = source.stat().st_dev, 0, 0
+    folders = deque([(source, target)])
+    while folders:
+        folder, there = folders.popleft()
+        entries = _entries_of(folder, MAX_ENTRIES - num_entries)
+        if entries is None:
+            there.symlink_to(folder)
+            continue
+        there.mkdir(parents=True)
+        num_entries += len(entries)
         for entry in entries:
-            with contextlib.suppress(
-                FileNotFoundError
-            ):  # others may write here, and it was one of their drafts
-                self._add(entry, target / entry.name)
-
-    def _add(self, entry: os.DirEntry[str], target: Path) -> None:
-        found = entry.stat(follow_symlinks=False)
-        if stat.S_ISDIR(found.st_mode) and found.st_dev == self._device and self._is_entered(entry):
-            self._folders.append((Path(entry.path), target))
-        elif not (stat.S_ISREG(found.st_mode) and self._is_copied(entry.path, found.st_size, target)):
-            target.symlink_to(entry.path)
-
-    def _is_entered(self, entry: os.DirEntry[str]) -> bool:
-        """The mirror must not mirror itself."""
-        return not entry.name.startswith(".") and not f"{self._scratch}/".startswith(f"{entry.path}/")
-
-    def _is_copied(self, path: str, num_bytes: int, target: Path) -> bool:
-        is_small = num_bytes <= MAX_FILE_BYTES and self._copied_bytes + num_bytes <= MAX_COPIED_BYTES
-        if not is_small or not os.access(path, os.R_OK):
-            return False
-        self._copied_bytes += num_bytes
-        shutil.copy2(path, target)
-        return True
+            # Others may write here, and it was one of their drafts.
+            with contextlib.suppress(FileNotFoundError):
+                found = entry.stat(follow_symlinks=False)
+                is_link = entry.name.startswith(".") or f"{scratch}/".startswith(f"{entry.path}/")
+                if stat.S_ISDIR(found.st_mode) and found.st_dev == device and not is_link:
+                    folders.append((Path(entry.path), there / entry.name))
+                elif (
+                    stat.S_ISREG(found.st_mode)
+                    and found.st_size <= min(MAX_FILE_BYTES, MAX_COPIED_BYTES - copied_bytes)
+                    and os.access(entry.path, os.R_OK)
+                ):
+                    copied_bytes += found.st_size
+                    shutil.copy2(entry.path, there / entry.name)
+                else:
+                    (there / entry.name).symlink_to(entry.path)
 
 
 def _link_siblings(folder: Path, target: Path) -> None:
