@@ -38,7 +38,6 @@ from swell.executors.local.zygote.client import REAP_S
 from swell.executors.local.zygote.forking import (
     Exited,
     Forked,
-    OutputUnwritten,
     ValuesPrinted,
     WorkerAnswer,
 )
@@ -55,8 +54,6 @@ DRAIN_S = 2.0
 LAST_WORDS_S = 5.0
 #: The process of a worker that is silent for this part of `Timeouts.standstill_s` is looked at.
 SILENT_SHARE = 0.5
-
-UNWRITTEN = "its output could not be written: training goes on, and what does not fit into memory is dropped"
 
 log = logging.getLogger("swell.agent")
 _from_worker = msgspec.json.Decoder(FromWorker).decode
@@ -88,7 +85,6 @@ class LocalHost:
         #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
         self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
-        self._unwritten: dict[str, str] = {}  #: worker whose output cannot be written -> job
         self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, self._hear_zygote)
         self._scratch = Scratch(options.state_dir, boot_id, _in_background)
         self._containers = Containers(
@@ -321,8 +317,6 @@ class LocalHost:
     def _hear_zygote(self, answer: WorkerAnswer) -> None:
         run, worker = self._find(answer.key)
         match answer:
-            case OutputUnwritten(key=key, why=why):
-                self._output_unwritten(run, key, why)
             case Exited(key=key, status=status, message=message):
                 if run is not None:
                     run.num_strays += answer.num_ended
@@ -380,17 +374,6 @@ class LocalHost:
 
         self._log_background(look, tell)
         asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, ("", ""))
-
-    def _output_unwritten(self, run: HostedRun | None, key: str, why: str) -> None:
-        """Warn a job's owner once for all its workers. `why` is empty when output can be written again."""
-        job_id = self._unwritten.pop(key, run.job_id if run is not None else None)
-        if job_id is None:
-            return
-        if why:
-            self._unwritten[key] = job_id
-            self._warn(job_id, "output", f"{UNWRITTEN} ({why}); see to the disk of {self._storage}")
-        elif job_id not in self._unwritten.values():
-            self._warn(job_id, "output", "")
 
     def _find(self, key: str) -> tuple[HostedRun | None, int]:
         run_key, _, worker = key.rpartition("/")

@@ -1,4 +1,4 @@
-"""Workers' output on its way to disk: it waits in memory for a thread that writes it, for the disk may hang.
+"""Workers' output on its way to disk: it waits in memory for threads that write it, for the disk may hang.
 
 Logs are rotated by size. What cannot be written for long is dropped, and a line in the log says how much.
 """
@@ -19,8 +19,8 @@ RETRY_S = 0.2
 #: A disk that has written nothing for so long does not answer.
 ANSWER_WITHIN_S = 2.0
 NO_ANSWER = "the storage does not answer"
-#: What waits in memory for one log, and how much of it is written before other logs have their turn.
-MOST_WAITING_BYTES, TURN_BYTES = 4 << 20, 256 << 10
+#: What waits in memory for one log, and how much of it is written at once.
+MOST_WAITING_BYTES, CHUNK_BYTES = 4 << 20, 256 << 10
 NEWLINE = ord("\n")
 
 
@@ -31,7 +31,7 @@ def gap_line(num_bytes: int, why: str, is_line_begun: bool) -> bytes:
 
 
 class LogWriter:
-    """Appends to a log. `flush` alone touches the disk, and no call fails because of it.
+    """Appends to a log. `flush` alone touches the disk, in a thread, and no call fails because of it.
 
     The newest `keep_bytes` are kept, in two files at most, or all if it is 0.
     """
@@ -47,6 +47,7 @@ class LogWriter:
         self._piece_bytes = keep_bytes // 2
         self._write = write
         self._clock = clock
+        self._is_due = threading.Event()
         self._lock = threading.Lock()  # of what follows; it is not held while the disk is waited for
         self._waiting = bytearray()
         self._moved_s = 0.0  # when some of it was last written
@@ -60,9 +61,22 @@ class LogWriter:
         self._error = ""
         self._is_ended = False
         self.is_over = False  #: it has ended, and nothing is left to write, or its folder was removed
-        self.is_awaited = False  #: its owner is to be woken when it was flushed
 
     # ------------------------------------------------------------ for its owner
+    def start(self, wake: Callable[[], None]) -> None:
+        """Make the log, and write what comes in a thread, which calls `wake` when it has written."""
+
+        def write() -> None:
+            while not self.is_over:
+                self._is_due.wait(RETRY_S if self._error else None)
+                self._is_due.clear()
+                while self.flush():
+                    pass
+                wake()
+
+        self._is_due.set()
+        threading.Thread(target=write, name="swell-log", daemon=True).start()
+
     @property
     def is_waiting(self) -> bool:
         """Whether there is something to write, or the end to be noted."""
@@ -92,12 +106,14 @@ class LogWriter:
                 self._lost_why = self.trouble or self._lost_why
             else:
                 self._waiting += content
+        self._is_due.set()
 
     def end(self) -> None:
         """Nothing more comes: `flush` is to close it."""
         if not self.is_waiting:
             self._moved_s = self._clock()
         self._is_ended = True
+        self._is_due.set()
 
     # ------------------------------------------------------------ for the thread that writes
     def flush(self) -> bool:
@@ -124,17 +140,12 @@ class LogWriter:
             self.is_over = True
         return self._has_more and not is_refused
 
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last flush was in vain."""
-        return bool(self._error)
-
     def _next(self) -> bytes:
         with self._lock:
             if self._num_lost and not self._waiting:
                 self._waiting += gap_line(self._num_lost, self._lost_why, not self._ends_line)
                 self._num_lost = 0
-            return bytes(self._waiting[:TURN_BYTES])
+            return bytes(self._waiting[:CHUNK_BYTES])
 
     def _close(self) -> None:
         if self._descriptor is not None:
@@ -184,39 +195,3 @@ class LogWriter:
         self._size = 0
         for other in former:
             piece_path(self._path, other).unlink(missing_ok=True)
-
-
-class LogThread:
-    """Flushes logs, one after the other, in a thread that is started when it is first needed."""
-
-    def __init__(self, wake: Callable[[], None]) -> None:
-        """`wake`: called in the thread when a log was flushed that is awaited."""
-        self._wake = wake
-        self._due: set[LogWriter] = set()
-        self._is_due = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def flush(self, log: LogWriter) -> None:
-        """Have it flushed. Returns at once."""
-        self._due.add(log)
-        self._is_due.set()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="swell-logs", daemon=True)
-            self._thread.start()
-
-    def _run(self) -> None:
-        failing: set[LogWriter] = set()
-        while True:
-            self._is_due.wait(RETRY_S if failing else None)
-            self._is_due.clear()
-            due, failing = failing, set()
-            while self._due:
-                due.add(self._due.pop())
-            for log in due:
-                if log.flush():
-                    self._due.add(log)
-                    self._is_due.set()
-                elif log.is_failing:
-                    failing.add(log)
-                if log.is_awaited:
-                    self._wake()

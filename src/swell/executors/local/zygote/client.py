@@ -22,7 +22,6 @@ from swell.executors.local.zygote.forking import (
     Exited,
     Fork,
     Forked,
-    OutputUnwritten,
     Signal,
     Warm,
     WorkerAnswer,
@@ -47,7 +46,6 @@ class ZygoteClient:
         self._link: LineLink | None = None
         self._waiting: list[Fork | Signal] = []  # the zygote's socket is not yet connected
         self._pids: dict[str, int | None] = {}
-        self._unwritten: set[str] = set()  # keys of workers whose output cannot be written
         self._is_warm = False
         self._is_closing = False
         self._is_empty = asyncio.Event()
@@ -119,9 +117,6 @@ class ZygoteClient:
         killed = kill_marked(lambda mark: mark.zygote_id == zygote_id)
         pids = {*killed, *(pid for pid in orphans.values() if pid is not None)}
         await asyncio.gather(*(process_gone(pid) for pid in pids))
-        for key in self._unwritten:
-            self._hear(OutputUnwritten(key=key, why=""))
-        self._unwritten.clear()
         self._life = self._process = None
         end, why = (-signal.SIGKILL, "") if self._is_warm else (NOT_STARTED, self._why_cold(status))
         if self._waiting or self._is_warm:
@@ -143,8 +138,6 @@ class ZygoteClient:
                 return
             case Forked(key=key, pid=pid):
                 self._pids[key] = pid
-            case OutputUnwritten(key=key, why=why):
-                (self._unwritten.add if why else self._unwritten.discard)(key)
             case Exited(key=key):
                 self._pids.pop(key, None)
                 if not self._pids:

@@ -63,13 +63,6 @@ class Exited(Note, frozen=True, kw_only=True):
     message: str = ""  #: why, where its zygote has ended
 
 
-class OutputUnwritten(Note, frozen=True, kw_only=True):
-    """What the worker prints cannot be written: some of it waits, what is more is dropped."""
-
-    key: str
-    why: str  #: empty: it can be written again, or its log is gone
-
-
 class ValuesPrinted(Note, frozen=True, kw_only=True):
     """What the newest such line of the worker's output says; before `Exited`."""
 
@@ -78,5 +71,5 @@ class ValuesPrinted(Note, frozen=True, kw_only=True):
 
 
 #: What is told of a worker.
-WorkerAnswer = Forked | Exited | OutputUnwritten | ValuesPrinted
+WorkerAnswer = Forked | Exited | ValuesPrinted
 Answer = Warm | WorkerAnswer

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.local.logs.writer import ANSWER_WITHIN_S, LogThread, LogWriter
-from swell.executors.local.zygote.forking import Exited, Fork, OutputUnwritten, ValuesPrinted
+from swell.executors.local.logs.writer import ANSWER_WITHIN_S, LogWriter
+from swell.executors.local.zygote.forking import Exited, Fork, ValuesPrinted
 from swell.executors.local.zygote.value_lines import ValueLines
 
 #: What a worker can print while the zygote is stopped. More would exhaust an ordinary user's share of pipes.
@@ -34,7 +34,6 @@ class _Output:
     values: ValueLines | None  #: None: its lines are not read
     descriptor: int | None = None  #: the end that is read; None: closed by all that could write to it
     is_paused: bool = False  #: it is not read, so that the disk can catch up
-    told: str = ""  #: trouble with its log that the agent was told of
     exited: Exited | None = None  #: to be told as soon as its log is complete, or in trouble
 
 
@@ -47,19 +46,19 @@ class Outputs:
     def __init__(
         self,
         selector: selectors.BaseSelector,
-        say: Callable[[OutputUnwritten | ValuesPrinted | Exited], None],
+        say: Callable[[ValuesPrinted | Exited], None],
         wake: Callable[[], None],
     ) -> None:
         """`wake`: called by a thread, to have `tick` called soon."""
         self._selector = selector
         self._say = say
-        self._thread = LogThread(wake)
+        self._wake = wake
         self._outputs: dict[str, _Output] = {}
 
     @property
     def wait_s(self) -> float | None:
         """How long the caller may wait before it calls `tick`."""
-        waits_s = [ANSWER_WITHIN_S for output in self._outputs.values() if output.log.is_waiting]
+        waits_s = [ANSWER_WITHIN_S for output in self._outputs.values() if output.exited or output.is_paused]
         waits_s += [
             wait_s
             for output in self._outputs.values()
@@ -110,22 +109,17 @@ class Outputs:
         self._tell_values(output, is_last=True)
         output.exited = exited
         output.log.end()
-        self._thread.flush(output.log)
 
     def tick(self) -> None:
         """Time has passed, or logs were flushed."""
         for output in list(self._outputs.values()):
             log = output.log
-            log.is_awaited = bool(output.exited or output.is_paused or output.told)
             if output.is_paused and output.descriptor is not None and not log.is_full:
                 self._selector.register(output.descriptor, selectors.EVENT_READ, output.key)
                 output.is_paused = False
             self._tell_values(output)
-            is_over, trouble = log.is_over, log.trouble
-            if trouble != output.told:
-                output.told = trouble
-                self._say(OutputUnwritten(key=output.key, why=trouble))
-            if output.exited is not None and (is_over or trouble):
+            is_over = log.is_over
+            if output.exited is not None and (is_over or log.trouble):
                 self._say(output.exited)
                 output.exited = None
             if is_over:
@@ -135,13 +129,12 @@ class Outputs:
         log = LogWriter(Path(request.log_path), request.log_bytes)
         values = ValueLines(request.value_name) if request.value_name else None
         output = self._outputs[request.key] = _Output(request.key, log, values)
-        self._thread.flush(log)  # a worker that prints nothing has a log, too
+        log.start(self._wake)  # a worker that prints nothing has a log, too
         return output
 
     def _take(self, output: _Output, content: bytes) -> None:
         """A piece of what the worker has printed."""
         output.log.append(content)
-        self._thread.flush(output.log)
         if output.values is not None:
             output.values.feed(content)
 
