@@ -53,7 +53,8 @@ def run(words: list[str]) -> None:
         for target, source in sources.items()
         if target.startswith(INSIDE) and arguments[0].startswith(f"{target}/")
     )
-    environ = dict(text.split("=", 1) for text in options["--env"])
+    own = {name: os.environ[name] for name in options["--env"] if "=" not in name}
+    environ = own | dict(text.split("=", 1) for text in options["--env"] if "=" in text)
     environ |= {"PYTHONPATH": os.environ["PYTHONPATH"]}
     note(name, {"pid": os.getpid(), "image": image, "run": options})
     os.chdir(options["--workdir"][0])

@@ -208,13 +208,12 @@ def first_process(**changes: Any) -> subprocess.Popen[bytes]:
     """Which has its order, and a standard input that does not end."""
     packages = [path for path in sys.path if path]
     given = told(**{"environ": {"A": "b"}, "packages": packages, "args": ["1"], **changes})
-    process = subprocess.Popen(
-        [sys.executable, bootstrap.__file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, bootstrap.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {bootstrap.ORDER: json.dumps(given)},
     )
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(given).encode() + b"\n")
-    process.stdin.flush()
-    return process
 
 
 @pytest.fixture
@@ -268,18 +267,14 @@ def test_an_engine_that_answers_is_offered(engine: TestedEngine, tmp_path: Path)
     assert find_engine(ContainerChoice.AUTO) == find_engine(ContainerChoice.DOCKER)
 
 
-def test_one_that_does_not_says_why_and_what_to_do(
+def test_one_that_does_not_says_why(
     engine: TestedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     down = tmp_path / "down"
     down.write_text("permission denied while trying to connect to the Docker daemon socket")
-    docker = engine_offers()[0]
-    assert "permission denied" in docker.why_not
-    assert "group docker" in docker.remedy
+    assert "permission denied" in engine_offers()[0].why_not
     with pytest.raises(EngineDown, match="docker cannot be used: permission denied"):
         find_engine(ContainerChoice.DOCKER)
-    down.write_text("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?")
-    assert "systemctl start docker" in engine_offers()[0].remedy
     monkeypatch.setenv("PATH", "")
     assert {offer.why_not for offer in engine_offers()} == {"it is not installed"}
 

@@ -36,7 +36,7 @@ def test_with_torch_imported_it_has_one_thread_and_forks_in_milliseconds(tmp_pat
             times_s.append(time.monotonic() - begun_s)
         assert statistics.median(times_s) < 1.0  # an import of torch alone takes longer
         assert (tmp_path / "0.log").read_text() == "3.0\n"
-        assert num_threads(warm.pid) == 2, "one writes logs"
+        eventually(lambda: num_threads(warm.pid) == 1)  # those that wrote logs have ended with them
     finally:
         zygote.end()
 

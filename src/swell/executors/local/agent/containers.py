@@ -26,9 +26,14 @@ from swell.executors.local.logs.files import TRIAL, read_tail
 from swell.executors.local.zygote.forking import Fork
 from swell.wire import environ
 
-#: Exit statuses of `run`: the engine itself failed, or the image's program could not be started. What is
-#: above `SIGNALLED` is a signal.
-ENGINE_FAILED, NO_PROGRAM, SIGNALLED = 125, (126, 127), 128
+#: Exit statuses of `run` where there was no worker. What is above `SIGNALLED` is a signal.
+NO_WORKER = {
+    125: "its container could not be started",
+    126: "its image has no python3 that can be run",
+    127: "its image has no python3 that can be run",
+    bootstrap.UNUSABLE: "its image cannot be used",
+}
+ENGINE_FAILED, SIGNALLED = 125, 128
 
 
 @dataclass(slots=True)
@@ -36,12 +41,9 @@ class _Container:
     """The container of one worker."""
 
     name: str
-    image: str
-    log_path: Path
     ended: asyncio.Future[tuple[int, str]]  #: status of the engine's program, and the zygote's message
     engine: ContainerEngine | None = None  #: None: it has not been asked for yet
     killed_by: int = 0  #: signal; it will not be asked for
-    has_spoken: bool = False
 
 
 class Containers:
@@ -64,6 +66,7 @@ class Containers:
         """
         self._choice, self._state_dir = choice, state_dir
         self._fork, self._exited = fork, exited
+        self._engine: ContainerEngine | None = None  #: the first that was found is kept: it has the images
         self._prefix = platform_group(state_dir, os.getpid())
         self._numbers = itertools.count(1)
         self._containers: dict[str, _Container] = {}  #: by worker
@@ -73,30 +76,31 @@ class Containers:
     def start(self, fork: Fork, run: HostedRun, worker: int, devices: tuple[str, ...]) -> None:
         """Start a worker. `fork`: the request for one outside."""
         name = f"{self._prefix}-{run.job_id}-{next(self._numbers)}"
-        ended = asyncio.get_running_loop().create_future()
-        container = _Container(name, run.spec.image, run.log_path(worker), ended)
+        container = _Container(name, asyncio.get_running_loop().create_future())
         self._containers[fork.key] = container
         gpus = [gpu for device in devices if (gpu := run.bindings[device].cuda) is not None]
-        self._begin(self._live(container, fork, run, gpus))
+        self._begin(self._live(container, fork, run, worker, gpus))
 
-    async def _live(self, container: _Container, fork: Fork, run: HostedRun, gpus: list[str]) -> None:
+    async def _live(
+        self, container: _Container, fork: Fork, run: HostedRun, worker: int, gpus: list[str]
+    ) -> None:
         """Follow a worker from its order to the end of its container."""
-        message = ""
         try:
-            engine = await asyncio.to_thread(self._find_engine)
+            engine = await asyncio.to_thread(self._find_engine, run.spec.image)
             request = await asyncio.to_thread(self._request, engine, container.name, fork, run, gpus)
         except (ValueError, OSError, EngineDown) as error:
-            status = UNFIT if isinstance(error, ValueError) else NOT_STARTED
-            message = f"its container cannot be made: {error}"
-        if container.killed_by:
-            status = -container.killed_by
-        elif not message:
-            container.engine = engine
-            self._fork(request)
-            status, message = await container.ended
-            await asyncio.to_thread(engine.remove, container.name)
-            if not container.has_spoken and status in (ENGINE_FAILED, *NO_PROGRAM, bootstrap.UNUSABLE):
-                status, message = await asyncio.to_thread(self._why_not, container, engine, status)
+            status, message = UNFIT if isinstance(error, ValueError) else NOT_STARTED, str(error)
+        else:
+            status, message = -container.killed_by, ""
+            if not container.killed_by:
+                container.engine = engine
+                self._fork(request)
+                status, message = await container.ended
+                await asyncio.to_thread(engine.remove, container.name)
+            if status in NO_WORKER and worker not in run.links:
+                tail = await asyncio.to_thread(read_tail, run.log_path(worker))
+                message = f"{NO_WORKER[status]}: {tail}"
+                status = NOT_STARTED if status == ENGINE_FAILED else UNFIT
             elif status > SIGNALLED:
                 status = SIGNALLED - status
         del self._containers[fork.key]
@@ -113,15 +117,9 @@ class Containers:
 
     def spoke(self, key: str, found: Callable[[int], None]) -> None:
         """The worker has called. `found` is told the pid of the container's first process."""
-        if (container := self._containers.get(key)) is not None:
-            container.has_spoken = True
-            self._begin(self._find_pid(container, found))
-
-    async def _find_pid(self, container: _Container, found: Callable[[int], None]) -> None:
-        assert container.engine is not None  # noqa: S101 - it was started
-        pid = await asyncio.to_thread(container.engine.main_pid, container.name)
-        if pid is not None:
-            found(pid)
+        container = self._containers.get(key)
+        if container is not None and container.engine is not None:
+            self._begin(_find_pid(container.engine, container.name, found))
 
     def ended(self, key: str, status: int, message: str) -> bool:
         """Whether this worker has a container; then `exited` is told once that is gone."""
@@ -134,8 +132,7 @@ class Containers:
         """No container is left. To be called when the zygote is gone."""
         for task in self._tasks:
             task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for container in self._containers.values():
             if container.engine is not None:
                 await asyncio.to_thread(container.engine.remove, container.name)
@@ -146,18 +143,15 @@ class Containers:
         task.add_done_callback(self._tasks.discard)
 
     # ------------------------------------------------------------ in threads
-    def _find_engine(self) -> ContainerEngine:
-        """The first one that is found is kept: it has the images.
-
-        Raises EngineDown; ValueError: none is to be used.
-        """
+    def _find_engine(self, image: str) -> ContainerEngine:
+        """Raises EngineDown; ValueError: none is to be used, or it has no such image."""
         if self._choice is ContainerChoice.OFF:
             raise ValueError(
                 "the job names an image, and this platform runs no containers (`swell up --containers off`)"
             )
-        engine = find_engine(self._choice)
-        self._choice = ContainerChoice(engine.name)
-        return engine
+        self._engine = self._engine or find_engine(self._choice)
+        self._engine.check_image(image)
+        return self._engine
 
     def _request(
         self, engine: ContainerEngine, name: str, fork: Fork, run: HostedRun, gpus: list[str]
@@ -178,25 +172,15 @@ class Containers:
         }
         return msgspec.structs.replace(
             fork,
-            environ={command.FIRST_LINE: msgspec.json.encode(order).decode()},
+            environ={bootstrap.ORDER: msgspec.json.encode(order).decode()},
             workdir="/",
             call=command.CALL,
             entry=engine.program,
             args=tuple(command.run_words(engine, name, run.spec, mounts, fork.workdir, gpus)),
         )
 
-    def _why_not(self, container: _Container, engine: ContainerEngine, status: int) -> tuple[int, str]:
-        """Why there was no worker: by checks, and not by the engine's error text."""
-        image, told = container.image, read_tail(container.log_path).strip()
-        if status == bootstrap.UNUSABLE:
-            return UNFIT, f"image {image} cannot be used: {told}"
-        if status in NO_PROGRAM:
-            return UNFIT, f"image {image} has no python3 that can be run: {told}"
-        try:
-            self._find_engine()
-        except EngineDown as error:
-            return NOT_STARTED, str(error)
-        if not engine.has_image(image):
-            remedy = f"get it with `{engine.name} pull {image}`"
-            return UNFIT, f"there is no image {image} on this machine; {remedy}"
-        return NOT_STARTED, f"{engine.name} could not start its container: {told}"
+
+async def _find_pid(engine: ContainerEngine, name: str, found: Callable[[int], None]) -> None:
+    pid = await asyncio.to_thread(engine.main_pid, name)
+    if pid is not None:
+        found(pid)

@@ -1,8 +1,8 @@
 """The first process of a container: finds Swell and torch, and runs the worker in a child.
 
 Run as a script by the interpreter of the image, whatever its version: it imports the standard library only,
-until it knows that the rest is there. What it prints is in the worker's log. Its standard input has the order
-in its first line, and ends when the engine's program outside is gone: then the container ends, too.
+until it knows that the rest is there. What it prints is in the worker's log. Its order is a variable. Its
+standard input ends when the engine's program outside is gone: then the container ends, too.
 """
 
 import importlib.util
@@ -17,11 +17,13 @@ from typing import Any
 
 #: Exit status: the image lacks something.
 UNUSABLE = 78
+#: Variable with its order.
+ORDER = "SWELL_CONTAINED"
 STDIN = 0
 
 
 def main() -> None:
-    order = json.loads(read_line())
+    order = json.loads(os.environ.pop(ORDER))
     del sys.path[0]  # this script's folder
     lack = find_packages(order)
     if lack:
@@ -33,13 +35,6 @@ def main() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         run(order)
     sys.exit(watch(pid))
-
-
-def read_line() -> bytes:
-    line = b""
-    while not line.endswith(b"\n") and (chunk := os.read(STDIN, 1 << 16)):
-        line += chunk
-    return line
 
 
 def run(order: "dict[str, Any]") -> None:

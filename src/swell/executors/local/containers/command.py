@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import sysconfig
@@ -24,8 +23,6 @@ from swell.wire.lease_end import LEASE_FILE
 
 #: Called by the zygote's child with a program and its arguments.
 CALL = "swell.executors.local.containers.command:become"
-#: Variable with the first line of what the program reads. The command line is to be seen by all users.
-FIRST_LINE = "SWELL_CONTAINED"
 #: Processes and threads of a worker, those of its loaders included.
 MAX_PIDS = 4096
 #: The job's own are added to them.
@@ -95,6 +92,7 @@ def run_words(
         *(("--memory", memory, "--memory-swap", memory) if spec.memory_bytes is not None else ()),
         *engine.gpu_words(gpus),
         *(word for name, value in ENVIRON.items() for word in ("--env", f"{name}={value}")),
+        *("--env", bootstrap.ORDER),  # its value is the program's own: all users see the command line
         *(word for mount in mounts for word in mount.words(engine)),
         *("--entrypoint", "python3", spec.image),
         f"{PACKAGES}/0/{Path(bootstrap.__file__).relative_to(_own_folder())}",
@@ -102,13 +100,8 @@ def run_words(
 
 
 def become(program: str, arguments: list[str]) -> None:
-    """Become the engine's program. Its input is `FIRST_LINE`, and has no end while it lives: it inherits both
-    ends of that pipe.
-    """
-    line = os.environ.pop(FIRST_LINE).encode() + b"\n"
+    """Become the engine's program. Its input does not end while it lives: it has both ends of that pipe."""
     reading, writing = os.pipe()
-    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, max(len(line), 1 << 16))
-    os.write(writing, line)
     os.dup2(reading, 0)
     os.set_inheritable(writing, True)
     os.execv(program, [program, *arguments])  # noqa: S606 - its words are a list

@@ -84,8 +84,13 @@ class ContainerEngine:
         output, error = self.call("inspect", "--format", "{{.State.Pid}}", container)
         return None if error or not output.isdecimal() else int(output) or None
 
-    def has_image(self, image: str) -> bool:
-        return not self.call("image", "inspect", "--format", "{{.Id}}", image)[1]
+    def check_image(self, image: str) -> None:
+        """Raises EngineDown; ValueError: this machine has no such image."""
+        if self.call("image", "inspect", "--format", "{{.Id}}", image)[1]:
+            find_engine(ContainerChoice(self.name))
+            raise ValueError(
+                f"there is no image {image} on this machine; get it with `{self.name} pull {image}`"
+            )
 
     def remove(self, container: str) -> None:
         """End a container, with all its processes. No effect if there is none of this name."""
@@ -112,10 +117,4 @@ def _offer(name: ContainerChoice) -> MachineOffer:
     version, error = ContainerEngine(name).call(*_QUESTIONS[name])
     if version and not error:
         return MachineOffer(name=name, note=version)
-    return MachineOffer(name=name, why_not=error or "it gives no version", remedy=_remedy(error.lower()))
-
-
-def _remedy(error: str) -> str:
-    if "permission denied" in error:
-        return "let this user use its socket (group docker), or use rootless Podman"
-    return "start its service (`systemctl start docker`)" if "daemon" in error else ""
+    return MachineOffer(name=name, why_not=error or "it gives no version")
