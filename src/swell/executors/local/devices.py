@@ -28,8 +28,6 @@ NONE = "none"
 CPU = "cpu"
 #: What in CUDA_VISIBLE_DEVICES says that there is no GPU, or no further one.
 NO_GPU = ("", "-1", "NoDevFiles", "none", "void")
-#: Characters of a UUID in a text, as long as they tell GPUs apart.
-SHOWN_UUID = len("GPU-01234567")
 _NO_SLICES = (
     "Swell offers whole GPUs, because NCCL sums nothing between slices of one: turn MIG off with `nvidia-smi "
     "-mig 0`, name whole GPUs in CUDA_VISIBLE_DEVICES, or offer other devices with --devices cpu"
@@ -164,25 +162,18 @@ def _cpu_node(num: int) -> LocalNode:
 def _cuda_node(gpus: list[tuple[str, str]]) -> LocalNode:
     kinds = sorted({f"cuda:{name}" for _, name in gpus})
     if len(kinds) > 1:
-        choices = [_choice([uuid for uuid, name in gpus if kind == f"cuda:{name}"], gpus) for kind in kinds]
+        # By UUID: CUDA may count GPUs in another order than NVML.
+        choices = [
+            f"CUDA_VISIBLE_DEVICES={','.join(uuid for uuid, name in gpus if kind == f'cuda:{name}')} ({kind})"
+            for kind in kinds
+        ]
         raise DeviceError(
             f"this machine has GPUs of {len(kinds)} kinds; a node has one kind: choose with "
-            + " or ".join(f"{choice} ({kind})" for choice, kind in zip(choices, kinds, strict=True))
+            + " or ".join(choices)
         )
     uuids, islands = islands_of_gpus([uuid for uuid, _ in gpus])
     bindings = [DeviceBinding(torch_device="cuda:0", kind=kinds[0], cuda=uuid) for uuid in uuids]
     return _node("node0", kinds[0], bindings, islands=islands)
-
-
-def _choice(uuids: list[str], gpus: list[tuple[str, str]]) -> str:
-    """Return the variable that chooses these GPUs, by the beginnings of their UUIDs, as CUDA reads them too.
-
-    CUDA may count GPUs in another order than NVML.
-    """
-    length = next(
-        (num for num in range(SHOWN_UUID, 64) if len({uuid[:num] for uuid, _ in gpus}) == len(gpus)), None
-    )
-    return f"CUDA_VISIBLE_DEVICES={','.join(uuid[:length] for uuid in uuids)}"
 
 
 def _paced_nodes(text: str, match: re.Match[str]) -> tuple[LocalNode, ...]:

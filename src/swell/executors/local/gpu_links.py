@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 
 import pynvml
 
@@ -60,33 +62,15 @@ def islands_by_distance(distances: Sequence[Sequence[int]]) -> tuple[Sequence[in
     limits = sorted({distance for row in distances for distance in row}, reverse=True)
     labels = [_components(distances, limit) for limit in limits]
     order = sorted(range(num), key=lambda device: [label[device] for label in labels])
-    levels = tuple(_run_lengths([label[device] for device in order]) for label in labels)
+    levels = tuple(tuple(Counter(label[device] for device in order).values()) for label in labels)
     return order, telling(levels, num)
 
 
 def _components(distances: Sequence[Sequence[int]], limit: int) -> list[int]:
     """The lowest device that can be reached from each device by steps of at most this distance."""
     label = list(range(len(distances)))
-    for first in range(len(distances)):
-        if label[first] != first:
-            continue
-        todo = [first]
-        while todo:
-            one = todo.pop()
-            near = [
-                other
-                for other, distance in enumerate(distances[one])
-                if distance <= limit and label[other] > first
-            ]
-            for other in near:
-                label[other] = first
-            todo += near
+    for one, other in combinations(range(len(distances)), 2):
+        if distances[one][other] <= limit:
+            low, high = sorted((label[one], label[other]))
+            label = [low if each == high else each for each in label]
     return label
-
-
-def _run_lengths(labels: Sequence[int]) -> tuple[int, ...]:
-    """How many neighbours have the same label, run by run."""
-    counts = dict[int, int]()
-    for label in labels:
-        counts[label] = counts.get(label, 0) + 1
-    return tuple(counts.values())
