@@ -165,37 +165,28 @@ def _private(path: str, flags: int) -> int:
 
 
 def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
-    """Discard logs of ended workers, oldest first, while all logs of the job hold more than `keep_bytes`.
+    """Remove logs of ended workers, oldest first, while all logs of the job hold more than `keep_bytes`.
+
+    The newest of a kind stays: its number says which ones were given.
 
     Raises:
-        OSError: one of them cannot be changed.
+        OSError: one of them cannot be removed.
     """
+    listed = {kind: list_logs(folder, kind) for kind in (TRIAL, WORKER)}
     sizes = {
         (kind, number): num_bytes(log_path(folder, kind, number), begins)
-        for kind in (TRIAL, WORKER)
-        for number, begins in list_logs(folder, kind).items()
+        for kind, listing in listed.items()
+        for number, begins in listing.items()
     }
     excess = sum(sizes.values()) - keep_bytes
     for (kind, number), size in sizes.items():
-        if excess <= 0:
-            return
-        log = log_path(folder, kind, number)
+        log, begins = log_path(folder, kind, number), listed[kind][number]
+        is_ended = number < max(listed[kind]) and (kind == TRIAL or number not in live)
         # A worker on another host is not among `live`: its log is kept by another writer.
-        if size and (kind == TRIAL or number not in live) and not is_written(log):
-            discard(log)
+        if excess > 0 and is_ended and not is_written(log):
+            for path in (*(piece_path(log, begin) for begin in begins), log):
+                path.unlink(missing_ok=True)
             excess -= size
-
-
-def discard(log: Path) -> None:
-    """Remove what the log holds; an empty file keeps the position of its end. It must not be written to."""
-    begins = begins_of(log)
-    end = end_offset(log)
-    newest = log if log.exists() or not begins else piece_path(log, begins[-1])
-    os.truncate(newest, 0)  # needs no room on the disk, which a new file might
-    os.rename(newest, piece_path(log, end))
-    for begin in begins:
-        if begin != end:
-            piece_path(log, begin).unlink(missing_ok=True)
 
 
 def mark_as_written(descriptor: int) -> None:
