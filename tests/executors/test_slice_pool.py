@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from tests.examples import pick
 from tests.executors.fake_slurm import FakeSlurm
 
-from swell.executors.slices.order import host_name
+from swell.executors.node.options import NodeOptions
+from swell.executors.slices.order import SliceOrder, host_name
 from swell.executors.slices.pool import (
     BORROW_WAIT_S,
     FIRST_PAUSE_S,
@@ -32,6 +34,7 @@ from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 IDLE_S = 60.0
 PERIOD_S = 2.0
 CALENDAR_S = 1.8e9
+ORDER = SliceOrder(host=NodeOptions(), token="token")
 
 #: What the pool has done, in short.
 Done = tuple[Any, ...]
@@ -48,7 +51,6 @@ class Cluster:
         self.hosts: set[str] = set()
         self.now_s = 1000.0
         self.done: list[Done] = []
-        self.refusal = ""
         self.is_deaf = False  #: hosts do not hear that they are to leave
         usual: dict[str, Any] = {
             "max_nodes": 4,
@@ -60,19 +62,25 @@ class Cluster:
         self.pool = self.new_pool()
 
     def new_pool(self) -> SlicePool:
-        return SlicePool(self.engine, self, lambda host: host in self.used, lambda: CALENDAR_S + self.now_s)
+        return SlicePool(self.engine, self, self, lambda: CALENDAR_S + self.now_s)
 
-    # ------------------------------------------------------------ SliceActions
-    def submit(self, node: str) -> None:
+    # ------------------------------------------------------------ ClusterPort
+    async def read(self) -> ClusterRead:
+        return self.slurm.seen()
+
+    async def submit(self, order: SliceOrder, node: str = "") -> int:
         self.done.append(("submit", node))
-        if self.refusal:
-            self.pool.refused(self.refusal, self.now_s, node)
-        else:
-            self.pool.submitted(self.slurm.add(node=node), self.now_s, node)
+        return await self.slurm.submit(order, node)
 
-    def cancel(self, job: int) -> None:
-        self.done.append(("cancel", job))
-        self.slurm.end(job)
+    async def cancel(self, jobs: Collection[int]) -> None:
+        self.done += [("cancel", job) for job in jobs]
+        await self.slurm.cancel(jobs)
+
+    async def close(self) -> None: ...
+
+    # ------------------------------------------------------------ SliceHosts
+    def is_used(self, host: str) -> bool:
+        return host in self.used
 
     def release(self, host: str) -> None:
         assert host not in self.used, "a host was given back on which a job runs"
@@ -105,8 +113,13 @@ class Cluster:
             self.slurm.start(CALENDAR_S + self.now_s)
         if joins:
             self.join_all()
+        return self.take()
+
+    def take(self) -> Sequence[Done]:
+        """The pool hears what the cluster says, and has things done, which takes no time."""
         before = len(self.done)
-        self.pool.read(self.slurm.seen(), self.hosts, self.now_s)
+        with suppress(StopIteration):
+            self.pool.take(self.slurm.seen(), ORDER, self.hosts, self.now_s).send(None)
         return [one for one in self.done[before:] if one[0] != "end"]
 
     def join_all(self) -> None:
@@ -118,9 +131,8 @@ class Cluster:
         self.used.discard(host)
 
     def want(self, num: int) -> Sequence[Done]:
-        before = len(self.done)
-        self.pool.want(num, self.now_s)
-        return self.done[before:]
+        self.pool.num_wanted = num
+        return self.take()
 
     def of(self, kind: str) -> list[Done]:
         return [one for one in self.done if one[0] == kind]
@@ -350,7 +362,7 @@ def test_a_slice_that_slurm_has_taken_and_not_told_of_is_believed_to_have_the_li
 def test_a_refusal_is_told_once_and_tried_again_later_each_time() -> None:
     c = Cluster()
     c.look()
-    c.refusal = "sbatch: no"
+    c.slurm.refusal = "sbatch: no"
     c.want(2)
     for _ in range(200):
         c.look()
@@ -476,12 +488,17 @@ def calls_of_a_look(num_nodes: int) -> int:
         jobs=tuple(SliceJob(id=n, state=SliceState.RUNNING, node=f"n{n}", limit_s=None) for n in numbers),
         num_fit=num_nodes,
     )
-    c.pool.want(2 * num_nodes, 0.0)
-    c.pool.read(read, c.hosts, 0.0)
+    c.pool.num_wanted = 2 * num_nodes
+
+    def take(now_s: float) -> None:
+        with suppress(StopIteration):
+            c.pool.take(read, ORDER, c.hosts, now_s).send(None)
+
+    take(0.0)
     calls = Counter[str]()
     sys.setprofile(lambda frame, event, arg: calls.update((event,)))
     try:
-        c.pool.read(read, c.hosts, PERIOD_S)
+        take(PERIOD_S)
     finally:
         sys.setprofile(None)
     assert c.done == []

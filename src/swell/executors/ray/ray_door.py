@@ -14,12 +14,12 @@ from swell.executors.slices.door import SliceDoor
 
 #: In the state folder: the number of the last slice.
 LAST_FILE = "ray-slices"
-ANYWHERE = HostAddress("0.0.0.0")  # noqa: S104 - the address is Ray's once it has answered
 
 
 class RayDoor(SliceDoor):
     """See `local.agent.door.Door`. Only Ray knows at which address hosts reach this machine."""
 
+    anywhere = HostAddress("0.0.0.0")  # noqa: S104 - the address is Ray's once it has answered
     open_s = 2 * ANSWER_S
     period_s = 0.5
     needs_answer = True
@@ -29,5 +29,9 @@ class RayDoor(SliceDoor):
         """Raises DoorError."""
         engine = msgspec.json.decode(options.engine, type=RayEngine)
         host = NodeOptions(is_borrowed=engine.is_borrowed)
-        super().__init__(controller, options, session, engine, host, ANYWHERE)
-        self._port = RayClient(self._platform, engine, options.state_dir / LAST_FILE)
+        last = options.state_dir / LAST_FILE
+
+        def make_port(platform: str) -> RayClient:
+            return RayClient(platform, engine, last)
+
+        super().__init__(controller, options, session, engine, host, make_port)

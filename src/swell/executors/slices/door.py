@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
@@ -39,7 +39,7 @@ def _now_s() -> float:
 
 
 class SliceDoor(ListeningDoor):
-    """See `local.agent.door.Door`, and `SliceActions`, by which the pool of slices has things done."""
+    """See `local.agent.door.Door`, and `SliceHosts`, by which its pool has things done."""
 
     #: For the cluster to answer at `swell up`.
     open_s: ClassVar[float] = 12.0
@@ -47,6 +47,8 @@ class SliceDoor(ListeningDoor):
     period_s: ClassVar[float] = 2.0
     #: Whether there is no platform without an answer of the cluster at `swell up`.
     needs_answer: ClassVar[bool] = False
+    #: Where hosts join unless the options name an address, or the cluster has one.
+    anywhere: ClassVar[HostAddress]
     #: Command that ends slices which `swell down` has left, in words of the cluster; `{}` is the platform.
     remedy: ClassVar[str] = ""
 
@@ -57,17 +59,17 @@ class SliceDoor(ListeningDoor):
         session: str,
         engine: SliceEngine,
         host: NodeOptions,
-        anywhere: HostAddress,
+        make_port: Callable[[str], ClusterPort],
     ) -> None:
         """
         Args:
             host: of a slice, but for what only the door and the cluster know.
-            anywhere: where hosts join unless the options name an address, or the cluster has one.
+            make_port: makes the cluster, by what this platform is called there.
 
-        Raises DoorError. A subclass sets `_port`.
+        Raises DoorError.
         """
         self._is_named = bool(options.listen)
-        super().__init__(controller, replace(options, listen=options.listen or str(anywhere)), session)
+        super().__init__(controller, replace(options, listen=options.listen or str(self.anywhere)), session)
         self._controller = controller
         self._cluster = engine.cluster
         self._log = logging.getLogger(f"swell.{engine.name}")
@@ -76,12 +78,12 @@ class SliceDoor(ListeningDoor):
         self._token = engine.name
         self._tokens_of_slices = re.compile(rf"{self._token}(-[0-9]+)?")
         self._order = SliceOrder(host=host, token="")
-        self._port: ClusterPort
-        self._pool = SlicePool(engine, self, lambda host: bool(controller.running_kinds(host)), time.time)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._port = make_port(self._platform)
+        self._pool = SlicePool(engine, self._port, self, time.time)
+        self._looking: asyncio.Task[None] | None = None
         self._failures = RateLimitedLog()
         self._looked_s = float("-inf")
-        self._is_looking = self._is_closed = False
+        self._is_closed = False
         self._silence = ""  #: why the cluster does not answer, as last told
 
     # ------------------------------------------------------------ the agent
@@ -108,20 +110,21 @@ class SliceDoor(ListeningDoor):
     def tick(self) -> None:
         super().tick()
         now_s = _now_s()
-        if not self._is_looking and not self._is_closed and now_s >= self._looked_s + self.period_s:
-            self._is_looking, self._looked_s = True, now_s
-            self._begin(self._look())
+        is_looking = self._looking is not None and not self._looking.done()
+        if not is_looking and not self._is_closed and now_s >= self._looked_s + self.period_s:
+            self._looked_s = now_s
+            self._looking = asyncio.get_running_loop().create_task(self._look())
+            self._looking.add_done_callback(self._note_error)
 
     def want_devices(self, num: int) -> None:
-        self._pool.want(num, _now_s())
+        self._pool.num_wanted = num
 
     async def close(self) -> None:
         self._is_closed = True
         await super().close()
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
         try:
             async with asyncio.timeout(CLOSE_S):
                 jobs = {*self._pool.jobs, *(job.id for job in (await self._port.read()).jobs)}
@@ -141,16 +144,18 @@ class SliceDoor(ListeningDoor):
         """Ask the cluster once, and do what follows from the answer."""
         try:
             read = await self._port.read()
+            if self._silence:
+                self._log.info("%s answers again", self._cluster)
+                self._silence = ""
+            order = self._order.with_host(grace_s=read.grace_s)
+            await self._pool.take(read, order, self._slice_hosts(), _now_s())
         except (ClusterUnreachable, SliceRefused) as error:
             self._tell_silence(str(error))
-            return
-        finally:
-            self._is_looking = False
-        if self._silence:
-            self._log.info("%s answers again", self._cluster)
-            self._silence = ""
-        self._order = self._order.with_host(grace_s=read.grace_s)
-        self._pool.read(read, self._slice_hosts(), _now_s())
+
+    def _note_error(self, look: asyncio.Task[None]) -> None:
+        """An error of our own is told seldom, and the next look is taken."""
+        if not look.cancelled() and (error := look.exception()) is not None and self._failures.take():
+            self._log.error("what was to be done with %s failed", self._cluster, exc_info=error)
 
     def _tell_silence(self, why: str) -> None:
         """Nothing is lost by it: hosts and jobs go on, and leave slices that end."""
@@ -160,11 +165,8 @@ class SliceDoor(ListeningDoor):
         self._pool.note_hosts(self._slice_hosts(), _now_s())
 
     # ------------------------------------------------------------ what the pool has done
-    def submit(self, node: str) -> None:
-        self._begin(self._submit(node))
-
-    def cancel(self, job: int) -> None:
-        self._begin(self._cancel(job))
+    def is_used(self, host: str) -> bool:
+        return bool(self._controller.running_kinds(host))
 
     def release(self, host: str) -> None:
         self._log.info("host %s is given back to %s", host, self._cluster)
@@ -175,29 +177,3 @@ class SliceDoor(ListeningDoor):
         if isinstance(event, NodeLost):
             self._log.warning("%s: %s", event.name, event.cause)
         self._controller.report(event)
-
-    async def _submit(self, node: str) -> None:
-        try:
-            job = await self._port.submit(self._order, node)
-        except (ClusterUnreachable, SliceRefused) as error:
-            self._pool.refused(str(error), _now_s(), node)
-            return
-        self._log.info("asked %s for a slice: %d", self._cluster, job)
-        self._pool.submitted(job, _now_s(), node)
-
-    async def _cancel(self, job: int) -> None:
-        try:
-            await self._port.cancel([job])
-        except (ClusterUnreachable, SliceRefused) as error:  # it is told again
-            self._tell_silence(str(error))
-
-    def _begin(self, work: Coroutine[None, None, None]) -> None:
-        """Have work done in the background. An error of our own is told seldom, and stops nothing else."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._note_done)
-
-    def _note_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and self._failures.take():
-            self._log.error("what was to be done with %s failed", self._cluster, exc_info=error)

@@ -8,8 +8,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from swell.executors.slices.engine import SliceEngine
-from swell.executors.slices.order import slice_of
-from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
+from swell.executors.slices.order import SliceOrder, slice_of
+from swell.executors.slices.port import (
+    ClusterPort,
+    ClusterRead,
+    ClusterUnreachable,
+    SliceJob,
+    SliceRefused,
+    SliceState,
+)
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 from swell.model.retry import retry_pause_s
 
@@ -34,14 +41,11 @@ IDLE = "nothing uses it, so it is given back"
 OVER = "the time limit of its slice ends"
 
 
-class SliceActions(Protocol):
-    """What the pool has done. All begin at once; what comes of it is told or read later."""
+class SliceHosts(Protocol):
+    """What the pool has done with hosts. Nothing waits for it; what comes of it is seen later."""
 
-    def submit(self, node: str) -> None:
-        """Ask the cluster for one more slice. `node`: on which; empty: on any."""
-
-    def cancel(self, job: int) -> None:
-        """Have the cluster end a job."""
+    def is_used(self, host: str) -> bool:
+        """Whether a host has workers."""
 
     def release(self, host: str) -> None:
         """Have a host leave, on which nothing runs."""
@@ -89,59 +93,47 @@ class _Slice:
 
 
 class SlicePool:
-    """Pure: it has no clock and runs no program. `now_s`: time since the machine was booted."""
+    """Has no clock and no process of its own. `now_s`: time since the machine was booted."""
 
     def __init__(
-        self,
-        engine: SliceEngine,
-        actions: SliceActions,
-        is_used: Callable[[str], bool],
-        calendar_s: Callable[[], float],
+        self, engine: SliceEngine, port: ClusterPort, hosts: SliceHosts, calendar_s: Callable[[], float]
     ) -> None:
-        """
-        Args:
-            is_used: whether a host has workers.
-            calendar_s: seconds since 1970, as the clock of the cluster shows, too.
-        """
-        self._engine, self._do, self._is_used, self._calendar_s = engine, actions, is_used, calendar_s
+        """`calendar_s`: seconds since 1970, as the clock of the cluster shows, too."""
+        self._engine, self._port, self._do, self._calendar_s = engine, port, hosts, calendar_s
         self._slices: dict[int, _Slice] = {}
         self._hosts: dict[int, str] = {}  #: that have joined, by job
-        self._seen: ClusterRead | None = None  #: at the last look
         self._ends: dict[int, str] = {}  #: how jobs of hosts that are there have ended, for people
-        self._num_wanted: int | None = None  #: devices; None: no daemon has told yet
-        self._asking: list[str] = []  #: nodes of the submissions under way; empty: on any
+        self.num_wanted: int | None = None  #: devices that jobs could use; None: no daemon has told yet
         self._num_failures, self._not_before_s = 0, -math.inf
         self._limit_s: float | None = None  #: of the slice that was read last
         self._told: dict[str, str] = {}  #: causes, by what they are about
 
     # ------------------------------------------------------------ what happens
-    def want(self, num_devices: int, now_s: float) -> None:
-        """Jobs could use so many devices together."""
-        self._num_wanted = num_devices
-        self._decide(now_s)
+    async def take(self, read: ClusterRead, order: SliceOrder, hosts: Collection[str], now_s: float) -> None:
+        """Take what the cluster says, decide, and have it done.
 
-    def submitted(self, job: int, now_s: float, node: str = "") -> None:
-        """The cluster has taken a slice for this node; empty: for any."""
-        self._asking.remove(node)
-        self._told.pop(self._engine.label, None)
-        begun = SliceJob(id=job, state=SliceState.WAITING, limit_s=self._limit_s)
-        known = self._slices.setdefault(job, _Slice(begun, now_s, end_s=self._end_s(begun, now_s)))
-        known.asked_node = node
+        Args:
+            order: what further slices are to run.
+            hosts: of slices, that have joined.
 
-    def refused(self, why: str, now_s: float, node: str = "") -> None:
-        """A submission came to nothing: the next one waits longer each time."""
-        self._asking.remove(node)
-        self._back_off(now_s)
-        self._tell(self._engine.label, why, now_s)
-
-    def read(self, read: ClusterRead, hosts: Collection[str], now_s: float) -> None:
-        """Take what the cluster says, and decide. `hosts`: of slices, that have joined."""
-        self._seen = read
+        Raises ClusterUnreachable, SliceRefused: the cluster ends no slice now.
+        """
         self._hosts = _by_job(hosts)
         self._note_jobs({job.id: job for job in read.jobs}, now_s)
         self.note_hosts(hosts, now_s)
         self._tell_waits(now_s)
-        self._decide(now_s)
+        idle = read.idle if self._engine.is_borrowed else None
+        await self._cancel_late(now_s, is_node_named=idle is not None)
+        kept = [slice_ for slice_ in self._slices.values() if slice_.is_kept]
+        missing = self._num_slices(len(kept), read.num_fit) - len(kept)
+        if missing <= 0:
+            await self._give_back(kept, -missing, now_s)
+            return
+        for slice_ in kept:
+            self._use(slice_, now_s)
+        if now_s >= self._not_before_s:
+            nodes = [""] * min(missing, MOST_AT_ONCE) if idle is None else self._untaken(idle)[:missing]
+            await self._submit(order, nodes, now_s)
 
     def note_hosts(self, hosts: Collection[str], now_s: float) -> None:
         """Say when hosts are to be left, and give up those without a job; also in silence."""
@@ -169,7 +161,7 @@ class SlicePool:
         elif now_s >= leave_s and not slice_.is_over:
             slice_.is_over = True
             self._do.report(NodeWarned(at_s=now_s, name=slice_.host, until_s=slice_.end_s, why=OVER))
-        elif slice_.is_over and not self._is_used(slice_.host):
+        elif slice_.is_over and not self._do.is_used(slice_.host):
             self._release(slice_, now_s)
 
     @property
@@ -228,41 +220,34 @@ class SlicePool:
             self._do.report(NodeLost(at_s=now_s, name=about, cause=why))
 
     # ------------------------------------------------------------ more and fewer
-    def _decide(self, now_s: float) -> None:
-        """Ask for slices, or give some back, once it is known what there is."""
-        if (seen := self._seen) is None:
-            return
-        idle = seen.idle if self._engine.is_borrowed else None
-        self._cancel_late(now_s, is_node_named=idle is not None)
-        kept = [slice_ for slice_ in self._slices.values() if slice_.is_kept]
-        missing = self._num_slices(len(kept), seen.num_fit) - len(kept) - len(self._asking)
-        if missing <= 0:
-            self._give_back(kept, -missing, now_s)
-            return
-        for slice_ in kept:
-            self._use(slice_, now_s)
-        if now_s >= self._not_before_s:
-            nodes = [""] * min(missing, MOST_AT_ONCE) if idle is None else self._untaken(idle)[:missing]
-            self._asking += nodes
+    async def _submit(self, order: SliceOrder, nodes: Sequence[str], now_s: float) -> None:
+        """Ask for a slice on each of these nodes. After a failure the next one waits longer each time."""
+        try:
             for node in nodes:
-                self._do.submit(node)
+                job = await self._port.submit(order, node)
+                self._told.pop(self._engine.label, None)
+                begun = SliceJob(id=job, state=SliceState.WAITING, limit_s=self._limit_s)
+                self._slices[job] = _Slice(begun, now_s, node, self._end_s(begun, now_s))
+        except (ClusterUnreachable, SliceRefused) as error:
+            self._back_off(now_s)
+            self._tell(self._engine.label, str(error), now_s)
 
     def _num_slices(self, num_kept: int, num_fit: int) -> int:
         """How many there should be: as they are, as long as no daemon has told."""
         least, most = self._engine.min_nodes, self._engine.max_nodes or num_fit
-        if self._num_wanted is None:
+        if self.num_wanted is None:
             return max(least, num_kept)
-        wanted = math.ceil(self._num_wanted / self._engine.num_devices)
+        wanted = math.ceil(self.num_wanted / self._engine.num_devices)
         return max(least, min(most, wanted))
 
     def _untaken(self, idle: Sequence[str]) -> list[str]:
         """Nodes that no slice of ours is meant for."""
-        taken = {*self._asking}
+        taken = set[str]()
         for slice_ in self._slices.values():
             taken |= {slice_.job.node, slice_.asked_node}
         return [node for node in idle if node not in taken]
 
-    def _cancel_late(self, now_s: float, *, is_node_named: bool) -> None:
+    async def _cancel_late(self, now_s: float, *, is_node_named: bool) -> None:
         """Hosts that do not go when told to, and slices for idle nodes that other jobs were given first."""
         for slice_ in self._slices.values():
             if slice_.released_s is not None:
@@ -271,11 +256,11 @@ class SlicePool:
                 is_late = slice_.is_waiting and now_s >= slice_.seen_s + BORROW_WAIT_S
                 is_late = is_late and is_node_named
             if is_late:
-                self._cancel(slice_, now_s)
+                await self._cancel(slice_, now_s)
 
-    def _cancel(self, slice_: _Slice, now_s: float) -> None:
+    async def _cancel(self, slice_: _Slice, now_s: float) -> None:
         slice_.released_s = now_s
-        self._do.cancel(slice_.job.id)
+        await self._port.cancel([slice_.job.id])
 
     def _release(self, slice_: _Slice, now_s: float) -> None:
         slice_.released_s = now_s
@@ -288,14 +273,14 @@ class SlicePool:
             slice_.is_idle = False
             self._do.report(NodeCleared(at_s=now_s, name=slice_.host, why=IDLE))
 
-    def _give_back(self, kept: Sequence[_Slice], surplus: int, now_s: float) -> None:
+    async def _give_back(self, kept: Sequence[_Slice], surplus: int, now_s: float) -> None:
         """Those in the queue first, the latest first; then hosts that have been idle for long."""
         queued = sorted((s for s in kept if s.is_waiting), key=lambda s: -s.job.id)[:surplus]
         for slice_ in queued:
-            self._cancel(slice_, now_s)
+            await self._cancel(slice_, now_s)
         surplus -= len(queued)
         for slice_ in sorted((s for s in kept if s.host), key=lambda s: (not s.is_idle, -s.job.id)):
-            if surplus > 0 and not self._is_used(slice_.host):
+            if surplus > 0 and not self._do.is_used(slice_.host):
                 self._leave_idle(slice_, now_s)
                 surplus -= 1
             else:

@@ -14,14 +14,13 @@ from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.pool_log import PoolLog
 from swell.executors.slurm.slurm_client import SlurmClient
 
-#: Where hosts join unless an address is named: all of this machine's, at a port that is free.
-ANYWHERE = HostAddress("0.0.0.0", 0)  # noqa: S104
 PREEMPTED = "Slurm takes its slice back (preemption, scancel, or the end of its time)"
 
 
 class SlurmDoor(SliceDoor):
     """See `local.agent.door.Door`. It goes on without a Slurm that does not answer: hosts may run."""
 
+    anywhere = HostAddress("0.0.0.0", 0)  # noqa: S104 - at a port that is free
     remedy = "`scancel --name=swell-{}`"
 
     def __init__(
@@ -32,12 +31,11 @@ class SlurmDoor(SliceDoor):
         host = NodeOptions(
             devices=engine.slice_devices, is_borrowed=engine.is_borrowed, sigterm_means=PREEMPTED
         )
-        super().__init__(controller, options, session, engine, host, ANYWHERE)
         output = options.state_dir / "slurm"
-        self._port = port or SlurmClient(
-            f"swell-{self._platform}",
-            engine.partition,
-            engine.submission(),
-            output,
-            PoolLog(output, engine.num_devices) if engine.is_borrowed else None,
-        )
+        log = PoolLog(output, engine.num_devices) if engine.is_borrowed else None
+
+        def make_port(platform: str) -> ClusterPort:
+            name = f"swell-{platform}"
+            return port or SlurmClient(name, engine.partition, engine.submission(), output, log)
+
+        super().__init__(controller, options, session, engine, host, make_port)
