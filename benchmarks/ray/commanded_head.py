@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S
-from benchmarks.ray.site import NUM_NODES, RESOURCE
+from benchmarks.ray.site import NUM_NODES
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
 from swell.executors.local.link import LocalExecutor
 from swell.executors.ray.engine import RayEngine
@@ -39,9 +39,7 @@ def main() -> None:
         state_dir,
         (),
         gang_settings=GangSettings(worker_settings=settings),
-        engine=RayEngine(
-            address=sys.argv[1], device_resource=f"{RESOURCE}=cpu", max_nodes=NUM_NODES, idle_s=0
-        ),
+        engine=RayEngine(address=sys.argv[1], max_nodes=NUM_NODES, idle_s=0),
     )
 
     def tell(event: AnyEvent) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from swell.api.errors import InvalidOption
 from swell.cli.up import choose
-from swell.executors.engine import InvalidEngine
 from swell.executors.local.engine import LocalEngine
 from swell.executors.ray.engine import RayEngine
 from swell.platform_options import PlatformOptions
@@ -49,13 +48,13 @@ def test_on_ray_the_own_machine_has_no_devices_unless_they_are_named(folder: Sta
 
 def test_what_was_said_last_time_is_remembered_and_said_again(folder: StateFolder) -> None:
     first = chosen(
-        folder, {"engine": "ray"}, address="10.9.0.1:6379", device_resource="GPU=cpu", is_borrowed=True
+        folder, {"engine": "ray"}, address="10.9.0.1:6379", device_resource="seat", is_borrowed=True
     )
     folder.write_options(first)
     second, remembered = choose(folder, {"engine": None}, {})
-    made = RayEngine(address="10.9.0.1:6379", device_resource="GPU=cpu", is_borrowed=True)
+    made = RayEngine(address="10.9.0.1:6379", device_resource="seat", is_borrowed=True)
     assert second.made_engine == first.made_engine == made
-    said = ("--engine ray", "--address 10.9.0.1:6379", "--device-resource GPU=cpu", "--borrowed")
+    said = ("--engine ray", "--address 10.9.0.1:6379", "--device-resource seat", "--borrowed")
     assert set(said) <= set(remembered)
     assert chosen(folder, NOTHING, is_borrowed=False).made_engine != made
     assert chosen(folder, NOTHING, address="").made_engine.changed.keys() == {
@@ -78,7 +77,7 @@ def test_an_option_of_a_version_to_come_is_told(
     ("said", "of_engine", "named"),
     [
         (NOTHING, {"address": "10.9.0.1:6379"}, "--address"),
-        (NOTHING, {"device_resource": "GPU=cpu"}, "--device-resource"),
+        (NOTHING, {"device_resource": "seat"}, "--device-resource"),
         ({"engine": "local"}, {"device_resource": "CPU"}, "--device-resource"),
     ],
 )
@@ -94,8 +93,8 @@ def test_what_is_about_ray_is_not_ignored_without_it(
 def test_an_engine_or_a_resource_that_there_is_none_of_is_refused(folder: StateFolder) -> None:
     with pytest.raises(InvalidOption, match=r"--engine pbs: .* choose one of local, ray, slurm"):
         chosen(folder, {"engine": "pbs"})
-    with pytest.raises(InvalidOption, match=r"--device-resource GPU=gpu: .* write a resource of Ray"):
-        _ = chosen(folder, {"engine": "ray"}, device_resource="GPU=gpu").made_engine
+    with pytest.raises(InvalidOption, match=r"--slice-devices 2: .* write cuda:N"):
+        _ = chosen(folder, {"engine": "ray"}, slice_devices="2").made_engine
 
 
 def test_a_remembered_engine_that_is_gone_is_refused(folder: StateFolder) -> None:
@@ -106,22 +105,13 @@ def test_a_remembered_engine_that_is_gone_is_refused(folder: StateFolder) -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "devices"),
+    ("options", "resource"),
     [
-        ("GPU", "cuda:4"),
-        ("CPU", "cpu:4"),
-        ("seat", "cpu:4"),
-        ("GPU=cpu", "cpu:4"),
-        ("seat=paced@200", "paced:4@200"),
+        ({}, "CPU"),
+        ({"slice_devices": "cuda:4"}, "GPU"),
+        ({"slice_devices": "paced:4@200"}, "CPU"),
+        ({"slice_devices": "cpu:4", "device_resource": "GPU"}, "GPU"),
     ],
 )
-def test_a_resource_says_what_its_devices_are(text: str, devices: str) -> None:
-    engine = RayEngine(device_resource=text, slice_devices=4)
-    engine.check("")
-    assert engine.devices_of(engine.resource) == devices
-
-
-@pytest.mark.parametrize("text", ["", "=cpu", "GPU=", "GPU=paced", "GPU=paced@x"])
-def test_a_resource_without_a_form_is_refused(text: str) -> None:
-    with pytest.raises(InvalidEngine, match="NAME=cuda"):
-        RayEngine(device_resource=text).check("")
+def test_devices_of_a_slice_are_units_of_a_resource(options: dict[str, str], resource: str) -> None:
+    assert RayEngine(**options).resource == resource  # type: ignore[arg-type]

@@ -103,8 +103,7 @@ class OneMachine:
         """For an executor, with so many devices in a slice."""
         return RayEngine(
             address=self.address,
-            device_resource="CPU=paced@400",
-            slice_devices=num_devices,
+            slice_devices=f"paced:{num_devices}@400",
             min_nodes=min_nodes,
         )
 

@@ -31,12 +31,10 @@ def platform() -> Iterator[Platform]:
                 "ray",
                 "--storage",
                 STORAGE,
-                "--device-resource",
-                "CPU=paced@100",
                 "--preload",
                 "sklearn.datasets",
             ),
-            *("--slice-devices", str(offer.num_cpus), "--min-nodes", str(NUM_NODES)),
+            *("--slice-devices", f"paced:{offer.num_cpus}@100", "--min-nodes", str(NUM_NODES)),
         )
         await_this(lambda: made.num_devices == NUM_NODES * offer.num_cpus, WITHIN_S)
         yield made

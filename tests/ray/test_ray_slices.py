@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 LIMIT_S = 60.0
 #: Nobody listens there, so the hosts try again and again.
 TOKEN = JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES))
-ORDER = SliceOrder(host=NodeOptions(join="127.0.0.1:1"), token=str(TOKEN))
+ORDER = SliceOrder(host=NodeOptions(join="127.0.0.1:1", devices="cpu:2"), token=str(TOKEN))
 
 
 @pytest.fixture(scope="module")

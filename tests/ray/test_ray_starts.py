@@ -42,8 +42,16 @@ def program(cluster: OneMachine, tmp_path: Path) -> Iterator[Program]:
 def up(program: Program, cluster: OneMachine, *words: str) -> None:
     """With slices that are nodes."""
     done = program(
-        *("up", "--engine", "ray", "--address", cluster.address, "--slice-devices", str(NUM_DEVICES)),
-        *("--device-resource", f"CPU=paced@{PACE}", *words),
+        *(
+            "up",
+            "--engine",
+            "ray",
+            "--address",
+            cluster.address,
+            "--slice-devices",
+            f"paced:{NUM_DEVICES}@{PACE}",
+        ),
+        *words,
     )
     assert done.returncode == 0, done
 

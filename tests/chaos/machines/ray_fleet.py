@@ -11,7 +11,6 @@ from tests.machines.namespaces import STORAGE
 from tests.ray.cluster import HealthChecks, NodeOffer, RayCluster, RayNode
 
 OFFER = NodeOffer(num_cpus=2, num_gpus=0)
-RESOURCE = "CPU=paced@320"
 
 
 class RayHost(Host):
@@ -44,8 +43,8 @@ def ray_fleet(folder: Path, num_hosts: int) -> Iterator[Fleet]:
     A slice has all devices of a node, and as many as there are nodes are kept: hosts are awaited before jobs.
     """
     with RayCluster([], HealthChecks()) as cluster:
-        engine = ("--engine", "ray", "--address", cluster.address, "--device-resource", RESOURCE)
-        slices = ("--slice-devices", str(OFFER.num_cpus), "--min-nodes", str(num_hosts))
+        engine = ("--engine", "ray", "--address", cluster.address)
+        slices = ("--slice-devices", f"paced:{OFFER.num_cpus}@320", "--min-nodes", str(num_hosts))
         head = Head(cluster.head.machine, folder, (*engine, *slices, "--storage", STORAGE))
         nodes = [cluster.unstarted(OFFER) for _ in range(num_hosts)]
         yield Fleet(head, [RayHost(node, head, folder) for node in nodes], cluster.network.add(), folder)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from swell.executors.engine import InvalidEngine
 from swell.executors.slices.engine import SliceEngine
 
 if TYPE_CHECKING:
     from swell.model.finding import Finding
 
-AUTO, GPU, CPU = "auto", "GPU", "CPU"
+GPU, CPU = "GPU", "CPU"
 CONNECT_S = 1.0
-_RESOURCE = re.compile(r"(?P<name>[^=]+)(?:=(?P<form>cpu|cuda|paced@[0-9]+(?:\.[0-9]+)?))?")
 
 
 class RayEngine(SliceEngine, kw_only=True):
@@ -36,46 +33,23 @@ class RayEngine(SliceEngine, kw_only=True):
 
     address: Annotated[
         str, Meta(description="the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379.")
-    ] = AUTO
+    ] = "auto"
     device_resource: Annotated[
         str,
         Meta(
-            description="resource of which one unit is one device: GPU, CPU, auto (GPU if there is any, else "
-            "CPU), or NAME=cpu, NAME=cuda, NAME=paced@RATE.",
+            description="resource of Ray of which one unit is one device, else GPU for cuda:N, or CPU.",
             extra={"metavar": "RESOURCE"},
         ),
-    ] = AUTO
-    slice_devices: Annotated[
-        int,
-        Meta(ge=1, description="devices of a slice, which are on one node.", extra={"metavar": "DEVICES"}),
-    ] = 1
+    ] = ""
 
     @property
     def where(self) -> str:
         return f"Ray at {self.address}"
 
-    def check(self, listen: str) -> None:
-        if _RESOURCE.fullmatch(self.device_resource) is None:
-            raise InvalidEngine(
-                f"--device-resource {self.device_resource}: this names no devices; write a resource of Ray, "
-                "and if need be what its devices are: GPU, CPU, NAME=cpu, NAME=cuda or NAME=paced@RATE"
-            )
-        super().check(listen)
-
-    @property
-    def num_devices(self) -> int:
-        return self.slice_devices
-
     @property
     def resource(self) -> str:
-        """Name of the resource of Ray; `auto` stands for GPU or CPU."""
-        return self.device_resource.partition("=")[0]
-
-    def devices_of(self, resource: str) -> str:
-        """Return the devices of a slice, as `swell node` takes them, if they are units of this resource."""
-        form = self.device_resource.partition("=")[2] or ("cuda" if resource == GPU else "cpu")
-        kind, _, rate = form.partition("@")
-        return f"{kind}:{self.slice_devices}@{rate}" if rate else f"{kind}:{self.slice_devices}"
+        """Name of the resource of Ray."""
+        return self.device_resource or (GPU if self.has_gpus else CPU)
 
     def findings(self, listen: str) -> list[Finding]:
         """Whether Ray is installed, and answers if it is named by its address."""

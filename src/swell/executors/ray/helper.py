@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from swell import __version__
-from swell.executors.ray.engine import AUTO, CPU, GPU, RayEngine, try_line
+from swell.executors.ray.engine import CPU, GPU, RayEngine, try_line
 from swell.executors.ray.ray_client import Answer, Request
 from swell.executors.ray.slice_actor import SliceActor
 from swell.executors.slices.order import SliceOrder
@@ -44,7 +44,6 @@ class RaySlices:
         self._looks: dict[int, Any] = {}  #: what was asked of an actor and is not answered
         self._nodes: dict[int, str] = {}  #: of slices that run
         self._ended: list[SliceJob] = []  #: that were told to end since the last look
-        self._resource = "" if engine.resource == AUTO else engine.resource
         self._find()
 
     def _find(self) -> None:
@@ -60,8 +59,7 @@ class RaySlices:
         """Ask Ray for a slice. It waits in Ray's queue until a node has room."""
         import ray
 
-        resource, num = self._resource or CPU, self._engine.slice_devices
-        order = order.with_host(devices=self._engine.devices_of(resource))
+        resource, num = self._engine.resource, self._engine.num_devices
         others = {} if resource in (GPU, CPU) else {resource: num}
         self._actors[number] = (
             ray.remote(SliceActor)
@@ -90,14 +88,10 @@ class RaySlices:
         import ray
 
         nodes = [node for node in ray.nodes() if node["Alive"]]
-        if not self._resource and nodes:
-            has_gpus = any(node["Resources"].get(GPU, 0) >= 1 for node in nodes)
-            self._resource = GPU if has_gpus else CPU
-            logging.info("one %s of a node is one device", self._resource)
         jobs = tuple(self._look_at(number) for number in sorted(self._actors))
         ended, self._ended = tuple(self._ended), []
-        num_units = [int(node["Resources"].get(self._resource, 0)) for node in nodes]
-        num_fit = sum(num // self._engine.slice_devices for num in num_units)
+        num_units = [int(node["Resources"].get(self._engine.resource, 0)) for node in nodes]
+        num_fit = sum(num // self._engine.num_devices for num in num_units)
         return ClusterRead(jobs=jobs + ended, num_fit=num_fit, address=self._address)
 
     def _look_at(self, number: int) -> SliceJob:

@@ -33,7 +33,7 @@ QUIET = {"RAY_BACKEND_LOG_LEVEL": "error", "RAY_USAGE_STATS_PROMPT_ENABLED": "0"
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """What the helper is to do; without `start` and `end`: say what there is of this platform's slices."""
 
-    start: SliceOrder | None = None  #: a slice, when Ray has room; its devices are the helper's to fill in
+    start: SliceOrder | None = None  #: a slice, when Ray has room
     id: int = 0  #: of that slice; no other one has it
     end: tuple[int, ...] = ()  #: slices, with their hosts
 

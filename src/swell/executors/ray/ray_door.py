@@ -28,7 +28,7 @@ class RayDoor(SliceDoor):
     def __init__(self, controller: Controller, options: AgentOptions, session: str) -> None:
         """Raises DoorError."""
         engine = msgspec.json.decode(options.engine, type=RayEngine)
-        host = NodeOptions(is_borrowed=engine.is_borrowed)
+        host = NodeOptions(devices=engine.slice_devices, is_borrowed=engine.is_borrowed)
         last = options.state_dir / LAST_FILE
 
         def make_port(platform: str) -> RayClient:

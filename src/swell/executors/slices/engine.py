@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
 
 from swell.executors.engine import Engine, InvalidEngine
+
+_DEVICES = re.compile(r"(?:cuda|cpu):([0-9]{1,4})|paced:([0-9]{1,4})@[0-9]+(?:\.[0-9]+)?")
 
 MaxNodes = Annotated[
     int, Meta(ge=0, description="most slices at a time; 0: as many as the nodes have room for.")
@@ -17,6 +20,13 @@ IdleS = Annotated[float, Meta(ge=0, description="seconds without work until a sl
 class SliceEngine(Engine, kw_only=True):
     """The nodes of a cluster run hosts in slices, which are asked for while jobs could use them."""
 
+    slice_devices: Annotated[
+        str,
+        Meta(
+            description="devices of a slice, which are on one node: cuda:N, cpu:N or paced:N@RATE.",
+            extra={"metavar": "DEVICES"},
+        ),
+    ] = "cpu:1"
     max_nodes: MaxNodes = 0
     min_nodes: Annotated[int, Meta(ge=0, description="slices that are kept while nothing needs them.")] = 0
     idle_s: IdleS = 15.0
@@ -36,7 +46,18 @@ class SliceEngine(Engine, kw_only=True):
     @property
     def num_devices(self) -> int:
         """Devices of a slice. Raises InvalidEngine."""
-        raise NotImplementedError
+        found = _DEVICES.fullmatch(self.slice_devices.partition("/")[0])
+        num = 0 if found is None else int(found[1] or found[2])
+        if num < 1:
+            raise InvalidEngine(
+                f"--slice-devices {self.slice_devices}: a slice has a number of devices, one at least; write "
+                "cuda:N, cpu:N or paced:N@RATE"
+            )
+        return num
+
+    @property
+    def has_gpus(self) -> bool:
+        return self.slice_devices.startswith("cuda")
 
     @property
     def where(self) -> str:
@@ -53,6 +74,7 @@ class SliceEngine(Engine, kw_only=True):
         return f"{self.name}-slices"
 
     def check(self, listen: str) -> None:
+        _ = self.num_devices
         if 0 < self.max_nodes < self.min_nodes:
             raise InvalidEngine(
                 f"--min-nodes {self.min_nodes}: it is more than --max-nodes {self.max_nodes}; lower it, or "

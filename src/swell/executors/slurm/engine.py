@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 ASK_S = 5.0
 #: Options of `sbatch` that name GPUs.
 GPU_OPTIONS = ("-G", "--gpus", "--gres")
-_DEVICES = re.compile(r"(?:cuda|cpu):([0-9]{1,4})|paced:([0-9]{1,4})@[0-9]+(?:\.[0-9]+)?")
 
 
 class SlurmEngine(SliceEngine, kw_only=True):
@@ -35,10 +33,6 @@ class SlurmEngine(SliceEngine, kw_only=True):
     partition: Annotated[str, Meta(description="partition of all slices, else Slurm's default one.")] = ""
     max_nodes: MaxNodes = 1
     idle_s: IdleS = 60.0
-    slice_devices: Annotated[
-        str,
-        Meta(description="devices of a slice: cuda:N, cpu:N or paced:N@RATE.", extra={"metavar": "DEVICES"}),
-    ] = "cpu:1"
     sbatch: Annotated[
         str,
         Meta(
@@ -52,23 +46,11 @@ class SlurmEngine(SliceEngine, kw_only=True):
         return f"Slurm, partition {self.partition}" if self.partition else "Slurm, its default partition"
 
     @property
-    def num_devices(self) -> int:
-        found = _DEVICES.fullmatch(self.slice_devices.partition("/")[0])
-        num = 0 if found is None else int(found[1] or found[2])
-        if num < 1:
-            raise InvalidEngine(
-                f"--slice-devices {self.slice_devices}: a slice has a number of devices, one at least; write "
-                "cuda:N, cpu:N or paced:N@RATE"
-            )
-        return num
-
-    @property
     def label(self) -> str:
         return f"slurm-{self.partition}" if self.partition else super().label
 
     def check(self, listen: str) -> None:
         super().check(listen)
-        _ = self.num_devices
         if any(word.startswith(("-p", "--partition")) for word in self._words):
             raise InvalidEngine(
                 f"--sbatch {self.sbatch!r}: Swell itself has to know the partition; name it with --partition"
@@ -88,7 +70,7 @@ class SlurmEngine(SliceEngine, kw_only=True):
         """Options of `sbatch`, which goes by the last of two that are alike: users may override some."""
         words = [f"--cpus-per-task={self.num_devices}"]
         is_gpu_named = any(word.startswith(GPU_OPTIONS) for word in self._words)
-        if self.slice_devices.startswith("cuda") and not is_gpu_named:
+        if self.has_gpus and not is_gpu_named:
             words.append(f"--gres=gpu:{self.num_devices}")
         own = ["--nodes=1", "--ntasks=1", "--no-requeue"]
         own += [f"--partition={self.partition}"] if self.partition else []
