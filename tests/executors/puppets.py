@@ -266,7 +266,7 @@ class PuppetWorld:
 
     def waits_in_vain(self) -> bool:
         """All that are left are stuck, and only the head waits, to hear that they go on: they may."""
-        is_suspending = self.gang.gang.membership.is_suspending
+        is_suspending = self.gang.gang.is_suspending
         return bool(self.puppets) and all(p.is_stuck for p in self.puppets.values()) and not is_suspending
 
     def describe(self) -> str:

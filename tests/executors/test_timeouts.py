@@ -16,7 +16,7 @@ def test_a_joiner_that_reads_a_stream_has_more_time(awaits: Awaited, share: floa
     member = Member(0, ("node0/0",), since_s=100.0, pid=1, heartbeat=Alive(awaits=awaits))
     assert overdue(member, "train.py", 100.0 + share * 60.0, timeouts, is_stopped) is None
     verdict = overdue(member, "train.py", 100.1 + share * 60.0, timeouts, is_stopped)
-    assert verdict is not None and verdict.is_fault_of_script
+    assert verdict is not None and verdict[1]
 
 
 def test_what_a_zygote_imports_before_it_forks_is_not_the_time_of_the_script() -> None:

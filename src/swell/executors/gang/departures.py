@@ -5,50 +5,85 @@ from __future__ import annotations
 import signal
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang import formation, regrouping, shutdown, training_progress, transition
-from swell.executors.gang.ending import early_end, failed_in_step, left_alone, with_rank
+from swell.executors.gang import formation, regrouping, shutdown, transition
+from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import describe_exit, ended_early, is_fault_of_script
+from swell.executors.gang.timeouts import describe_exit, ended_early, half, is_fault_of_script, told_of_lack
 from swell.model.event import Outcome
 from swell.wire import messages
 
 
 # ---------------------------------------------------------------- what a worker says before
 def note_left(live: GangRuntime, message: messages.Left, member: Member) -> None:
+    """A worker that leaves to be suspended does so once all have agreed that the state is saved."""
     member.left_s = live.now_s
-    if live.gang.suspension.note_leave(message.generation) or member.state is State.LEAVING:
+    save = None if live.gang.change is None else live.gang.change.save
+    if save is not None and save.round == message.generation:
+        save.has_left = True
+        member.state = State.LEFT
+    elif member.state is State.LEAVING:
         member.state = State.LEFT
     else:
         member.failure = f"worker {member.number} left, on an order that had been taken back"
 
 
 def note_script_failed(live: GangRuntime, message: messages.Failed, member: Member) -> None:
-    member.failure = failed_in_step(member, live.gang.formation.group, message)
+    """The worker itself knows only why, and not who it is."""
+    member.failure = message.message
+    if member.number in live.gang.formation.group:
+        step = message.steps + 1
+        member.failure = f"{live.gang.describe(member)} failed in step {step}:\n{message.message}"
     member.is_at_fault, member.left_s = True, live.now_s
-    if not live.gang.is_ending and live.gang.membership.knows(member):
+    if not live.gang.is_ending and live.gang.knows(member):
         shutdown.end(live, Outcome.FAILED, member.failure, spared=member)
 
 
-def note_finished(live: GangRuntime, member: Member, message: messages.Finished | None) -> None:
+def note_lack(live: GangRuntime, message: messages.OutOfMemory, member: Member) -> None:
+    """No fault of the script's: it dies like one that was killed, and comes again with smaller passes."""
+    before = live.gang.max_local_batch
+    live.gang.max_local_batch = bound = half(message.num_samples, before)
+    member.failure = told_of_lack(member.number, message.num_samples, bound, message.message)
+    member.left_s = live.now_s
+    if bound != before:
+        live.replies.warn(member.failure)
+
+
+def note_finished(live: GangRuntime, message: messages.Finished | None, member: Member) -> None:
     """Training is over for this worker, or the script came to its end without a word (None)."""
-    early = early_end(live.job, _steps_of(live, member), message)
-    if early and not live.gang.is_ending and _goes_on_without(live, member, message):
+    gang = live.gang
+    heard_steps = max(gang.steps, member.heartbeat.steps if member.heartbeat is not None else 0)
+    early = early_end(live.job, heard_steps, message)
+    if early and not gang.is_ending and _goes_on_without(live, member, message):
         return
-    is_leader = live.gang.formation.group[:1] == [member.number]
-    if not live.gang.is_ending:
+    is_leader = gang.formation.group[:1] == [member.number]
+    if not gang.is_ending:
         transition.finish_launch(live)
         shutdown.finish(live, member, early)
-    if early and live.gang.ending is not None:
+    if early and gang.ending is not None:
         steps = None if message is None else message.steps
         is_meant = message is not None and not message.is_early
-        live.gang.ending.note_early(is_meant, steps, with_rank(member, live.gang.formation.group))
-    if message is not None:
-        training_progress.note_last(live, message, is_leader)
+        shutdown.note_left_early(gang.ending, is_meant, steps, gang.describe(member))
+    if message is not None and (gang.final is None or is_leader):  # the leader's word, or else the first
+        gang.final, gang.steps = message, message.steps
 
 
-def _steps_of(live: GangRuntime, member: Member) -> int:
-    return max(live.gang.steps, member.heartbeat.steps if member.heartbeat is not None else 0)
+def early_end(job: JobContext, steps: int, message: messages.Finished | None) -> str:
+    """What its owner should know of a script that came to its end before its end condition; empty: nothing.
+
+    `message` is None if it never said that it was finished; `steps` are then what was last heard.
+    """
+    total, target = job.total_steps, job.spec.end.target
+    steps = steps if message is None else message.steps
+    epochs = job.spec.end.epochs
+    if message is not None and epochs is not None and message.epochs >= epochs:
+        return ""  # of a stream whose epochs are shorter than was known
+    is_within = total is not None and steps < total
+    is_early = message.is_early if message is not None else total is None
+    if not is_early and (not is_within or (message is not None and target is not None)):
+        return ""
+    about = "about " if message is None else ""
+    return f"the script ended by itself after {about}{steps}{'' if total is None else f' of {total}'} steps"
 
 
 def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finished | None) -> bool:
@@ -67,8 +102,7 @@ def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finish
         regrouping.note_death(live, member, f"worker {member.number} had ended before the others")
     else:
         steps = max(broken) if message is None else message.steps
-        why = left_alone(with_rank(member, live.gang.formation.group), steps)
-        shutdown.end(live, Outcome.FAILED, why)
+        shutdown.end(live, Outcome.FAILED, shutdown.left_alone(live.gang.describe(member), steps))
     return True
 
 
@@ -77,7 +111,7 @@ def note_exit(live: GangRuntime, member: Member, status: int, log_tail: str) -> 
     """The member is out of the roster already."""
     member.is_at_fault |= is_fault_of_script(status) and status != 0
     if live.gang.ending is not None:
-        live.gang.ending.note_exit(member, status, log_tail)
+        shutdown.note_exit(live.gang.ending, member, status, log_tail)
     elif member.state in (State.STARTING, State.READY):
         _lose_joiner(live, member, status, log_tail)
     elif member.state is not State.LEFT:
@@ -101,8 +135,8 @@ def _lose_member(live: GangRuntime, member: Member, status: int, log_tail: str) 
     is_sent_away = is_kill and member.is_killed and not member.failure
     why = "" if is_sent_away else describe_exit(member, status, log_tail)
     if status == 0 and not member.is_killed:
-        note_finished(live, member, None)
-    elif member.is_at_fault and live.gang.membership.knows(member):
+        note_finished(live, None, member)
+    elif member.is_at_fault and live.gang.knows(member):
         shutdown.end(live, Outcome.FAILED, why)
     else:
         regrouping.note_death(live, member, why)

@@ -1,18 +1,17 @@
-"""Which workers of a gang are started and killed, and who is to be in which group."""
+"""What the workers of a gang are told and done to: they are started and killed, and form groups."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from swell.executors.gang.effects import Kill, Send, Spawn
+from swell.executors.gang.gang_record import SaveOrder
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import IN_STEP, Member, Slot, State, best_source
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.target import Configuration
-from swell.tally import Tally
 from swell.wire import messages
-from swell.wire.metric_names import LOSS
 
 #: To a worker, and to all that it has started.
 KILL = int(signal.SIGKILL)
@@ -37,11 +36,6 @@ def terminate(live: GangRuntime, members: Iterable[Member]) -> None:
     live.effects += [Kill(member.number, signal.SIGTERM) for member in members]
 
 
-def forget(live: GangRuntime, number: int) -> Member | None:
-    """Take a worker that has ended out of the gang; None: it was not in it."""
-    return live.members.pop(number, None)
-
-
 def regroup(live: GangRuntime, group: Sequence[Member], configuration: Configuration) -> None:
     """Be this group, and run like this, at the next step boundary; a worker that is not in it leaves.
 
@@ -51,20 +45,16 @@ def regroup(live: GangRuntime, group: Sequence[Member], configuration: Configura
     formation = live.gang.formation
     formation.round += 1
     formation.configuration = configuration
-    chosen = {member.number for member in group}
-    in_group = live.roster.in_group()
-    leavers = [m for m in in_group if m.number not in chosen and m.state is not State.LEFT]
-    hosts = [live.job.host_of(member.slot) for member in group]
-    for order, member in zip(_orders(live, group, leavers, hosts), [*group, *leavers], strict=True):
+    leavers = [m for m in live.gang.in_group() if m not in group and m.state is not State.LEFT]
+    for order, member in zip(_orders(live, group, leavers), [*group, *leavers], strict=True):
         member.state = State.LEAVING if order.rank is None else State.FORMING
         live.effects.append(Send(member.number, order))
     formation.group = [member.number for member in group]
 
 
-def _orders(
-    live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member], hosts: Sequence[str]
-) -> list[messages.Regroup]:
+def _orders(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member]) -> list[messages.Regroup]:
     """Return what the members of the next group are told, by rank, and then those that leave."""
+    hosts = [live.job.host_of(member.slot) for member in group]
     places: list[LocalRank | None] = [*local_ranks(hosts), *(None for _ in leavers)]
     return [
         messages.Regroup(
@@ -87,18 +77,13 @@ def _orders(
     ]
 
 
-# ------------------------------------------------------------ what else members are told
-def note_told(live: GangRuntime, curves: Mapping[str, Tally]) -> None:
-    """What the leader has told of losses."""
-    if (losses := curves.get(LOSS)) is not None:
-        live.gang.told_steps = losses.last_step
-
-
-def order_suspend(live: GangRuntime) -> None:
-    """Order the present group to save and leave."""
-    _note_order(live)
-    formation = live.gang.formation
-    _send(live, formation.group, messages.Suspend(generation=formation.round))
+def order_save(live: GangRuntime) -> None:
+    """Order the present group to save and leave, once."""
+    change, formation = live.gang.change, live.gang.formation
+    if change is not None and not live.gang.is_save_out:
+        _note_order(live)
+        change.save = SaveOrder(round=formation.round)
+        _send(live, formation.group, messages.Suspend(generation=formation.round))
 
 
 def pass_on(live: GangRuntime, bound: messages.Bound, leader: Member) -> None:
@@ -112,7 +97,7 @@ def pass_on(live: GangRuntime, bound: messages.Bound, leader: Member) -> None:
 def abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
     """Tell each worker that may be in one of these groups to stop waiting for peers there."""
     broken = {round for round in rounds if round is not None}
-    numbers = [m.number for m in live.roster.in_group() if m.state in (State.FORMING, *IN_STEP)]
+    numbers = [m.number for m in live.gang.in_group() if m.state in (State.FORMING, *IN_STEP)]
     for round in sorted(broken):
         _send(live, numbers, messages.Abort(generation=round))
 

@@ -13,10 +13,10 @@ functions that change it:
 * `departures`: workers that go;
 * `shutdown`: the end, from the decision to the last process.
 
-`handlers` brings the messages of workers to them. `late_workers` acts when time passes. A break while a
-change is under way ends the change: the group is cut back to what the head knows (`Membership`), it is told,
-and what is left forms again at once. A script that knows nothing of Swell goes through the same phases, in
-the way of `restarts`: a change is another set of processes.
+`handlers` names what each message of a worker leads to. `late_workers` acts when time passes. A break while
+a change is under way ends the change: the group is cut back to what the head knows, it is told, and what is
+left forms again at once. A script that knows nothing of Swell goes through the same phases, in the way of
+`restarts`: a change is another set of processes.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from swell.executors.gang import (
     departures,
-    formation,
-    handlers,
     late_workers,
     regrouping,
     restarts,
@@ -36,8 +34,9 @@ from swell.executors.gang import (
 )
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.handlers import HANDLERS
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.member import by_rank, flatten
+from swell.executors.gang.member import flatten
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -75,7 +74,7 @@ class GangController:
     def devices(self) -> tuple[str, ...]:
         live = self._live
         coming = () if live.gang.restarts is None else restarts.starting(live, live.gang.restarts)
-        return flatten(coming or (member.slot for member in by_rank(live.roster)))
+        return flatten(coming or (member.slot for member in self.gang.by_rank()))
 
     @property
     def wanted_devices(self) -> tuple[str, ...]:
@@ -119,10 +118,10 @@ class GangController:
         live = self._at(now_s)
         if (member := live.members.get(worker)) is not None:
             member.heard_s = live.now_s
-            if live.gang.restarts is None:
-                handlers.hear(message, live, member)
-            else:
+            if live.gang.restarts is not None:
                 restarts.hear(live, live.gang.restarts, message, member)
+            elif (handle := HANDLERS.get(type(message))) is not None:
+                handle(live, message, member)
         return self._act()
 
     def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
@@ -150,7 +149,7 @@ class GangController:
 
     def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
         live = self._at(now_s)
-        gone = [(formation.forget(live, ended.worker), ended) for ended in exits]
+        gone = [(live.members.pop(ended.worker, None), ended) for ended in exits]
         for member, ended in gone:
             if member is not None and live.gang.restarts is not None:
                 restarts.note_exit(live, live.gang.restarts, member, ended.status, ended.log_tail)
@@ -165,9 +164,7 @@ class GangController:
         if live.gang.ending is not None:
             shutdown.kill_late(live, live.gang.ending)
         else:
-            late_workers.kill_silent(live)
-            late_workers.kill_stuck(live)
-            late_workers.hurry(live)
+            late_workers.watch(live)
         return self._act()
 
     def take_over(self, now_s: float) -> Sequence[Effect]:
@@ -183,9 +180,8 @@ class GangController:
         live = self._at(now_s)
         if live.gang.restarts is not None:
             restarts.hear_again(live, live.gang.restarts, values)
-        elif live.gang.formation.group[:1] == [worker]:
-            formation.note_told(live, values.curves)
-            training_progress.note_values(live, values, worker, is_again=True)
+        elif live.gang.formation.group[:1] == [worker] and worker in live.members:
+            training_progress.note_values(live, values, live.members[worker], is_again=True)
         return self._act()
 
     # ------------------------------------------------------------ what follows
@@ -197,7 +193,7 @@ class GangController:
         live = self._live
         if not self.is_over:
             _step(live)
-        if live.gang.membership.has_started and not self.is_over:
+        if live.gang.has_started and not self.is_over:
             training_progress.report_due(live)
         effects = list(live.effects)
         live.effects.clear()

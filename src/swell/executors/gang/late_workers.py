@@ -8,57 +8,75 @@ as it can be it is done without the members that do not come to a step boundary.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from swell.executors.gang import formation, regrouping, shutdown
-from swell.executors.gang.ending import with_rank
-from swell.executors.gang.member import IN_STEP, Member, Roster, State
+from swell.executors.gang.member import IN_STEP, Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import overdue
 from swell.model.event import Outcome
 from swell.model.lengths import span
 
+#: Limits of time are as long as so many steps at least: some jobs take long over each.
+SLOW_STEPS = 4.0
+#: A worker that is stuck so often in a row, without a step between, is stuck by the script.
+MAX_STRIKES = 3
 
-def busy(roster: Roster, limit_s: float) -> list[Member]:
-    """Members of the group whose script has not come to a collective for so long."""
-    return [member for member in _in_group(roster) if member.busy_s >= limit_s]
+
+def watch(live: GangRuntime) -> None:
+    """Handle whoever is late. To be called several times a second."""
+    _kill_silent(live)
+    _kill_unaware(live)
+    _kill_stuck(live)
+    _hurry(live)
 
 
-def waited_for(roster: Roster, limit_s: float, is_ordered: bool, has_started: bool) -> list[Member]:
-    """Members that others have waited for, for so long.
+def _kill_silent(live: GangRuntime) -> None:
+    for member in live.members.values():
+        verdict = overdue(member, live.job.spec.entry, live.now_s, live.timeouts, live.is_stopped)
+        if verdict is not None and not member.is_killed:
+            why, is_fault_of_script = verdict
+            member.is_at_fault |= is_fault_of_script
+            formation.kill(live, [member], why)
+
+
+def _kill_unaware(live: GangRuntime) -> None:
+    """A member that waits in a step of a broken group should know by now; one in its script will."""
+    since_s, limit_s = live.gang.setback.since_s, live.timeouts.notice_s
+    if since_s is not None and live.now_s - since_s > limit_s:
+        deaf = [m for m in live.gang.unaware() if m.waits_s >= limit_s or m.heartbeat is None]
+        formation.kill(live, deaf, "a worker did not notice that its group had broken, and was killed")
+
+
+# ------------------------------------------------------------ workers that hold the others up
+def _kill_stuck(live: GangRuntime) -> None:
+    """Kill stuck workers, or break off a group whose members all wait for each other."""
+    gang, limit_s = live.gang, _limit_s(live, live.timeouts.stuck_s)
+    members = _in_step(live)
+    if stuck := _waited_for(live, limit_s):
+        why = f"{_whereabouts(live, stuck)}; others had waited for it for {span(limit_s)}, and it was killed"
+        _strike(live, stuck, why)
+    elif (
+        not gang.setback.is_open
+        and live.now_s - gang.formation.ordered_s >= limit_s
+        and len(members) > 1
+        and all(member.waits_s >= limit_s for member in members)
+    ):
+        why = f"all workers had waited for each other for {span(limit_s)}: their group was broken off"
+        _strike(live, [], why)
+        if not gang.is_ending:
+            regrouping.break_off(live, why)
+
+
+def _waited_for(live: GangRuntime, limit_s: float) -> list[Member]:
+    """Members for which others have waited for so long, or an order to save and leave.
 
     None of a settled gang where only newcomers wait for those who alone know the state.
-
-    Args:
-        is_ordered: an order to leave has waited for so long too.
     """
-    late = busy(roster, limit_s)
-    waiting = [member for member in roster.in_group() if _waits(member) and member.waits_s >= limit_s]
-    if is_ordered or not waiting:
-        return late if is_ordered else []
+    gang, late = live.gang, _busy(live, limit_s)
+    if gang.is_suspending and gang.change is not None and live.now_s - gang.change.since_s >= limit_s:
+        return late
+    waiting = [member for member in gang.in_group() if _waits(member) and member.waits_s >= limit_s]
     has_value = any(member.has_state for member in late) and not any(m.has_state for m in waiting)
-    return [] if has_value and has_started else late
-
-
-def is_deadlocked(roster: Roster, limit_s: float) -> bool:
-    """All wait for each other: what they wait for will not come."""
-    members = _in_group(roster)
-    return len(members) > 1 and all(member.waits_s >= limit_s for member in members)
-
-
-def not_come(roster: Roster, newest: int, limit_s: float) -> list[Member]:
-    """Members whose script has yet to come to the boundary where it hears of the newest group."""
-    told = (State.FORMING, State.LEAVING)
-    return [
-        member
-        for member in busy(roster, limit_s)
-        if member.state in told and member.heartbeat is not None and member.heartbeat.generation < newest
-    ]
-
-
-def _in_group(roster: Roster) -> list[Member]:
-    states = (State.FORMING, *IN_STEP)
-    return [m for m in roster.in_group() if m.state in states and not m.is_killed]
+    return late if waiting and not (has_value and gang.has_started) else []
 
 
 def _waits(member: Member) -> bool:
@@ -68,100 +86,46 @@ def _waits(member: Member) -> bool:
     return member.heartbeat.awaits == "peers" or member.state is State.BROKEN
 
 
-def describe(members: Iterable[Member], group: list[int]) -> str:
-    """Who, and where: `worker 3 (rank 1 of 4) is at train.py:57 in evaluate`."""
-    return "; ".join(_describe(member, group) for member in members)
-
-
-def _describe(member: Member, group: list[int]) -> str:
-    place = member.heartbeat.place if member.heartbeat is not None else ""
-    text = with_rank(member, group)
-    return f"{text} is at {place}" if place else text
-
-
-def kill_silent(live: GangRuntime) -> None:
-    """Kill silent workers, and those unaware of a broken group. To be called several times a second."""
-    for member in live.members.values():
-        verdict = overdue(member, live.job.spec.entry, live.now_s, live.timeouts, live.is_stopped)
-        if verdict is not None and not member.is_killed:
-            member.is_at_fault |= verdict.is_fault_of_script
-            formation.kill(live, [member], verdict.why)
-    _kill_unaware(live)
-
-
-def _kill_unaware(live: GangRuntime) -> None:
-    """A member that waits in a step of a broken group should know by now; one in its script will."""
-    since_s, limit_s = live.gang.setback.since_s, live.timeouts.notice_s
-    if since_s is None or live.now_s - since_s <= limit_s:
-        return
-    unaware = live.gang.setback.unaware(live.roster)
-    deaf = [member for member in unaware if member.waits_s >= limit_s or member.heartbeat is None]
-    formation.kill(live, deaf, "a worker did not notice that its group had broken, and was killed")
-
-
-def kill_stuck(live: GangRuntime) -> None:
-    """Kill stuck workers, or break off a deadlocked group. To be called several times a second."""
-    limit_s = live.gang.hang_detector.limit_s(live.timeouts.stuck_s)
-    has_started = live.gang.membership.has_started
-    stuck = waited_for(live.roster, limit_s, _is_ordered(live, limit_s), has_started)
-    if stuck:
-        who = describe(stuck, live.gang.formation.group)
-        _strike(live, stuck, f"{who}; others had waited for it for {span(limit_s)}, and it was killed")
-    elif regrouping.is_at_rest(live, limit_s) and is_deadlocked(live.roster, limit_s):
-        why = f"all workers had waited for each other for {span(limit_s)}: their group was broken off"
-        _strike(live, [], why)
-        if not live.gang.is_ending:
-            regrouping.break_off(live, why)
-
-
-def _is_ordered(live: GangRuntime, limit_s: float) -> bool:
-    """A suspend has waited for so long, as long as a worker's peers would."""
-    membership = live.gang.membership
-    change = membership.change if membership.is_suspending else None
-    return change is not None and live.now_s - change.since_s >= limit_s
-
-
 def _strike(live: GangRuntime, stuck: list[Member], why: str) -> None:
     """Do without the stuck workers. The script is at fault if that comes repeatedly at the same step."""
-    steps = live.gang.steps
+    steps, strikes = live.gang.steps, live.gang.strikes
     remedy = "if that is its ordinary work, raise stuck_s: `swell up --set stuck_s=...`"
-    if live.gang.hang_detector.strike(steps):
-        text = f"after step {steps}, {live.gang.hang_detector.num_strikes} times in a row: {why}"
+    strikes.num = strikes.num + 1 if steps == strikes.steps else 1
+    strikes.steps = steps
+    if strikes.num >= MAX_STRIKES:
+        text = f"after step {steps}, {strikes.num} times in a row: {why}"
         shutdown.end(live, Outcome.FAILED, f"{text}; {remedy}")
     else:
         live.replies.warn(f"{why}; {remedy}")
     formation.kill(live, stuck, why)
 
 
-def hurry(live: GangRuntime) -> None:
-    """Handle an order that is late: warn, and go on without the members that delay it.
-
-    To be called several times a second.
-    """
-    limit_s = live.gang.hang_detector.limit_s(live.timeouts.boundary_s)
-    late = _late(live, limit_s) if _is_due(live, limit_s) else []
+# ------------------------------------------------------------ orders that are late
+def _hurry(live: GangRuntime) -> None:
+    """Warn of an order that is late, and go on without the members that delay it."""
+    gang, limit_s = live.gang, _limit_s(live, live.timeouts.boundary_s)
+    is_changing = gang.has_started and gang.change is not None and not gang.setback.is_open
+    if not is_changing or live.now_s - gang.formation.ordered_s < limit_s:
+        return
+    late = _busy(live, limit_s)
+    if not gang.is_save_out:
+        late = [member for member in late if _has_yet_to_hear(live, member)]
     if not late:
         return
-    who = describe(late, live.gang.formation.group)
-    if live.gang.suspension.is_out:
-        outcome = "it is saved when the step has ended"
-    else:
+    who = _whereabouts(live, late)
+    outcome = "it is saved when the step has ended"
+    if not gang.is_save_out:
         outcome = _do_without(live, f"{who}, and came to no step boundary within {span(limit_s)}")
-    if not live.gang.formation.is_lateness_told:
-        live.gang.formation.is_lateness_told = True
+    if not gang.formation.is_lateness_told:
+        gang.formation.is_lateness_told = True
         live.replies.warn(f"a change of the gang has waited for {span(limit_s)}: {who}; {outcome}")
 
 
-def _is_due(live: GangRuntime, limit_s: float) -> bool:
-    gang = live.gang
-    is_changing = gang.membership.has_started and gang.membership.change is not None
-    return is_changing and not gang.setback.is_open and live.now_s - gang.formation.ordered_s >= limit_s
-
-
-def _late(live: GangRuntime, limit_s: float) -> list[Member]:
-    if live.gang.suspension.is_out:
-        return busy(live.roster, limit_s)
-    return not_come(live.roster, live.gang.formation.round, limit_s)
+def _has_yet_to_hear(live: GangRuntime, member: Member) -> bool:
+    """Whether the script has yet to come to the boundary where it hears of the newest group."""
+    is_told = member.state in (State.FORMING, State.LEAVING)
+    newest = live.gang.formation.round
+    return is_told and member.heartbeat is not None and member.heartbeat.generation < newest
 
 
 def _do_without(live: GangRuntime, why: str) -> str:
@@ -180,3 +144,24 @@ def _do_without(live: GangRuntime, why: str) -> str:
         formation.kill(live, leavers, why)
         return "those who were to leave were killed, and the others go on"
     return "it waits"
+
+
+# ------------------------------------------------------------ who, and where
+def _limit_s(live: GangRuntime, least_s: float) -> float:
+    return max(least_s, SLOW_STEPS * live.gang.strikes.step_s)
+
+
+def _in_step(live: GangRuntime) -> list[Member]:
+    states = (State.FORMING, *IN_STEP)
+    return [m for m in live.gang.in_group() if m.state in states and not m.is_killed]
+
+
+def _busy(live: GangRuntime, limit_s: float) -> list[Member]:
+    """Members of the group whose script has not come to a collective for so long."""
+    return [member for member in _in_step(live) if member.busy_s >= limit_s]
+
+
+def _whereabouts(live: GangRuntime, members: list[Member]) -> str:
+    """`worker 3 (rank 1 of 4) is at train.py:57 in evaluate`"""
+    places = [(m, m.heartbeat.place if m.heartbeat is not None else "") for m in members]
+    return "; ".join(live.gang.describe(m) + (f" is at {place}" if place else "") for m, place in places)

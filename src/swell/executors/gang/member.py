@@ -1,9 +1,9 @@
-"""One worker of a gang, as its controller sees it, and which workers should make the next group."""
+"""One worker of a gang, as its controller sees it, and its devices."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from swell.wire.messages import Alive
@@ -55,45 +55,6 @@ class Member:
         return self.heartbeat.for_s if self.heartbeat is not None and self.heartbeat.awaits else 0.0
 
 
-@dataclass(slots=True)
-class Roster:
-    """The live workers, and the order of the latest group."""
-
-    members: dict[int, Member] = field(default_factory=dict)
-    group: list[int] = field(default_factory=list)  #: worker numbers by rank; some may have died since
-
-    def in_group(self) -> list[Member]:
-        """Live members of the latest group, in rank order, then others that are leaving or broken."""
-        ranked = [self.members[number] for number in self.group if number in self.members]
-        cast_out = (State.LEAVING, State.BROKEN)
-        leavers = [m for m in self.members.values() if m.state in cast_out and m.number not in self.group]
-        return ranked + leavers
-
-    def joiners(self) -> list[Member]:
-        """Live workers that no group has had yet."""
-        return [
-            member
-            for member in self.members.values()
-            if member.number not in self.group and member.state in (State.STARTING, State.READY)
-        ]
-
-    def next_group(self, target: Sequence[Slot]) -> list[Member]:
-        """Survivors first, in their rank order, then joiners that are ready, in the target's order.
-
-        If no worker that knows the state has a place in the target, the most advanced one stays as a bridge:
-        it hands the state on, and leaves with the group after.
-        """
-        wanted = set(target)
-        old = [member for member in self.in_group() if member.state is not State.LEFT]
-        survivors = [member for member in old if member.slot in wanted]
-        ready = {m.slot: m for m in self.joiners() if m.state is State.READY and not m.is_killed}
-        joiners = [ready[slot] for slot in target if slot in ready]
-        if old and not any(m.has_state for m in survivors) and any(m.has_state for m in old):
-            bridge = max((m for m in old if m.has_state), key=lambda member: member.steps)
-            survivors = [bridge, *survivors]
-        return survivors + joiners
-
-
 def cut_slots(devices: Sequence[str], devices_per_worker: int, kept: Iterable[Slot]) -> tuple[Slot, ...]:
     """One slot a worker: those of `kept` whose devices are all there, then neighbours of what remains."""
     there = set(devices)
@@ -115,9 +76,3 @@ def best_source(group: Sequence[Member]) -> int | None:
 
 def flatten(slots: Iterable[Slot]) -> tuple[str, ...]:
     return tuple(device for slot in slots for device in slot)
-
-
-def by_rank(roster: Roster) -> list[Member]:
-    """All live workers: the group in rank order, then the others by number."""
-    order: Mapping[int, int] = {number: rank for rank, number in enumerate(roster.group)}
-    return sorted(roster.members.values(), key=lambda m: (order.get(m.number, len(order)), m.number))

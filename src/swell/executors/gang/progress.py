@@ -9,69 +9,14 @@ import msgspec
 
 from swell.executors.gang.replies import CommandReplies
 from swell.model.event import StepsReported
-from swell.model.job import BetweenSteps
 from swell.model.report_folding import can_fold, fold
-from swell.tally import Tally
-from swell.wire.messages import Drifted, EndedEpochs, Progress, Reported
+from swell.wire.messages import Drifted
 from swell.wire.metric_names import LOSS, MetricNames
-from swell.wire.numbers import value_of
 
 #: A gang reports no more often than this.
 INTERVAL_S = 0.5
 #: Of a mark: microseconds of 35 years.
 CLOCK_BITS = 50
-
-
-def steps_report(job_id: str, generation: int, said: Progress, now_s: float) -> StepsReported:
-    """What the head is told of a leader's progress."""
-    return StepsReported(
-        job_id=job_id,
-        at_s=now_s,
-        generation=generation,
-        steps=said.steps,
-        num_workers=said.num_workers,
-        global_batch=said.global_batch,
-        step_s=said.step_s,
-        loss=None if said.loss is None else value_of(said.loss),
-        metrics={name: value_of(value) for name, value in said.metrics.items()},
-        pause_s=said.pause_s,
-        between=None if said.between is None else _between(said.between),
-        save_s=_possible(said.save_s),
-        curves=sound(said.curves),
-        noise_scale=_possible(said.noise_scale),
-    )
-
-
-def values_report(job_id: str, generation: int, steps: int, said: Reported, now_s: float) -> StepsReported:
-    """What the head is told of what a leader's script has measured, after the `steps` told of before."""
-    return StepsReported(
-        job_id=job_id,
-        at_s=now_s,
-        generation=generation,
-        steps=steps,
-        num_workers=0,
-        metrics={name: value_of(value) for name, value in said.values.items()},
-        curves=sound(said.curves),
-    )
-
-
-def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:
-    """Without what no script can have done: it comes from a user's process, and the store relies on it."""
-    return {name: tally for name, tally in curves.items() if tally.is_sound}
-
-
-def _possible(said: float | None) -> float | None:
-    """None for what no save can have taken, and no gradients can have: it comes from a user's process, and
-    the head relies on it.
-    """
-    return said if said is not None and 0.0 <= said < math.inf else None
-
-
-def _between(ended: EndedEpochs) -> BetweenSteps | None:
-    """None for what no script can have done: it comes from a user's process, and the head relies on it."""
-    if ended.num_steps < 1 or ended.num_epochs < 1 or _possible(ended.time_s) is None:
-        return None
-    return BetweenSteps(time_s=ended.time_s, num_steps=ended.num_steps, num_epochs=ended.num_epochs)
 
 
 REMEDY = (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from swell.executors.gang import formation, shutdown, transition
 from swell.executors.gang.formation import abort
-from swell.executors.gang.gang_record import MAX_FAILED_ROUNDS, Move
 from swell.executors.gang.member import IN_STEP, Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome
 from swell.wire import messages
+
+#: A group that fails to form so often in a row, with all its members alive, never will.
+MAX_FAILED_ROUNDS = 3
 
 
 # ------------------------------------------------------------ what broke
@@ -49,7 +51,7 @@ def _note_out(live: GangRuntime, message: messages.JoinFailed | messages.Broken,
 
 def note_break(live: GangRuntime, round: int, why: str) -> None:
     """A collective of this round's group failed; members that have not noticed are told."""
-    live.gang.suspension.is_void = True
+    _void_save(live)
     live.gang.setback.note(why, live.now_s)
     abort(live, {round})
 
@@ -57,7 +59,7 @@ def note_break(live: GangRuntime, round: int, why: str) -> None:
 def break_off(live: GangRuntime, why: str) -> None:
     """The group is whole, but will make no step: all its members are told."""
     note_break(live, live.gang.formation.round, why)
-    abort(live, {member.whole_round for member in live.roster.in_group()})
+    abort(live, {member.whole_round for member in live.gang.in_group()})
 
 
 def note_death(live: GangRuntime, member: Member, why: str) -> None:
@@ -72,83 +74,62 @@ def note_death(live: GangRuntime, member: Member, why: str) -> None:
     if member.state is State.LEAVING and not live.gang.setback.is_open:
         abort(live, {member.whole_round})
         return
-    live.gang.suspension.is_void = True
+    _void_save(live)
     live.gang.setback.note_death(why, live.now_s)
     abort(live, {live.gang.formation.round, member.whole_round})
 
 
-def is_at_rest(live: GangRuntime, since_s: float) -> bool:
-    """The group is whole, and has been left alone for so long."""
-    return not live.gang.setback.is_open and live.now_s - live.gang.formation.ordered_s >= since_s
+def _void_save(live: GangRuntime) -> None:
+    if live.gang.change is not None and live.gang.change.save is not None:
+        live.gang.change.save.is_void = True
 
 
 # ------------------------------------------------------------ towards the next group
 def is_done(live: GangRuntime) -> bool:
     """Whether groups may form; clears away, step by step, what stands in the way of the next one."""
-    gang = live.gang
-    while gang.setback.is_open:
-        match gang.setback.next_move(live.roster, gang.membership.has_started, gang.is_safe):
-            case Move.LOSE:
-                shutdown.end(live, Outcome.LOST, gang.setback.why)
-                return False
-            case Move.PART:
-                formation.kill(live, live.members.values())
-                return False
-            case Move.CUT_BACK:
-                if not _cut_back(live):
-                    return False
-            case Move.WAIT:
-                return False
-            case Move.FORM:
-                return True
-    return True
-
-
-def _cut_back(live: GangRuntime) -> bool:
-    """Back to what the head believes the gang to be. False until all strangers are gone."""
-    strangers = live.gang.membership.strangers(live.roster)
-    leaving = [m for m in live.members.values() if m.state is State.LEFT]
-    formation.kill(live, strangers)
-    if strangers or leaving:
+    gang, setback = live.gang, live.gang.setback
+    if not setback.is_open:
+        return True
+    if gang.is_safe:  # no worker is needed any more
+        formation.kill(live, live.members.values())
         return False
-    live.gang.setback.is_cut_back = True
-    transition.cut_back(live, live.gang.setback.why)
-    return True
+    if gang.has_started and not setback.is_cut_back:
+        strangers = [member for member in live.members.values() if not gang.knows(member)]
+        formation.kill(live, strangers)
+        if strangers or any(member.state is State.LEFT for member in live.members.values()):
+            return False
+        setback.is_cut_back = True
+        transition.cut_back(live, setback.why)
+    if setback.has_lost and not gang.has_started:  # there never was a whole gang, or none is left of it
+        shutdown.end(live, Outcome.LOST, setback.why)
+        return False
+    return not gang.unaware()
 
 
 def go_on(live: GangRuntime) -> None:
     """Take the next step towards the target, if there is one to take."""
-    unwanted = [member for member in live.roster.joiners() if member.slot not in live.gang.wanted_slots]
-    formation.kill(live, unwanted)
-    if live.gang.membership.may_start_workers:
-        _spawn_missing(live)
-    if live.gang.setback.is_open or not _is_in_motion(live):
+    gang = live.gang
+    formation.kill(live, [member for member in gang.joiners() if member.slot not in gang.wanted_slots])
+    if gang.may_start_workers:
+        occupied = {member.slot for member in live.members.values()}
+        for slot in gang.wanted_slots:
+            if slot not in occupied:
+                formation.start(live, slot)
+    moving = (State.FORMING, State.LEAVING, State.LEFT)  # an order is still being carried out
+    if gang.setback.is_open or not any(member.state in moving for member in live.members.values()):
         _form_next_group(live)
-
-
-def _spawn_missing(live: GangRuntime) -> None:
-    occupied = {member.slot for member in live.members.values()}
-    for slot in live.gang.wanted_slots:
-        if slot not in occupied:
-            formation.start(live, slot)
-
-
-def _is_in_motion(live: GangRuntime) -> bool:
-    """Whether an order is still being carried out."""
-    moving = (State.FORMING, State.LEAVING, State.LEFT)
-    return any(member.state in moving for member in live.members.values())
 
 
 def _form_next_group(live: GangRuntime) -> None:
     gang = live.gang
-    group, is_broken = live.roster.next_group(gang.wanted_slots), gang.setback.is_open
+    group, is_broken = gang.next_group(), gang.setback.is_open
     slots, wanted = {member.slot for member in group}, set(gang.wanted_slots)
     is_formed = not is_broken and [member.number for member in group] == gang.formation.group
     configuration = transition.configuration_of(live, len(group))
-    is_formed &= gang.formation.configuration.trains_as(configuration) or gang.membership.is_suspending
+    is_formed &= gang.formation.configuration.trains_as(configuration) or gang.is_suspending
     if is_formed and slots == wanted:
-        if gang.membership.is_suspending:
-            _suspend(live)
+        if gang.is_suspending:
+            formation.order_save(live)
         elif len(group) == len(live.members):
             transition.finish_change(live)
     elif group and (is_broken or slots.issuperset(wanted)):
@@ -157,18 +138,14 @@ def _form_next_group(live: GangRuntime) -> None:
 
 def _regroup(live: GangRuntime, group: list[Member]) -> None:
     """Order these workers to form the next group."""
-    gang = live.gang
-    if gang.setback.count_failed_round():
-        why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {gang.setback.why}"
-        shutdown.end(live, Outcome.FAILED, why)
-        return
+    gang, setback = live.gang, live.gang.setback
+    if setback.is_open and not setback.has_lost:
+        setback.num_failed_rounds += 1
+        if setback.num_failed_rounds > MAX_FAILED_ROUNDS:
+            why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {setback.why}"
+            shutdown.end(live, Outcome.FAILED, why)
+            return
     formation.regroup(live, group, transition.configuration_of(live, len(group)))
-    gang.suspension.clear()
-    gang.setback.close()
-
-
-def _suspend(live: GangRuntime) -> None:
-    suspension = live.gang.suspension
-    if not suspension.is_out:
-        suspension.begin(live.gang.formation.round)
-        formation.order_suspend(live)
+    if gang.change is not None:
+        gang.change.save = None
+    setback.since_s, setback.has_lost, setback.is_of_death = None, False, False

@@ -9,24 +9,22 @@ asks for a free port (`FindPort`): rank 0 of the script's own process group list
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import formation, shutdown, transition
 from swell.executors.gang.effects import FindPort, Kill, Send, Spawn
 from swell.executors.gang.local_ranks import local_ranks
 from swell.executors.gang.member import Member, Slot, State, flatten
-from swell.executors.gang.progress import sound
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import describe_exit, found_port_taken, is_fault_of_script
+from swell.executors.gang.training_progress import measured, report, sound
 from swell.model.counted import told_workers
-from swell.model.event import Outcome, ScriptDistributed, StepsReported
+from swell.model.event import Outcome, ScriptDistributed
 from swell.tally import Tally, tally_of
 from swell.wire import environ, messages
 from swell.wire.findings import WHOLE, ScriptFinding
 from swell.wire.metric_names import LOSS
-from swell.wire.numbers import value_of
 from swell.wire.reports import MOST_STEPS
 
 #: Topic of a warning.
@@ -39,7 +37,7 @@ STEP = "step"
 def go_on(live: GangRuntime, restarts: Restarts) -> None:
     """Stop the processes if others are wanted, or none; start those that are wanted, once all are gone."""
     gang = live.gang
-    is_other = restarts.slots != gang.wanted_slots or gang.membership.is_suspending
+    is_other = restarts.slots != gang.wanted_slots or gang.is_suspending
     if live.members and is_other and not restarts.is_leaving:
         # SIGTERM is to come in the same step of all, and not while the script writes its checkpoint.
         restarts.is_leaving = True
@@ -192,7 +190,7 @@ def _note_findings(live: GangRuntime, restarts: Restarts, findings: Sequence[Scr
 def _note_steps(live: GangRuntime, restarts: Restarts, message: messages.Stepped) -> None:
     pause_s, warning = restarts.tally.note(message, live.now_s)
     live.gang.steps = live.gang.saved_steps = restarts.tally.steps
-    _report(live, num_workers=message.num_workers, step_s=message.step_s, pause_s=pause_s)
+    report(live, num_workers=message.num_workers, names_loss=True, step_s=message.step_s, pause_s=pause_s)
     if message.is_last and restarts.terminate_at_s is not None:
         _await_exits(live, restarts)
     if warning:
@@ -203,7 +201,7 @@ def _note_values(live: GangRuntime, restarts: Restarts, message: messages.Report
     """A value without a curve is a line of output, which may name its `step`."""
     if message.refusal:
         live.replies.warn(message.refusal)
-    values = {name: value_of(value) for name, value in message.values.items()}
+    values = measured(message.values)
     step = _step_of(values, live.gang.steps)
     printed = {name: tally_of([(step, value)], len(live.members)) for name, value in values.items()}
     curves = {name: tally for name, tally in printed.items() if tally is not None}
@@ -219,20 +217,7 @@ def _tell_values(
     live: GangRuntime, values: dict[str, float], curves: dict[str, Tally], is_again: bool = False
 ) -> None:
     loss = values.pop(LOSS, None)
-    _report(live, loss=loss, metrics=values, curves=curves, is_again=is_again and bool(curves))
-
-
-def _report(live: GangRuntime, num_workers: int = 0, **facts: Any) -> None:
-    """`facts`: further fields of `StepsReported`."""
-    report = StepsReported(
-        job_id=live.job.job_id,
-        generation=live.generation,
-        at_s=live.now_s,
-        steps=live.gang.steps,
-        num_workers=num_workers,
-        **facts,
-    )
-    live.reporting.note(report, names_loss=True)
+    report(live, names_loss=True, is_again=is_again, loss=loss, metrics=values, curves=curves)
 
 
 # ------------------------------------------------------------ from one controller to the next
@@ -254,8 +239,7 @@ def hear_again(live: GangRuntime, restarts: Restarts, values: messages.Reported)
     is_first, before = restarts.num_starts == 1, restarts.tally.num_before
     told = _curves_of(restarts, values).items()
     curves = {name: tally for name, tally in told if is_first or tally.first_step > before}
-    measured = {name: value_of(value) for name, value in values.values.items()}
-    _tell_values(live, measured, curves, is_again=True)
+    _tell_values(live, measured(values.values), curves, is_again=True)
 
 
 def starting(live: GangRuntime, restarts: Restarts) -> tuple[Slot, ...]:

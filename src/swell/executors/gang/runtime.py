@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.member import Member, Roster, by_rank
+from swell.executors.gang.member import Member
 from swell.executors.gang.progress import DriftCount, Reporting
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.timeouts import Timeouts
-from swell.wire import messages
 
 
 @dataclass(slots=True)
@@ -45,7 +44,7 @@ class GangRuntime:
     @property
     def generation(self) -> int:
         """Generation of the workers that train, or are the first to."""
-        return self.gang.membership.generation or self.gang.replies.generation
+        return self.gang.generation or self.gang.replies.generation
 
     @property
     def members(self) -> dict[int, Member]:
@@ -53,18 +52,6 @@ class GangRuntime:
         return self.gang.members
 
     @property
-    def roster(self) -> Roster:
-        return Roster(self.members, self.gang.formation.group)
-
-    def welcome(self, member: Member) -> messages.Welcome:
-        """What this worker is told at first."""
-        return self.job.welcome(
-            member.slot,
-            max_local_batch=self.gang.max_local_batch,
-            num_workers=len(self.gang.wanted_slots),
-        )
-
-    @property
     def pids(self) -> tuple[int, ...]:
         """Process ids of all workers that live: the group in rank order, then the others."""
-        return tuple(member.pid for member in by_rank(self.roster) if member.pid is not None)
+        return tuple(member.pid for member in self.gang.by_rank() if member.pid is not None)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from swell.executors.gang import formation, training_progress
-from swell.executors.gang.ending import Ending, left_alone, left_behind, waiting
-from swell.executors.gang.member import Member
+from swell.executors.gang.gang_record import Ending
+from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
+from swell.executors.gang.timeouts import cut_off, describe_exit, stands_still
 from swell.model.event import GangEnded, GangSuspended, Outcome
 
 
@@ -17,10 +18,16 @@ def end(live: GangRuntime, outcome: Outcome, message: str, spared: Member | None
 
 
 def finish(live: GangRuntime, member: Member, message: str) -> None:
-    """The script of this member has come to its end. The last lines of the others may take a while."""
+    """The script of this member has come to its end. The last lines of the others may take a while.
+
+    Where the latest group did form, all of it will come there. Who was told to join one that will never form
+    is killed.
+    """
     _begin(live, Outcome.SUCCEEDED, message)
-    is_whole = member.whole_round == live.gang.formation.round
-    formation.kill(live, left_behind(live.roster, is_whole))
+    latest = live.gang.formation
+    formed = latest.group if member.whole_round == latest.round else ()
+    forming = [m for m in live.members.values() if not m.has_state and m.number not in formed]
+    formation.kill(live, _waiting(live) + forming)
 
 
 def stop(live: GangRuntime) -> None:
@@ -41,6 +48,14 @@ def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
 
 
 # ------------------------------------------------------------ while workers are left
+def note_left_early(ending: Ending, is_meant: bool, steps: int | None, who: str) -> None:
+    """A worker has left before the end condition was met; `steps` is None if that is not known."""
+    if not ending.left_by:
+        ending.left_by, ending.after_steps = who, steps
+    if not is_meant and ending.outcome is Outcome.SUCCEEDED:
+        ending.outcome = Outcome.ENDED_EARLY
+
+
 def note_broken(live: GangRuntime, ending: Ending, member: Member) -> None:
     """A collective of this member failed: the group that some still wait for will not form.
 
@@ -50,11 +65,39 @@ def note_broken(live: GangRuntime, ending: Ending, member: Member) -> None:
     if ending.outcome.is_of_script and ending.left_by and member.steps >= steps:
         end(live, Outcome.FAILED, left_alone(ending.left_by, steps))
     else:
-        formation.kill(live, waiting(live.roster))
+        formation.kill(live, _waiting(live))
+
+
+def note_exit(ending: Ending, member: Member, status: int, log_tail: str) -> None:
+    """The last lines of a script can fail it."""
+    if ending.outcome.is_of_script and status and not member.is_killed:
+        ending.message = describe_exit(member, status, log_tail)
+        if member.is_at_fault:
+            ending.outcome = Outcome.FAILED
+
+
+def _waiting(live: GangRuntime) -> list[Member]:
+    """Who waits for a group to which no other comes any more.
+
+    Joiners, and members for whom the very last step broke after others had finished it.
+    """
+    states = (State.STARTING, State.READY, State.BROKEN)
+    return [member for member in live.members.values() if member.state in states]
 
 
 def kill_late(live: GangRuntime, ending: Ending) -> None:
-    late = ending.cut_off(live.roster, live.now_s, live.timeouts, live.is_stopped)
+    """Kill whose time is up. What a script that has succeeded still had to do is not done, and told so."""
+    late = [
+        member
+        for member in live.members.values()
+        if not member.is_killed
+        and (
+            live.now_s >= ending.kill_at_s or stands_still(member, live.now_s, live.timeouts, live.is_stopped)
+        )
+    ]
+    if late and ending.outcome is Outcome.SUCCEEDED:
+        told = cut_off(live.now_s - ending.since_s)
+        ending.message = f"{ending.message}; {told}" if ending.message else told
     formation.kill(live, late)
 
 
@@ -63,22 +106,26 @@ def close(live: GangRuntime) -> None:
     """Report the end."""
     gang, ending = live.gang, live.gang.ending
     training_progress.report_last(live, ending is not None and ending.outcome.is_of_script)
+    facts = live.replies.facts()
     if ending is None and gang.is_safe:
-        live.replies.close(GangSuspended(**live.replies.facts(), steps=gang.saved_steps))
-    elif ending is None:
-        _tell_end(live, Outcome.LOST, gang.setback.why or "every worker is gone")
-    else:
-        _tell_end(live, ending.outcome, ending.message)
-
-
-def _tell_end(live: GangRuntime, outcome: Outcome, message: str) -> None:
-    gang, is_to_go_on = live.gang, outcome in (Outcome.LOST, Outcome.STOPPED)
+        live.replies.close(GangSuspended(**facts, steps=gang.saved_steps))
+        return
+    outcome = Outcome.LOST if ending is None else ending.outcome
+    is_to_go_on = outcome in (Outcome.LOST, Outcome.STOPPED)
     live.replies.close(
         GangEnded(
-            **live.replies.facts(),
+            **facts,
             outcome=outcome,
             steps=gang.saved_steps if is_to_go_on else gang.steps,
-            message=message,
+            message=(gang.setback.why or "every worker is gone") if ending is None else ending.message,
             is_over_memory=gang.setback.is_over_memory and outcome is Outcome.LOST,
         )
+    )
+
+
+def left_alone(who: str, steps: int) -> str:
+    """Why a job fails of which one worker has come to its end before the end condition, and no other."""
+    return (
+        f"{who} left its training loop after {steps} steps, and the others went on; all workers are to leave "
+        "in the same step: decide by what is the same on all, such as the loss that run.step returns"
     )

@@ -34,29 +34,19 @@ class Timeouts:
     restart_s: float = 10.0  #: from SIGTERM to SIGKILL where the script writes its own checkpoint
 
 
-@dataclass(frozen=True, slots=True)
-class KillReason:
-    """A worker has to be killed now."""
-
-    why: str
-    is_fault_of_script: bool
-
-
 def overdue(
     member: Member, script: str, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]
-) -> KillReason | None:
-    """Whether a worker's time is up."""
+) -> tuple[str, bool] | None:
+    """Return why a worker's time is up, and whether its script is at fault; None: it is not up."""
     if stands_still(member, now_s, timeouts, is_stopped):
-        return KillReason(stopped(member), False)
+        return stopped(member), False
     is_on_its_way = member.state is State.STARTING and member.pid is not None
     if is_on_its_way and now_s - member.since_s > _ready_s(member, timeouts):
-        return KillReason(never_called(script, timeouts.ready_s), True)
+        return never_called(script, timeouts.ready_s), True
     if is_silent(member, now_s, timeouts):
-        return KillReason(silent(member, timeouts), False)
+        return silent(member, timeouts), False
     if member.left_s is not None and now_s - member.left_s > timeouts.leave_s:
-        return KillReason(
-            f"worker {member.number} did not exit within {span(timeouts.leave_s)} and was killed", False
-        )
+        return f"worker {member.number} did not exit within {span(timeouts.leave_s)} and was killed", False
     return None
 
 
