@@ -18,6 +18,7 @@ import msgspec
 from benchmarks.ray.settings import CHECKPOINT_INTERVAL_S
 from benchmarks.ray.site import NUM_NODES
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.executors.ray.engine import RayEngine
 from swell.model.command import GangCommand
@@ -36,10 +37,9 @@ def main() -> None:
     state_dir = Path(os.environ["SWELL_STATE"])
     settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
     executor = LocalExecutor(
-        state_dir,
+        AgentOptions(state_dir=state_dir, gang_settings=GangSettings(worker_settings=settings)),
         (),
-        gang_settings=GangSettings(worker_settings=settings),
-        engine=RayEngine(address=sys.argv[1], max_nodes=NUM_NODES, idle_s=0),
+        RayEngine(address=sys.argv[1], max_nodes=NUM_NODES, idle_s=0),
     )
 
     def tell(event: AnyEvent) -> None:

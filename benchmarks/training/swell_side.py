@@ -12,6 +12,7 @@ from pathlib import Path
 from benchmarks.training.sides import ROOT, LogFolder, SideFailed, environ
 from benchmarks.training.train import CHECKPOINT_INTERVAL_S, ENDLESS, GLOBAL_BATCH
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
@@ -38,9 +39,10 @@ class SwellSide:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # `close` ends the agent, which else goes on
         worker_settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
         self._executor = LocalExecutor(
-            folder / "state",
+            AgentOptions(
+                state_dir=folder / "state", gang_settings=GangSettings(worker_settings=worker_settings)
+            ),
             parse_devices(DEVICES),
-            gang_settings=GangSettings(worker_settings=worker_settings),
         )
         self._spec = JobSpec(
             name=JOB,

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from swell.core.platform_core import PlatformCore
+from swell.executors.local.agent.options import DEFAULT_PRELOAD, AgentOptions
 from swell.executors.local.devices import DeviceError, only_kind, parse_devices
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
@@ -75,19 +76,18 @@ def open_platform(
     folder.use_storage(options.storage)
     with _locked(folder):
         journal = _open_journal(folder)
-        executor = LocalExecutor(
-            folder.path,
-            nodes,
-            options.preload,
-            settings.gang_settings,
-            options.sharing,
-            options.container_choice,
-            listen=options.listens_at,
-            leases=settings.leases,
+        of_agent = AgentOptions(
+            state_dir=folder.path,
+            preload=(*DEFAULT_PRELOAD, *options.preload),
+            gang_settings=settings.gang_settings,
+            containers=options.container_choice,
+            sharing=options.sharing,
             advertise=options.advertised,
             rack=options.rack,
-            engine=engine,
+            listen=options.listens_at,
+            leases=settings.leases,
         )
+        executor = LocalExecutor(of_agent, nodes, engine)
         site = Site(
             jobs_dir=folder.jobs,
             policy=options.policy,

@@ -23,6 +23,7 @@ from swell.core.planner import Planner
 from swell.core.platform_core import PlatformCore
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, read_record, write_record
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import AnyCommand, LaunchGang, Reconfigure, StopGang
@@ -146,7 +147,8 @@ def try_record() -> None:
 def try_workers(folder: Path) -> None:
     script = folder / "script.py"
     script.write_text(SCRIPT)
-    executor, listener = LocalExecutor(folder / "state", parse_devices("cpu:2")), Listener()
+    options = AgentOptions(state_dir=folder / "state")
+    executor, listener = LocalExecutor(options, parse_devices("cpu:2")), Listener()
     executor.start(listener.put)
     spec = make_spec(entry=str(script), workdir=str(folder))
     target = Target(devices=devices(0), configuration=configuration("half"))

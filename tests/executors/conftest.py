@@ -12,6 +12,7 @@ from tests.executors.puppets import devices, make_spec
 from tests.executors.shared_platform import SharedPlatform
 from tests.executors.zygotes import Zygote
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
@@ -31,7 +32,8 @@ def importable() -> Iterator[None]:
 
 def local_executor(state_dir: Path) -> LocalExecutor:
     """With fake workers."""
-    return LocalExecutor(state_dir, parse_devices("paced:8@400"), base_preload=("msgspec",), call=CALL)
+    options = AgentOptions(state_dir=state_dir, preload=("msgspec",), call=CALL)
+    return LocalExecutor(options, parse_devices("paced:8@400"))
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from tests.executors.agents import CALL
 from tests.executors.container_engines import TestedEngine, fake_docker, real_docker, real_podman
 from tests.executors.puppets import make_spec
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import stop_agent
@@ -38,7 +39,8 @@ def contained_executor(state_dir: Path, engine: TestedEngine, **changes: Any) ->
     """With fake workers."""
     options: dict[str, Any] = {"containers": ContainerChoice(engine.name)} | changes
     nodes = parse_devices("paced:8@400")
-    return LocalExecutor(state_dir, nodes, base_preload=("msgspec",), call=CALL, **options)
+    of_agent = AgentOptions(state_dir=state_dir, preload=("msgspec",), call=CALL, **options)
+    return LocalExecutor(of_agent, nodes)
 
 
 @contextmanager

@@ -101,7 +101,7 @@ class JoinedEngine:
             call=self._call,
             gang_settings=self._gang_settings,
             joined_as="" if name == "head" else name,
-            mounted_at=self.state_dir("head"),
+            storage=str(self.state_dir("head")),
         )
 
         def hear(message: h.FromHost) -> None:

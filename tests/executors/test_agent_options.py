@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from swell.executors.local.agent.options import LOOPBACK, advertised_by
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 
 
 @pytest.mark.parametrize(
@@ -21,4 +23,4 @@ from swell.executors.local.agent.options import LOOPBACK, advertised_by
 )
 def test_workers_of_other_hosts_reach_a_head_where_hosts_join_it(listen: str, address: str) -> None:
     """Where that is one address; else gangs have no workers on the head and on another host together."""
-    assert advertised_by(listen) == address
+    assert AgentOptions(state_dir=Path(), listen=listen).reached_at == address

@@ -130,11 +130,13 @@ def test_the_agent_lives_by_this_clock(tmp_path: Path) -> None:
 def test_workers_of_a_stopped_agent_are_alive_when_it_goes_on(tmp_path: Path) -> None:
     timeouts = Timeouts(silence_s=1.0, standstill_s=0.8)
     executor = LocalExecutor(
-        tmp_path / "state",
+        AgentOptions(
+            state_dir=tmp_path / "state",
+            gang_settings=GangSettings(timeouts=timeouts),
+            preload=("msgspec",),
+            call="tests.executors.fake_worker:run_entry",
+        ),
         parse_devices("paced:8@400"),
-        gang_settings=GangSettings(timeouts=timeouts),
-        base_preload=("msgspec",),
-        call="tests.executors.fake_worker:run_entry",
     )
     listener = Listener()
     executor.start(listener.put)

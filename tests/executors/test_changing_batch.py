@@ -22,6 +22,7 @@ from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import devices, make_spec
 
 from swell.executors.gang.gang_settings import GangSettings, WorkerSettings
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure
@@ -50,7 +51,8 @@ GangKey = tuple[int, int]
 @pytest.fixture
 def executor(tmp_path: Path) -> Iterator[LocalExecutor]:
     gang_settings = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=0.3))
-    executor = LocalExecutor(tmp_path / "state", parse_devices("paced:4@4000"), gang_settings=gang_settings)
+    options = AgentOptions(state_dir=tmp_path / "state", gang_settings=gang_settings)
+    executor = LocalExecutor(options, parse_devices("paced:4@4000"))
     yield executor
     executor.shut_down()
 

@@ -13,6 +13,7 @@ from tests.executors.contract import JOB, launch, resize
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import devices, make_spec
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
@@ -35,7 +36,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[TestedEngine]:
 def test_a_model_is_trained_at_three_sizes_in_containers(engine: TestedEngine, tmp_path: Path) -> None:
     """With torch from the platform's packages: the image has none."""
     choice = ContainerChoice(engine.name)
-    executor = LocalExecutor(tmp_path / "state", parse_devices("cpu:4"), containers=choice)
+    options = AgentOptions(state_dir=tmp_path / "state", containers=choice)
+    executor = LocalExecutor(options, parse_devices("cpu:4"))
     listener = Listener()
     executor.start(listener.put)
     try:

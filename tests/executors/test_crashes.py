@@ -22,6 +22,7 @@ from tests.executors.listening import Listener
 from tests.executors.puppets import devices
 
 from swell.executors.local.agent.address import address_path, read_address
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import find_agent, stop_agent
 from swell.executors.local.link import LocalExecutor
@@ -253,7 +254,8 @@ def test_a_preload_that_cannot_be_imported_is_the_platforms_error_and_loses_gang
     state_dir: Path, make_job: Callable[..., JobSpec]
 ) -> None:
     nodes = parse_devices("paced:8@400")
-    executor, listener = LocalExecutor(state_dir, nodes, ("no_such_module",), base_preload=()), Listener()
+    options = AgentOptions(state_dir=state_dir, preload=("no_such_module",))
+    executor, listener = LocalExecutor(options, nodes), Listener()
     executor.start(listener.put)
     try:
         executor.perform(launch(make_job, devices(0, 1)))

@@ -31,6 +31,7 @@ from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import KEEP_EVERY_S, GangLimits
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.limits.allocation import KillsForMemory, num_kills_for_memory
@@ -453,9 +454,8 @@ def new_sharing_executor(tmp_path: Path) -> Iterator[Callable[[CoreSharing], Loc
 
     def make(sharing: CoreSharing) -> LocalExecutor:
         nodes = parse_devices("paced:8@400")
-        executor = LocalExecutor(
-            tmp_path / "state", nodes, sharing=sharing, base_preload=("msgspec",), call=CALL
-        )
+        options = AgentOptions(state_dir=tmp_path / "state", sharing=sharing, preload=("msgspec",), call=CALL)
+        executor = LocalExecutor(options, nodes)
         made.append(executor)
         return executor
 

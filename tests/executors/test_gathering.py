@@ -14,6 +14,7 @@ import pytest
 
 from swell.executors.controller.protocol import Gathering, Inventory
 from swell.executors.local import link
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.protocol import PROTOCOL, AgentAddress, DevicesWanted, RemoveHost, ShutDown
 
@@ -106,7 +107,7 @@ def test_a_daemon_waits_for_the_inventory(
     agent = Gatherer(num_waits=3)
     found["port"] = agent.port
     caplog.set_level("INFO")
-    executor = LocalExecutor(tmp_path / "state", ())
+    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
     try:
         work = executor.start(lambda event: None)
         assert work.trials == ("job-1",)
@@ -121,7 +122,7 @@ def test_an_agent_that_comes_hears_what_the_one_before_was_told(
 ) -> None:
     agent = Restarted()
     found["port"] = agent.port
-    executor = LocalExecutor(tmp_path / "state", ())
+    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
     executor.start(lambda event: None)
     executor.want_devices(5)
     agent.close()
@@ -140,7 +141,7 @@ class Breaking:
 def test_what_is_being_sent_when_the_line_breaks_is_sent_on_the_next_one(
     message: RemoveHost | ShutDown, tmp_path: Path
 ) -> None:
-    executor = LocalExecutor(tmp_path / "state", ())
+    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
     executor._to_send.append(message)
     executor._socket = cast("socket.socket", Breaking())
     with pytest.raises(ConnectionResetError):
@@ -151,7 +152,7 @@ def test_what_is_being_sent_when_the_line_breaks_is_sent_on_the_next_one(
 def test_a_daemon_that_closes_does_not_wait_for_it(found: dict[str, int], tmp_path: Path) -> None:
     agent = Replaced()
     found["port"] = agent.port
-    executor = LocalExecutor(tmp_path / "state", ())
+    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
     closing = threading.Thread(target=executor.close)
     try:
         executor.start(lambda event: None)

@@ -59,7 +59,7 @@ class Submitted:
             preload=(),
             call="",
             joined_as=host,
-            mounted_at=self.storage,
+            storage=str(self.storage),
         )
         spec = msgspec.structs.replace(self.spec, **changes)
         return place_job(options, h.OpenRun(run=JOB, job_id=JOB, spec=spec))

@@ -14,6 +14,7 @@ from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.joined_hosts import DEVICES, JoinedHosts
 from tests.executors.shared_platform import SharedPlatform
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 
 WITHIN_S = 60.0
@@ -25,7 +26,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iter
     state_dir = folder / "state"
 
     def new_executor() -> LocalExecutor:
-        return LocalExecutor(state_dir, [], listen="127.0.0.1:0", base_preload=("msgspec",), call=CALL)
+        options = AgentOptions(state_dir=state_dir, listen="127.0.0.1:0", preload=("msgspec",), call=CALL)
+        return LocalExecutor(options, [])
 
     hosts = JoinedHosts(folder, state_dir)
     platform = SharedPlatform(state_dir, new_executor, DEVICES, hosts.bring, WITHIN_S)

@@ -11,6 +11,7 @@ import pytest
 from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import devices, make_spec, target
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure
@@ -38,7 +39,7 @@ class Platform:
     """One agent for all tests of this file; each has a job of its own, and a listener that begins empty."""
 
     def __init__(self, state: Path) -> None:
-        self.executor = LocalExecutor(state, parse_devices(DEVICES))
+        self.executor = LocalExecutor(AgentOptions(state_dir=state), parse_devices(DEVICES))
         self.listener = Listener()
         self.executor.start(lambda event: self.listener.put(event))
 

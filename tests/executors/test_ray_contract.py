@@ -15,6 +15,7 @@ from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
 from tests.ray.one_machine import OneMachine, one_machine
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 
 HOSTS = ("a", "b")
@@ -39,7 +40,8 @@ def platform(
 
     def new_executor() -> LocalExecutor:
         engine = cluster.engine(NUM_DEVICES, min_nodes=len(HOSTS))
-        return LocalExecutor(state_dir, [], engine=engine, base_preload=("msgspec",), call=CALL)
+        options = AgentOptions(state_dir=state_dir, preload=("msgspec",), call=CALL)
+        return LocalExecutor(options, [], engine)
 
     made = SlicesPlatform(state_dir, new_executor, len(HOSTS) * NUM_DEVICES, WITHIN_S)
     yield made

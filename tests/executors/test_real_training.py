@@ -15,6 +15,7 @@ from tests.executors.listening import Listener, eventually
 from tests.executors.puppets import devices, make_spec, target
 
 from swell.executors.local.agent.address import read_address
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
@@ -44,7 +45,8 @@ def state_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shared(state_dir: Path) -> Iterator[tuple[LocalExecutor, Listener]]:
     """One agent for all: its zygote imports torch once."""
-    executor, listener = LocalExecutor(state_dir, parse_devices("paced:8@20000")), Listener()
+    options = AgentOptions(state_dir=state_dir)
+    executor, listener = LocalExecutor(options, parse_devices("paced:8@20000")), Listener()
     executor.start(listener.put)
     yield executor, listener
     executor.shut_down()

@@ -15,6 +15,7 @@ from tests.executors.puppets import devices, make_spec
 from tests.executors.shared_platform import SharedPlatform
 from tests.gang_contract import ENDLESS
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.event import GangEnded, GangStarted, Outcome
@@ -28,8 +29,9 @@ SCRIPT = Path(__file__).parents[1] / "train" / "scripts" / "endless.py"
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory, importable: None) -> Iterator[SharedPlatform]:
     state_dir = tmp_path_factory.mktemp("sharded") / "state"
+    options = AgentOptions(state_dir=state_dir)
     made = SharedPlatform(
-        state_dir, lambda: LocalExecutor(state_dir, parse_devices(DEVICES)), devices(*range(8))
+        state_dir, lambda: LocalExecutor(options, parse_devices(DEVICES)), devices(*range(8))
     )
     yield made
     made.close()

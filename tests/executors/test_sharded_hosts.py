@@ -17,6 +17,7 @@ from tests.ray.one_machine import one_machine
 from tests.slurm import cluster
 from tests.slurm.cluster import SlurmCluster
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.executors.slurm.engine import SlurmEngine
 
@@ -30,7 +31,7 @@ def joined(folder: Path) -> Iterator[SharedPlatform]:
     hosts = JoinedHosts(folder, folder / "state")
 
     def new_executor() -> LocalExecutor:
-        return LocalExecutor(folder / "state", [], listen="127.0.0.1:0")
+        return LocalExecutor(AgentOptions(state_dir=folder / "state", listen="127.0.0.1:0"), [])
 
     try:
         yield SharedPlatform(folder / "state", new_executor, DEVICES, hosts.bring, WITHIN_S)
@@ -44,7 +45,7 @@ def on_ray(folder: Path) -> Iterator[SharedPlatform]:
 
         def new_executor() -> LocalExecutor:
             engine = ray.engine(NUM_DEVICES, min_nodes=len(HOSTS))
-            return LocalExecutor(folder / "state", [], engine=engine)
+            return LocalExecutor(AgentOptions(state_dir=folder / "state"), [], engine)
 
         yield SlicesPlatform(folder / "state", new_executor, len(DEVICES), WITHIN_S)
 
@@ -60,7 +61,8 @@ def on_slurm(folder: Path) -> Iterator[SharedPlatform]:
     with SlurmCluster(folder, len(HOSTS)) as slurm, slurm.in_environ():
 
         def new_executor() -> LocalExecutor:
-            return LocalExecutor(folder / "platform" / "state", [], listen="127.0.0.1:0", engine=engine)
+            options = AgentOptions(state_dir=folder / "platform" / "state", listen="127.0.0.1:0")
+            return LocalExecutor(options, [], engine)
 
         yield SlicesPlatform(folder / "platform" / "state", new_executor, len(DEVICES), WITHIN_S)
 

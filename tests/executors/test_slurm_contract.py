@@ -17,6 +17,7 @@ from tests.executors.executor_gangs import ExecutorGangContract
 from tests.executors.shared_platform import SharedPlatform, SlicesPlatform
 from tests.slurm.cluster import SlurmCluster, why_not
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.executors.slurm.engine import SlurmEngine
 
@@ -52,9 +53,8 @@ def platform(
     )
 
     def new_executor() -> LocalExecutor:
-        return LocalExecutor(
-            state_dir, [], listen="127.0.0.1:0", engine=engine, base_preload=("msgspec",), call=CALL
-        )
+        options = AgentOptions(state_dir=state_dir, listen="127.0.0.1:0", preload=("msgspec",), call=CALL)
+        return LocalExecutor(options, [], engine)
 
     made = SlicesPlatform(state_dir, new_executor, NUM_NODES * NUM_DEVICES, WITHIN_S)
     yield made

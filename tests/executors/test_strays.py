@@ -18,6 +18,7 @@ from tests.executors.puppets import devices, target
 
 from swell.executors.local import link
 from swell.executors.local.agent.address import read_address
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
@@ -161,7 +162,8 @@ def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_ano
     first.perform(launch(make_job, devices(0, 1)))
     pids = before.wait(GangStarted).pids
     first.close()
-    other = LocalExecutor(state_dir, parse_devices("cpu:8"), base_preload=("msgspec",))
+    options = AgentOptions(state_dir=state_dir, preload=("msgspec",))
+    other = LocalExecutor(options, parse_devices("cpu:8"))
     with pytest.raises(AgentError, match=r"digits-1 still run on devices of kind paced@400, and not on cpu:"):
         other.start(Listener().put)
     other.close()

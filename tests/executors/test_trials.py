@@ -18,6 +18,7 @@ from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import ALONE, LEAST_GROUP_STEPS, MOST_GROUP_STEPS, Part, PartKind
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.scratch import LINK
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
@@ -172,7 +173,8 @@ def test_a_zygote_that_is_killed_while_it_imports_is_not_called_broken(
     monkeypatch.setenv("GATE", str(gate))
     preload = ("msgspec", "tests.executors.waits_at_gate")
     state = tmp_path / "state"
-    executor = LocalExecutor(state, parse_devices("paced:8@400"), base_preload=preload, call=CALL)
+    options = AgentOptions(state_dir=state, preload=preload, call=CALL)
+    executor = LocalExecutor(options, parse_devices("paced:8@400"))
     listener = Listener()
     executor.start(listener.put)
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import find_agent
 from swell.executors.local.link import LocalExecutor
@@ -54,7 +55,7 @@ def test_a_failure_is_told(tmp_path: Path, event: AnyEvent, told: str) -> None:
     (node,) = parse_devices("paced:2@200")
     events = queue.SimpleQueue[AnyEvent]()
     events.put(event)
-    executor = LocalExecutor(tmp_path / "state", [node])
+    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), [node])
     job = _MeasuredJob(executor, events, node.node.devices, None)  # type: ignore[arg-type]
     with pytest.raises(MeasureFailed, match=told):
         job.hear(GangStarted)

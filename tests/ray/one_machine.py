@@ -1,7 +1,7 @@
 """Several nodes of Ray on this machine, which share its files and processes: quick to start, and in reach.
 
     with one_machine(names=("a", "b"), num_cpus=3) as ray:
-        LocalExecutor(..., engine=ray.engine(num_devices=3))
+        LocalExecutor(..., ray.engine(num_devices=3))
 
 They have a network of their own, which nothing else reaches, for Ray lets anyone run code who does.
 """

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from swell.core.cost_curves import expected_s
 from swell.core.cost_table import CostTable
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.link import LocalExecutor
 from swell.measure import training
@@ -89,7 +90,10 @@ def measure(
     """
     most = 1 << (min(len(node.node.devices), MOST_WORKERS).bit_length() - 1)
     spec = describe(folder, most)
-    executor, events = LocalExecutor(folder / "state", [node]), queue.SimpleQueue[AnyEvent]()
+    executor, events = (
+        LocalExecutor(AgentOptions(state_dir=folder / "state"), [node]),
+        queue.SimpleQueue[AnyEvent](),
+    )
     executor.start(events.put)
     try:
         tell("a trial run, from which a platform expects what follows")

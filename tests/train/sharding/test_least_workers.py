@@ -9,6 +9,7 @@ import pytest
 from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec, target
 
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ProfileJob
@@ -24,7 +25,7 @@ WAIT_S = 250.0
 
 @pytest.fixture
 def executor(tmp_path: Path) -> Iterator[LocalExecutor]:
-    made = LocalExecutor(tmp_path / "state", parse_devices("cpu:4"))
+    made = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), parse_devices("cpu:4"))
     yield made
     made.shut_down()
 

@@ -12,7 +12,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -25,16 +24,7 @@ from swell.executors.controller.protocol import (
     Performed,
 )
 from swell.executors.engine import Engine
-from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent.options import (
-    DEFAULT_CALL,
-    DEFAULT_PRELOAD,
-    LOOPBACK,
-    AgentOptions,
-    advertised_by,
-)
-from swell.executors.local.containers.engine import ContainerChoice
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.engine import LocalEngine
 from swell.executors.local.launch import (
@@ -46,7 +36,6 @@ from swell.executors.local.launch import (
     stop_agent,
 )
 from swell.executors.local.ledger import DeliveryLedger
-from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.protocol import (
     PROTOCOL,
@@ -79,45 +68,15 @@ class LocalExecutor:
     """Real processes on this machine. Thread-safe; nothing but `start`, `close` and `shut_down` waits."""
 
     def __init__(
-        self,
-        state_dir: Path,
-        nodes: Sequence[LocalNode],
-        preload: Sequence[str] = (),
-        gang_settings: GangSettings | None = None,
-        sharing: CoreSharing | None = None,
-        containers: ContainerChoice = ContainerChoice.AUTO,
-        *,
-        listen: str = "",
-        leases: LeaseTimes | None = None,
-        advertise: str = "",
-        rack: str = "",
-        engine: Engine | None = None,
-        base_preload: Sequence[str] = DEFAULT_PRELOAD,
-        call: str = DEFAULT_CALL,
+        self, options: AgentOptions, nodes: Sequence[LocalNode], engine: Engine | None = None
     ) -> None:
-        """All but `nodes` is for a new agent.
-
-        Args:
-            preload: modules that workers find imported, beside torch.
-            listen: ADDRESS:PORT at which hosts join; empty: none can.
-            leases: of hosts.
-            advertise: IP address at which their workers reach those of this machine; empty: that of `listen`.
-            rack: in which this machine stands; empty: that of a machine that names none.
-        """
+        """`options`: for a new agent. `engine`: what brings hosts; None: those that join by hand."""
         engine = engine or LocalEngine()
-        self._options = AgentOptions(
-            state_dir=state_dir.resolve(),
-            preload=(*base_preload, *preload),
-            call=call,
-            gang_settings=gang_settings or GangSettings(),
-            sharing=sharing or CoreSharing(),
-            containers=containers,
-            listen=listen,
-            leases=leases or LeaseTimes(),
-            advertise=advertise or advertised_by(listen),
-            rack=rack,
+        self._options = msgspec.structs.replace(
+            options,
+            state_dir=options.state_dir.resolve(),
             engine=engine.encoded(),
-            door=engine.door_at(listen),
+            door=engine.door_at(options.listen),
         )
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self._session = secrets.token_hex(8)

@@ -220,19 +220,16 @@ class HostProcess:
     # ------------------------------------------------------------ workers
     def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalTermProcesses:
         self._num_insides += 1
-        preload, storage = self._settings.preload, self._options.storage or self._settings.storage
+        preload = self._settings.preload
         modules = there_of(preload)
+        own = {"preload": modules, "storage": self._options.storage or self._settings.storage}
         options = AgentOptions(
+            **{**msgspec.structs.asdict(self._settings), **own},
             state_dir=self._state.folder,
-            preload=modules,
-            call=self._settings.call,
-            gang_settings=self._settings.gang_settings,
-            containers=self._settings.containers,
             sharing=self._options.sharing,
             advertise=self._options.advertise,
             rack=self._options.rack,
             joined_as=self._options.name,
-            mounted_at=Path(storage) if storage else None,
         )
         boot_id = f"{self._session}-{self._num_insides}"
         host = LocalHost(options, boot_id, self._lock_fd, answer)

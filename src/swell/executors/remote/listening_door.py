@@ -58,7 +58,7 @@ class ListeningDoor(HostDoor):
                 self.joined,
                 self.why_not,
                 options.of_platform,
-                _marked(options.storage),
+                _marked(options.storage_dir),
             )
         except (UnusableCertificate, UnusableLeases, TokenListError) as error:
             raise DoorError(str(error)) from error

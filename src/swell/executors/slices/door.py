@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import ClassVar
 
 import msgspec
@@ -69,7 +68,8 @@ class SliceDoor(ListeningDoor):
         Raises DoorError.
         """
         self._is_named = bool(options.listen)
-        super().__init__(controller, replace(options, listen=options.listen or str(self.anywhere)), session)
+        listen = options.listen or str(self.anywhere)
+        super().__init__(controller, msgspec.structs.replace(options, listen=listen), session)
         self._controller = controller
         self._cluster = engine.cluster
         self._log = logging.getLogger(f"swell.{engine.name}")

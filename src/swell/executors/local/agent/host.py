@@ -74,7 +74,7 @@ class LocalHost:
             answer: takes what the controller is told.
         """
         self._options = options
-        self._storage = options.storage  #: looked up once: later it may not answer
+        self._storage = options.storage_dir  #: looked up once: later it may not answer
         self._hear = answer
         self._kept = KeptRuns()
         self._clock = AwakeClock(time.monotonic)
@@ -232,7 +232,7 @@ class LocalHost:
 
     def _opened(self, order: OpenRun, place: JobPlace) -> None:
         kind = TRIAL if order.is_trial else WORKER
-        reached_at, rack = self._options.advertise, self._options.rack
+        reached_at, rack = self._options.reached_at, self._options.rack
         run = HostedRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at, rack)
         self._runs[run.key] = run
         if not order.is_trial:

@@ -51,9 +51,9 @@ def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | OpeningRefusa
     if why:
         return OpeningRefusal(Outcome.LOST, why, is_lacking=True)
     try:
-        folder = job_folder(options.storage, order.job_id)
+        folder = job_folder(options.storage_dir, order.job_id)
         (folder / CHECKPOINTS).mkdir(mode=0o700, parents=True, exist_ok=True)
-        place_code(options.storage, folder, spec)
+        place_code(options.storage_dir, folder, spec)
         first = next_number(folder, TRIAL if order.is_trial else WORKER)
         if not host:
             return JobPlace(folder, first, spec.workdir, spec.entry)
@@ -99,7 +99,7 @@ def _lack_of_paths(spec: JobSpec, on: str) -> str:
 def _place_away(options: AgentOptions, folder: Path, spec: JobSpec, first: int) -> JobPlace:
     """The working directory is the job's own where this host has it too, and else that of the snapshot."""
     variables = {environ.AWAY: options.joined_as, environ.LEASE: str(options.state_dir / LEASE_FILE)}
-    tree = read_tree(options.storage, spec.code) if spec.code else None
+    tree = read_tree(options.storage_dir, spec.code) if spec.code else None
     if tree is None:
         return JobPlace(folder, first, spec.workdir, spec.entry, variables)
     if spec.image and (missing := next((root for root in tree.roots if not os.path.isdir(root)), None)):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,26 +30,22 @@ class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the platform was told and all its hosts have, so that a job behaves alike on each of them."""
 
     preload: tuple[str, ...] = DEFAULT_PRELOAD  #: modules that workers find imported
-    call: str = DEFAULT_CALL  #: as in `AgentOptions`
+    call: str = DEFAULT_CALL  #: `package.module:function` that a worker runs, with entry and arguments
     gang_settings: GangSettings = msgspec.field(default_factory=GangSettings)
     containers: ContainerChoice = ContainerChoice.AUTO
-    storage: str = ""  #: path of the head's
+    storage: str = ""  #: path of the head's; of a host's agent: on this machine
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentOptions:
+class AgentOptions(PlatformSettings, frozen=True, kw_only=True):
+    """What an agent, or the host process of a machine that joins, runs workers with."""
+
     state_dir: Path
-    preload: tuple[str, ...] = DEFAULT_PRELOAD
-    call: str = DEFAULT_CALL  #: `package.module:function` that a worker runs, with entry and arguments
-    sharing: CoreSharing = field(default_factory=CoreSharing)
-    containers: ContainerChoice = ContainerChoice.AUTO
-    advertise: str = LOOPBACK  #: IP address at which workers on other hosts reach those of this one
+    sharing: CoreSharing = msgspec.field(default_factory=CoreSharing)
+    advertise: str = ""  #: IP address of this machine for workers on others; empty: that of `listen`
     rack: str = ""  #: in which the machine stands; empty: that of one that names none
-    gang_settings: GangSettings = field(default_factory=GangSettings)
     joined_as: str = ""  #: name of a host that has joined; empty: it is the controller's own machine
-    mounted_at: Path | None = None  #: where a host that has joined has the storage
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
-    leases: LeaseTimes = field(default_factory=LeaseTimes)  #: of hosts
+    leases: LeaseTimes = msgspec.field(default_factory=LeaseTimes)  #: of hosts
     engine: str = ""  #: JSON: options of what brings hosts; empty: people do
     door: str = ""  #: `module:class` of what lets hosts in; empty: none come
 
@@ -59,20 +54,20 @@ class AgentOptions:
         return msgspec.json.encode(self, enc_hook=str)
 
     @property
-    def storage(self) -> Path:
+    def storage_dir(self) -> Path:
         """Where the files of jobs are."""
-        return self.mounted_at or storage_of(self.state_dir)
+        return Path(self.storage) if self.storage else storage_of(self.state_dir)
+
+    @property
+    def reached_at(self) -> str:
+        """IP address at which workers on other hosts reach those of this machine."""
+        return self.advertise or advertised_by(self.listen)
 
     @property
     def of_platform(self) -> PlatformSettings:
         """What hosts that join are told."""
-        return PlatformSettings(
-            preload=self.preload,
-            call=self.call,
-            gang_settings=self.gang_settings,
-            containers=self.containers,
-            storage=str(self.storage),
-        )
+        own = msgspec.structs.replace(self, storage=str(self.storage_dir))
+        return msgspec.convert(own, PlatformSettings, from_attributes=True)
 
 
 def decode_options(text: bytes) -> AgentOptions:
