@@ -77,7 +77,7 @@ class EmulatedMachine:
             case messages.OpenRun(run=run, job_id=job_id):
                 self._jobs[run] = job_id
                 first = self._first.get(run, 0)
-                self._answer(messages.RunOpened(run=run, first_worker=first, checkpoint_dir="/nowhere"))
+                self._answer(messages.RunOpened(run=run, first_worker=first))
             case messages.StartWorker(run=run, worker=number):
                 self._start(run, number)
             case messages.TellWorker(run=run, worker=number, message=said):

@@ -195,9 +195,7 @@ class FakeHost:
             return
         self.runs[order.run] = order
         self.shares[order.run] = FULL_SHARE if order.share is None else order.share
-        opened = h.RunOpened(
-            run=order.run, first_worker=self.first_worker, checkpoint_dir=f"/{self.name}/checkpoints"
-        )
+        opened = h.RunOpened(run=order.run, first_worker=self.first_worker)
         self.answer(opened)
 
     def _start(self, order: h.StartWorker) -> None:

@@ -48,7 +48,7 @@ def make_stage(
     total_steps: int | None = 1000, num_devices: int = 8, job_id: str = JOB, **changes: Any
 ) -> JobContext:
     bindings = {f"node0/{i}": DeviceBinding(torch_device="cpu", kind="cpu") for i in range(num_devices)}
-    return JobContext(job_id, make_spec(**changes), total_steps, "/checkpoints", bindings)
+    return JobContext(job_id, make_spec(**changes), total_steps, bindings)
 
 
 def is_stopped(worker: int) -> bool:

@@ -81,8 +81,6 @@ def test_one_gang_spans_three_hosts(fleet: Fleet) -> None:
     group = {o.rank: (name, o.local_rank, o.local_world_size) for name, o in orders if o is not None}
     assert group == {0: ("a", 0, 1), 1: ("b", 0, 2), 2: ("b", 1, 2), 3: ("c", 0, 1)}
     assert len({worker.number for worker in fleet.workers(JOB)}) == 4
-    dirs = {w.host.name: w.welcome.checkpoint_dir for w in fleet.workers(JOB) if w.welcome is not None}
-    assert dirs == {name: f"/{name}/checkpoints" for name in "abc"}
 
 
 def test_it_grows_onto_a_host_and_leaves_one(fleet: Fleet) -> None:
@@ -444,7 +442,7 @@ def test_a_host_that_was_not_asked_neither_refuses_nor_opens(fleet: Fleet) -> No
     fleet.hosts["a"].is_held = True
     fleet.perform(launch("a/0"))
     fleet.hosts["b"].answer(h.RunRefused(run=JOB, outcome=Outcome.LOST, why="late"))
-    fleet.hosts["b"].answer(h.RunOpened(run=JOB, first_worker=99, checkpoint_dir="/b"))
+    fleet.hosts["b"].answer(h.RunOpened(run=JOB, first_worker=99))
     fleet.hosts["a"].let_through()
     assert of_kind(fleet, GangStarted)
     (worker,) = fleet.workers(JOB)

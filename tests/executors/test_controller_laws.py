@@ -124,9 +124,7 @@ class Scene:
         assert not twice, f"{twice} are of two gangs"
         self.fleet.check_claims()
         for run in self.fleet.controller._runs.by_key.values():
-            assert self.idle_hosts(run) in (set(), set(run.checkpoint_dirs)), (
-                "hosts that it has left are open"
-            )
+            assert self.idle_hosts(run) in (set(), run.hosts), "hosts that it has left are open"
 
     def idle_hosts(self, run: DirectedRun) -> set[str]:
         """Hosts on which it is open for nothing."""
@@ -135,7 +133,7 @@ class Scene:
             return set()
         coming = () if preparation is None else preparation.command.target.devices
         used = {device.partition("/")[0] for device in (*gang.wanted_devices, *coming)}
-        return set(run.checkpoint_dirs) - used - set(run.workers.values())
+        return run.hosts - used - set(run.workers.values())
 
     def calm_down(self) -> None:
         """Every answer arrives, every job is stopped, and time passes."""

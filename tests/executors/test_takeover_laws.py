@@ -46,7 +46,7 @@ class HandedOn(PuppetWorld):
     def __init__(self, gang: GangController, total_steps: int = TOTAL_STEPS) -> None:
         self.kept = KeptRuns()
         self.kept.note_told(h.OpenRun(run=JOB, job_id=JOB, spec=make_spec()))
-        self.kept.note_answered(h.RunOpened(run=JOB, first_worker=0, checkpoint_dir="/checkpoints"))
+        self.kept.note_answered(h.RunOpened(run=JOB, first_worker=0))
         self.dealings: dict[int, h.Dealings] = {}
         self.num_deaths = 0
         self.num_effects_left: int | None = None  #: until the controller dies; None: it lives

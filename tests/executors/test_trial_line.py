@@ -88,7 +88,7 @@ class Machines:
 
     def tell(self, message: ToHost) -> None:
         assert isinstance(message, OpenRun), "one host alone opens runs"
-        opened = RunOpened(run=message.run, first_worker=0, checkpoint_dir=str(self.folder))
+        opened = RunOpened(run=message.run, first_worker=0)
         self.trials.opened("host", opened)
 
     def begin_run(self, run: DirectedRun) -> None:

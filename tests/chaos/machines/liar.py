@@ -40,7 +40,7 @@ def lies(job: str, generation: int) -> Iterator[h.FromHost]:
         yield h.EndKept(end=GangSuspended(**of_gang))
     for run in (job, f"trial:{job}"):
         yield h.RunRefused(run=run, outcome=Outcome.FAILED, why=LIE)
-        yield h.RunOpened(run=run, first_worker=1, checkpoint_dir="/")
+        yield h.RunOpened(run=run, first_worker=1)
         yield h.WorkerForked(run=run, worker=0, pid=1)
         yield h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=STEPS))
         yield h.WorkersAlive(runs={run: {0: m.Alive()}})

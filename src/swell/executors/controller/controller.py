@@ -23,7 +23,6 @@ from swell.executors.controller.protocol import ExecutorCommand, Gathering, Inve
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import InBackground, Trials, at_once
-from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import FromHost, NodeHost
@@ -220,8 +219,7 @@ class Controller:
             return
         for run in list(self._runs.by_key.values()):
             hosts = set(run.workers.values())
-            is_broken = isinstance(run.director, GangController) and run.director.gang.is_broken
-            if is_broken and hosts - unreached:
+            if run.gang is not None and run.gang.gang.is_broken and hosts - unreached:
                 for host in sorted(hosts & unreached):
                     self._leave_workers(run, host)
 

@@ -20,11 +20,10 @@ from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.run_reports import RunReports
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
-from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import write_record
 from swell.executors.hosts import messages
 from swell.model.event import AnyEvent, StepsReported
-from swell.wire.messages import Alive, Finished, FromAgent, FromWorker, Welcome
+from swell.wire.messages import Alive, Finished, FromWorker
 
 #: Of a platform with more of them each tick looks at so many: limits of time are noticed later by a tick for
 #: each so many runs, and never sooner. Looking at a thousand would hold up what hosts say.
@@ -135,13 +134,13 @@ class DirectedRuns:
     def hear_port(self, host: str, message: messages.RunPortFound | messages.RunPortRefused) -> None:
         """The answer to `FindRunPort`. No effect if this host is asked no longer."""
         run = self.by_key.get(message.run)
-        if run is None or run.port_host != host or not isinstance(run.director, GangController):
+        if run is None or run.port_host != host or run.gang is None:
             return
         run.port_host = ""
         if isinstance(message, messages.RunPortFound):
-            self.do(run, run.director.port_found(message.address, message.port, self._now_s()))
+            self.do(run, run.gang.port_found(message.address, message.port, self._now_s()))
         else:
-            self.do(run, run.director.no_port(message.why, self._now_s()))
+            self.do(run, run.gang.no_port(message.why, self._now_s()))
 
     def lose_host(self, host: str, why: str) -> None:
         """It is gone, with what runs had there."""
@@ -150,7 +149,7 @@ class DirectedRuns:
 
     def lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
         """All that a run had on a host, at once."""
-        run.checkpoint_dirs.pop(host, None)
+        run.hosts.discard(host)
         gone = [worker for worker, of in run.workers.items() if of == host]
         for worker in gone:
             self._forget(run, worker)
@@ -161,9 +160,9 @@ class DirectedRuns:
 
     def _forget_port(self, run: DirectedRun, host: str, why: str) -> None:
         """This host is asked for none any more."""
-        if run.port_host == host and isinstance(run.director, GangController):
+        if run.port_host == host and run.gang is not None:
             run.port_host = ""
-            self.do(run, run.director.no_port(why, self._now_s()))
+            self.do(run, run.gang.no_port(why, self._now_s()))
 
     def busy(self, host: str) -> list[str]:
         """A device for each process that runs have on it, of runs on this host; some are on others."""
@@ -192,9 +191,9 @@ class DirectedRuns:
                     self.reports.report(event)
         if run.director.is_over and self.by_key.get(run.key) is run:
             self._end_run(run)
-        elif not run.is_trial and (is_told or is_kept):
+        elif is_told or is_kept:
             self.release_hosts(run)
-        if run.is_trial:
+        if run.gang is None:
             self._trial_changed(run)
 
     def _as_order(self, run: DirectedRun, effect: Spawn | Send | Kill) -> messages.WorkerOrder | None:
@@ -207,28 +206,25 @@ class DirectedRuns:
         elif isinstance(effect, Kill):
             order = messages.SignalWorker(run=run.key, worker=effect.worker, signal=effect.signal)
         else:
-            order = messages.TellWorker(
-                run=run.key, worker=effect.worker, message=self._of_host(run, effect.worker, effect.message)
-            )
-        if order is None or run.is_trial:
+            order = messages.TellWorker(run=run.key, worker=effect.worker, message=effect.message)
+        if order is None or run.gang is None:
             return order
         return run.dealings.setdefault(effect.worker, messages.Dealings()).number(order)
 
     def _keep_record(self, run: DirectedRun) -> None:
         """All hosts of the run keep the record of its gang: call it before what follows from it is done."""
-        gang = run.director
-        if not isinstance(gang, GangController):
+        if run.gang is None:
             return
         self._gangs.note_numbers(run.job_id, run.workers)
         before = run.record
         record = messages.RunSnapshot(
             launch=run.launch,
             version=0 if before is None else before.version,
-            hosts=tuple(sorted(run.checkpoint_dirs)),
+            hosts=tuple(sorted(run.hosts)),
             workers=dict(run.workers),
             dealings={worker: copy.copy(dealings) for worker, dealings in run.dealings.items()},
             total_steps=run.total_steps,
-            gang=write_record(gang.gang),
+            gang=write_record(run.gang.gang),
         )
         if record == before:
             return
@@ -239,7 +235,7 @@ class DirectedRuns:
     def _start(self, run: DirectedRun, spawn: Spawn) -> messages.StartWorker | None:
         host, *others = sorted({self._hosts.host_of.get(device, "") for device in spawn.devices})
         run.workers[spawn.worker] = host
-        if others or host not in run.checkpoint_dirs:
+        if others or host not in run.hosts:
             why = "its devices are of several hosts" if others else "its host is gone"
             status = NOT_STARTED if others else HOST_LOST
             exited = messages.WorkerExited(run=run.key, worker=spawn.worker, status=status, log_tail=why)
@@ -254,32 +250,25 @@ class DirectedRuns:
             is_first=len(run.workers) == 1,
         )
 
-    def _of_host(self, run: DirectedRun, worker: int, message: FromAgent) -> FromAgent:
-        """Each host has folders of its own."""
-        if not isinstance(message, Welcome):
-            return message
-        return msgspec.structs.replace(message, checkpoint_dir=run.checkpoint_dirs[run.workers[worker]])
-
     def _find_port(self, run: DirectedRun, device: str) -> None:
         run.port_host = self._hosts.host_of.get(device, "")
         if run.port_host:
             self._hosts.tell(run.port_host, messages.FindRunPort(run=run.key))
-        elif isinstance(run.director, GangController):
-            self.do(run, run.director.no_port("its host is gone", self._now_s()))
+        elif run.gang is not None:
+            self.do(run, run.gang.no_port("its host is gone", self._now_s()))
 
     def release_hosts(self, run: DirectedRun) -> None:
         """Close the run where no worker of the gang is left, and none is to come."""
-        gang, dirs = run.director, run.checkpoint_dirs
-        if len(dirs) < 2 or not isinstance(gang, GangController) or gang.is_over:
+        gang = run.gang
+        if len(run.hosts) < 2 or gang is None or gang.is_over:
             return
         preparation = self._preparing.get(run.job_id)
         coming = () if preparation is None else preparation.command.target.devices
         wanted = {self._hosts.host_of.get(device) for device in (*gang.wanted_devices, *coming)}
-        left = sorted(dirs.keys() - wanted - set(run.workers.values()))
-        if not left or len(left) == len(dirs):
+        left = sorted(run.hosts - wanted - set(run.workers.values()))
+        if not left or len(left) == len(run.hosts):
             return
-        for host in left:
-            del dirs[host]
+        run.hosts.difference_update(left)
         self._keep_record(run)  # before they are closed: what the others keep names them no longer
         for host in left:
             self._hosts.tell(host, messages.CloseRun(run=run.key))
@@ -288,8 +277,8 @@ class DirectedRuns:
 
     def _end_run(self, run: DirectedRun) -> None:
         del self.by_key[run.key]
-        for host in list(run.checkpoint_dirs):
+        for host in sorted(run.hosts):
             self._hosts.tell(host, messages.CloseRun(run=run.key))
         self._gangs.ended(run)
-        if not run.is_trial:
+        if run.gang is not None:
             self.reports.usage.ended(run.job_id)

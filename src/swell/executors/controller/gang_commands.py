@@ -61,7 +61,7 @@ class GangCommands:
         if run is None or is_old or not isinstance(command, Reconfigure):
             self._obey(gang, command)
         else:
-            new = self._hosts.of(command.target.devices) - run.checkpoint_dirs.keys()
+            new = self._hosts.of(command.target.devices) - run.hosts
             self._prepare(Preparation(command, opening=new))
 
     def _obey(self, gang: GangController, command: GangCommand) -> None:
@@ -161,9 +161,8 @@ class GangCommands:
             self._runs.report(refusal)
         else:
             share = command.target.configuration.weight  # hosts hear of it before all that follows
-            self._hosts.tell_all(run.checkpoint_dirs, messages.SetShare(run=run.key, share=share))
-            dirs = {host: opened.checkpoint_dir for host, opened in preparation.opened.items()}
-            run.checkpoint_dirs.update(dirs)
+            self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
+            run.hosts.update(preparation.opened)
             gang.number_from(max((o.first_worker for o in preparation.opened.values()), default=0))
             self._obey(gang, command)
 

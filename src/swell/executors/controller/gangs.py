@@ -85,17 +85,12 @@ class KnownGangs:
         Args:
             opened: by host, of every host of the command's devices.
         """
-        answers = list(opened.values())
         before = self._former.get(command.job_id, FormerGang())
-        known = self._next_numbers.get(command.job_id, 0)
-        first = max(known, *(answer.first_worker for answer in answers))
-        checkpoints = answers[0].checkpoint_dir
-        stopped: set[int] = set()
-        gang = self._controller(command, _new_gang(command, before, first), checkpoints, stopped)
-        dirs = {host: answer.checkpoint_dir for host, answer in opened.items()}
-        return self._enter(command, gang, stopped, dirs)
+        numbers = [answer.first_worker for answer in opened.values()]
+        first = max(self._next_numbers.get(command.job_id, 0), *numbers)
+        return self._enter(command, _new_gang(command, before, first), set(), set(opened))
 
-    def adopt(self, whole: WholeRun) -> tuple[DirectedRun, GangController]:
+    def adopt(self, whole: WholeRun) -> DirectedRun:
         """A run of a gang that another controller launched, and that has yet to take the record over."""
         answers, record = whole.kept, whole.record
         order = next(iter(answers.values())).order
@@ -110,14 +105,12 @@ class KnownGangs:
         first = max(self._next_numbers.get(order.job_id, 0), *(a.first_worker for a in answers.values()))
         known.next_worker = max(known.next_worker, first)
         stopped = {worker.number for worker in whole.workers.values() if worker.is_stopped}
-        dirs = {host: answer.checkpoint_dir for host, answer in answers.items()}
-        gang = self._controller(command, known, next(iter(dirs.values())), stopped)
-        run = self._enter(command, gang, stopped, dirs)
+        run = self._enter(command, known, stopped, set(answers))
         for slot in (*known.wanted_slots, *(member.slot for member in known.members.values())):
             self._claim(run.job_id, slot)
         run.record = record
         run.workers, run.dealings = whole.hosts_of_workers, whole.dealings
-        return run, gang
+        return run
 
     def note_wanted(self, command: GangCommand) -> None:
         """Record the devices that a command gives its gang. Call it before the gang gets the command."""
@@ -134,47 +127,33 @@ class KnownGangs:
             self._next_numbers[job_id] = max(self._next_numbers.get(job_id, 0), max(workers) + 1)
 
     def _enter(
-        self,
-        command: LaunchGang,
-        gang: GangController,
-        stopped: set[int],
-        dirs: dict[str, str],
+        self, command: LaunchGang, gang: GangRecord, stopped: set[int], hosts: set[str]
     ) -> DirectedRun:
-        self._gangs.pop(command.job_id, None)
-        self._gangs[command.job_id] = gang
+        job_id, settings = command.job_id, self._gang_settings
+        job = JobContext(
+            job_id, command.spec, command.total_steps, self._bindings, settings.worker_settings, self._hosts
+        )
+        controller = GangController(job, gang, stopped.__contains__, settings.timeouts)
+        self._gangs.pop(job_id, None)
+        self._gangs[job_id] = controller
         return DirectedRun(
-            command.job_id,
-            command.job_id,
+            job_id,
+            job_id,
             command.spec,
-            gang,
+            controller,
             stopped,
-            checkpoint_dirs=dirs,
+            hosts=hosts,
             launch=command.generation,
             total_steps=command.total_steps,
         )
 
-    def _controller(
-        self, command: LaunchGang, gang: GangRecord, checkpoints: str, stopped: set[int]
-    ) -> GangController:
-        gang_settings = self._gang_settings
-        job = JobContext(
-            command.job_id,
-            command.spec,
-            command.total_steps,
-            checkpoints,
-            self._bindings,
-            gang_settings.worker_settings,
-            self._hosts,
-        )
-        return GangController(job, gang, stopped.__contains__, gang_settings.timeouts)
-
     def ended(self, run: DirectedRun) -> None:
         """Record the end of any run, trial or not: a gang's device claims end, and its legacy is kept."""
-        gang = run.director
-        if not run.is_trial:
+        gang = run.gang
+        if gang is not None:
             for jobs in self._claims.values():
                 jobs.discard(run.job_id)
-        if isinstance(gang, GangController) and gang.gang.restarts is None:
+        if gang is not None and gang.gang.restarts is None:
             self._former[run.job_id] = FormerGang(gang.gang.saved_steps, gang.gang.max_local_batch)
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
         for job_id in over[:-NUM_REMEMBERED]:

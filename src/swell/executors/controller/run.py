@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import Effect, WorkerExit
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.run_controller import RunController
+from swell.executors.gang.trial_controller import Trial
 from swell.executors.hosts.messages import Dealings, KeptWorker, RunKept, RunSnapshot
 from swell.model.job import JobSpec
 
@@ -21,10 +20,9 @@ class DirectedRun:
     key: str
     job_id: str
     spec: JobSpec
-    director: RunController
+    director: GangController | Trial
     stopped: set[int] = field(default_factory=set)  #: workers whose processes were stopped by a signal
-    is_trial: bool = False
-    checkpoint_dirs: dict[str, str] = field(default_factory=dict)  #: by host on which it is open
+    hosts: set[str] = field(default_factory=set)  #: on which it is open
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
     dealings: dict[int, Dealings] = field(default_factory=dict)  #: with each of these
     port_host: str = ""  #: where a free port is looked for; empty: nowhere
@@ -35,14 +33,13 @@ class DirectedRun:
     finished_s: float | None = None  #: when the first of its workers met the end condition
 
     @property
-    def gang(self) -> GangRecord:
-        """What is known of its gang. A trial run has none."""
-        assert isinstance(self.director, GangController)  # noqa: S101
-        return self.director.gang
+    def gang(self) -> GangController | None:
+        """Its director; None: it is a trial run."""
+        return None if isinstance(self.director, Trial) else self.director
 
     def is_on(self, host: str) -> bool:
         """Whether it is open there, has workers there, or looks for a port there."""
-        return host in self.checkpoint_dirs or host == self.port_host or host in self.workers.values()
+        return host in self.hosts or host == self.port_host or host in self.workers.values()
 
 
 @dataclass(frozen=True, slots=True)

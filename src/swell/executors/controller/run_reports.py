@@ -54,18 +54,20 @@ class RunReports:
         if tells_anything(event):
             self._outbox.add(event)
         if run is not None and isinstance(event, GangStarted | StepsReported):
-            for host in self.usage.ask(run.job_id, run.checkpoint_dirs, self._now_s()):
+            for host in self.usage.ask(run.job_id, run.hosts, self._now_s()):
                 self._hosts.tell(host, messages.ReadUsage(run=run.job_id))
 
     def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
         """What follows on the hosts of a gang from what is told of it."""
-        if isinstance(event, ResizeFailed | WorkersLost) and event.generation == run.gang.replies.generation:
+        gang = run.gang
+        if gang is None:
+            return
+        if isinstance(event, ResizeFailed | WorkersLost) and event.generation == gang.generation:
             # A change is off, and its share is taken back.
-            share = run.gang.wanted_configuration.weight
-            self._hosts.tell_all(run.checkpoint_dirs, messages.SetShare(run=run.key, share=share))
+            share = gang.gang.wanted_configuration.weight
+            self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
-            host = next(iter(run.checkpoint_dirs))  # the tree is the same on all of them
-            self._hosts.tell(host, messages.DropCode(job_id=run.job_id))
+            self._hosts.tell(min(run.hosts), messages.DropCode(job_id=run.job_id))
 
     # ------------------------------------------------------------ usage
     def pass_time(self, gangs: KnownGangs) -> None:

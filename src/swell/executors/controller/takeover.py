@@ -172,7 +172,9 @@ class Takeover:
                 yield WholeRun(key, newest, own)
 
     def _take_over(self, whole: WholeRun) -> None:
-        run, gang = self.gangs.adopt(whole)
+        run = self.gangs.adopt(whole)
+        gang = run.gang
+        assert gang is not None  # noqa: S101 - it was just adopted
         self.runs.begin_run(run)
         effects = take_over(gang, whole.workers, whole.lost, whole.num_heard, self.runs.now_s())
         for host in whole.kept:  # a change of it may have been under way

@@ -143,7 +143,7 @@ class Trials:
     def _correct(
         self, run: DirectedRun, between: BetweenSteps | None = None, end_s: float | None = None
     ) -> None:
-        machines = [self._hosts.machine(host, ()) for host in run.checkpoint_dirs]
+        machines = [self._hosts.machine(host, ()) for host in run.hosts]
         kinds = {binding.kind for machine in machines for binding in machine.bindings.values()}
         if len(kinds) == 1 and run.spec.elasticity is Elasticity.LIVE:
             correct = partial(self._cache.correct, run.spec, kinds.pop(), between, end_s)
@@ -250,7 +250,7 @@ class Trials:
         for host, num in needs.items():
             machine = self._machine(one, host)
             devices = machine.idlest(one.command.device_kind, num)
-            is_ready = host in one.run.checkpoint_dirs and taken.isdisjoint(machine.bindings)
+            is_ready = host in one.run.hosts and taken.isdisjoint(machine.bindings)
             if not is_ready or not devices or not machine.is_idle(devices):
                 return ()
             idle += devices
@@ -304,14 +304,13 @@ class Trials:
             command.job_id,
             spec,
             spec.end.total_steps(spec.global_batch, None),
-            "",  # each host names a folder of its own
             self._hosts.bindings,
             self._gang_settings.worker_settings,
         )
         nums, stopped = self._hosts.num_of(kind, command.avoid), set[int]()
         times, is_stopped = self._cache.times(kind), stopped.__contains__
         trial = Trial(context, command, nums[host], times, self._gang_settings, is_stopped)
-        run = DirectedRun(trial_run(command.job_id), command.job_id, spec, trial, stopped, is_trial=True)
+        run = DirectedRun(trial_run(command.job_id), command.job_id, spec, trial, stopped)
         self._runs[run.key] = one = TrialRun(command, host, trial, run, refused_by=refused_by)
         self._ask(one, host)
 
@@ -329,7 +328,7 @@ class Trials:
             self._hosts.tell(host, CloseRun(run=opened.run))
             return
         one.opening.discard(host)
-        one.run.checkpoint_dirs[host] = opened.checkpoint_dir
+        one.run.hosts.add(host)
         one.trial.number_from(opened.first_worker)
         if host == one.host and one.is_called_off:
             del self._runs[opened.run]

@@ -44,9 +44,10 @@ from swell.wire import messages
 
 
 class GangController:
-    """Directs the processes of one job, see `RunController`.
+    """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
 
-    `is_stopped` tells whether the process of a worker was stopped.
+    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered upwards,
+    and no number is used twice. `is_stopped` tells whether the process of a worker was stopped.
     """
 
     def __init__(

@@ -25,12 +25,11 @@ class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """One job: its request, its folder, and what each device id stands for on which host."""
+    """One job: its request, and what each device id stands for on which host."""
 
     job_id: str
     spec: JobSpec
     total_steps: int | None
-    checkpoint_dir: str
     bindings: Mapping[str, DeviceBinding]
     worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     hosts: Mapping[str, str] = field(default_factory=dict)  #: by device; those not named are of one host
@@ -66,7 +65,7 @@ class JobContext:
             seed=self.spec.seed,
             stop_on_nan=self.spec.stop_on_nan,
             on_drift=cast(OnDrift, self.spec.on_drift or "heal"),
-            checkpoint_dir=self.checkpoint_dir,
+            checkpoint_dir="",  # its host names it
             num_workers=num_workers,
             target=None if target is None else EarlyStop(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,

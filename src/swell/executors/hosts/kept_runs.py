@@ -137,7 +137,6 @@ class _Run:
     """See `RunKept`."""
 
     order: OpenRun
-    opened: RunOpened
     next_worker: int  #: no worker of this kind had this number here, or a higher one
     record: RunSnapshot | None = None
     workers: dict[int, _Worker] = field(default_factory=dict)
@@ -146,7 +145,6 @@ class _Run:
         return RunKept(
             order=self.order,
             first_worker=self.next_worker,
-            checkpoint_dir=self.opened.checkpoint_dir,
             record=self.record,
             workers=tuple(msgspec.structs.replace(worker, said=(), reported=None) for worker in workers),
         )
@@ -200,7 +198,7 @@ class KeptRuns:
         match message:
             case RunOpened(run=key):
                 if (order := self._orders.pop(key, None)) is not None:
-                    self._runs[key] = _Run(order, message, message.first_worker)
+                    self._runs[key] = _Run(order, message.first_worker)
                     self._ends.pop(key, None)
             case RunRefused(run=key):
                 self._orders.pop(key, None)

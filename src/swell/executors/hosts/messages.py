@@ -209,7 +209,6 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
 
     order: OpenRun  #: by which it was opened
     first_worker: int  #: no worker of this kind had this number here, or a higher one
-    checkpoint_dir: str
     record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
     workers: tuple[KeptWorker, ...]  #: without what they have said, which follows
 
@@ -244,7 +243,6 @@ class RunOpened(HostMessage, frozen=True, kw_only=True):
 
     run: str
     first_worker: int  #: no worker of this kind had this number here, or a higher one
-    checkpoint_dir: str  #: where workers on this host find checkpoints of the job
 
 
 class RunRefused(HostMessage, frozen=True, kw_only=True):

@@ -46,7 +46,7 @@ from swell.executors.storage import job_folder
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.wire.lines import NO_MESSAGE
-from swell.wire.messages import FromWorker, Hello, Reported
+from swell.wire.messages import FromWorker, Hello, Reported, Welcome
 
 #: The last words of a worker that is gone are still in its socket; so long they are waited for.
 DRAIN_S = 2.0
@@ -186,6 +186,8 @@ class LocalHost:
             case TellWorker(worker=worker, message=said):
                 run.see_leader(message)
                 run.note_leaders(self._log_background)
+                if isinstance(said, Welcome):
+                    said = msgspec.structs.replace(said, checkpoint_dir=str(run.place.checkpoints))
                 if (link := run.links.get(worker)) is not None:
                     link.send(said)
             case messages.SignalWorker(worker=worker, signal=number):
@@ -237,12 +239,7 @@ class LocalHost:
         self._runs[run.key] = run
         if not order.is_trial:
             self._limits.launch(run.key, order.share, order.spec.memory_bytes)
-        opened = messages.RunOpened(
-            run=run.key,
-            first_worker=place.first_worker,
-            checkpoint_dir=str(place.checkpoints),
-        )
-        self._answer(opened)
+        self._answer(messages.RunOpened(run=run.key, first_worker=place.first_worker))
 
     def _refuse(self, order: OpenRun, refusal: OpeningRefusal) -> None:
         refused = messages.RunRefused(
