@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,8 @@ from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.trials import MOST_OF_HOST
 from swell.executors.controller.usage_reports import TELL_EVERY_S
+from swell.executors.gang.effects import Effect
+from swell.executors.gang.gang_controller import GangController
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -70,6 +73,25 @@ def test_workers_live_by_what_their_own_hosts_tell_of_all_of_them(fleet: Fleet) 
     assert lost.generation == start.generation
     assert lost.devices == ("b/0",), "host a's word about a worker of host b does not count"
     assert "gave no sign of life for 60 s" in lost.message
+
+
+def test_of_many_runs_each_is_looked_at_before_any_is_again(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("swell.executors.controller.directed_runs.MOST_AT_ONCE", 2)
+    looked_at: list[str] = []
+    tick = GangController.tick
+
+    def note(gang: GangController, now_s: float) -> Sequence[Effect]:
+        looked_at.extend(gang.devices)
+        return tick(gang, now_s)
+
+    monkeypatch.setattr(GangController, "tick", note)
+    devices = ["a/0", "a/1", "b/0", "b/1", "c/0"]
+    for device in devices:
+        fleet.perform(launch(device, job=device))
+    fleet.pass_time(0.3)
+    assert looked_at == devices
 
 
 # ---------------------------------------------------------------- one gang on several hosts

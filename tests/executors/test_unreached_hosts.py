@@ -10,7 +10,7 @@ from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import UNREACHED_S
-from swell.executors.controller.known_hosts import MAX_AWAY, KnownHosts
+from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, Reconfigure
@@ -169,15 +169,6 @@ def test_a_host_that_says_that_it_leaves_while_it_has_no_node_is_left_when_it_ha
     joined, warned = hosts.offer("b", h.DevicesOffered(devices=bindings(node), num_cores=1, nodes=(node,)))
     assert joined == NodeJoined(at_s=0.0, node=node)
     assert warned == NodeWarned(at_s=0.0, name="b", until_s=15.0, why="spot")
-
-
-def test_a_host_that_offers_ever_other_nodes_is_not_remembered_with_all_of_them() -> None:
-    hosts, gone = KnownHosts(), []
-    for number in range(MAX_AWAY + 3):
-        node = Node(name=f"n{number}", devices=(f"n{number}/0",), kind="cpu")
-        events = hosts.offer("a", h.DevicesOffered(devices=bindings(node), num_cores=1, nodes=(node,)))
-        gone += [event.name for event in events if isinstance(event, NodeLost) and not event.is_host_kept]
-    assert gone == ["n0", "n1"], "the head may forget these"
 
 
 def bindings(node: Node) -> dict[str, DeviceBinding]:

@@ -30,19 +30,6 @@ from swell.wire.messages import Alive, Finished, FromWorker
 MOST_AT_ONCE = 100
 
 
-class Rounds:
-    """Each run has its turn once a round. One that has come in a round has to wait for the next."""
-
-    def __init__(self) -> None:
-        self._due: deque[str] = deque()
-
-    def next(self, keys: Iterable[str]) -> list[str]:
-        """Whose turn it is in this tick; some may be gone. `keys`: of all runs, for the next round."""
-        if not self._due:
-            self._due.extend(keys)
-        return [self._due.popleft() for _ in range(min(MOST_AT_ONCE, len(self._due)))]
-
-
 OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted | messages.WorkerExited
 
 
@@ -70,7 +57,7 @@ class DirectedRuns:
         self._now_s, self._later, self._shown, self._trial_changed = now_s, later, shown, trial_changed
         self._hosts, self._gangs, self._preparing = hosts, gangs, preparing
         self.by_key: dict[str, DirectedRun] = {}
-        self._rounds = Rounds()
+        self._due: deque[str] = deque()  #: runs that are looked at before any is again; some may be gone
         self.reports = RunReports(now_s, hosts, self.by_key, outbox)
 
     def now_s(self) -> float:
@@ -83,10 +70,11 @@ class DirectedRuns:
 
     def pass_time(self) -> None:
         """Time limits are checked."""
-        now_s = self._now_s()
-        for key in self._rounds.next(self.by_key):
-            if (run := self.by_key.get(key)) is not None:
-                self.do(run, run.director.tick(now_s))
+        if not self._due:
+            self._due.extend(self.by_key)
+        for _ in range(min(MOST_AT_ONCE, len(self._due))):
+            if (run := self.by_key.get(self._due.popleft())) is not None:
+                self.do(run, run.director.tick(self._now_s()))
 
     # ------------------------------------------------------------ what hosts say
     def hear(self, host: str, message: OfWorker) -> None:

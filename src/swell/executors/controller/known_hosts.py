@@ -15,9 +15,6 @@ from swell.executors.hosts.messages import DevicesOffered, HostLeaving, NodeHost
 from swell.model.event import NodeJoined, NodeLost, NodeWarned
 from swell.model.node import Node
 
-#: Names of nodes that a host may have again. One that has others all the time is strange.
-MAX_AWAY = 100
-
 log = logging.getLogger("swell.hosts")
 
 
@@ -32,8 +29,7 @@ class KnownHosts:
         self._num_cores: dict[str, int] = {}
         self._nodes: dict[str, tuple[Node, ...]] = {}  #: by host
         self._offered: dict[str, DevicesOffered] = {}  #: by host, what it said last
-        #: By host, names of nodes that it had and may have again, the latest last.
-        self._away: dict[str, dict[str, None]] = {}
+        self._away: dict[str, set[str]] = {}  #: by host, names of nodes that it had and may have again
         self._leaving: dict[str, NodeWarned] = {}  #: by host, for the nodes it will have
         self._unreached_s: dict[str, float] = {}  #: host -> since when it has no line
 
@@ -135,15 +131,13 @@ class KnownHosts:
         self._nodes[host] = nodes
         here = {node.name for of_host in self._nodes.values() for node in of_host}
         gone = before.keys() - here
-        away = [name for name in [*self._away.pop(host, {}), *sorted(gone)] if name not in here]
-        forgotten = away[:-MAX_AWAY] if is_host_kept else []
+        away = (self._away.pop(host, set()) | gone) - here
         if is_host_kept:
-            self._away[host] = dict.fromkeys(away[-MAX_AWAY:])
+            self._away[host] = away
         news = [node for node in nodes if before.get(node.name) != node]
         lost = gone if is_host_kept else away  # the head still keeps what it was told of those
         return [
             *(NodeLost(at_s=0.0, name=name, cause=why, is_host_kept=is_host_kept) for name in sorted(lost)),
-            *(NodeLost(at_s=0.0, name=name) for name in forgotten),
             *(NodeJoined(at_s=0.0, node=node) for node in news),
         ]
 
