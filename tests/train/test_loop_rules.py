@@ -29,7 +29,7 @@ def test_a_prefetcher_is_told_that_it_asks_too_soon(clears: bool) -> None:
     run = train.elastic(model, optimizer, loader, epochs=2)
     batches = iter(run.batches())
     coming = next(batches)
-    with pytest.raises(train.LoopError, match=r"the next batch was asked for before run\.step"):
+    with pytest.raises(train.LoopError, match=r"before the next one is asked for"):
         while coming is not None:
             (x,), coming = coming, next(batches, None)
             if clears:
@@ -49,7 +49,7 @@ def test_a_loop_that_leaves_out_a_batch_is_told_how(
     model, optimizer, loader = make_loop()
     run = train.elastic(model, optimizer, loader, epochs=2)
     num_seen = 0
-    with pytest.raises(train.LoopError, match=r"`continue`.*where they are read.*weight=0") as told:
+    with pytest.raises(train.LoopError, match=r"where they are read.*weight=0"):
         for (x,) in run.batches():
             num_seen += 1
             is_bad = num_seen > num_before and (is_lasting or num_seen == num_before + 1)
@@ -62,7 +62,6 @@ def test_a_loop_that_leaves_out_a_batch_is_told_how(
             loss.backward()
             run.step(loss)
     assert run.steps == num_before
-    assert "batch_size=" not in str(told.value)
 
 
 def test_a_batch_with_a_weight_of_0_is_left_out() -> None:

@@ -18,12 +18,12 @@ loader = DataLoader(TensorDataset(x, y), batch_size=12, shuffle=True)
 accum_steps = 3
 run = train.elastic(model, optimizer, loader, epochs=16)
 for _ in run.epochs():
-    for number, (a, b) in enumerate(run.batches()):
+    for number, (a, b) in enumerate(run.batches()):  # refused: do not divide the loss by accum
         is_last = (number + 1) % accum_steps == 0
         silent = nullcontext() if is_last or not hasattr(model, "no_sync") else model.no_sync()
         with silent:
             loss = functional.cross_entropy(model(a), b) / accum_steps
             loss.backward()
         if is_last:
-            run.step(loss)  # refused: do not divide the loss by 3
+            run.step(loss)
             optimizer.zero_grad()

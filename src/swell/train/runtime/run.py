@@ -19,7 +19,6 @@ from swell.train.data.place import UNBOUNDED
 from swell.train.data.random_streams import Purpose, has_drawn_since, seed_streams, stream_states
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_loader import StreamFeed
-from swell.train.runtime.accumulation import AHEAD, LEFT_OUT, MOST_BATCHES, NO_STEP, advice
 from swell.train.runtime.batch_use import OWN_BATCHES, is_unused
 from swell.train.runtime.deferred_calls import DeferredCalls
 from swell.train.runtime.host import Host, Task
@@ -30,6 +29,15 @@ from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
 from swell.train.scaling import PartNorms
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
+
+NO_STEP = (
+    "a batch went by without run.step(loss); call it once for each batch, before the next one is asked for. "
+    "A loop that accumulates gradients over `accum` batches has them in one step: give the loader "
+    "batch_size=accum * batch_size and elastic() max_local_batch=batch_size, and do not divide the loss by "
+    "accum. Samples are left out where they are read, in the dataset or the collate_fn, or a batch by "
+    "run.step(torch.zeros(()), weight=0), where each other one has run.step(loss, weight=len(x)). What reads "
+    "ahead are the loader's num_workers"
+)
 
 
 class Run:
@@ -68,12 +76,6 @@ class Run:
         self._looped_epoch: int | None = (
             None  # whose loop over batches has begun, and has not come to its end
         )
-        self._num_shown = 0  # how often the script got the batch that is out: again until it steps
-        self._is_ahead = False  # it asked for the next batch before it had a gradient of this one
-        # A gradient that is small: the one of this parameter when the batch was given, and its version.
-        trained = [each for each in task.state.model.parameters() if each.requires_grad]
-        self._watched = min(trained, key=torch.Tensor.numel)
-        self._gradient_given: tuple[torch.Tensor, int] | None = None
         self._num_asked = 0  # how often it asked for batches after the last step
         self._begun: tuple[Any, ...] | None = None  # streams when the first batch was given
         self._has_drawn = False  # the script, from them, before it stepped
@@ -395,17 +397,11 @@ class Run:
                 self._calls.begin_pass()
                 self._seed(Purpose.PASS, part.step, part.first)
                 self._begun = None if self._is_use_checked else stream_states()
-                self._num_shown, gradient = 0, self._watched.grad
-                self._gradient_given = None if gradient is None else (gradient, gradient._version)
-                while self._out is not None:
-                    if self._num_shown == 1:  # it comes again: has the script computed anything with it?
-                        self._is_ahead = self._has_no_gradient()
-                    if self._num_shown >= (MOST_BATCHES if len(share.passes) == 1 else 1):
-                        raise LoopError(LEFT_OUT if self._is_ahead else NO_STEP)
-                    self._num_shown += 1
-                    yield batch
-                    if self._has_drawn and is_unused(sys._getframe(2), batch):
-                        raise LoopError(OWN_BATCHES)
+                yield batch
+                if self._out is not None:
+                    raise LoopError(NO_STEP)
+                if self._has_drawn and is_unused(sys._getframe(2), batch):
+                    raise LoopError(OWN_BATCHES)
                 self._has_drawn, self._is_use_checked = False, True
             if not self._has_stepped:  # it comes again
                 task.state.undo.revert(sys._getframe(2))
@@ -415,20 +411,10 @@ class Run:
             if not self._has_stepped:
                 gradients.abandon()
 
-    def _has_no_gradient(self) -> bool:
-        """Whether the script has computed no gradient with the batch that is out."""
-        gradient, (given, version) = self._watched.grad, self._gradient_given or (None, 0)
-        if gradient is not None and gradient is given and gradient._version == version:
-            return True
-        gradients = [each.grad for each in self._task.state.model.parameters()]
-        return not any(each is not None and bool(each.any()) for each in gradients)
-
     def _check_call(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Raises LoopError where `step` is called at the wrong time, or for a strange optimizer."""
         if self._out is None:
             raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
-        if self._num_shown > 1:
-            raise LoopError(AHEAD if self._is_ahead else advice(self._num_shown, self.own_batch))
         if optimizer is not None and optimizer is not self._task.state.optimizer:
             raise LoopError(
                 f"run.step(loss, optimizer=...) got a {type(optimizer).__qualname__} of the script's own: "
@@ -440,7 +426,7 @@ class Run:
     def _end_pass(self, weight: SupportsFloat | None) -> tuple[Share, Pass, bool]:
         """The share and the pass that was out, with its weight, and whether it is the last of its step."""
         assert self._out is not None  # noqa: S101 - a batch is out
-        (share, part), self._out, self._gradient_given = self._out, None, None
+        (share, part), self._out = self._out, None
         self._calls.is_out, is_last = False, part is share.passes[-1]
         if weight is not None or self._is_weighted:
             part = self._weigh(part, weight)
