@@ -149,7 +149,6 @@ def test_workers_get_what_torchrun_would_give_them() -> None:
         "MASTER_PORT": "4711",
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_RUN_ID": "job-1",
-        "SWELL_BALLOT": "leaving-0",
     }
     assert isinstance(processes.events[0], GangStarted)
 

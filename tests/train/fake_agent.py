@@ -139,6 +139,8 @@ class FakeAgent:
         }
         self.welcome = messages.Welcome(**(known | fields))
         self.may_drift = False  #: its workers' replicas
+        self.observes = False  #: scripts that know nothing of Swell, which get no Welcome
+        self._votes: dict[int, int] = {}  # of these, steps that they had made when they were to stop
         self.environ: dict[str, str] = {}  #: what its workers are told besides
         self.said: list[tuple[int, messages.Message]] = []
         self.processes: dict[int, ForkServerProcess] = {}
@@ -380,7 +382,8 @@ class FakeAgent:
                 return
             with self._news:
                 self._lines[hello.worker] = line
-            self.tell(hello.worker, self.welcome)
+            if not self.observes:
+                self.tell(hello.worker, self.welcome)
             try:
                 for text in stream:
                     self._hear(hello.worker, _from_worker.decode(text))
@@ -407,6 +410,10 @@ class FakeAgent:
 
     def _hear(self, worker: int, message: messages.FromWorker) -> None:
         others: list[int] = []
+        if isinstance(message, messages.StopVote):
+            self._votes.setdefault(worker, message.num_steps)
+            have_all = self._votes.keys() >= self.processes.keys()
+            self.tell(worker, messages.StopVotes(most=max(self._votes.values()) if have_all else None))
         with self._news:
             self.said.append((worker, message))
             if isinstance(message, messages.Progress | messages.Joined | messages.Broken):

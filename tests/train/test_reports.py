@@ -110,7 +110,6 @@ def test_a_script_without_the_library_reports(start_agent: Callable[..., FakeAge
             environ.OBSERVER: agent.address,
             environ.TOKEN: TOKEN,
             environ.WORKER: str(rank),
-            environ.BALLOT: str(agent.folder / "leaving"),
         }
         args = (num_steps, "5000")
         agent.processes[rank] = fork_script(SCRIPTS / "reports.py", args, agent.log(rank), names)

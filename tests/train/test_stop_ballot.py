@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
 from typing import cast
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, is_stopped, make_stage, target
 
-from swell.executors.gang.effects import Send, Spawn
+from swell.executors.gang.effects import Send
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.restart_state import Restarts
 from swell.model.command import LaunchGang
 from swell.model.job import Elasticity
 from swell.train.link.observer_line import ObserverLine
-from swell.train.runtime.stop_ballot import AgentBallot, FileBallot, StopBallot
-from swell.wire import environ, messages
-
-MakeBallots = Callable[[int], Sequence[StopBallot]]
+from swell.train.runtime.stop_ballot import StopBallot
+from swell.wire import messages
 
 
 class Gang:
@@ -37,8 +33,7 @@ class Gang:
             ),
             0.0,
         )
-        spawned = self._gang.port_found("10.9.0.11", 4711, 0.0)
-        self.environs = [spawn.environ for spawn in spawned if isinstance(spawn, Spawn)]
+        self._gang.port_found("10.9.0.11", 4711, 0.0)
 
     def ask(self, worker: int, message: messages.FromWorker) -> messages.FromAgent:
         (answer,) = self._gang.said(worker, message, 0.0)
@@ -56,27 +51,12 @@ class Line:
         return self._gang.ask(self._worker, message)
 
 
-def asked_of_agent(num: int) -> list[StopBallot]:
-    gang = Gang(num)
-    return [AgentBallot(cast(ObserverLine, Line(gang, worker))) for worker in range(num)]
-
-
-@pytest.fixture(scope="module")
-def in_file(tmp_path_factory: pytest.TempPathFactory) -> MakeBallots:
-    def make(num: int) -> list[StopBallot]:
-        path = tmp_path_factory.mktemp("ballot") / "file"
-        return [FileBallot(path, rank, num) for rank in range(num)]
-
-    return make
-
-
-@given(st.data(), st.booleans())
-def test_workers_in_step_agree_however_their_signals_come(
-    in_file: MakeBallots, data: st.DataObject, is_file: bool
-) -> None:
+@given(st.data())
+def test_workers_in_step_agree_however_their_signals_come(data: st.DataObject) -> None:
     """A worker can end its step only when all others have ended the one before."""
     num = data.draw(st.integers(1, 4))
-    ballots = (in_file if is_file else asked_of_agent)(num)
+    gang = Gang(num)
+    ballots = [StopBallot(cast(ObserverLine, Line(gang, worker))) for worker in range(num)]
     counts, stopped = [1] * num, [0] * num
     unasked = set(range(num))
     for patience in range(60, -1000, -1):
@@ -86,7 +66,7 @@ def test_workers_in_step_agree_however_their_signals_come(
         if unasked and (patience < 0 or data.draw(st.booleans())):
             asked = data.draw(st.sampled_from(sorted(unasked)))
             unasked.discard(asked)
-            ballots[asked].cast(counts[asked])
+            ballots[asked].cast()
             continue
         rank = data.draw(st.sampled_from(able))
         counts[rank] += 1
@@ -94,11 +74,6 @@ def test_workers_in_step_agree_however_their_signals_come(
             stopped[rank] = counts[rank]
     assert not unasked
     assert min(stopped) == max(stopped) > 0, "none is left behind"
-
-
-def test_a_gang_of_one_host_votes_in_a_file_and_another_one_asks() -> None:
-    assert [environ.BALLOT in each for each in Gang(1).environs] == [True]
-    assert [environ.BALLOT in each for each in Gang(3).environs] == [False] * 3
 
 
 def test_a_worker_that_has_gone_need_not_vote() -> None:
@@ -113,6 +88,6 @@ def test_without_an_answer_no_step_is_the_last_one() -> None:
         def ask(self, message: messages.FromWorker) -> None:
             return None
 
-    ballot = AgentBallot(cast(ObserverLine, Deaf()))
-    ballot.cast(1)
+    ballot = StopBallot(cast(ObserverLine, Deaf()))
+    ballot.cast()
     assert not any(ballot.is_due(step) for step in range(2, 9))

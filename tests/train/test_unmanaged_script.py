@@ -34,6 +34,7 @@ FOR_EVER = "100000000"
 
 
 def start(agent: FakeAgent, num_workers: int, *args: str, script: Path = FOREIGN) -> None:
+    agent.observes = True
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     for rank in range(num_workers):
@@ -45,7 +46,6 @@ def start(agent: FakeAgent, num_workers: int, *args: str, script: Path = FOREIGN
             environ.OBSERVER: agent.address,
             environ.TOKEN: TOKEN,
             environ.WORKER: str(rank),
-            environ.BALLOT: str(agent.folder / "leaving"),
             **agent.environ,
         }
         agent.processes[rank] = fork_script(script, args, agent.log(rank), names)
@@ -137,7 +137,6 @@ def test_one_that_has_made_no_step_does_not_wait_for_one(start_agent: Callable[.
 ENDLESS = {
     environ.RANK: "0",
     environ.WORLD_SIZE: "2",
-    environ.BALLOT: "/nowhere",
     environ.TOKEN: TOKEN,
     environ.WORKER: "9",
 }

@@ -19,8 +19,6 @@ DEVICES = "SWELL_DEVICES"  #: ids of the devices that this worker sees, with com
 MARK = "SWELL_PROCESS"  #: by it a worker's processes are found when it is gone (`processes.mark`)
 #: 1: each worker of a script that a library drives takes a whole batch, as the job's owner has accepted.
 WHOLE_BATCHES = "SWELL_WHOLE_BATCHES"
-#: A file in which the workers of such a script agree when to stop. Where it is missing they ask the agent.
-BALLOT = "SWELL_BALLOT"
 
 TRIAL = "SWELL_TRIAL"  #: 1 in a trial run, whose current folder is a mirror of the job's
 WORKDIR = "SWELL_WORKDIR"  #: the job's working directory itself

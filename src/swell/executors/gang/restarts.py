@@ -83,8 +83,6 @@ def _start(live: GangRuntime, restarts: Restarts, address: str, port: int) -> No
         environ.MASTER_ADDR: address,
         environ.MASTER_PORT: str(port),
     }
-    if len(set(hosts)) == 1:
-        of_all[environ.BALLOT] = f"leaving-{first}"
     if WHOLE in live.job.spec.accept_differences:
         of_all[environ.WHOLE_BATCHES] = "1"
     for rank, (slot, place) in enumerate(zip(slots, local_ranks(hosts), strict=True)):

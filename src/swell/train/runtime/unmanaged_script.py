@@ -13,7 +13,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -29,7 +28,7 @@ from swell.train.link.observer_line import ObserverLine
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.train.runtime.script_frames import place_in_script
-from swell.train.runtime.stop_ballot import AgentBallot, FileBallot, StopBallot
+from swell.train.runtime.stop_ballot import StopBallot
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding
 from swell.wire.metric_names import MetricNames
@@ -46,11 +45,8 @@ def watch() -> DistributedCheck:
     """
     names, line = os.environ, ObserverLine()
     rank, num_workers = int(names[environ.RANK]), int(names[environ.WORLD_SIZE])
-    ballot: StopBallot
-    if environ.BALLOT in names:
-        ballot = FileBallot(Path(names[environ.BALLOT]), rank, num_workers)
-    else:
-        ballot = AgentBallot(line)
+    num_local = int(names.get(environ.LOCAL_WORLD_SIZE, num_workers))
+    if num_local < num_workers:
         choose_interface(own_address())
     reporter = Reporter(num_workers, line) if rank == 0 else None
     if reporter is not None:
@@ -58,12 +54,11 @@ def watch() -> DistributedCheck:
         atexit.register(reporter.tell_rest)
     check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
     if environ.WHOLE_BATCHES not in names:
-        num_local = int(names.get(environ.LOCAL_WORLD_SIZE, num_workers))
         tell = reporter.tell_findings if reporter else lambda findings: None
         divide_batches(
             Division(rank, num_workers, num_local, tell, lambda: check.read_size_at, place_in_script)
         )
-    watched = StepCounter(ballot, reporter.tell if reporter else None, Lease())
+    watched = StepCounter(StopBallot(line), reporter.tell if reporter else None, Lease())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
     register_optimizer_step_post_hook(lambda optimizer, args, kwargs: check.stepped())
@@ -112,7 +107,7 @@ class StepCounter:
             self._is_leaving = True
             _terminate()
         else:
-            self._ballot.cast(self._num_steps + 1)  # the signal may come in a step that is not counted yet
+            self._ballot.cast()
 
 
 def _terminate() -> None:

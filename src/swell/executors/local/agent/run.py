@@ -27,7 +27,6 @@ from swell.executors.local.logs.files import (
     read_tail,
 )
 from swell.executors.local.zygote.forking import Fork
-from swell.executors.storage import CHECKPOINTS
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import DEFAULT_RACK
 from swell.wire import environ
@@ -182,7 +181,7 @@ class HostedRun:
         is_read = self.spec.elasticity is Elasticity.RESTART and spawn.worker == self.leader
         return Fork(
             key=f"{self.key}/{spawn.worker}",
-            environ={**dict(self.spec.env), **variables, **spawn.environ, **self._ballot(spawn)},
+            environ={**dict(self.spec.env), **variables, **spawn.environ},
             workdir=self.place.workdir,
             log_path=str(self.log_path(spawn.worker)),
             log_bytes=log_bytes,
@@ -192,11 +191,6 @@ class HostedRun:
             entry=self.place.entry if spawn.entry is None else spawn.entry,
             args=self.spec.args if spawn.entry is None else (),
         )
-
-    def _ballot(self, spawn: StartWorker) -> dict[str, str]:
-        """The controller names the file, and knows no path of this host."""
-        name = spawn.environ.get(environ.BALLOT)
-        return {} if name is None else {environ.BALLOT: str(self.folder / CHECKPOINTS / name)}
 
     def _environ(self, worker: int, address: str, devices: tuple[str, ...]) -> dict[str, str]:
         is_live = self.spec.elasticity is Elasticity.LIVE
