@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from tests.train.fake_agent import FakeAgent
 
-from swell.train.runtime import fresh_check
 from swell.wire import messages
 
 SCRIPT = """
@@ -77,17 +76,14 @@ def test_it_is_told_where_the_script_needs_a_gpu(findings: Callable[..., list[tu
     assert name == "not-resumed" and "without a GPU it ends with AssertionError: where is my GPU?" in text
 
 
-def test_a_fresh_process_that_takes_too_long_is_told_and_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh_check, "LIMIT_S", 0.2)
-    monkeypatch.setattr(fresh_check, "_script", ["/", "/nothing.py"])
-    welcome = messages.Welcome(
-        job_id="j",
-        mode="profile",
-        device="cuda:0",
-        global_batch=6,
-        total_steps=None,
-        seed=0,
-        checkpoint_dir="/",
-    )
-    with pytest.raises(fresh_check.NotTried, match="did not begin"):
-        fresh_check.findings_of_fresh_process(welcome, 6)
+def test_a_fresh_process_that_takes_too_long_is_told_and_ended(
+    findings: Callable[..., list[tuple[str, str]]],
+) -> None:
+    before = """
+from swell.train.runtime import fresh_check
+fresh_check.LIMIT_S = 0.2
+if os.environ.get("CUDA_VISIBLE_DEVICES") == "":
+    import time; time.sleep(600)
+"""
+    [(name, text)] = findings("run.steps < 4", before)
+    assert name == "not-resumed" and "without a GPU it takes more than 0.2 s" in text

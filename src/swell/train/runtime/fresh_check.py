@@ -1,48 +1,50 @@
 """The resume check of a script that computes on a GPU, in a fresh process that sees none.
 
-A process that has begun to use a GPU cannot be forked. So the trial run starts another one of the same
-script, which computes on the processor: what a script counts, keeps and puts back is the same there.
+A process that has begun to use a GPU cannot be forked. So a trial run forks one before its script begins.
+Where the check needs it, that process runs the same script from its beginning on the processor: what a script
+counts, keeps and puts back is the same there.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
-import socket
-import subprocess
-import sys
+import pickle
+import select
+import signal
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import closing
+from typing import NamedTuple, NoReturn
 
 import msgspec
 import torch
 
+from swell.train.link.agent_link import Link
 from swell.train.runtime.rehearsal_folder import RehearsalFolders
-from swell.wire import environ, messages
+from swell.wire import messages
 from swell.wire.findings import ScriptFinding
-from swell.wire.lines import LineBuffer
 from swell.wire.private_files import make_room, remove_room
 
 #: Until it has come to its loop and has tried it, while no other process has the processors that it needs.
 LIMIT_S = 40.0
-_PROGRAM = """import sys
-from swell.train.runtime import fresh_check, runner
-fresh_check.begin()
-runner.run_entry(sys.argv[1], sys.argv[2:])"""
-_HIDDEN = dict.fromkeys(("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), "")
-
-_from_worker = msgspec.json.Decoder(messages.FromWorker)
-
-#: The folder where this process's script began, its entry, and its arguments.
-_script: list[str] = []
-#: Whether this is such a process.
-_is_fresh: list[bool] = []
+#: Variables that name the GPUs which a process sees.
+_VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
 class NotTried(Exception):
     """Whether the script can go on from a checkpoint was not tried, or not to its end: the text says why."""
+
+
+class FreshProcess(NamedTuple):
+    """A process that was forked before the script began, and waits until it is asked to run it."""
+
+    pid: int
+    ask: int  #: handle to write to: samples of a step, and a folder for what it writes; closed: it ends
+    told: int  #: handle to read from: findings, or why there are none
+
+
+_kept: list[FreshProcess] = []
+#: In such a process: the handle to tell its findings by.
+_tells: list[int] = []
 
 
 def kept_waiting_s(pid: int) -> float:
@@ -54,24 +56,59 @@ def kept_waiting_s(pid: int) -> float:
         return 0.0
 
 
-def note_script(entry: str, args: Sequence[str]) -> None:
-    """Remember how this script was started, before it runs and may change all of that."""
-    _script[:] = [os.getcwd(), entry, *args]
-
-
 def can_fork() -> bool:
     """Tell whether the resume check may fork this process: it computes on no GPU."""
-    return bool(_is_fresh) or not torch.cuda.is_initialized()
+    return bool(_tells) or not torch.cuda.is_initialized()
 
 
-def begin() -> None:
-    """Keep from others what this fresh process writes; called before its script runs."""
-    _is_fresh.append(True)
+def keep_fresh(link: Link) -> None:
+    """Fork a process that can run this script from its beginning: it returns, too, if it is asked to."""
+    (asked, ask), (told, tell) = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid:
+        for handle in (asked, tell):
+            os.close(handle)
+        _kept.append(FreshProcess(pid, ask, told))
+        return
+    for handle in (ask, told):
+        os.close(handle)
+    size, _, room = os.read(asked, 4096).decode().partition(" ")
+    if not size:  # the trial run has ended without it
+        os._exit(0)
+    _tells.append(tell)
+    os.environ |= dict.fromkeys(_VISIBLE, "") | {"TMPDIR": room}
+    tempfile.tempdir = None
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    silence = os.open(os.devnull, os.O_RDWR)
+    for each in (0, 1, 2):
+        os.dup2(silence, each)
     folders = RehearsalFolders()
     folders.enter(folders.make())
+    link.send = _hear  # type: ignore[method-assign]
+    link.welcome = msgspec.structs.replace(
+        link.welcome, device="cpu", local_batches=(int(size),), pace_per_s=None, compares=False
+    )
 
 
-def findings_of_fresh_process(welcome: messages.Welcome, size: int) -> list[ScriptFinding]:
+def _hear(message: messages.Message) -> None:
+    """Take what would be told to the agent."""
+    if isinstance(message, messages.Failed | messages.OutOfMemory):
+        _tell(f"without a GPU it ends with {message.message.strip().splitlines()[-1]}")
+
+
+def tell_if_fresh(findings: list[ScriptFinding]) -> None:
+    """End this process, if it is a fresh one, once the check has come to its findings."""
+    if _tells:
+        _tell(findings)
+
+
+def _tell(said: list[ScriptFinding] | str) -> NoReturn:
+    with os.fdopen(_tells[0], "wb") as file:
+        file.write(pickle.dumps(said))
+    os._exit(0)
+
+
+def findings_of_fresh_process(size: int) -> list[ScriptFinding]:
     """Return what the resume check finds in another process of this one's script.
 
     Args:
@@ -80,87 +117,31 @@ def findings_of_fresh_process(welcome: messages.Welcome, size: int) -> list[Scri
     Raises:
         NotTried: it failed, or took too long.
     """
-    token, room = secrets.token_hex(16), make_room()
-    where, *call = _script
-    with socket.create_server(("127.0.0.1", 0)) as listener, tempfile.TemporaryFile() as output:
-        told = {
-            environ.AGENT: f"127.0.0.1:{listener.getsockname()[1]}",
-            environ.TOKEN: token,
-            environ.WORKER: "0",
-            "TMPDIR": room,
-        }
-        process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, *call],
-            cwd=where,
-            env=os.environ | _HIDDEN | told,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-        )
-        try:
-            return _heard(listener, process, token, _welcome(welcome, size))
-        finally:
-            process.kill()
-            process.wait()
-            remove_room(room)
+    process, room = _kept.pop(), make_room()
+    try:
+        os.write(process.ask, f"{size} {room}".encode())
+        told = _read(process)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        os.waitpid(process.pid, 0)
+        for handle in (process.ask, process.told):
+            os.close(handle)
+        remove_room(room)
+    if not told:
+        raise NotTried("without a GPU it ends before its first steps")
+    said: list[ScriptFinding] | str = pickle.loads(told)  # noqa: S301 - of a child of this process
+    if isinstance(said, str):
+        raise NotTried(said)
+    return said
 
 
-def _welcome(welcome: messages.Welcome, size: int) -> messages.Welcome:
-    """Return the same for a trial run of one size on the processor."""
-    return msgspec.structs.replace(
-        welcome, device="cpu", local_batches=(size,), pace_per_s=None, compares=False
-    )
-
-
-class _Deadline:
-    """Counts the time that a process has, without that in which others had its processor."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid, self._begun_s = pid, time.monotonic()
-
-    @property
-    def left_s(self) -> float:
-        return LIMIT_S - (time.monotonic() - self._begun_s - kept_waiting_s(self._pid))
-
-
-def _heard(
-    listener: socket.socket, process: subprocess.Popen[bytes], token: str, welcome: messages.Welcome
-) -> list[ScriptFinding]:
-    deadline = _Deadline(process.pid)
-    with closing(_accepted(listener, process, deadline)) as line:
-        buffer = LineBuffer()
-        while chunk := _received(line, deadline):
-            buffer.feed(chunk)
-            for text in buffer.lines():
-                match _from_worker.decode(text):
-                    case messages.Hello(token=told) if told == token:
-                        line.sendall(msgspec.json.encode(welcome) + b"\n")
-                    case messages.Profiled(findings=findings):
-                        return list(findings)
-                    case messages.Failed(message=message) | messages.OutOfMemory(message=message):
-                        raise NotTried(f"without a GPU it ends with {message.strip().splitlines()[-1]}")
-    raise NotTried("without a GPU it ends before its first steps")
-
-
-def _accepted(
-    listener: socket.socket, process: subprocess.Popen[bytes], deadline: _Deadline
-) -> socket.socket:
-    listener.settimeout(0.1)
-    while process.poll() is None and deadline.left_s > 0.0:
-        try:
-            return listener.accept()[0]
-        except TimeoutError:
-            continue
-    raise NotTried("a process without a GPU did not begin")
-
-
-def _received(line: socket.socket, deadline: _Deadline) -> bytes:
-    while (left_s := deadline.left_s) > 0.0:
-        line.settimeout(left_s)
-        try:
-            return line.recv(65536)
-        except TimeoutError:
-            continue  # it may have been kept waiting
-        except OSError:
-            return b""
+def _read(process: FreshProcess) -> bytes:
+    """Read what it tells until it ends. Time in which it could not run does not count."""
+    begun_s, told = time.monotonic(), b""
+    while time.monotonic() - begun_s - kept_waiting_s(process.pid) < LIMIT_S:
+        if select.select([process.told], [], [], 0.1)[0]:
+            chunk = os.read(process.told, 65536)
+            if not chunk:
+                return told
+            told += chunk
     raise NotTried(f"without a GPU it takes more than {LIMIT_S:g} s")

@@ -72,14 +72,15 @@ def check_resume(run: Run, task: Task, host: Profiling) -> None:
         if task.state.shard is not None and host.least_workers > 1:
             raise NotTried("one worker may be too small for the whole state")
         if fresh_check.can_fork():
-            host.findings += _ResumeCheck(run, task, host).findings()
+            findings = _ResumeCheck(run, task, host).findings()
         else:
-            terms = host.terms
-            host.findings += fresh_check.findings_of_fresh_process(terms.link.welcome, terms.size)
+            findings = fresh_check.findings_of_fresh_process(host.terms.size)
     except _InChild:
         return
     except NotTried as why:
-        host.findings.append(_not_tried(str(why)))
+        findings = [_not_tried(str(why))]
+    fresh_check.tell_if_fresh(findings)
+    host.findings += findings
 
 
 def _not_tried(why: str) -> ScriptFinding:

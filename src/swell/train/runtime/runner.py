@@ -33,7 +33,7 @@ from swell.train.link.code_paths import (
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.difference_causes import fails_with_part
 from swell.train.runtime.distributed_check import PLACE, DistributedCheck
-from swell.train.runtime.fresh_check import note_script
+from swell.train.runtime.fresh_check import keep_fresh
 from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
@@ -70,7 +70,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     try:
         _wait_for_no_names()
         if link is not None:
-            note_script(entry, args)
+            if link.welcome.mode == "profile":
+                keep_fresh(link)
             begin_script(torch.device(link.welcome.device), link.welcome.seed)
             fully_shard.stand_in()
         _run(entry, args)
