@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from swell.executors.controller.usage_reports import TELL_EVERY_S
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.hosts import messages as h
+from swell.executors.hosts.messages import trial_run
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
     GangEnded,
@@ -24,6 +25,7 @@ from swell.model.event import (
     GangStarted,
     GangSuspended,
     HostRuledOut,
+    JobWarned,
     Outcome,
     ProfilingFailed,
     ResizeFailed,
@@ -92,6 +94,43 @@ def test_of_many_runs_each_is_looked_at_before_any_is_again(
         fleet.perform(launch(device, job=device))
     fleet.pass_time(0.3)
     assert looked_at == devices
+
+
+# ---------------------------------------------------------------- what hosts say of what is not theirs
+OF_RUN: list[Callable[[str], h.FromHost]] = [
+    lambda run: h.RunRefused(run=run, outcome=Outcome.FAILED, why="no"),
+    lambda run: h.RunOpened(run=run, first_worker=99, checkpoint_dir="/"),
+    lambda run: h.WorkerForked(run=run, worker=0, pid=1),
+    lambda run: h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=480)),
+    lambda run: h.WorkersAlive(runs={run: {0: m.Alive(steps=480)}}),
+    lambda run: h.WorkerHalted(run=run, worker=0, is_stopped=True),
+    lambda run: h.WorkerExited(run=run, worker=0, status=1, log_tail=""),
+    lambda run: h.RunPortFound(run=run, address="10.9.0.1", port=99),
+    lambda run: h.RunPortRefused(run=run, why="no"),
+    lambda run: h.UsageRead(run=run, usage=None),
+    lambda run: h.OwnerWarned(job_id=JOB, message="x", about="y"),
+]
+
+
+@pytest.mark.parametrize("of_run", OF_RUN)
+def test_a_host_speaks_of_runs_that_it_was_given_and_of_no_others(
+    fleet: Fleet, of_run: Callable[[str], h.FromHost]
+) -> None:
+    fleet.perform(launch("a/0"))
+    before = list(fleet.events)
+    for run in (JOB, trial_run(JOB), "other"):
+        fleet.hosts["b"].answer(of_run(run))
+    assert fleet.events == before and len(fleet.workers(JOB)) == 1
+    fleet.perform(change(2, "a/0", "b/0"))
+    assert [event.generation for event in of_kind(fleet, GangResized)] == [2]
+
+
+def test_a_host_warns_owners_of_jobs_for_which_it_makes_ready(fleet: Fleet) -> None:
+    fleet.hosts["a"].is_deaf = True
+    fleet.perform(launch("a/0"))
+    fleet.hosts["a"].answer(h.OwnerWarned(job_id=JOB, message="x", about="y"))
+    (warned,) = of_kind(fleet, JobWarned)
+    assert (warned.job_id, warned.message, warned.about) == (JOB, "x", "y")
 
 
 # ---------------------------------------------------------------- one gang on several hosts

@@ -18,7 +18,6 @@ from tests.executors.fake_lines import FakeLine, carry, fake_lines
 from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
-from swell.executors.hosts.messages import KeptWorker
 from swell.executors.leases.granted_leases import UNRECORDED
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
@@ -697,46 +696,6 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     world.restart_host()
     world.pass_time(1.0)
     assert world.host.terms.term == 2 and said(world, kept) == []
-
-
-OF_RUN: list[Callable[[str], h.FromHost]] = [
-    lambda run: h.RunRefused(run=run, outcome=Outcome.FAILED, why="no", is_lacking=True),
-    lambda run: h.WorkerForked(run=run, worker=0, pid=1),
-    lambda run: h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=480)),
-    lambda run: h.WorkersAlive(runs={run: {0: m.Alive()}}),
-    lambda run: h.WorkerHalted(run=run, worker=0, is_stopped=True),
-    lambda run: h.WorkerExited(run=run, worker=0, status=0, log_tail=""),
-    lambda run: h.RunPortFound(run=run, address="10.9.0.1", port=99),
-    lambda run: h.RunPortRefused(run=run, why="no"),
-    lambda run: h.UsageRead(run=run, usage=None),
-    lambda run: h.WorkerKept(run=run, worker=KeptWorker(number=0)),
-]
-
-
-@pytest.mark.parametrize("of_run", OF_RUN)
-def test_a_host_speaks_of_runs_that_it_was_given_and_of_no_others(
-    world: World, caplog: pytest.LogCaptureFixture, of_run: Callable[[str], h.FromHost]
-) -> None:
-    assert said(world, of_run("victim"), of_run("trial:victim")) == []
-    (line,) = caplog.messages
-    assert line.startswith("refused host n1: it spoke of ") and "of which no run was opened" in line
-    assert said(world, of_run("1")) == [of_run("1")]
-
-
-def test_what_a_host_says_of_a_run_that_was_just_closed_may_be_under_way(world: World) -> None:
-    world.controller.hosts[NAME].tell(h.CloseRun(run="1"))
-    late = OF_RUN[1]("1")
-    assert said(world, late) == [late]
-
-
-def test_a_host_warns_owners_of_jobs_that_it_was_given_and_of_no_others(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    warned = h.OwnerWarned(job_id="victim", message="x", about="y")
-    assert said(world, warned) == []
-    assert "refused host n1: it spoke of 'victim' (OwnerWarned), of which no run was" in caplog.text
-    own = msgspec.structs.replace(warned, job_id=JOB)
-    assert said(world, own) == [own]
 
 
 def test_a_host_whose_processes_cannot_be_looked_after_says_so_once_and_keeps_its_lease(

@@ -241,6 +241,13 @@ class Controller:
         if not self._takeover.keep(host, message):
             self._hear(host, message)
 
+    def _is_given(self, host: str, job_id: str) -> bool:
+        """Whether the host has a run of this job, or makes ready for one."""
+        preparation = self._commands.preparing.get(job_id)
+        if preparation is not None and host in preparation.opening:
+            return True
+        return any(run.is_on(host) for run in self._runs.by_key.values() if run.job_id == job_id)
+
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
             case messages.RunKept() | messages.WorkerKept() | messages.EndKept():
@@ -258,7 +265,8 @@ class Controller:
             case messages.UsageRead(run=key, usage=usage):
                 self._reports.usage.answered(key, host, usage)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
-                self._reports.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
+                if not text or self._is_given(host, job_id):
+                    self._reports.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
             case messages.HostLeaving():
                 warned = self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME))
                 self._reports.report_all(warned)

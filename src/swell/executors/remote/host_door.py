@@ -40,8 +40,8 @@ from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
-#: Of so many runs that are closed something may be under way.
-MAX_CLOSED = 1000
+#: By these a host could claim the gang of any job: they are for the controller after the one that it had.
+KEPT = messages.RunKept | messages.WorkerKept | messages.EndKept
 
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
@@ -77,8 +77,6 @@ class JoinedHost:
         """`term`: in which it is the controller's; None: it is not."""
         self.term = term
         self.offered: DevicesOffered | None = None  #: last, in this term
-        self._runs: dict[str, str] = {}  #: that are open here in this term, with their jobs
-        self._closed: dict[str, str] = {}  #: likewise, the latest last
 
     @property
     def name(self) -> str:
@@ -93,50 +91,10 @@ class JoinedHost:
         """What it is told waits in the stream as long as there is no line."""
         if self.term is None:
             return
-        match message:
-            case messages.OpenRun(run=run, job_id=job_id):
-                self._runs[run] = job_id
-            case messages.CloseRun(run=run):
-                self._close(run)
         try:
             self.stream.say(ToldInTerm(term=self.term, message=message))
         except MessageTooLong as error:
             self._door.answer_for(self, message, str(error))
-
-    def note_said(self, message: FromHost) -> None:
-        """Record a message of the host to which `why_not` has no objection."""
-        match message:
-            case messages.RunKept(order=order):
-                self._runs[order.run] = order.job_id
-            case messages.RunRefused(run=run):
-                self._close(run)
-
-    def why_not(self, message: FromHost) -> str:
-        """Why it has no business to say this: it speaks of runs that it was given. Empty: it has."""
-        match message:
-            case messages.WorkersAlive(runs=runs):
-                foreign = next((run for run in runs if not self._has(run)), "")
-            case messages.OwnerWarned(job_id=job_id):
-                is_known = job_id in {*self._runs.values(), *self._closed.values()}
-                foreign = "" if is_known else job_id
-            case messages.RunOpened():  # a former controller may have ordered it: it is to be closed
-                return ""
-            case _:
-                run = getattr(message, "run", "")
-                foreign = "" if self._has(run) else run
-        what = type(message).__name__
-        return f"it spoke of {foreign!r} ({what}), of which no run was opened there" if foreign else ""
-
-    def _has(self, run: str) -> bool:
-        return run in self._runs or run in self._closed
-
-    def _close(self, run: str) -> None:
-        """An answer may be under way."""
-        if (job_id := self._runs.pop(run, None)) is not None:
-            self._closed.pop(run, None)
-            self._closed[run] = job_id
-            if len(self._closed) > MAX_CLOSED:
-                del self._closed[next(iter(self._closed))]
 
     # ------------------------------------------------------------ the stream
     def heard(self, body: bytes) -> None:
@@ -288,17 +246,12 @@ class HostDoor:
             host.stream.close()
 
     def _hear_said(self, host: JoinedHost, said: SaidInTerm) -> None:
-        """What it may say, in this term, the controller hears."""
+        """Pass it to the controller, which knows what runs the host was given."""
         message = said.message
-        why = host.why_not(message)
-        if isinstance(message, messages.RunKept | messages.EndKept) and not self._leases.is_recalled(
-            host.name
-        ):
+        if isinstance(message, KEPT) and not self._leases.is_recalled(host.name):
             why = f"it says what it has kept, and no earlier agent gave it a lease in term {said.term}"
-        if why:
             self._tell_seldom(f"refused host {host.name}: {why}")
             return
-        host.note_said(message)
         if isinstance(message, DevicesOffered):
             host.offered = message
             message = _remarked(message, host.remarks)
