@@ -711,11 +711,11 @@ def test_replicas_that_differ_are_a_standing_warning_with_a_count() -> None:
     assert [event.message for event in warned] == [
         "the workers' replicas differed in step 5 (healed, all took rank 0's state): lr",
         "the workers' replicas differed 2 times, first in step 5 and last in step 6 "
-        "(healed each time, all took rank 0's state): lr",
+        "(healed, all took rank 0's state): lr",
         "the workers' replicas differed 4 times, first in step 5 and last in step 8 "
-        "(healed each time, all took rank 0's state): lr",
+        "(healed, all took rank 0's state): lr",
         "the workers' replicas differed 7 times, first in step 5 and last in step 11 "
-        "(healed each time, all took rank 0's state): lr",
+        "(healed, all took rank 0's state): lr",
     ]
     assert isinstance(made.events[-1], GangEnded), "the whole number stands before the end"
 

@@ -6,6 +6,7 @@ import signal
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang import formation, regrouping, shutdown, transition
+from swell.executors.gang.gang_record import ChangeAim
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
@@ -58,7 +59,8 @@ def note_finished(live: GangRuntime, message: messages.Finished | None, member: 
         return
     is_leader = gang.formation.group[:1] == [member.number]
     if not gang.is_ending:
-        transition.finish_launch(live)
+        if gang.change is not None and gang.change.aim is ChangeAim.LAUNCH:
+            transition.finish_change(live)  # it was in the group, so all were
         shutdown.finish(live, member, early)
     if early and gang.ending is not None:
         steps = None if message is None else message.steps
@@ -108,7 +110,7 @@ def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finish
 
 # ---------------------------------------------------------------- its exit
 def note_exit(live: GangRuntime, member: Member, status: int, log_tail: str) -> None:
-    """The member is out of the roster already."""
+    """The member is none of the live ones any more."""
     member.is_at_fault |= is_fault_of_script(status) and status != 0
     if live.gang.ending is not None:
         shutdown.note_exit(live.gang.ending, member, status, log_tail)

@@ -25,37 +25,8 @@ REMEDY = (
 )
 
 
-#: No name of a metric: it has a blank.
+#: In place of a name: a blank is in no name of a metric.
 THE_LOSS = "the loss"
-
-
-class Divergence:
-    """Warnings of values that one gang has reported as not finite: one for each name.
-
-    The job's next gang, which goes on from a checkpoint, warns of them again.
-    """
-
-    def __init__(self, stops_on_nan: bool) -> None:
-        self._told = {THE_LOSS} if stops_on_nan else set()  # how the job failed tells it then
-
-    def note(
-        self, steps: int, loss: float | None, odd_since: int | None, metrics: Mapping[str, float]
-    ) -> list[str]:
-        """What its owner is to be told of this report, which was made after `steps` steps."""
-        told = []
-        if loss is not None and not math.isfinite(loss) and self._is_new(THE_LOSS):
-            told.append(
-                f"the loss is {loss} since step {steps if odd_since is None else odd_since}: {REMEDY}"
-            )
-        for name, value in metrics.items():
-            if not math.isfinite(value) and self._is_new(name):
-                told.append(f"the script reports {name} as {value} after step {steps}")
-        return told
-
-    def _is_new(self, name: str) -> bool:
-        is_new = name not in self._told
-        self._told.add(name)
-        return is_new
 
 
 #: Topic of the warning.
@@ -69,17 +40,12 @@ class DriftCount:
     """
 
     def __init__(self) -> None:
-        self._num = 0
-        self._num_told = 0
-        self._num_healed = 0
-        self._first_step = 0
+        self._num = self._num_told = self._num_healed = self._first_step = 0
         self._latest: Drifted | None = None
 
     def note(self, said: Drifted) -> str:
         """What to tell now; empty if nothing."""
-        if self._latest is None:
-            self._first_step = said.first_step
-        self._latest = said
+        self._latest, self._first_step = said, self._first_step or said.first_step
         self._num += said.num
         self._num_healed += said.num if said.is_healed else 0
         return self.rest() if self._num >= 2 * self._num_told else ""
@@ -89,17 +55,16 @@ class DriftCount:
         if self._latest is None or self._num == self._num_told:
             return ""
         self._num_told = self._num
-        return f"{self._times(self._latest)}: {self._latest.message}"
-
-    def _times(self, latest: Drifted) -> str:
-        healed = "healed each time, all took rank 0's state" if self._num_healed else "not healed"
-        if 0 < self._num_healed < self._num:
-            healed = f"healed {self._num_healed} of these times"
-        if self._num == 1:
-            healed = "healed, all took rank 0's state" if self._num_healed else "not healed"
-            return f"the workers' replicas differed in step {latest.last_step} ({healed})"
-        steps = f"first in step {self._first_step} and last in step {latest.last_step}"
-        return f"the workers' replicas differed {self._num} times, {steps} ({healed})"
+        healed = "not healed"
+        if self._num_healed:
+            is_all = self._num_healed == self._num
+            healed = (
+                "healed, all took rank 0's state" if is_all else f"healed {self._num_healed} of these times"
+            )
+        when = f"in step {self._latest.last_step}"
+        if self._num > 1:
+            when = f"{self._num} times, first in step {self._first_step} and last {when}"
+        return f"the workers' replicas differed {when} ({healed}): {self._latest.message}"
 
 
 class Reporting:
@@ -112,7 +77,8 @@ class Reporting:
     def __init__(self, replies: CommandReplies, stops_on_nan: bool = False) -> None:
         self.names = MetricNames()
         self._replies = replies
-        self._divergence = Divergence(stops_on_nan)
+        #: Names of values that were told to be not finite. A loss that ends the job is told by its end.
+        self._odd = {THE_LOSS} if stops_on_nan else set()
         self._mark = 0
         self._held: StepsReported | None = None
         self._sent_s = float("-inf")
@@ -130,18 +96,30 @@ class Reporting:
             curves=self.names.admitted(report.curves),
             mark=self._next_mark(),
         )
-        loss, metrics = report.loss, report.metrics
-        if names_loss and report.loss is not None:
-            loss, metrics = None, {LOSS: report.loss, **metrics}
-        warnings = self._divergence.note(report.steps, loss, odd_since, metrics)
-        for told in filter(None, (self.names.take_refusal(), *warnings)):
+        if told := self.names.take_refusal():
             self._replies.warn(told)
+        values = report.metrics
+        if report.loss is not None:
+            values = {LOSS if names_loss else THE_LOSS: report.loss, **values}
+        self._warn_of_odd(values, report.steps, odd_since)
         if self._held is not None and can_fold(self._held, report):
             report = fold(self._held, report)
         elif self._held is not None:
             self._replies.report(self._held)
         self._held = report
         self.report_due()
+
+    def _warn_of_odd(self, values: Mapping[str, float], steps: int, odd_since: int | None) -> None:
+        """Once for each name. The job's next gang, which goes on from a checkpoint, warns of them again."""
+        for name, value in values.items():
+            if math.isfinite(value) or name in self._odd:
+                continue
+            self._odd.add(name)
+            told = f"the script reports {name} as {value} after step {steps}"
+            if name == THE_LOSS:
+                since = steps if odd_since is None else odd_since
+                told = f"the loss is {value} since step {since}: {REMEDY}"
+            self._replies.warn(told)
 
     def report_due(self) -> None:
         """Report what has been held back for long enough."""

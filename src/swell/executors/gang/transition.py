@@ -155,13 +155,6 @@ def finish_change(live: GangRuntime) -> None:
         live.replies.reply(done(**facts, steps=gang.steps, pids=live.pids))
 
 
-def finish_launch(live: GangRuntime) -> None:
-    """A member has finished. It was in the group, so all were."""
-    change = live.gang.change
-    if change is not None and change.aim is ChangeAim.LAUNCH and not live.gang.has_started:
-        finish_change(live)
-
-
 # ------------------------------------------------------------ what is saved
 #: The topic of warnings that end with the next checkpoint.
 CHECKPOINT = "checkpoint"
