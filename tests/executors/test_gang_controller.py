@@ -732,7 +732,7 @@ def test_what_is_not_healed_is_not_said_to_be() -> None:
 
 def test_workers_are_told_what_to_do_where_they_differ() -> None:
     assert make_stage(on_drift=DriftAction.FAIL).welcome(devices(0)).on_drift == "fail"
-    assert make_stage().welcome(devices(0)).on_drift is None
+    assert make_stage().welcome(devices(0)).on_drift == "heal"
 
 
 def test_the_last_loss_is_told_before_the_end() -> None:
