@@ -99,7 +99,7 @@ def test_of_many_runs_each_is_looked_at_before_any_is_again(
 # ---------------------------------------------------------------- what hosts say of what is not theirs
 OF_RUN: list[Callable[[str], h.FromHost]] = [
     lambda run: h.RunRefused(run=run, outcome=Outcome.FAILED, why="no"),
-    lambda run: h.RunOpened(run=run, first_worker=99, checkpoint_dir="/"),
+    lambda run: h.RunOpened(run=run, first_worker=99),
     lambda run: h.WorkerForked(run=run, worker=0, pid=1),
     lambda run: h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=480)),
     lambda run: h.WorkersAlive(runs={run: {0: m.Alive(steps=480)}}),
