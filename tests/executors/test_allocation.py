@@ -1,4 +1,4 @@
-"""Cores and memory that a process may use, by the limits of its control groups."""
+"""Cores that a process may use, by the limits of its control groups."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from swell.executors.local.limits.allocation import available_bytes, available_cores, cpu_limit
+from swell.executors.local.limits.allocation import available_cores, cpu_limit
 from swell.wire.group_files import GroupFiles
 
 V1, V2 = "v1", "v2"
-MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-#: As a Slurm with `ConstrainRAMSpace` makes them: of the job, the step and the task.
+#: As Slurm makes them: of the job, the step and the task.
 GROUPS = ("slurm", "job_7", "step_0")
 
 
@@ -23,7 +20,7 @@ def machine(root: Path, version: str, limits: Mapping[str, Mapping[str, str]]) -
     """A process in the innermost of GROUPS, in which files have these texts, by group."""
     files = GroupFiles(root)
     own = "/" + "/".join(GROUPS)
-    points = {"cpu": "/sys/fs/cgroup/cpu", "memory": "/sys/fs/cgroup/memory"}
+    points = {"cpu": "/sys/fs/cgroup/cpu"}
     mounts = [f"1 0 0:1 / {at} rw - cgroup cgroup rw,{name}" for name, at in points.items()]
     lines = [f"1:{name}:{own}" for name in points]
     if version == V2:
@@ -41,26 +38,10 @@ def machine(root: Path, version: str, limits: Mapping[str, Mapping[str, str]]) -
     return files
 
 
-def memory(version: str, num_bytes: int | None) -> dict[str, str]:
-    if version == V2:
-        return {"memory.max": "max" if num_bytes is None else str(num_bytes)}
-    return {"memory.limit_in_bytes": str((1 << 63) - 4096 if num_bytes is None else num_bytes)}
-
-
 def cpu(version: str, quota_us: int | None) -> dict[str, str]:
     if version == V2:
         return {"cpu.max": f"{'max' if quota_us is None else quota_us} 100000"}
     return {"cpu.cfs_quota_us": str(-1 if quota_us is None else quota_us), "cpu.cfs_period_us": "100000"}
-
-
-@pytest.mark.parametrize("version", [V1, V2])
-@given(sizes=st.lists(st.none() | st.integers(1 << 20, 1 << 50), min_size=3, max_size=3))
-def test_the_smallest_limit_of_memory_holds(
-    version: str, sizes: list[int | None], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    limits = {group: memory(version, size) for group, size in zip(GROUPS, sizes, strict=True)}
-    files = machine(tmp_path_factory.mktemp("root"), version, limits)
-    assert available_bytes(files) == min([MACHINE_BYTES, *(size for size in sizes if size is not None)])
 
 
 @pytest.mark.parametrize("version", [V1, V2])
@@ -80,15 +61,14 @@ def test_a_hard_limit_may_be_all_of_a_part_of_a_core(version: str, tmp_path: Pat
 
 
 def test_limits_that_cannot_be_read_are_none(tmp_path: Path) -> None:
-    files = machine(tmp_path, V2, {"job_7": {"memory.max": "", "cpu.max": ""}})
+    files = machine(tmp_path, V2, {"job_7": {"cpu.max": ""}})
     files.at("/proc/self/cgroup").unlink()
     files.at("/proc/self/cgroup").mkdir()  # reading it is an unusual OSError
-    assert available_bytes(files) == MACHINE_BYTES
-    empty = machine(tmp_path / "empty", V2, {"job_7": {"memory.max": "", "cpu.max": ""}})
+    assert available_cores(files) == len(os.sched_getaffinity(0))
+    empty = machine(tmp_path / "empty", V2, {"job_7": {"cpu.max": ""}})
     assert available_cores(empty) == len(os.sched_getaffinity(0))
 
 
 def test_without_groups_or_limits_it_is_the_machine_s(tmp_path: Path) -> None:
     for files in (GroupFiles(tmp_path / "none"), machine(tmp_path / "root", V2, {})):
-        assert available_bytes(files) == MACHINE_BYTES
         assert available_cores(files) == len(os.sched_getaffinity(0))

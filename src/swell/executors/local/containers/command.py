@@ -14,7 +14,6 @@ import msgspec
 import swell
 from swell.executors.local.containers import bootstrap
 from swell.executors.local.containers.engine import ContainerEngine
-from swell.executors.local.limits.allocation import available_bytes
 from swell.executors.local.zygote.launch import DEFAULT_VARIABLES, TORCH_VARIABLES
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.model.code import decode_tree, is_within, job_tree_path
@@ -25,6 +24,8 @@ from swell.wire.lease_end import LEASE_FILE
 CALL = "swell.executors.local.containers.command:become"
 #: Processes and threads of a worker, those of its loaders included.
 MAX_PIDS = 4096
+#: Shared memory of a container at most: as Linux gives to a machine, half of its memory.
+SHARED_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 #: The job's own are added to them.
 ENVIRON = {
     **DEFAULT_VARIABLES,
@@ -80,7 +81,7 @@ def run_words(
     own_cores = os.sched_getaffinity(0)  # containers are no children of this process
     return [
         *("run", "--interactive", "--rm", "--pull", "never", "--name", name),
-        *("--network", "host", "--shm-size", str(available_bytes() // 2)),
+        *("--network", "host", "--shm-size", str(SHARED_BYTES)),
         *("--read-only", "--tmpfs", "/tmp:exec,mode=1777", "--workdir", workdir),  # noqa: S108
         *("--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
         *("--pids-limit", str(MAX_PIDS), *engine.user_words()),

@@ -1,14 +1,14 @@
-"""Cores and memory that this process may use: the machine's, or what its control groups leave of them.
+"""Cores that this process may use: the machine's, or what its control groups leave of them.
 
 Batch systems and containers set such limits. The group of a process and each one around it may have some, and
-the smallest holds. The kernel kills a process of a group, or of the machine, that has no memory left.
+the smallest holds. Here, too: whether the kernel has just killed a process for lack of memory.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from swell.wire.group_files import MACHINE, GroupFiles
@@ -19,14 +19,12 @@ PERIOD_US = 100_000
 #: The kernel takes no less.
 LEAST_QUOTA_US = 1_000
 #: Files with a limit, by controller.
-MEMORY_FILES = {UNIFIED: ("memory.max",), "memory": ("memory.limit_in_bytes",)}
 CPU_FILES = {UNIFIED: ("cpu.max",), "cpu": ("cpu.cfs_quota_us", "cpu.cfs_period_us")}
 
 
 def cpu_limit(files: GroupFiles = MACHINE) -> float:
     """Cores by affinity and by limits of CPU time, which may be parts of one."""
-    quotas = [quota / period for quota, period in _limits(files, CPU_FILES)]
-    return min([float(len(os.sched_getaffinity(0))), *quotas])
+    return min([float(len(os.sched_getaffinity(0))), *_quotas(files)])
 
 
 def available_cores(files: GroupFiles = MACHINE) -> int:
@@ -49,12 +47,6 @@ def quota_us(share: float, cores: float | None) -> int:
     Rounded down: version 1 takes no quota of a group above that of the one it lies in.
     """
     return max(LEAST_QUOTA_US, math.floor(share * (cores or cpu_limit()) * PERIOD_US))
-
-
-def available_bytes(files: GroupFiles = MACHINE) -> int:
-    """Memory."""
-    page_bytes, num_pages = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
-    return min([page_bytes * num_pages, *(limit for (limit,) in _limits(files, MEMORY_FILES))])
 
 
 def num_kills_for_memory(counters: Path = Path("/proc/vmstat")) -> int:
@@ -84,17 +76,17 @@ class KillsForMemory:
         return is_any
 
 
-def _limits(files: GroupFiles, names: Mapping[str, tuple[str, ...]]) -> Iterator[list[int]]:
-    """Numbers of each group that has a limit: not `max`, nor negative ones, nor what cannot be read."""
+def _quotas(files: GroupFiles) -> Iterator[float]:
+    """Cores of each group that has a limit: not `max`, nor a negative one, nor what cannot be read."""
     try:
         places = group_places(files)
     except OSError:  # a sandbox hides them
         return
     for controller, place in places.items():
-        for folder in place.folders if controller in names else ():
+        for folder in place.folders if controller in CPU_FILES else ():
             try:
-                words = " ".join(files.read(folder / name) for name in names[controller]).split()
+                words = " ".join(files.read(folder / name) for name in CPU_FILES[controller]).split()
             except OSError:  # the topmost group has no such file, or the controller is not handed down
                 continue
             if words and words[0] != "max" and int(words[0]) >= 0:
-                yield [int(word) for word in words]
+                yield int(words[0]) / int(words[1])
