@@ -81,7 +81,6 @@ class FakeGroup(GangGroup):
     num_reads: int = 0
     num_oom: int = 0
     is_closed: bool = False
-    entries: tuple[str, ...] = ("groups/cgroup.procs",)
 
     def _do(self, what: str) -> None:
         if what in self.broken:
@@ -309,7 +308,6 @@ def test_a_group_that_cannot_be_closed_is_left() -> None:
     scene.limits.ended(JOB)
     scene.limits.ended(JOB)
     scene.limits.forked(JOB, 0, 7)
-    assert scene.limits.entries(JOB) == ()
     assert scene.warnings == []
 
 

@@ -20,7 +20,7 @@ from tests.executors.listening import eventually
 
 from swell.executors.local.limits import cgroup_v1, cgroup_v2, control_groups
 from swell.executors.local.limits.allocation import PERIOD_US, available_cores, quota_us
-from swell.executors.local.limits.control_groups import ControlGroups
+from swell.executors.local.limits.control_groups import ControlGroup, ControlGroups
 from swell.executors.local.limits.detection import (
     check_sharing,
     limiter_offers,
@@ -211,7 +211,7 @@ def groups(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
 
 
 def folders_of(group: GangGroup) -> list[Path]:
-    return [Path(entry).parent for entry in group.entries]
+    return [group.folder] if isinstance(group, ControlGroup) else []
 
 
 def test_a_group_that_vanished_is_made_anew_with_its_share_and_its_processes(groups: Rig) -> None:

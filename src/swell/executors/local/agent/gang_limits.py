@@ -92,14 +92,11 @@ class GangLimits:
             self._warn(gang.job_id, QUOTA, self._limiter.lack)
 
     # ------------------------------------------------------------ processes
-    def entries(self, job_id: str) -> tuple[str, ...]:
-        """What a new worker writes itself into; see `limiter.GangGroup`."""
-        gang = self._gangs.get(job_id)
-        return () if gang is None else gang.group.entries
-
     def forked(self, job_id: str, worker: int, pid: int) -> None:
+        """A worker was started: it belongs to its gang's group from now on, with what it starts."""
         if (gang := self._gangs.get(job_id)) is not None:
             gang.pids[worker] = pid
+            self._try(gang, USE, lambda: gang.group.keep(gang.pids.values()))
 
     def exited(self, job_id: str, worker: int, status: int) -> tuple[int, str]:
         """How it ended, and why, if the kernel has killed it for lack of memory."""

@@ -258,8 +258,7 @@ class LocalHost:
         run.live.add(order.worker)
         logs, live = self._options.gang_settings.logs, frozenset(run.live)
         self._log_background(lambda: run.discard_logs(logs, live), lambda _: None)
-        groups = self._limits.entries(run.key)
-        fork = run.fork(order, self._options.call, self._address, logs.log_bytes, groups)
+        fork = run.fork(order, self._options.call, self._address, logs.log_bytes)
         if run.spec.image:
             self._containers.start(fork, run, order.worker, order.devices)
         else:

@@ -173,9 +173,7 @@ class HostedRun:
         is_asked = self.kind == WORKER and self.leader is not None  # of several hosts of a gang one looks
         return written_beside(self.folder) if is_asked else ""
 
-    def fork(
-        self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0, groups: tuple[str, ...] = ()
-    ) -> Fork:
+    def fork(self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
         variables = self._environ(spawn.worker, address, spawn.devices)
         is_read = self.spec.elasticity is Elasticity.RESTART and spawn.worker == self.leader
@@ -186,7 +184,6 @@ class HostedRun:
             log_path=str(self.log_path(spawn.worker)),
             log_bytes=log_bytes,
             value_name=self.spec.metric if is_read else "",
-            groups=groups,
             call=call,
             entry=self.place.entry if spawn.entry is None else spawn.entry,
             args=self.spec.args if spawn.entry is None else (),

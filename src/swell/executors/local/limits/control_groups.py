@@ -95,10 +95,9 @@ class ControlGroup(GangGroup):
     def __init__(self, groups: ControlGroups, folder: Path) -> None:
         super().__init__()
         self._groups, self._files = groups, groups.files
-        self._folder = folder
+        self.folder = folder
         self._share = FULL_SHARE
         self._memory_bytes: int | None = None
-        self.entries = (str(folder / "cgroup.procs"),)
 
     def set_share(self, share: float) -> None:
         self._ensure()
@@ -107,35 +106,35 @@ class ControlGroup(GangGroup):
 
     def _write_share(self, share: float) -> None:
         for name, text in self._groups.settings(share).items():
-            self._files.write(self._folder / name, text)
+            self._files.write(self.folder / name, text)
 
     def limit_memory(self, num_bytes: int) -> None:
         self._ensure()
-        self._groups.limit_memory(self._folder, num_bytes)
+        self._groups.limit_memory(self.folder, num_bytes)
         self._memory_bytes = num_bytes
 
     def keep(self, pids: Iterable[int]) -> None:
         super().keep(pids)
         self._ensure()
-        strangers = self._workers.difference(self._files.pids(self._folder))
-        self._files.add(self._folder, [*strangers, *started_by(strangers)])
+        strangers = self._workers.difference(self._files.pids(self.folder))
+        self._files.add(self.folder, [*strangers, *started_by(strangers)])
 
     def _started(self) -> Iterable[int]:
-        return set(self._files.pids(self._folder)) - self._workers
+        return set(self._files.pids(self.folder)) - self._workers
 
     def num_killed(self) -> int:
-        return 0 if self._memory_bytes is None else self._groups.num_killed(self._folder)
+        return 0 if self._memory_bytes is None else self._groups.num_killed(self.folder)
 
     def close(self) -> None:
-        self._files.remove(self._folder)
+        self._files.remove(self.folder)
 
     def _ensure(self) -> None:
         """Make the group where it is not there, with its limits."""
-        if self._folder.is_dir():
+        if self.folder.is_dir():
             return
-        if not self._folder.parent.is_dir():
+        if not self.folder.parent.is_dir():
             self._groups.prepare()
-        self._files.make(self._folder)
+        self._files.make(self.folder)
         if self._memory_bytes is not None:
-            self._groups.limit_memory(self._folder, self._memory_bytes)
+            self._groups.limit_memory(self.folder, self._memory_bytes)
         self._write_share(self._share)

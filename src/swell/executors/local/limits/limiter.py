@@ -40,8 +40,6 @@ class LimitError(ValueError):
 class GangGroup:
     """The processes of one gang. Methods are idempotent, and raise OSError for what the kernel refuses."""
 
-    entries: tuple[str, ...] = ()  #: files to which a process writes `0` to enter by itself
-
     def __init__(self) -> None:
         self._workers: set[int] = set()
         self._usage = ProcessUsage()

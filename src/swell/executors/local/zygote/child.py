@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import importlib
 import os
 import random
@@ -27,7 +26,6 @@ def become_worker(request: Fork, parent_pid: int, output: int) -> NoReturn:
     status = 1
     try:
         _detach(parent_pid)
-        _enter(request.groups)
         _redirect(output)
         os.environ.update(request.environ)
         os.chdir(request.workdir)
@@ -43,13 +41,6 @@ def _detach(parent_pid: int) -> None:
     os.setpgid(0, 0)
     die_with_parent(parent_pid)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-
-def _enter(groups: tuple[str, ...]) -> None:
-    """Before it does anything that counts. The agent sees to a worker that could not, and tells of it."""
-    for path in groups:
-        with contextlib.suppress(OSError), open(path, "w") as file:
-            file.write("0")
 
 
 def _redirect(output: int) -> None:

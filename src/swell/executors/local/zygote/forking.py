@@ -25,7 +25,6 @@ class Fork(Note, frozen=True, kw_only=True):
     args: tuple[str, ...]
     sockets: str = ""  #: a folder for what multiprocessing leaves behind; empty: the temporary directory
     value_name: str = ""  #: lines of its output that tell a number under this name are read; empty: none
-    groups: tuple[str, ...] = ()  #: files of control groups; the worker enters them by writing to each
     mirror: str = ""  #: an empty folder, for a mirror of `workdir` to run in; empty: runs in `workdir`
 
 
