@@ -12,7 +12,6 @@ from tests.executors.test_host_door import FakeController
 
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.engine import LocalEngine
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList, read_token
 from swell.executors.remote.listening_door import ListeningDoor
@@ -45,17 +44,6 @@ def test_a_port_that_is_taken_meanwhile_is_left_and_that_is_told(
     with socket.create_server((parse_address(listen).host, port), family=family):
         assert asyncio.run(open_and_close(tmp_path, listen)) not in (0, port)
     assert f"port {port} cannot be had" in caplog.text
-
-
-@pytest.mark.parametrize("listen", ["127.0.0.1", "127.0.0.1:7070", "localhost", "[::1]", "[::1]:7070"])
-def test_the_doctor_finds_that_hosts_can_join_with_a_port_or_without(listen: str) -> None:
-    (finding,) = LocalEngine().findings(listen)
-    assert finding.text == f"can join at {listen}"
-
-
-def test_the_doctor_finds_an_address_that_is_another_machines() -> None:
-    (finding,) = LocalEngine().findings("192.0.2.77")
-    assert finding.text.startswith("cannot join at 192.0.2.77 (")
 
 
 def test_a_token_that_is_revoked_closes_the_lines_that_it_has_opened(tmp_path: Path) -> None:
