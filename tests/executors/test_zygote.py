@@ -13,8 +13,9 @@ import psutil
 import pytest
 from tests.executors.contract import is_alive
 from tests.executors.listening import eventually
-from tests.executors.zygotes import CALL, Zygote
+from tests.executors.zygotes import CALL, Zygote, fork_of
 
+from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.agent.options import DEFAULT_PRELOAD
 from swell.executors.local.zygote.forking import Exited, Fork, Forked, Signal, Warm
 from swell.executors.local.zygote.launch import ZygoteProgram
@@ -43,6 +44,23 @@ def test_with_torch_imported_it_has_one_thread_and_forks_in_milliseconds(tmp_pat
 
 def num_threads(pid: int) -> int:
     return len(os.listdir(f"/proc/{pid}/task"))
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [("no_processes", "Resource temporarily unavailable"), ("no_threads", "can't start new thread")],
+)
+def test_a_worker_for_which_there_is_no_process_is_told_of(module: str, why: str, tmp_path: Path) -> None:
+    zygote = Zygote(f"tests.executors.{module}")
+    try:
+        assert isinstance(zygote.answer(), Warm)
+        for key in "ab":
+            zygote.ask(fork_of(tmp_path, key, "tell"))
+            told = zygote.answer()
+            assert isinstance(told, Exited) and (told.key, told.status) == (key, NOT_STARTED)
+            assert why in told.message
+    finally:
+        zygote.end()
 
 
 def test_a_module_that_starts_a_thread_is_refused() -> None:

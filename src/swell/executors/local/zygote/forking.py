@@ -43,7 +43,6 @@ class Warm(Note, frozen=True, kw_only=True):
     """Everything is imported; forks are quick from now on."""
 
     pid: int
-    import_s: float
 
 
 class Forked(Note, frozen=True, kw_only=True):
@@ -59,7 +58,7 @@ class Exited(Note, frozen=True, kw_only=True):
     key: str
     status: int  #: exit code, or minus the signal, or NOT_STARTED
     num_ended: int = 0  #: processes that had left its process group and had to be ended
-    message: str = ""  #: why, where its zygote has ended
+    message: str = ""  #: why, where it was not started or its zygote has ended
 
 
 class ValuesPrinted(Note, frozen=True, kw_only=True):

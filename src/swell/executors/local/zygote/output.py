@@ -16,7 +16,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.logs.writer import ANSWER_WITHIN_S, LogWriter
 from swell.executors.local.zygote.forking import Exited, Fork, ValuesPrinted
 from swell.executors.local.zygote.value_lines import ValueLines
@@ -32,7 +31,7 @@ class _Output:
     key: str
     log: LogWriter
     values: ValueLines | None  #: None: its lines are not read
-    descriptor: int | None = None  #: the end that is read; None: closed by all that could write to it
+    descriptor: int | None  #: the end that is read; None: closed by all that could write to it
     is_paused: bool = False  #: it is not read, so that the disk can catch up
     exited: Exited | None = None  #: to be told as soon as its log is complete, or in trouble
 
@@ -67,20 +66,25 @@ class Outputs:
         return min(waits_s, default=None)
 
     def open(self, request: Fork) -> int:
-        """The end that the worker writes to, to be closed by the caller. Raises OSError."""
-        ours, theirs = os.pipe()
+        """The end that the worker writes to, to be closed by the caller.
+
+        Raises:
+            OSError: the user has no pipe left; RuntimeError: no thread.
+        """
+        log = LogWriter(Path(request.log_path), request.log_bytes)
+        log.start(self._wake)  # a worker that prints nothing has a log, too
+        try:
+            ours, theirs = os.pipe()
+        except OSError:
+            log.end()
+            raise
         os.set_blocking(ours, False)
         with contextlib.suppress(OSError):  # the user has many pipes: a smaller one does as well
             fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        self._add(request).descriptor = ours
+        values = ValueLines(request.value_name) if request.value_name else None
+        self._outputs[request.key] = _Output(request.key, log, values, ours)
         self._selector.register(ours, selectors.EVENT_READ, request.key)
         return theirs
-
-    def refuse(self, request: Fork, error: OSError) -> None:
-        """No process could be started, which its log says."""
-        output = self._outputs.get(request.key) or self._add(request)
-        self._take(output, f"no process could be started: {error}\n".encode())
-        self.end(Exited(key=request.key, status=NOT_STARTED))
 
     def read(self, key: str) -> None:
         """A turn's worth of what the worker has printed."""
@@ -124,13 +128,6 @@ class Outputs:
                 output.exited = None
             if is_over:
                 del self._outputs[output.key]
-
-    def _add(self, request: Fork) -> _Output:
-        log = LogWriter(Path(request.log_path), request.log_bytes)
-        values = ValueLines(request.value_name) if request.value_name else None
-        output = self._outputs[request.key] = _Output(request.key, log, values)
-        log.start(self._wake)  # a worker that prints nothing has a log, too
-        return output
 
     def _take(self, output: _Output, content: bytes) -> None:
         """A piece of what the worker has printed."""

@@ -22,10 +22,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.processes.mark import MarkStamp
 from swell.executors.local.processes.parent_death import adopt_orphans, die_with_parent
 from swell.executors.local.zygote.child import become_worker
-from swell.executors.local.zygote.forking import Answer, Fork, Forked, Request, Warm
+from swell.executors.local.zygote.forking import Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.zygote.orphans import Orphans
 from swell.executors.local.zygote.output import Outputs
 from swell.wire.lines import LineBuffer
@@ -106,16 +107,17 @@ class Zygote:
     def _fork(self, request: Fork) -> None:
         parent_pid = os.getpid()
         self._num_forks += 1
+        output = None
         try:
             output = self._outputs.open(request)
-        except OSError as error:
-            self._outputs.refuse(request, error)
-            return
-        try:
             pid = os.fork()
-        except OSError as error:
-            os.close(output)
-            self._outputs.refuse(request, error)
+        except (OSError, RuntimeError) as error:
+            exited = Exited(key=request.key, status=NOT_STARTED, message=str(error))
+            if output is None:
+                self.say(exited)
+            else:
+                os.close(output)
+                self._outputs.end(exited)
             return
         if pid == 0:
             close_all_but(self._inherited | {output})
@@ -210,10 +212,9 @@ def serve_on(channel: socket.socket, modules: Sequence[str]) -> None:
     """Import, then fork for the other end, until that hangs up."""
     adopt_orphans()
     keep_descriptors()
-    begun_s = time.monotonic()
     zygote = Zygote(channel, MarkStamp())
     warm_up(modules)
-    zygote.say(Warm(pid=os.getpid(), import_s=time.monotonic() - begun_s))
+    zygote.say(Warm(pid=os.getpid()))
     zygote.serve()
 
 
