@@ -17,9 +17,8 @@ import pytest
 from tests.api.stage import on_stage
 from tests.live.test_platform import until
 
-from swell.api.doctor import examine, look_at_machine
+from swell.api.doctor import examine, examine_machine
 from swell.api.job_file import decode_webhooks
-from swell.api.machine_findings import machine_findings
 from swell.api.role import Role
 from swell.api.user_list import TenantLimits, UserList
 from swell.assemble import open_platform, unended_jobs
@@ -104,7 +103,7 @@ def test_all_is_well(site: Site) -> None:
 
 
 def of_machine(site: Site, about: str) -> list[Finding]:
-    found = machine_findings(look_at_machine(site.folder.path))
+    found = examine_machine(site.folder.path)
     return [finding for finding in found if finding.about == about]
 
 

@@ -3,164 +3,173 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
-import msgspec
+import pynvml
 import pytest
-from tests.complete_machine import CGROUP_V2, COMPLETE
 from tests.machines.namespaces import Network, why_not
 
-from swell.api.machine_findings import BAD_BYTES, WARN_BYTES, machine_findings
-from swell.executors.local.machine_facts import (
-    GpuFacts,
-    MachineFacts,
-    MachineOffer,
-    ShareFacts,
+from swell.api import machine_findings as module
+from swell.api.machine_findings import (
+    BAD_BYTES,
+    WARN_BYTES,
+    GpuDriver,
     TorchBuild,
+    container_findings,
+    device_findings,
+    disk_finding,
+    driver_findings,
+    layers_finding,
+    look_at_gpus,
+    machine_findings,
+    probe_torch,
+    share_findings,
+    shared_memory_finding,
+    torch_findings,
 )
-from swell.executors.local.machine_probe import probe_machine, probe_torch
+from swell.executors.local import devices
+from swell.executors.local.devices import parse_devices
+from swell.executors.local.machine_offer import MachineOffer
 from swell.model.finding import Finding, Level
 from swell.model.share_mode import ShareMode
 
 ROOT = Path(__file__).parents[2]
+CGROUP_V2 = MachineOffer("cgroup v2", note="below /sys/fs/cgroup")
+DRIVER = GpuDriver(version="580.159", cuda="13.0", used={})
+BUSY = DRIVER._replace(used={"GPU-aa": (17, 4711)})
+STATE = Path("/state")
 
 
-def findings_with(**lacks: Any) -> list[Finding]:
-    return machine_findings(msgspec.structs.replace(COMPLETE, **lacks))
+def told(findings: Iterator[Finding] | Finding) -> list[str]:
+    found = [findings] if isinstance(findings, Finding) else list(findings)
+    assert all(finding.level is Level.OK and not finding.remedy for finding in found)
+    return [f"{finding.about}: {finding.text}" for finding in found]
 
 
-def test_a_complete_machine_needs_no_remedy() -> None:
-    findings = findings_with()
-    assert {(finding.level, finding.remedy) for finding in findings} == {(Level.OK, "")}
-    texts = [f"{finding.about}: {finding.text}" for finding in findings]
-    assert "devices: 8 of kind cuda:NVIDIA H200" in texts
-    assert "driver: 580.159, which knows CUDA up to 13.0" in texts
-    assert "trial runs: what a script writes in its trial run stays in layers of its own" in texts
-    assert "cpu shares: by cgroup v2 (below /sys/fs/cgroup)" in texts
-    assert "containers: docker 27.0 can be used" in texts
+def test_what_a_machine_has_needs_no_remedy() -> None:
+    assert told(device_findings(parse_devices("paced:2x2@10"), "h100", "", "")) == ["devices: 4 of kind h100"]
+    assert told(torch_findings(TorchBuild("2.13.0+cu130", "13.0"), True)) == [
+        "torch: 2.13.0+cu130, built for CUDA 13.0"
+    ]
+    assert told(torch_findings(TorchBuild("2.13.0+cpu"), False)) == ["torch: 2.13.0+cpu, built without CUDA"]
+    assert told(driver_findings(BUSY, None, is_up=True)) == ["driver: 580.159, which knows CUDA up to 13.0"]
+    for cuda in ("13.9", "12.8"):  # of its own major version, and older
+        assert told(driver_findings(DRIVER, TorchBuild("2.14.0", cuda), is_up=False))
+    assert told(share_findings(ShareMode.WEIGHT, (CGROUP_V2,))) == [
+        "cpu shares: by cgroup v2 (below /sys/fs/cgroup)"
+    ]
+    assert told(container_findings([MachineOffer("docker", note="27.0")])) == [
+        "containers: docker 27.0 can be used"
+    ]
+    assert told(layers_finding(True))
+    assert told(disk_finding(STATE, WARN_BYTES)) == ["disk: 1.0 GiB free in /state"]
+    assert told(shared_memory_finding(WARN_BYTES, True)) == ["shared memory: 1.0 GiB free in /dev/shm"]
 
 
-NO_GPU = {"devices": {"cpu": 2}, "gpu_problem": "Driver Not Loaded", "gpus": None}
-CPU_TORCH = {"torch": TorchBuild(version="2.13.0+cpu")}
+NOT_INSTALLED = MachineOffer("docker", "it is not installed", "install docker")
 
 
 @pytest.mark.parametrize(
-    ("lacks", "level", "text", "remedy"),
+    ("findings", "level", "text", "remedy"),
     [
-        (NO_GPU, Level.OK, "devices: no GPU is offered: Driver Not Loaded", "driver"),
         (
-            {"devices": {}, "devices_problem": "this machine has GPUs of 2 kinds"},
+            device_findings((), "", "", "Driver Not Loaded"),
+            Level.OK,
+            "devices: no GPU is offered: Driver Not Loaded",
+            "driver",
+        ),
+        (
+            device_findings((), "", "this machine has GPUs of 2 kinds", ""),
             Level.WARN,
             "devices: this machine has GPUs of 2 kinds",
             "--devices",
         ),
         (
-            {"shares": ShareFacts(mode=ShareMode.QUOTA, used="", offers=(CGROUP_V2,))},
+            share_findings(ShareMode.QUOTA, ()),
             Level.WARN,
             "cpu shares: not enforced, nor memory limits: control groups cannot be used",
             "agent.log",
         ),
         (
-            {
-                "engines": (
-                    MachineOffer(name="docker", why_not="it is not installed", remedy="install docker"),
-                )
-            },
+            container_findings([NOT_INSTALLED]),
             Level.OK,
             "containers: docker cannot be used: it is not installed",
             "install docker",
         ),
-        ({"torch": None}, Level.WARN, "torch: is not installed: no worker can run here", "pip install"),
-        (CPU_TORCH, Level.WARN, "torch: 2.13.0+cpu, built without CUDA: the GPUs cannot be used", "for CUDA"),
         (
-            {"torch": TorchBuild(version="2.15.0", cuda="14.1")},
+            torch_findings(None, False),
+            Level.WARN,
+            "torch: is not installed: no worker can run here",
+            "pip install",
+        ),
+        (
+            torch_findings(TorchBuild("2.13.0+cpu"), True),
+            Level.WARN,
+            "torch: 2.13.0+cpu, built without CUDA: the GPUs cannot be used",
+            "for CUDA",
+        ),
+        (
+            driver_findings(DRIVER, TorchBuild("2.15.0", "14.1"), is_up=False),
             Level.WARN,
             "driver: 580.159, which knows CUDA up to 13.0: too old for torch, which is built for CUDA 14.1",
             "newer driver, or a torch that is built for CUDA 13 or older",
         ),
         (
-            {"gpus": GpuFacts(driver="580.159", cuda="13.0", used={"GPU-aa": (17, 4711)})},
+            list(driver_findings(BUSY, None, is_up=False))[1:],
             Level.WARN,
-            "devices: GPU GPU-aa is used by processes (17, 4711) that are no workers of this platform: they "
-            "take memory and time from its jobs",
+            "devices: GPU GPU-aa is used by processes (17, 4711): they take memory and time",
             "CUDA_VISIBLE_DEVICES",
         ),
         (
-            {"has_trial_layers": False},
+            [layers_finding(False)],
             Level.OK,
             "trial runs: a script that writes by absolute paths in its trial run writes there: the kernel "
             "gives no layers",
             "kernel.unprivileged_userns_clone=1",
         ),
-        ({"state_free_bytes": WARN_BYTES - 1}, Level.WARN, "disk: 1.0 GiB free in /state", "make room"),
-        ({"state_free_bytes": BAD_BYTES - 1}, Level.BAD, "disk: 0.1 GiB free in /state", "make room"),
+        ([disk_finding(STATE, WARN_BYTES - 1)], Level.WARN, "disk: 1.0 GiB free in /state", "make room"),
+        ([disk_finding(STATE, BAD_BYTES - 1)], Level.BAD, "disk: 0.1 GiB free in /state", "make room"),
         (
-            {"shared_free_bytes": 64 << 20},
+            [shared_memory_finding(64 << 20, True)],
             Level.WARN,
             "shared memory: 0.1 GiB free in /dev/shm: loaders with workers and NCCL on several GPUs may fail",
             "--shm-size",
         ),
         (
-            {"shared_free_bytes": 64 << 20, **NO_GPU},
+            [shared_memory_finding(None, False)],
             Level.WARN,
-            "shared memory: 0.1 GiB free in /dev/shm: loaders with workers may fail",
-            "--shm-size",
-        ),
-        (
-            {"shared_free_bytes": -1},
-            Level.WARN,
-            "shared memory: there is no /dev/shm: loaders with workers and NCCL on several GPUs fail",
+            "shared memory: there is no /dev/shm: loaders with workers fail",
             "mount",
         ),
     ],
 )
-def test_a_lack_is_told_with_its_remedy(lacks: dict[str, Any], level: Level, text: str, remedy: str) -> None:
-    findings = findings_with(**lacks)
-    (found,) = [finding for finding in findings if f"{finding.about}: {finding.text}" == text]
-    assert found.level is level and remedy in found.remedy
-    worst = {finding.level for finding in findings if finding is not found}
-    assert worst == {Level.OK}, "and everything else is as it was"
-
-
-def test_without_gpus_a_torch_for_cpus_is_all_that_is_needed() -> None:
-    findings = findings_with(**NO_GPU, **CPU_TORCH)
-    assert {finding.level for finding in findings} == {Level.OK}
-
-
-@pytest.mark.parametrize("cuda", ["13.9", "12.8"])
-def test_a_driver_serves_torch_of_its_own_major_version_of_cuda_and_older(cuda: str) -> None:
-    findings = findings_with(torch=TorchBuild(version="2.14.0", cuda=cuda))
-    assert {finding.level for finding in findings} == {Level.OK}
+def test_a_lack_is_told_with_its_remedy(
+    findings: Iterator[Finding], level: Level, text: str, remedy: str
+) -> None:
+    (found,) = findings
+    assert (found.level, f"{found.about}: {found.text}") == (level, text)
+    assert remedy in found.remedy
 
 
 # ------------------------------------------------------------ this machine
-def test_this_machine_is_probed(tmp_path: Path) -> None:
-    facts = probe_machine(tmp_path / "none" / "state")
-    assert facts.state_folder == str(tmp_path) and facts.state_free_bytes > 0
-    assert facts.devices or facts.devices_problem
-    assert list(tmp_path.iterdir()) == [], "nothing is left there"
-    assert machine_findings(facts)
-
-
-@pytest.mark.parametrize(("kind", "devices"), [("", {"paced@10": 4}), ("h100", {"h100": 4})])
-def test_devices_are_counted_by_the_kind_that_jobs_ask_for(
-    kind: str, devices: dict[str, int], tmp_path: Path
-) -> None:
-    facts = probe_machine(tmp_path, "paced:2x2@10", kind=kind)
-    assert facts.devices == devices
+def test_this_machine_is_looked_at_and_nothing_is_left_there(tmp_path: Path) -> None:
+    findings = machine_findings(tmp_path / "none" / "state", "paced:2x2@10", kind="h100")
+    texts = {f"{finding.about}: {finding.text}" for finding in findings}
+    assert "devices: 4 of kind h100" in texts
+    assert any(text.startswith("disk: ") and text.endswith(f"free in {tmp_path}") for text in texts)
+    assert {finding.about for finding in findings} >= {"torch", "cpu shares", "containers", "trial runs"}
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("text", "build"),
     [
-        ("__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n", TorchBuild(version="2.13.0+cpu")),
-        (
-            "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n",
-            TorchBuild(version="2.13.0+cu130", cuda="13.0"),
-        ),
-        ("__version__ = '2.6.0'\ncuda = '12.4'\n", TorchBuild(version="2.6.0", cuda="12.4")),
-        ("", TorchBuild(version="of an unknown version")),
+        ("__version__ = '2.13.0+cpu'\ncuda: Optional[str] = None\n", TorchBuild("2.13.0+cpu")),
+        ("__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n", TorchBuild("2.13.0+cu130", "13.0")),
+        ("__version__ = '2.6.0'\ncuda = '12.4'\n", TorchBuild("2.6.0", "12.4")),
+        ("", TorchBuild("of an unknown version")),
     ],
 )
 def test_what_torch_was_built_for_is_read_off_its_files(
@@ -181,15 +190,73 @@ def test_a_machine_without_layers_says_so() -> None:
     if why_not():
         pytest.skip(f"machines cannot be had here: {why_not()}")
     ask = (
-        "from pathlib import Path; from swell.executors.local.machine_probe import probe_machine as probe;"
-        "import msgspec; print(msgspec.json.encode(probe(Path('state'))).decode())"
+        "from pathlib import Path; from swell.api.machine_findings import has_trial_layers;"
+        "print(has_trial_layers(Path()))"
     )
     with Network(1, as_user=True) as network:
+        before = "echo 0 > /proc/sys/user/max_mnt_namespaces"
+        words = ("sh", "-c", f'{before}; exec "$@"', "sh", sys.executable, "-c", ask)
+        assert network[0].run(*words, env={"PYTHONPATH": str(ROOT / "src")}).strip() == "False"
 
-        def probe(before: str) -> MachineFacts:
-            words = ("sh", "-c", f'{before}; exec "$@"', "sh", sys.executable, "-c", ask)
-            printed = network[0].run(*words, env={"PYTHONPATH": str(ROOT / "src")})
-            return msgspec.json.decode(printed, type=MachineFacts)
 
-        lacking = probe("echo 0 > /proc/sys/user/max_mnt_namespaces")
-        assert not lacking.has_trial_layers
+# ------------------------------------------------------------ GPUs
+class FakeNvml:
+    """In place of `pynvml`: GPUs a, b and c, of which c does not tell who uses it."""
+
+    NVMLError = pynvml.NVMLError
+
+    def __init__(self) -> None:
+        self.processes: dict[str, list[int]] = {}
+        self.problem: int | None = None  #: what NVML says instead of its driver's version
+
+    def nvmlInit(self) -> None:  # noqa: N802 - its names
+        pass
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        pass
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return 3
+
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
+        return uuid
+
+    def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
+        if self.problem is not None:
+            raise pynvml.NVMLError(self.problem)
+        return b"580.159.03"
+
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:  # noqa: N802
+        return 12080
+
+    def nvmlDeviceGetComputeRunningProcesses(self, uuid: str) -> list[SimpleNamespace]:  # noqa: N802
+        if uuid == "c":
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return [SimpleNamespace(pid=pid) for pid in self.processes.get(uuid, [])]
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    fake = FakeNvml()
+    monkeypatch.setattr(module, "pynvml", fake)
+    return fake
+
+
+def test_the_driver_and_the_users_of_gpus_are_told(nvml: FakeNvml) -> None:
+    nvml.processes = {"a": [17, 4], "b": []}
+    assert look_at_gpus(["a", "b", "c"]) == GpuDriver("580.159.03", "12.8", {"a": (4, 17)})
+    nvml.problem = pynvml.NVML_ERROR_DRIVER_NOT_LOADED
+    assert look_at_gpus(["a"]) is None, "a driver that answers nothing is no crash"
+
+
+def test_a_machine_tells_of_the_gpus_that_it_offers_alone(
+    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(devices, "_find_gpus", lambda: [(uuid, "NVIDIA H200") for uuid in "acb"])
+    monkeypatch.setattr(devices, "islands_of_gpus", lambda uuids: (uuids, ()))
+    nvml.processes = {"a": [1], "b": [1]}
+    texts = [finding.text for finding in machine_findings(tmp_path, "cuda:2")]
+    assert [text for text in texts if text.startswith("GPU ")] == [
+        "GPU a is used by processes (1): they take memory and time"
+    ]
+    assert "driver" not in {finding.about for finding in machine_findings(tmp_path, "cpu:2")}

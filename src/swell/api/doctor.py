@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from swell.api.machine_findings import machine_findings
 from swell.assemble import refuse_lost_journal, replay_journal, unended_jobs
 from swell.executors.engine import InvalidEngine
 from swell.executors.engines import ENGINES, make_engine
 from swell.executors.local.launch import find_agent
-from swell.executors.local.machine_facts import MachineFacts
-from swell.executors.local.machine_probe import probe_machine
 from swell.live.recovery import Replay
 from swell.live.submitter import JobFolders
 from swell.model.finding import Finding, bad, ok, warn
@@ -46,10 +45,10 @@ def examine(state_dir: Path) -> list[Finding]:
         return findings + list(_journal(folder, StateFolder(place)))
 
 
-def look_at_machine(state_dir: Path) -> MachineFacts:
+def examine_machine(state_dir: Path) -> list[Finding]:
     """What this machine has, for the platform of this folder, which may be up."""
     agent = find_agent(state_dir)
-    return probe_machine(
+    return machine_findings(
         state_dir, mode=_share_mode(StateFolder(state_dir)), pid=None if agent is None else agent.pid
     )
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from swell.api.machine_findings import machine_findings
-from swell.executors.local.machine_probe import probe_machine
-from swell.executors.node.options import NodeOptions
 from swell.executors.node.running_host import find_host, options_of
 from swell.executors.node.state import seen_storage
 from swell.executors.storage import why_not_shared
@@ -19,15 +17,20 @@ def host_findings(folder: Path) -> list[Finding]:
     pid = find_host(folder)
     if pid is None:
         text = "none runs with this folder: this machine works for no platform"
-        return [warn("host", text, "start `swell node`"), *machine_findings(probe_machine(folder))]
+        return [warn("host", text, "start `swell node`"), *machine_findings(folder)]
     try:
         options = options_of(pid)
     except (OSError, ValueError) as error:
         text = f"runs (pid {pid}), and its options cannot be read: {error}"
         remedy = "run the `swell doctor` of its version of Swell, as the user who runs `swell node`"
-        return [warn("host", text, remedy), *machine_findings(probe_machine(folder))]
+        return [warn("host", text, remedy), *machine_findings(folder)]
     text = f"runs (pid {pid}), as {options.name} of the head at {options.head}"
-    return [ok("host", text), _lease(folder), *_storage(folder), *_machine(folder, options, pid)]
+    return [
+        ok("host", text),
+        _lease(folder),
+        *_storage(folder),
+        *machine_findings(folder, options.devices, options.sharing.mode, pid, options.kind),
+    ]
 
 
 def _lease(folder: Path) -> Finding:
@@ -50,9 +53,3 @@ def _storage(folder: Path) -> list[Finding]:
     if why := why_not_shared(Path(seen.path), seen.mark):
         return [bad("storage", why, "mount it again, as it was when the host joined: its jobs wait for it")]
     return [ok("storage", f"{seen.path} is the one of the head, and can be written")]
-
-
-def _machine(folder: Path, options: NodeOptions, pid: int) -> list[Finding]:
-    """Findings about this machine, as they hold for a host with these options."""
-    facts = probe_machine(folder, options.devices, options.sharing.mode, pid, options.kind)
-    return machine_findings(facts)

@@ -1,49 +1,140 @@
-"""What a machine offers to a platform, and lacks: what it has been found to have, judged."""
+"""What a machine offers to a platform, and lacks. Looking changes nothing, and sends nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib.util
+import re
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
-from swell.executors.local.machine_facts import MachineFacts, ShareFacts
-from swell.executors.local.machine_probe import SHARED_MEMORY
+import pynvml
+
+from swell.executors.local.containers.engine import engine_offers
+from swell.executors.local.devices import DeviceError, LocalNode, as_text, parse_devices
+from swell.executors.local.limits.detection import limiter_offers
+from swell.executors.local.machine_offer import MachineOffer
 from swell.model.finding import Finding, bad, ok, warn
 from swell.model.share_mode import ABOUT_SHARES, ShareMode
+from swell.wire.private_files import can_be_private, remove_room
 
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108
 #: Less free space than this will soon be none; with less than that nothing can be saved.
 WARN_BYTES, BAD_BYTES = 1 << 30, 64 << 20
 NO_LAYERS_REMEDY = (
     "let root set `kernel.unprivileged_userns_clone=1` or, with AppArmor, "
     "`kernel.apparmor_restrict_unprivileged_userns=0` (sysctl); in a container: run it privileged"
 )
+_CUDA_LINE = re.compile(r"^cuda\b[^=]*= *'([^']+)'", re.MULTILINE)
+_VERSION_LINE = re.compile(r"^__version__ *= *'([^']+)'", re.MULTILINE)
 
 
-def machine_findings(facts: MachineFacts) -> list[Finding]:
-    """What only several machines need, and what only GPUs need, is no fault of a machine that lacks it."""
+class TorchBuild(NamedTuple):
+    """The torch of this interpreter."""
+
+    version: str
+    cuda: str = ""  #: version that it was built for; empty: for none
+
+
+class GpuDriver(NamedTuple):
+    """The driver of a machine's GPUs, and who uses them."""
+
+    version: str
+    cuda: str  #: the newest version of CUDA that it knows
+    used: dict[str, tuple[int, ...]]  #: GPU -> processes that compute on it
+
+
+def machine_findings(
+    state_dir: Path,
+    devices: str = "auto",
+    mode: ShareMode = ShareMode.WEIGHT,
+    pid: int | None = None,
+    kind: str = "",
+) -> list[Finding]:
+    """Takes some tenths of a second. What only several machines, or only GPUs, need is no fault of a machine.
+
+    Args:
+        state_dir: of a platform or a host, which need not be there.
+        devices: as for `swell up`.
+        mode: what a CPU share means.
+        pid: of the process that has the workers of that folder; None: there is none.
+        kind: what the devices are called; empty: what they are.
+    """
+    problem, nodes = "", tuple[LocalNode, ...]()
+    try:
+        nodes = parse_devices(devices)
+    except DeviceError as error:
+        problem = str(error)
+    bindings = (binding for local in nodes for binding in local.bindings.values())
+    gpus = [binding.cuda for binding in bindings if binding.cuda is not None]
+    driver, build, why_no_gpu = look_at_gpus(gpus) if gpus else None, probe_torch(), gpu_problem()
+    folder = nearest_folder(state_dir)
     return [
-        *_devices(facts),
-        *_torch(facts),
-        *_gpus(facts),
-        *_shares(facts.shares),
-        *_engines(facts),
-        _trial_layers(facts),
-        _disk(facts),
-        _shared_memory(facts),
+        *device_findings(nodes, kind, problem, why_no_gpu),
+        *torch_findings(build, not why_no_gpu),
+        *(driver_findings(driver, build, pid is not None) if driver is not None else ()),
+        *share_findings(mode, limiter_offers(pid=pid)),
+        *container_findings(engine_offers()),
+        layers_finding(has_trial_layers(folder)),
+        disk_finding(folder, shutil.disk_usage(folder).free),
+        shared_memory_finding(
+            shutil.disk_usage(SHARED_MEMORY).free if SHARED_MEMORY.is_dir() else None, bool(gpus)
+        ),
     ]
 
 
 # ------------------------------------------------------------ devices
-def _devices(facts: MachineFacts) -> Iterator[Finding]:
-    if facts.devices_problem:
-        yield warn("devices", facts.devices_problem, "name some with --devices")
-    for kind, num in facts.devices.items():
-        yield ok("devices", f"{num} of kind {kind}")
-    if facts.gpu_problem:
+def device_findings(
+    nodes: Iterable[LocalNode], kind: str, problem: str, why_no_gpu: str
+) -> Iterator[Finding]:
+    """What `--devices` offers, or why not. `why_no_gpu`: empty if NVML tells of one."""
+    if problem:
+        yield warn("devices", problem, "name some with --devices")
+    found: Counter[str] = Counter()
+    for local in nodes:
+        found[kind or local.node.kind] += len(local.node.devices)
+    for name, num in found.items():
+        yield ok("devices", f"{num} of kind {name}")
+    if why_no_gpu:
         remedy = "if it has one: install its driver, and give it to this container"
-        yield ok("devices", f"no GPU is offered: {facts.gpu_problem}", remedy)
+        yield ok("devices", f"no GPU is offered: {why_no_gpu}", remedy)
 
 
-def _torch(facts: MachineFacts) -> Iterator[Finding]:
-    build, has_gpus = facts.torch, not facts.gpu_problem
+def gpu_problem() -> str:
+    """Why NVML tells of no GPU; empty: it does."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return str(error)
+    try:
+        return "" if pynvml.nvmlDeviceGetCount() else "NVML finds none"
+    except pynvml.NVMLError as error:
+        return str(error)
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def probe_torch() -> TorchBuild | None:
+    """Return the build of PyTorch, read from its files, because importing it takes seconds.
+
+    None: it is not installed.
+    """
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    try:
+        text = (Path(spec.origin).parent / "version.py").read_text()
+    except OSError:  # it is broken, which its workers will say
+        text = ""
+    version, cuda = _VERSION_LINE.search(text), _CUDA_LINE.search(text)
+    return TorchBuild(version[1] if version else "of an unknown version", cuda[1] if cuda else "")
+
+
+def torch_findings(build: TorchBuild | None, has_gpus: bool) -> Iterator[Finding]:
+    """Whether workers can run here, and use the GPUs that there are."""
     if build is None:
         yield warn("torch", "is not installed: no worker can run here", "pip install 'swell[torch]'")
         return
@@ -54,19 +145,47 @@ def _torch(facts: MachineFacts) -> Iterator[Finding]:
         yield ok("torch", text)
 
 
-def _gpus(facts: MachineFacts) -> Iterator[Finding]:
-    gpus = facts.gpus
-    if gpus is None:
-        return
-    text, known = f"{gpus.driver}, which knows CUDA up to {gpus.cuda}", _major(gpus.cuda)
-    if facts.torch is not None and facts.torch.cuda and _major(facts.torch.cuda) > known:
+def look_at_gpus(uuids: Sequence[str]) -> GpuDriver | None:
+    """What NVML tells of these GPUs, without a CUDA context; None: nothing."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return None
+    try:
+        version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
+        return GpuDriver(
+            version=as_text(pynvml.nvmlSystemGetDriverVersion()),
+            cuda=f"{version // 1000}.{version % 1000 // 10}",
+            used={uuid: pids for uuid in uuids if (pids := _processes_on(uuid))},
+        )
+    except pynvml.NVMLError:
+        return None
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _processes_on(uuid: str) -> tuple[int, ...]:
+    try:
+        gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+        return tuple(sorted(one.pid for one in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)))
+    except pynvml.NVMLError:
+        return ()
+
+
+def driver_findings(driver: GpuDriver, build: TorchBuild | None, is_up: bool) -> Iterator[Finding]:
+    """Whether the driver knows the CUDA of torch, and whether others use the GPUs.
+
+    Args:
+        is_up: the platform is, so that processes on its GPUs are its own.
+    """
+    text, known = f"{driver.version}, which knows CUDA up to {driver.cuda}", _major(driver.cuda)
+    if build is not None and build.cuda and _major(build.cuda) > known:
         remedy = f"install a newer driver, or a torch that is built for CUDA {known} or older"
-        yield warn("driver", f"{text}: too old for torch, which is built for CUDA {facts.torch.cuda}", remedy)
+        yield warn("driver", f"{text}: too old for torch, which is built for CUDA {build.cuda}", remedy)
     else:
         yield ok("driver", text)
-    for gpu, processes in gpus.used.items():
-        whose = "are no workers of this platform: they take memory and time from its jobs"
-        text = f"GPU {gpu} is used by processes ({', '.join(map(str, processes))}) that {whose}"
+    for gpu, processes in driver.used.items() if not is_up else ():
+        text = f"GPU {gpu} is used by processes ({', '.join(map(str, processes))}): they take memory and time"
         yield warn("devices", text, "end them, or leave this GPU out of CUDA_VISIBLE_DEVICES")
 
 
@@ -75,25 +194,27 @@ def _major(version: str) -> int:
 
 
 # ------------------------------------------------------------ control groups and containers
-def _shares(shares: ShareFacts) -> Iterator[Finding]:
-    """Findings about what enforces the CPU shares of jobs, or would, and which other means are offered."""
-    if shares.mode is ShareMode.OFF:
+def share_findings(mode: ShareMode, offers: Sequence[MachineOffer]) -> Iterator[Finding]:
+    """What enforces the CPU shares of jobs, or would, and which other means are offered."""
+    used = next((offer for offer in offers if offer.is_offered), None)
+    if mode is ShareMode.OFF:
+        used = None
         yield ok(ABOUT_SHARES, "not enforced: --cpu-shares off")
-    elif not shares.used:
+    elif used is None:
         text = "not enforced, nor memory limits: control groups cannot be used"
         remedy = "see below; agent.log, or on a host the output of `swell node`, says what was tried"
-        yield (warn if shares.mode is ShareMode.QUOTA else ok)(ABOUT_SHARES, text, remedy)
-    for offer in shares.offers:
+        yield (warn if mode is ShareMode.QUOTA else ok)(ABOUT_SHARES, text, remedy)
+    for offer in offers:
         text = f"{offer.name}, not offered: {offer.why_not}"
         if offer.is_offered:
-            text = f"by {offer.name}" if offer.name == shares.used else f"{offer.name}, offered"
+            text = f"by {offer.name}" if offer is used else f"{offer.name}, offered"
         note = f" ({offer.note})" if offer.note and offer.is_offered else ""
         yield ok(ABOUT_SHARES, text + note, offer.remedy)
 
 
-def _engines(facts: MachineFacts) -> Iterator[Finding]:
+def container_findings(offers: Iterable[MachineOffer]) -> Iterator[Finding]:
     """Whether Docker and Podman can run jobs that name an image; neither is needed."""
-    for offer in facts.engines:
+    for offer in offers:
         text = f"{offer.name} {offer.note} can be used"
         if not offer.is_offered:
             text = f"{offer.name} cannot be used: {offer.why_not}"
@@ -101,31 +222,55 @@ def _engines(facts: MachineFacts) -> Iterator[Finding]:
 
 
 # ------------------------------------------------------------ trial runs
-def _trial_layers(facts: MachineFacts) -> Finding:
-    if facts.has_trial_layers:
+def has_trial_layers(folder: Path) -> bool:
+    """Whether the kernel gives a trial run layers in this folder, where an agent would have them."""
+    try:
+        room = tempfile.mkdtemp(prefix=".layers-", dir=folder)
+    except OSError:  # others say what is wrong with it
+        return False
+    try:
+        return can_be_private(room)
+    finally:
+        remove_room(room)
+
+
+def layers_finding(has_layers: bool) -> Finding:
+    """Whether a trial run can change files outside of its own folder."""
+    if has_layers:
         return ok("trial runs", "what a script writes in its trial run stays in layers of its own")
     text = "a script that writes by absolute paths in its trial run writes there: the kernel gives no layers"
     return ok("trial runs", text, NO_LAYERS_REMEDY)
 
 
 # ------------------------------------------------------------ room
-def _disk(facts: MachineFacts) -> Finding:
-    text = f"{_gib(facts.state_free_bytes)} free in {facts.state_folder}"
-    if facts.state_free_bytes < BAD_BYTES:
+def nearest_folder(folder: Path) -> Path:
+    """This one, or the nearest above that is there."""
+    folder = folder.absolute()
+    return next(path for path in (folder, *folder.parents) if path.is_dir())
+
+
+def disk_finding(folder: Path, free_bytes: int) -> Finding:
+    """Whether the journal and checkpoints have room."""
+    text = f"{_gib(free_bytes)} free in {folder}"
+    if free_bytes < BAD_BYTES:
         return bad("disk", text, "make room: neither the journal nor a checkpoint can be written soon")
-    if facts.state_free_bytes < WARN_BYTES:
+    if free_bytes < WARN_BYTES:
         return warn("disk", text, "make room for checkpoints and logs")
     return ok("disk", text)
 
 
-def _shared_memory(facts: MachineFacts) -> Finding:
-    """Docker gives 64 MiB to a container that names no size."""
+def shared_memory_finding(free_bytes: int | None, has_gpus: bool) -> Finding:
+    """Whether loaders with workers have room: Docker gives 64 MiB to a container that names no size.
+
+    Args:
+        free_bytes: None: there is no shared memory.
+    """
     remedy = f"`mount -o remount,size=SIZE {SHARED_MEMORY}`; for a container: `docker run --shm-size SIZE`"
-    what = "loaders with workers" + (" and NCCL on several GPUs" if facts.gpus is not None else "")
-    if facts.shared_free_bytes < 0:
+    what = "loaders with workers" + (" and NCCL on several GPUs" if has_gpus else "")
+    if free_bytes is None:
         return warn("shared memory", f"there is no {SHARED_MEMORY}: {what} fail", remedy)
-    text = f"{_gib(facts.shared_free_bytes)} free in {SHARED_MEMORY}"
-    if facts.shared_free_bytes < WARN_BYTES:
+    text = f"{_gib(free_bytes)} free in {SHARED_MEMORY}"
+    if free_bytes < WARN_BYTES:
         return warn("shared memory", f"{text}: {what} may fail", remedy)
     return ok("shared memory", text)
 

@@ -74,9 +74,8 @@ def _tell(findings: list[Finding], json: bool) -> None:
 
 def _examined(state: Path | None) -> list[Finding]:
     """Findings about the platform and the host whose state folders are here, and about this machine once."""
-    from swell.api.doctor import about_folder, examine, look_at_machine
+    from swell.api.doctor import about_folder, examine, examine_machine
     from swell.api.host_findings import host_findings
-    from swell.api.machine_findings import machine_findings
     from swell.executors.node.state import known_machine
     from swell.store.folder import StateFolder
 
@@ -85,7 +84,7 @@ def _examined(state: Path | None) -> list[Finding]:
     found = [about_folder(of_host), *host_findings(of_host)] if is_host else []
     if is_host and (path == of_host or not path.is_dir()):
         return found
-    return [*examine(path), *(found or machine_findings(look_at_machine(path)))]
+    return [*examine(path), *(found or examine_machine(path))]
 
 
 def backup(

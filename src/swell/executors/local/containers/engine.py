@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from swell.executors.local.machine_facts import MachineOffer
+from swell.executors.local.machine_offer import MachineOffer
 from swell.model.lengths import span
 
 #: An engine that does not answer is down.

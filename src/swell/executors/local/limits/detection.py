@@ -11,7 +11,7 @@ from swell.executors.local.limits.allocation import available_cores
 from swell.executors.local.limits.cgroup_v1 import CgroupV1
 from swell.executors.local.limits.cgroup_v2 import CgroupV2
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
-from swell.executors.local.machine_facts import MachineOffer
+from swell.executors.local.machine_offer import MachineOffer
 from swell.model.share_mode import ShareMode
 from swell.wire.group_files import GroupFiles
 from swell.wire.group_places import UNIFIED, GroupPlace, group_places
