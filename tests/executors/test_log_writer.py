@@ -100,15 +100,6 @@ def test_what_is_kept_is_the_end_of_the_stream_at_its_own_positions(
     assert read_tail(log, 50) == stream[max(begin, len(stream) - 50) :].decode(errors="replace").strip()
 
 
-def test_a_log_is_rotated_between_two_lines(tmp_path: Path) -> None:
-    log = tmp_path / "worker-0.log"
-    writer = LogWriter(log, KEEP_BYTES)
-    for number in range(100):
-        write(writer, f"line {number}\n".encode())
-    assert read_all(log).splitlines()[0].startswith(b"line ")
-    assert read_all(log).endswith(b"line 99\n")
-
-
 def test_what_a_full_disk_refuses_waits_and_is_dropped_and_marked_when_it_is_too_much(tmp_path: Path) -> None:
     log, disk = tmp_path / "worker-0.log", Disk(7)
     writer = LogWriter(log, 0, disk.write)

@@ -122,10 +122,11 @@ class LogWriter:
         try:
             self._open()
             if content := self._next():
-                descriptor, part = self._place_for(content)
-                written = self._write(descriptor, part)
+                if self._piece_bytes and 0 < self._size > self._piece_bytes - len(content):
+                    self._rotate()
+                written = self._write(self._open(), content)
                 self._size += written
-                self._ends_line = part[written - 1] == NEWLINE
+                self._ends_line = content[written - 1] == NEWLINE
                 with self._lock:
                     del self._waiting[:written]
                     self._moved_s = self._clock()
@@ -145,7 +146,7 @@ class LogWriter:
             if self._num_lost and not self._waiting:
                 self._waiting += gap_line(self._num_lost, self._lost_why, not self._ends_line)
                 self._num_lost = 0
-            return bytes(self._waiting[:CHUNK_BYTES])
+            return bytes(self._waiting[: min(CHUNK_BYTES, self._piece_bytes or CHUNK_BYTES)])
 
     def _close(self) -> None:
         if self._descriptor is not None:
@@ -166,28 +167,11 @@ class LogWriter:
             self._begin = begin_of_newest(self._path)
         return self._descriptor
 
-    def _place_for(self, content: bytes) -> tuple[int, bytes]:
-        """Return the log file to append to, and the part of `content` that fits into it.
-
-        Files are rotated between two lines where that can be done.
-        """
-        for _ in range(2):
-            descriptor = self._open()
-            room = self._piece_bytes - self._size
-            if not self._piece_bytes or len(content) <= room:
-                return descriptor, content
-            if cut := content.rfind(b"\n", 0, max(room, 0)) + 1:
-                return descriptor, content[:cut]
-            if self._size == 0:  # a line longer than a file
-                return descriptor, content[:room]
-            self._rotate(descriptor)
-        return self._open(), content[: self._piece_bytes]
-
-    def _rotate(self, descriptor: int) -> None:
+    def _rotate(self) -> None:
         """The former file is removed last: readers learn positions from the names of those that are there."""
         begin = self._begin or 0
         former = [other for other in begins_of(self._path) if other != begin]
-        size = os.fstat(descriptor).st_size  # not as counted if its owner has truncated it
+        size = os.fstat(self._open()).st_size  # not as counted if its owner has truncated it
         with contextlib.suppress(FileNotFoundError):  # its owner has removed it
             os.rename(self._path, piece_path(self._path, begin))
         self._close()
