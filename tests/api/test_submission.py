@@ -22,6 +22,8 @@ from swell.model.durations import format_duration, parse_duration
 from swell.model.errors import InvalidJob
 from swell.model.job import AfterRefusal, Elasticity, EndCondition, JobClass, JobSpec, MetricTarget
 
+#: A restart job whose workers are told their part of the batch.
+LOCAL: dict[str, Any] = {"args": ["--batch={local_batch}"], "elasticity": "restart", "steps": ...}
 NOW_S = datetime(2030, 1, 1, 12, tzinfo=UTC).timestamp()
 
 
@@ -398,6 +400,9 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"devices_per_worker": 3}, "devices_per_worker", "power of two"),
     ({"devices_per_worker": 0}, "devices_per_worker", "power of two"),
     ({"elasticity": "rubber"}, "elasticity", "live, restart"),
+    ({"args": ["{local_batch}"]}, "args", "is for restart jobs"),
+    (LOCAL | {"global_batch": ...}, "global_batch", "give the batch of all workers"),
+    (LOCAL | {"workers": "3:4"}, "workers", "choose a number that divides it"),
     ({"elasticity": "restart"}, "steps", "ends when its script does"),
     ({"elasticity": "restart", "steps": ..., "until": "loss<=1"}, "until", "ends when its script does"),
     ({"elasticity": "restart", "steps": ..., "deadline": "now+3m"}, "estimate", "needs an estimate"),

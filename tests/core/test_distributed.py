@@ -7,8 +7,10 @@ from tests.core.driven_world import DrivenWorld
 from tests.core.fakes import core_of, node, spec
 from tests.core.head import Head
 
+from swell.core.state import job_sizes
 from swell.model.event import ScriptDistributed
 from swell.model.job import Elasticity, JobSpec
+from swell.model.options import Sizes
 
 
 def restart(**fields: object) -> JobSpec:
@@ -38,6 +40,12 @@ def test_it_grows_when_its_script_is_known_to_be_distributed(least: int) -> None
     world.say(ScriptDistributed(at_s=world.now_s, job_id="job"))
     head.run_for(0.5)
     assert head.job("job").workers == 4
+
+
+def test_a_job_whose_workers_get_equal_parts_has_sizes_that_divide_its_batch() -> None:
+    job = restart(args=("--batch={local_batch}",), global_batch=12)
+    assert job_sizes(job, 8, Sizes.EVERY).tolist() == [1, 2, 3, 4, 6]
+    assert job_sizes(restart(global_batch=12), 8, Sizes.EVERY).tolist() == [*range(1, 9)]
 
 
 def test_a_job_of_an_older_journal_grows_as_ever() -> None:

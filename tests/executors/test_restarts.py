@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import signal
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -36,15 +37,13 @@ from swell.model.event import (
 )
 from swell.model.job import Elasticity, EndCondition
 from swell.tally import Tally, tally_of
-from swell.wire.environ import STOP_AT_STEP
-from swell.wire.environ import WHOLE_BATCHES as WHOLE_BATCHES_NAME
-from swell.wire.findings import WHOLE, ScriptFinding
+from swell.wire.environ import LOCAL_BATCH, STOP_AT_STEP
+from swell.wire.findings import WHOLE
 from swell.wire.messages import (
     Distributed,
     FromAgent,
     FromWorker,
     Reported,
-    ScriptFound,
     Stepped,
     StopVote,
     StopVotes,
@@ -53,8 +52,8 @@ from swell.wire.metric_names import MOST_METRICS
 
 SPEC = make_spec(elasticity=Elasticity.RESTART, end=EndCondition())
 
-
-WHOLE_BATCHES = ScriptFinding(name=WHOLE, text="each worker takes a whole batch", place="train.py:3")
+#: What a script says whose steps Accelerate makes.
+BY_LIBRARY = Distributed(is_so=True, is_by_library=True)
 
 
 def launch(*numbers: int) -> LaunchGang:
@@ -64,9 +63,10 @@ def launch(*numbers: int) -> LaunchGang:
 class Processes:
     """Carries out what the gang says; a test decides when processes end."""
 
-    def __init__(self, accept_differences: tuple[str, ...] = ()) -> None:
+    def __init__(self, **fields: Any) -> None:
+        """`fields`: of the job's specification."""
         self.stopped: set[int] = set()
-        self.job = make_stage(None, accept_differences=accept_differences)
+        self.job = make_stage(None, elasticity=Elasticity.RESTART, **fields)
         self.gang = GangController(self.job, GangRecord(restarts=Restarts()), self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
@@ -127,7 +127,7 @@ class Processes:
         else:
             self.unheard[worker] = [(1, vote)]
 
-    def say(self, worker: int, message: Stepped | Distributed | Reported | ScriptFound) -> None:
+    def say(self, worker: int, message: Stepped | Distributed | Reported) -> None:
         self.do(self.gang.said(worker, message, self.now_s))
 
     def end(self, worker: int, status: int, log_tail: str = "last words") -> None:
@@ -211,42 +211,31 @@ def test_that_a_script_works_with_others_is_told_and_that_it_does_not_is_warned_
     assert isinstance(ended, JobWarned) and (ended.about, ended.message) == ("size", "")
 
 
-def test_a_script_whose_batches_are_not_divided_stays_small_and_its_owner_hears_why() -> None:
+def test_a_script_of_a_library_stays_small_and_its_owner_hears_how_it_may_grow() -> None:
     processes = Processes()
     processes.command(launch(0))
-    found = ScriptFound(findings=[WHOLE_BATCHES])
-    processes.say(0, found)
+    processes.say(0, BY_LIBRARY)
     warned = processes.events[-1]
     assert isinstance(warned, JobWarned) and warned.about == "size"
-    assert warned.message == (
-        "the job stays at 1 worker: each worker takes a whole batch (train.py:3); or submit it with "
-        "`--accept-differences whole-batches`"
-    )
-    processes.say(0, Distributed(is_so=True))
-    assert processes.events[-1] is warned
-    processes.talk[0] = [Distributed(is_so=True), found]
+    assert warned.message.startswith("the job stays at 1 worker: a library makes its steps")
+    assert "`{local_batch}`" in warned.message and "--accept-differences whole-batches" in warned.message
+    processes.talk[0] = [BY_LIBRARY]
     processes.replace_controller()
     assert not [event for event in processes.events if isinstance(event, ScriptDistributed)]
 
 
-def test_a_known_difference_of_a_library_is_a_warning_and_holds_nothing() -> None:
-    processes = Processes()
+@pytest.mark.parametrize("given", [{"accept_differences": (WHOLE,)}, {"args": ("--batch={local_batch}",)}])
+def test_it_grows_where_its_batch_is_cut_or_whole_batches_are_accepted(given: dict[str, Any]) -> None:
+    processes = Processes(**given)
     processes.command(launch(0))
-    known = msgspec.structs.replace(WHOLE_BATCHES, name="num-processes", holds=False)
-    processes.say(0, ScriptFound(findings=[known]))
-    warned = processes.events[-1]
-    assert isinstance(warned, JobWarned) and warned.about == "num-processes"
-    processes.say(0, Distributed(is_so=True))
+    processes.say(0, BY_LIBRARY)
     assert any(isinstance(event, ScriptDistributed) for event in processes.events)
 
 
-def test_workers_are_told_that_whole_batches_are_accepted() -> None:
-    processes = Processes(accept_differences=(WHOLE,))
-    processes.command(launch(0))
-    assert processes.alive[0][WHOLE_BATCHES_NAME] == "1"
-    processes.say(0, ScriptFound(findings=[WHOLE_BATCHES]))
-    processes.say(0, Distributed(is_so=True))
-    assert any(isinstance(event, ScriptDistributed) for event in processes.events)
+def test_each_worker_is_told_its_part_of_the_batch() -> None:
+    processes = Processes(global_batch=64, args=("--batch={local_batch}",))
+    processes.command(launch(0, 1))
+    assert [member[LOCAL_BATCH] for member in processes.alive.values()] == ["32", "32"]
 
 
 def test_a_stop_asks_for_no_step() -> None:

@@ -165,6 +165,14 @@ def test_a_script_that_forms_no_group_is_told_from_one_that_works_with_others(
     assert len(agent.all_said(messages.Distributed)) == 1
 
 
+def test_the_part_of_a_worker_is_put_into_its_arguments(start_agent: Callable[..., FakeAgent]) -> None:
+    agent = start_agent()
+    agent.environ[environ.LOCAL_BATCH] = "4"
+    start(agent, 1, "sgd", "0", "{local_batch}")
+    assert agent.exit_status(0) == 0, agent.logs()
+    assert [said.steps for _, said in agent.all_said(messages.Stepped)][-1] == 4
+
+
 def test_one_that_forms_a_group_says_so_once(start_agent: Callable[..., FakeAgent]) -> None:
     agent = start_agent()
     start(agent, 2, "sgd", "0", "20")
@@ -184,7 +192,8 @@ def test_a_group_that_a_library_forms_is_told_of_at_the_first_step(
         until(lambda: "formed" in agent.log(0).read_text())
         assert not agent.all_said(messages.Distributed), "what it does with its batches is not known yet"
         step.write("go on\n")
-    assert agent.wait(0, messages.Distributed).is_so
+    said = agent.wait(0, messages.Distributed)
+    assert said.is_so and said.is_by_library
     assert agent.exit_status(0) == 0, agent.logs()
 
 

@@ -23,6 +23,7 @@ from swell.api.script_source import check_source, numbers_of
 from swell.api.times import is_relative, with_offset
 from swell.model.coding import encode
 from swell.model.job import (
+    LOCAL_BATCH,
     MOST_PRIORITY,
     MOST_WEIGHT,
     AfterRefusal,
@@ -87,7 +88,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "It never changes, unless `batch` or `batch_per_worker` is given: then it is the batch that the "
             "learning rate was chosen for, and in which `steps` are counted. Default without these two: what "
             "the script's text states as a number, in the `DataLoader` that it gives to `elastic`. The "
-            "script of a `restart` job divides its batches itself.",
+            "script of a `restart` job divides its batches itself; `{local_batch}` in its arguments is the "
+            "part of each worker, and the job has only sizes that divide the batch.",
         ),
     ] = None
     batch: Annotated[
@@ -488,6 +490,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         is_restart = self.elasticity is Elasticity.RESTART
         if is_restart:
             self._check_restart()
+        if any(LOCAL_BATCH in str(arg) for arg in self.args):
+            self._check_local_batch(min_workers)
         for name, field in declared().items():
             if field.bounds and getattr(self, name) is not None:
                 within_bounds(name, getattr(self, name))
@@ -603,6 +607,25 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         for name, why in NOT_OF_RESTART.items():
             if getattr(self, name) != declared()[name].default:
                 raise InvalidField(name, why)
+
+    def _check_local_batch(self, min_workers: int) -> None:
+        """Raises InvalidField where no worker could be told its part of the batch."""
+        if self.elasticity is not Elasticity.RESTART:
+            raise InvalidField(
+                "args",
+                f"{LOCAL_BATCH} is for restart jobs, and Swell itself divides the batches of this one; write "
+                "the batch of all workers there",
+            )
+        if self.global_batch is None:
+            raise InvalidField(
+                "global_batch", f"{LOCAL_BATCH} is a part of it; give the batch of all workers"
+            )
+        if self.global_batch % min_workers:
+            raise InvalidField(
+                "workers",
+                f"{min_workers} workers cannot have equal parts of a batch of {self.global_batch}, as "
+                f"{LOCAL_BATCH} in the arguments wants; choose a number that divides it",
+            )
 
     def _estimate_s(self, deadline_s: float | None) -> float | None:
         if self.estimate is None:

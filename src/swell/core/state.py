@@ -557,12 +557,13 @@ def job_sizes(
         most = min(
             most, most_batch or spec.max_batch or spec.global_batch
         )  # a worker without samples would be of no use
-    return _sizes_within(max(spec.min_workers, least), most, kind)
+    return _sizes_within(max(spec.min_workers, least), most, kind, spec.global_batch * spec.cuts_batch)
 
 
 @lru_cache(maxsize=1024)
-def _sizes_within(least: int, most: int, kind: Sizes) -> IntArray:
+def _sizes_within(least: int, most: int, kind: Sizes, batch: int) -> IntArray:
+    """`batch`: that each size must divide; 0: none."""
     sizes = kind.up_to(most)
-    within = sizes[(sizes >= least) & (sizes <= most)]
+    within = sizes[(sizes >= least) & (sizes <= most) & (batch % sizes == 0)]
     within.flags.writeable = False
     return within

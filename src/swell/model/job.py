@@ -86,6 +86,10 @@ class Elasticity(StrEnum):
     RESTART = "restart"  #: it does not; all workers stop and start from the script's own checkpoint
 
 
+#: In the arguments of a restart job it stands for the part of `global_batch` that each worker takes.
+LOCAL_BATCH = "{local_batch}"
+
+
 @plain_members
 class CodeSource(StrEnum):
     """Which code a job's workers run."""
@@ -215,6 +219,11 @@ class JobSpec(
         num_steps = -(-samples_per_epoch // self.global_batch)
         total_steps = self.end.total_steps(self.global_batch, samples_per_epoch)
         return None if total_steps is not None and total_steps < num_steps else num_steps
+
+    @property
+    def cuts_batch(self) -> bool:
+        """Whether each worker of a restart job is told its part of the batch, which all sizes then divide."""
+        return self.elasticity is Elasticity.RESTART and any(LOCAL_BATCH in arg for arg in self.args)
 
     @property
     def may_change_batch(self) -> bool:

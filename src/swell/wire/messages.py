@@ -170,13 +170,12 @@ class Distributed(Message, frozen=True, kw_only=True):
     """
 
     is_so: bool
+    #: Nothing but a library shows it, such as Accelerate, each of whose workers takes a whole batch.
+    is_by_library: bool = False
 
 
 class ScriptFound(Message, frozen=True, kw_only=True):
-    """What a worker has found of its script while it trains.
-
-    Of a library's script that is what rank 0 has found by now of how it shares its batches.
-    """
+    """What a worker has found of its script while it trains."""
 
     findings: list[ScriptFinding]
 

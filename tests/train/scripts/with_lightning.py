@@ -1,5 +1,6 @@
-"""Lightning's Trainer as it is written for one process. Argument: epochs at which it ends."""
+"""Lightning's Trainer. Arguments: epochs at which it ends, batch of a worker."""
 
+import os
 import sys
 
 import lightning
@@ -7,6 +8,8 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+NUM_EPOCHS, LOCAL_BATCH = map(int, sys.argv[1:])
 
 
 class Model(lightning.LightningModule):
@@ -27,13 +30,17 @@ x = torch.randn(43, 4, dtype=torch.float64)
 model = Model()
 trainer = lightning.Trainer(
     accelerator="cpu",
-    max_epochs=int(sys.argv[1]),
+    strategy="ddp",
+    devices=int(os.environ["LOCAL_WORLD_SIZE"]),
+    max_epochs=NUM_EPOCHS,
     callbacks=[ModelCheckpoint("saved", save_last=True)],
     enable_progress_bar=False,
     enable_model_summary=False,
     logger=False,
 )
-loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), batch_size=20, shuffle=True)
+loader = DataLoader(
+    TensorDataset(x, x.sum(1, keepdim=True)), batch_size=LOCAL_BATCH, shuffle=True, drop_last=True
+)
 trainer.fit(model, loader, ckpt_path="last")
 if trainer.is_global_zero:
     parameters = torch.cat([p.detach().flatten() for p in model.parameters()])

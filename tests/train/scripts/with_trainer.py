@@ -1,4 +1,4 @@
-"""transformers' Trainer as it is written for one process. Argument: epochs at which it ends."""
+"""transformers' Trainer. Arguments: epochs at which it ends, batch of a worker."""
 
 import os
 import sys
@@ -8,14 +8,16 @@ from torch import nn
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
+NUM_EPOCHS, LOCAL_BATCH = map(int, sys.argv[1:])
+
 
 class Rows(torch.utils.data.Dataset):
     def __init__(self):
         generator = torch.Generator().manual_seed(0)
-        self.x = torch.randn(43, 4, generator=generator, dtype=torch.float64)
+        self.x = torch.randn(40, 4, generator=generator, dtype=torch.float64)
 
     def __len__(self):
-        return 43
+        return 40
 
     def __getitem__(self, index):
         return {"x": self.x[index], "labels": self.x[index].sum(0, keepdim=True)}
@@ -34,8 +36,8 @@ class Model(nn.Module):
 torch.manual_seed(0)
 arguments = TrainingArguments(
     output_dir="saved",
-    num_train_epochs=int(sys.argv[1]),
-    per_device_train_batch_size=20,
+    num_train_epochs=NUM_EPOCHS,
+    per_device_train_batch_size=LOCAL_BATCH,
     per_device_eval_batch_size=10,
     eval_strategy="epoch",
     save_strategy="epoch",

@@ -73,6 +73,5 @@ class Restarts(msgspec.Struct, kw_only=True):
     asked_port: Slot | None = None  #: of the worker on whose host a port is looked for
     port: int = 0  #: that its rank 0 was told to listen at
     is_distributed: bool = False  #: its script works with other workers
-    is_held: bool = False  #: at its smallest size, by what was found in its script
     tally: StepTally = msgspec.field(default_factory=StepTally)
     votes: dict[int, int] = {}  #: by worker: steps that it had ended when it was asked to stop

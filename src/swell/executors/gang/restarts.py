@@ -8,7 +8,7 @@ asks for a free port (`FindPort`): rank 0 of the script's own process group list
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import formation, shutdown, transition
@@ -23,7 +23,7 @@ from swell.model.counted import told_workers
 from swell.model.event import Outcome, ScriptDistributed
 from swell.tally import Tally, tally_of
 from swell.wire import environ, messages
-from swell.wire.findings import WHOLE, ScriptFinding
+from swell.wire.findings import WHOLE
 from swell.wire.metric_names import LOSS
 from swell.wire.reports import MOST_STEPS
 
@@ -83,8 +83,8 @@ def _start(live: GangRuntime, restarts: Restarts, address: str, port: int) -> No
         environ.MASTER_ADDR: address,
         environ.MASTER_PORT: str(port),
     }
-    if WHOLE in live.job.spec.accept_differences:
-        of_all[environ.WHOLE_BATCHES] = "1"
+    if live.job.spec.cuts_batch:
+        of_all[environ.LOCAL_BATCH] = str(live.job.spec.global_batch // len(slots))
     for rank, (slot, place) in enumerate(zip(slots, local_ranks(hosts), strict=True)):
         near = flatten(s for s, host in zip(slots, hosts, strict=True) if host == hosts[rank])
         own = {
@@ -144,10 +144,8 @@ def hear(live: GangRuntime, restarts: Restarts, message: messages.FromWorker, me
             _note_steps(live, restarts, message)
         case messages.Reported():
             _note_values(live, restarts, message)
-        case messages.Distributed(is_so=is_so):
-            _note_distributed(live, restarts, is_so)
-        case messages.ScriptFound(findings=findings):
-            _note_findings(live, restarts, findings)
+        case messages.Distributed():
+            _note_distributed(live, restarts, message)
         case messages.StopVote(num_steps=num_steps):  # see `swell.train.runtime.stop_ballot`
             restarts.votes.setdefault(member.number, num_steps)
             have_all = restarts.votes.keys() >= live.members.keys()
@@ -155,15 +153,15 @@ def hear(live: GangRuntime, restarts: Restarts, message: messages.FromWorker, me
             live.effects.append(Send(member.number, messages.StopVotes(most=most)))
 
 
-def _may_grow(live: GangRuntime) -> bool:
+def _note_distributed(live: GangRuntime, restarts: Restarts, message: messages.Distributed) -> None:
     spec = live.job.spec
-    return spec.max_workers is None or spec.max_workers > spec.min_workers
-
-
-def _note_distributed(live: GangRuntime, restarts: Restarts, is_so: bool) -> None:
-    if not is_so and _may_grow(live):
-        live.replies.warn(_stays_small(live.job.spec.min_workers), SIZE)
-    elif is_so and not restarts.is_held:
+    may_grow = spec.max_workers is None or spec.max_workers > spec.min_workers
+    is_whole = message.is_by_library and not spec.cuts_batch and WHOLE not in spec.accept_differences
+    if is_whole and (may_grow or spec.min_workers > 1):
+        live.replies.warn(_takes_whole_batches(spec.min_workers), SIZE)
+    elif not message.is_so and may_grow:
+        live.replies.warn(_stays_small(spec.min_workers), SIZE)
+    elif message.is_so:
         restarts.is_distributed = True
         _tell_distributed(live)
         live.replies.warn("", SIZE)
@@ -171,18 +169,6 @@ def _note_distributed(live: GangRuntime, restarts: Restarts, is_so: bool) -> Non
 
 def _tell_distributed(live: GangRuntime) -> None:
     live.replies.report(ScriptDistributed(job_id=live.job.job_id, at_s=live.now_s))
-
-
-def _note_findings(live: GangRuntime, restarts: Restarts, findings: Sequence[ScriptFinding]) -> None:
-    """Rank 0 tells them before it tells that the script is distributed, at its first step."""
-    spec = live.job.spec
-    found = [finding for finding in findings if finding.name not in spec.accept_differences]
-    restarts.is_held = any(finding.holds for finding in found)
-    for finding in found:
-        holds = finding.holds and _may_grow(live)
-        text = _held(finding, spec.min_workers) if holds else finding.sentence
-        if _may_grow(live) or spec.min_workers > 1:
-            live.replies.warn(text, SIZE if holds else finding.name)
 
 
 def _note_steps(live: GangRuntime, restarts: Restarts, message: messages.Stepped) -> None:
@@ -251,10 +237,12 @@ def _step_of(values: Mapping[str, float], steps: int) -> int:
     return int(step) if 0 <= step < MOST_STEPS and step.is_integer() else steps
 
 
-def _held(finding: ScriptFinding, num: int) -> str:
+def _takes_whole_batches(num: int) -> str:
     return (
-        f"the job stays at {told_workers(num)}: {finding.sentence}; or submit it with "
-        f"`--accept-differences {finding.name}`"
+        f"the job stays at {told_workers(num)}: a library makes its steps, and each worker of it takes a "
+        "whole batch, so with more workers a step would have more samples; submit it with `--global-batch "
+        "SAMPLES`, and with `{local_batch}` in its arguments for the batch of one worker, or with "
+        f"`--accept-differences {WHOLE}`"
     )
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from swell.train.link.code_paths import place_of
 from swell.wire import environ
 from swell.wire.library_paths import LAUNCHER_AWARE, is_library, is_standard
 
@@ -31,16 +30,15 @@ class DistributedCheck:
 
     Args:
         tell: is told True once the script has shown that it works with others, and False if it has not by
-            its first step.
+            its first step; and whether it is a library alone that has shown it.
     """
 
-    def __init__(self, num_workers: int, tell: Callable[[bool], None]) -> None:
+    def __init__(self, num_workers: int, tell: Callable[[bool, bool], None]) -> None:
         self._num_workers = num_workers
         self._tell = tell
         self._told: bool | None = None
         self._knows_its_place = False
         self._is_formed = False
-        self.read_size_at = ""  #: FILE:LINE at which the script itself first read WORLD_SIZE
         for module in (dist, distributed_c10d):
             module.init_process_group = self._noticing(module.init_process_group)  # type: ignore[attr-defined]
         _watch_environ(self._read)
@@ -49,8 +47,9 @@ class DistributedCheck:
         """An optimizer has made a step. Raises SystemExit if the workers are identical copies."""
         if self._told:
             return
-        if dist.is_initialized() or _is_driven_by_library():
-            self._note(True)  # by its first step a library has shown how it shares batches
+        is_by_library = _is_driven_by_library()
+        if dist.is_initialized() or is_by_library:
+            self._note(True, is_by_library)
         elif self._told is None:
             self._check()
             self._note(False)
@@ -82,14 +81,13 @@ class DistributedCheck:
     def _read(self, name: str, reader: FrameType) -> None:
         if name in PLACE and not self._knows_its_place and _is_of_script(reader):
             self._knows_its_place = True
-        if name == environ.WORLD_SIZE and not self.read_size_at and _is_of_script(reader):
-            self.read_size_at = place_of(reader)
+        if name == environ.WORLD_SIZE and not self._told and _is_of_script(reader):
             self._note(True)
 
-    def _note(self, is_so: bool) -> None:
+    def _note(self, is_so: bool, is_by_library: bool = False) -> None:
         if self._told is not is_so and not (self._told and not is_so):
             self._told = is_so
-            self._tell(is_so)
+            self._tell(is_so, is_by_library)
 
 
 def _watch_environ(read: Callable[[str, FrameType], None]) -> None:

@@ -208,6 +208,8 @@ def _watch() -> DistributedCheck | None:
 
 def _run(entry: str, args: Sequence[str]) -> None:
     use_snapshot()
+    if (own := os.environ.get(environ.LOCAL_BATCH)) is not None:
+        args = [arg.replace("{local_batch}", own) for arg in args]
     module, _, function = entry.partition(":")
     if os.sep not in entry and not os.path.isfile(entry):
         sys.argv = [entry, *args]

@@ -26,11 +26,6 @@ def is_feeding(frame: FrameType | None) -> bool:
     return False
 
 
-def place_in_script(frame: FrameType) -> str:
-    """Return `FILE:LINE` of a call that the script itself makes; empty if a library makes it."""
-    return place_of(frame) if _is_of_script(frame) else ""
-
-
 def _is_of_script(frame: FrameType) -> bool:
     """Whether a call was made by the script itself, and not by a library."""
     return not is_library(frame.f_code.co_filename)

@@ -21,16 +21,12 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from swell.train.collective.interfaces import choose_interface, own_address
-from swell.train.libraries.changes import divide_batches
-from swell.train.libraries.division import Division
 from swell.train.link.lease import Lease
 from swell.train.link.observer_line import ObserverLine
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
-from swell.train.runtime.script_frames import place_in_script
 from swell.train.runtime.stop_ballot import StopBallot
 from swell.wire import environ, messages
-from swell.wire.findings import ScriptFinding
 from swell.wire.metric_names import MetricNames
 from swell.wire.reports import send_reports_to
 
@@ -52,12 +48,7 @@ def watch() -> DistributedCheck:
     if reporter is not None:
         send_reports_to(reporter.report)
         atexit.register(reporter.tell_rest)
-    check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda is_so: None)
-    if environ.WHOLE_BATCHES not in names:
-        tell = reporter.tell_findings if reporter else lambda findings: None
-        divide_batches(
-            Division(rank, num_workers, num_local, tell, lambda: check.read_size_at, place_in_script)
-        )
+    check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda *said: None)
     watched = StepCounter(StopBallot(line), reporter.tell if reporter else None, Lease())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
@@ -197,8 +188,5 @@ class Reporter:
                     )
                 )
 
-    def tell_distributed(self, is_so: bool) -> None:
-        self._line.send(messages.Distributed(is_so=is_so))
-
-    def tell_findings(self, findings: list[ScriptFinding]) -> None:
-        self._line.send(messages.ScriptFound(findings=findings))
+    def tell_distributed(self, is_so: bool, is_by_library: bool) -> None:
+        self._line.send(messages.Distributed(is_so=is_so, is_by_library=is_by_library))

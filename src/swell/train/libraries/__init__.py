@@ -1,1 +1,0 @@
-"""Scripts of Accelerate, transformers and Lightning: their batches are divided among the workers."""
