@@ -25,7 +25,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL, make_problem
 from swell import train
-from swell.train.collective.gradients import FusedGradients
+from swell.train.collective.gradients import Gradients
 from swell.train.collective.packing import Packing
 from swell.train.runtime.host import Torchrun
 from swell.train.scaling import NOISE_INTERVAL
@@ -69,7 +69,7 @@ def switch(run: train.Run, noise: GradientNoise | None) -> None:
     """Measure from the next step on, or do not."""
     run._task.state.noise = noise
     gradients = run._task.gradients
-    assert isinstance(gradients, FusedGradients)  # noqa: S101 - not deterministic
+    assert isinstance(gradients, Gradients)  # noqa: S101 - not deterministic
     gradients._packing._parts_interval = NOISE_INTERVAL if noise is not None else 0
 
 

@@ -13,7 +13,7 @@ from tests.train.test_gradients import Alone
 from tests.train.test_state_transfer import NEWCOMER, take
 from torch import nn
 
-from swell.train.collective.gradients import FusedGradients, LoopError, StepVote
+from swell.train.collective.gradients import Gradients, LoopError, StepVote
 from swell.train.collective.packing import squared_norm
 from swell.train.collective.pieces import Pieces
 from swell.train.collective.real_numbers import bits_of
@@ -119,7 +119,7 @@ def assert_near(net: Net, kinds: list[torch.dtype]) -> None:
 def work(end: End | Alone, kinds: list[torch.dtype]) -> Net:
     """Some steps of one worker on the same samples; each third worker computes in small passes."""
     net, course = Net(kinds), SampleSchedule(BATCH, BATCH, False, False)
-    gradients = FusedGradients(net)
+    gradients = Gradients(net)
     for _ in range(5):
         share = course.share(0, end.rank, end.num_workers, 2 if end.rank % 3 == 0 else None)
         gradients.begin(share)

@@ -12,7 +12,7 @@ from tests.examples import fewer_if_quick
 from tests.train.test_gradients import Alone, Net, Pretended, compute, gradients_of, samples
 from torch import nn
 
-from swell.train.collective.gradients import FusedGradients, StepVote
+from swell.train.collective.gradients import Gradients, StepVote
 from swell.train.data.sample_schedule import SampleSchedule, cut
 from swell.train.scaling import NOISE_INTERVAL, PartNorms, shows_parts
 from swell.train.state.gradient_noise import LEAST_MEASURED, MOST_SAMPLES, NUM_AVERAGED, GradientNoise
@@ -159,33 +159,10 @@ def test_old_measurements_fade() -> None:
 
 
 # ---------------------------------------------------------------- what is summed
-def summed_of(interval: int, step: int) -> list[torch.Tensor]:
-    """All that one of two workers gives to be summed in a step."""
-    given: list[torch.Tensor] = []
-    net, course = Net(), SampleSchedule(6, 6, True, False)
-    gradients = FusedGradients(net, interval)
-    course.place.step = step
-    share, loss = compute(net, gradients, course.share(step, 0, 2), samples(6))
-    members = Pretended(2, lambda flat: given.append(flat.clone()))
-    gradients.reduce(share, loss, StepVote(), members)
-    return given
-
-
-def test_what_is_summed_of_gradients_is_the_same_bits_in_the_same_piece() -> None:
-    """The length of a piece decides the order in which more than two workers' numbers are added."""
-    for step in (NOISE_INTERVAL, NOISE_INTERVAL + 1):
-        plain, with_norms = summed_of(0, step), summed_of(NOISE_INTERVAL, step)
-        is_measured = step == NOISE_INTERVAL
-        assert len(with_norms) == len(plain) + is_measured
-        assert all(map(torch.equal, plain, with_norms))
-        if is_measured:
-            assert with_norms[-1].shape == (2,) and with_norms[-1][1] == 1.0
-
-
 def test_a_gradient_that_lies_in_the_buffer_of_the_last_step_is_measured_before_it_is_scaled() -> None:
     """A script that sets gradients to zero, and does not take them away, leaves them there."""
     net, course = Net(), SampleSchedule(12, 6, False, False)
-    gradients, norms = FusedGradients(net, 1), []
+    gradients, norms = Gradients(net, 1), []
 
     def note(flat: torch.Tensor) -> None:
         norms.append(float(flat[-2]))
@@ -203,7 +180,7 @@ def test_a_gradient_that_lies_in_the_buffer_of_the_last_step_is_measured_before_
 
 def test_one_worker_with_one_pass_sums_nothing() -> None:
     net, course = Net(), SampleSchedule(6, 6, True, False)
-    gradients = FusedGradients(net, NOISE_INTERVAL)
+    gradients = Gradients(net, NOISE_INTERVAL)
     share, loss = compute(net, gradients, course.share(0, 0, 1), samples(6))
     before = gradients_of(net)
     tally = gradients.reduce(share, loss, StepVote(), Alone())

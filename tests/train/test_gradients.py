@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from swell.train.collective.gradients import FusedGradients, Gradients, LoopError, StepTotals, StepVote
+from swell.train.collective.gradients import Gradients, LoopError, StepTotals, StepVote
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.sample_schedule import SampleSchedule, Share
@@ -114,7 +114,7 @@ def reduce_all(
 
     def work(rank: int, sum_all: Callable[[torch.Tensor], object]) -> tuple[Net, StepTotals]:
         net = Net()
-        gradients = FusedGradients(net)
+        gradients = Gradients(net)
         share = course.share(0, rank, num_workers, bound)
         share, loss = compute(net, gradients, share, samples(course.num_samples), units)
         members = Pretended(num_workers, sum_all) if num_workers > 1 else Alone()
@@ -204,13 +204,13 @@ def test_weights_and_clips_of_some_workers_only_are_refused() -> None:
     weighted = share.weighted(replace(share.passes[0], weight=2.0))
     for odd in (weighted, replace(share, num_clips=1)):
         with pytest.raises(LoopError, match=r"some workers give run\.step\(loss\) a weight or clip"):
-            FusedGradients(net).reduce(odd, loss.detach(), StepVote(), Pretended(2, lambda flat: None))
+            Gradients(net).reduce(odd, loss.detach(), StepVote(), Pretended(2, lambda flat: None))
 
 
 def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None:
     net = Net()
     net.main.weight.grad = torch.full((1, 2), torch.inf, dtype=torch.float64)
-    share, gradients = SampleSchedule(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
+    share, gradients = SampleSchedule(1, 1, False, False).share(0, 0, 2), Gradients(net)
     packed: list[torch.Tensor] = []
     assert share.num_local == 0
     gradients.begin(share)
@@ -221,12 +221,12 @@ def test_a_borrowed_sample_counts_nothing_even_if_its_loss_is_infinite() -> None
 
 def test_a_gradient_that_only_a_borrowed_sample_has_is_taken_away() -> None:
     net = Net()
-    share, gradients = SampleSchedule(1, 1, False, False).share(0, 0, 2), FusedGradients(net)
+    share, gradients = SampleSchedule(1, 1, False, False).share(0, 0, 2), Gradients(net)
 
     def sum_all(flat: torch.Tensor) -> None:
         other = Net()
         other.main(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
-        own = FusedGradients(other)
+        own = Gradients(other)
         own_share = SampleSchedule(1, 1, False, False).share(0, 1, 2)
         with pytest.raises(PackedError):
             own.reduce(own_share, torch.tensor(1.0), StepVote(), Pretended(2, lambda sent: give(flat, sent)))
@@ -252,7 +252,7 @@ def test_a_failed_sum_leaves_gradients_as_they_were() -> None:
 
     share = SampleSchedule(2, 2, False, False).share(0, 0, 2)
     with pytest.raises(RuntimeError, match="peer is gone"):
-        FusedGradients(net).reduce(share, torch.tensor(1.0), StepVote(), Pretended(2, fail))
+        Gradients(net).reduce(share, torch.tensor(1.0), StepVote(), Pretended(2, fail))
     assert torch.equal(net.main.weight.grad, torch.ones(1, 2, dtype=torch.float64))
     assert net.side.grad is None
 
@@ -268,8 +268,8 @@ class Normed(nn.Module):
         return y.square().mean()
 
 
-Kind = type[FusedGradients | ShardedGradients]
-KINDS: list[Kind] = [FusedGradients, ShardedGradients]
+Kind = type[Gradients]
+KINDS: list[Kind] = [Gradients, ShardedGradients]
 Norm = nn.BatchNorm1d | nn.InstanceNorm1d
 NORMS: list[Norm] = [
     nn.BatchNorm1d(2),
@@ -355,7 +355,7 @@ def test_shards_refuse_a_buffer_that_nobody_averages() -> None:
             self.seen += len(x)
             return super().forward(x * self.constant)
 
-    train_two_steps(FusedGradients, Counting(), num_shards=3)
+    train_two_steps(Gradients, Counting(), num_shards=3)
     with pytest.raises(StatisticsError, match="buffer 'seen'"):
         train_two_steps(ShardedGradients, Counting(), num_shards=3)
 
@@ -378,7 +378,7 @@ def test_low_precision_is_summed_in_float32() -> None:
     in_passes = SampleSchedule(8, 8, False, False).share(0, 0, 1, 2)
     in_shards = SampleSchedule(8, 8, False, False, num_shards=4).share(0, 0, 1)
     for gradients, share in (
-        (FusedGradients(net), in_passes),
+        (Gradients(net), in_passes),
         (ShardedGradients(net), in_shards),
     ):
         gradients.begin(share)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from swell.train.collective.gradients import FusedGradients
+from swell.train.collective.gradients import Gradients
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime.host import Task
 from swell.train.runtime.warmup import _bytes_to_come, optimizer_bytes, warm_up
@@ -70,7 +70,7 @@ def test_nothing_of_the_script_is_touched() -> None:
     before = [parameter.detach().clone() for parameter in model.parameters()]
     drawn = torch.get_rng_state()
     state = TrainState(model, optimizer, None, {})
-    warm_up(Task(state, FusedGradients(model), SampleSchedule(10, 5, False, False), 1, 5), 1)
+    warm_up(Task(state, Gradients(model), SampleSchedule(10, 5, False, False), 1, 5), 1)
     assert all(map(torch.equal, before, model.parameters()))
     assert all(parameter.grad is None for parameter in model.parameters())
     assert not optimizer.state
@@ -112,7 +112,7 @@ def test_a_worker_touches_what_its_part_will_want(
     choice: ShardChoice = [nn.Linear] if shard == "blocks" else "optimizer"
     made = None if shard is None else make_shard(choice, model, optimizer)
     state = TrainState(model, optimizer, None, {}, shard=made)
-    gradients = FusedGradients(model)
+    gradients = Gradients(model)
     task = Task(state, gradients, SampleSchedule(10, 5, False, False), 1, 5, is_mirrored=is_mirrored)
     assert _bytes_to_come(task, num_workers) == 4 * num_floats + (
         gradients.num_bytes - 4 * 110 if shard != "blocks" else 0

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from swell.train.collective.gradients import FusedGradients, Gradients
+from swell.train.collective.gradients import Gradients
 from swell.train.collective.sharded import ShardedGradients
 from swell.train.data.loader import Feed, Sampling, check_loader, is_stream, sampling_of
 from swell.train.data.place import UNBOUNDED
@@ -223,7 +223,7 @@ def _gradients(
 
         return DividedGradients(model, shard)
     if not deterministic:
-        return FusedGradients(model, parts_interval)
+        return Gradients(model, parts_interval)
     compute_alike(host.device)
     return ShardedGradients(model, parts_interval)
 

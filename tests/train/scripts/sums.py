@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore
 
-from swell.train.collective.exchange import Exchange
 from swell.train.collective.group import Group
+from swell.train.collective.sharded import TreeSum
 from swell.train.collective.tree import Fold, TreeNode
 from swell.train.data.sample_schedule import cut
 
@@ -29,7 +29,7 @@ store = FileStore(path, num_workers)
 dist.init_process_group("gloo", store=store, rank=rank, world_size=num_workers, timeout=timedelta(seconds=30))
 group = Group(torch.device("cpu"))
 group.rank, group.num_workers = rank, num_workers
-exchange = Exchange()
+tree_sum = TreeSum()
 for num_leaves in (*range(1, 12), 16, 31):
     for size in (1, 2, 5, 1000):
         generator = torch.Generator().manual_seed(1000 * num_leaves + size)
@@ -37,7 +37,7 @@ for num_leaves in (*range(1, 12), 16, 31):
         expected = fold(numbers, range(num_leaves)).total().clone()
         own = fold(numbers, cut(num_leaves, num_workers, rank)).values
         total = own[0] if own and size % 2 else torch.full((size,), torch.nan)
-        exchange.sum_nodes(group, num_leaves, own, total)
+        tree_sum.sum_nodes(group, num_leaves, own, total)
         assert torch.equal(total, expected), (num_leaves, size, total, expected)
 group.close()
 print("all sums are equal")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,11 +10,26 @@ import torch
 from torch import nn
 
 from swell.train.collective.equality import is_same
-from swell.train.collective.exchange import Members
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
 from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing, StepWords
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_schedule import StreamError
+
+
+class Members(Protocol):
+    """The workers of a group, as `Group` is."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def num_workers(self) -> int: ...
+
+    def sum_all(self, tensor: torch.Tensor) -> None:
+        """Sum a tensor over the workers, in place. Raises GroupBroken."""
+
+    def run(self, collective: Callable[[], object]) -> None:
+        """Do something that all do together. Raises GroupBroken if that fails."""
 
 
 class LoopError(RuntimeError):
@@ -64,15 +79,33 @@ class StepTotals:
     num_parts: int = 0  #: that this is of
 
 
-class Gradients(Protocol):
-    """A step is `begin`, then for each pass but the last `add`, and for the last `reduce`; or `abandon`."""
+class Gradients:
+    """Sums in the order in which it is fastest, in one piece: rounding depends on the number of workers.
+
+    A step is `begin`, then for each pass but the last `add`, and for the last `reduce`; or `abandon`.
+    """
+
+    def __init__(self, model: nn.Module, parts_interval: int = 0, apart: Collection[int] = ()) -> None:
+        """`parts_interval`, `apart`: see `Packing`."""
+        self._model, self._parts_interval, self._apart = model, parts_interval, apart
+        self._statistics = BatchNormStatistics(model)
+        self._buffers = StepBuffers(model)
+        self._is_begun = False  # a pass of this step is packed
+        self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
+        self._remake()
 
     @property
     def num_bytes(self) -> int:
         """Bytes that a step sums over the workers."""
+        return self._packing.num_bytes
 
     def begin(self, share: Share) -> None:
         """A step begins; a pass that is not over is forgotten."""
+        if self._packing.is_stale:
+            self._remake()
+        self._statistics.begin()
+        self._buffers.begin()
+        self._is_begun = False
 
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         """Keep the gradients of a pass that was not the step's last, and take them off the model.
@@ -80,6 +113,12 @@ class Gradients(Protocol):
         Args:
             loss: of this pass.
         """
+        if self._packing.is_stale:
+            self._follow()
+        self._pack(part, loss)
+        self._packing.drop()
+        self._statistics.rewind()
+        self._buffers.rewind()
 
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         """Put the step's sum over all passes and workers in place of the gradients of its last pass here.
@@ -92,61 +131,21 @@ class Gradients(Protocol):
         Raises:
             LoopError: no worker has a gradient, or some workers give weights or clip and others do not.
         """
-
-    def abandon(self) -> None:
-        """The step does not count: the model's statistics are again what they were when it began."""
-
-
-class FusedGradients:
-    """Sums in the order in which it is fastest, in one piece: rounding depends on the number of workers."""
-
-    def __init__(self, model: nn.Module, parts_interval: int = 0, apart: Collection[int] = ()) -> None:
-        """`parts_interval`, `apart`: see `Packing`."""
-        self._model, self._parts_interval, self._apart = model, parts_interval, apart
-        self._statistics = BatchNormStatistics(model)
-        self._buffers = StepBuffers(model)
-        self._is_begun = False  # a pass of this step is in the buffer
-        self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
-        self._remake()
-
-    @property
-    def num_bytes(self) -> int:
-        return self._packing.num_bytes
-
-    def begin(self, share: Share) -> None:
-        if self._packing.is_stale:
-            self._remake()
-        self._statistics.begin()
-        self._buffers.begin()
-        self._is_begun = False
-
-    def add(self, part: Pass, loss: torch.Tensor) -> None:
         if self._packing.is_stale:
             self._follow()
-        self._pack(part, loss)
-        self._packing.drop()
-        self._statistics.rewind()
-        self._buffers.rewind()
-
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
-        if self._packing.is_stale:
-            self._follow()
-        if members.num_workers == 1 and len(share.passes) == 1:  # the mean is there
+        if members.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
             has_gradient = self.has_gradient_apart or self._packing.has_gradient()
             words = StepWords(loss, has_gradient, ballot.vote, ballot.stop)
             return tally_of(words if share.passes[0].factor else self._emptied(words), 1)
-        flat = self._pack(share.passes[-1], loss)
-        ballot.write(flat.said, share)
-        members.sum_all(flat.summed)
-        if (norms := self._packing.norms_apart(flat, share.passes[-1].step)) is not None:
-            members.sum_all(norms)
-        words = self._packing.read(flat, share)
+        self._pack(share.passes[-1], loss)
+        words = self._packing.read(self._sum(share, ballot, members), share)
         check_agreement(words, share, members)
         if self.has_gradient_apart:
             words = words._replace(has_gradient=True)
         return tally_of(words, members.num_workers)
 
     def abandon(self) -> None:
+        """The step does not count: the model's statistics are again what they were when it began."""
         self._statistics.rewind()
         self._buffers.rewind()
         for parameter in self._model.parameters():  # a script may clear them after an update only
@@ -168,10 +167,9 @@ class FusedGradients:
         self._packing.drop()
         return words._replace(loss=torch.zeros_like(words.loss), has_gradient=False, divisor=0.0)
 
-    def _pack(self, part: Pass, loss: torch.Tensor) -> FlatBuffer:
-        if self._flat is None:
-            self._flat = self._packing.new()
-        flat = self._flat
+    def _pack(self, part: Pass, loss: torch.Tensor) -> None:
+        """Take what a pass has computed."""
+        flat = self._flat = self._flat or self._packing.new()
         if part.num_local == 0:  # not `* 0`: a borrowed sample's inf would become nan
             flat.numbers.zero_()
         elif self._is_begun:
@@ -179,7 +177,13 @@ class FusedGradients:
         else:
             self._packing.write(flat, part, loss)
         self._is_begun = True
-        return flat
+
+    def _sum(self, share: Share, ballot: StepVote, members: Members) -> FlatBuffer:
+        """All that was packed by all workers, and what they say."""
+        assert self._flat is not None  # noqa: S101 - a pass is packed
+        ballot.write(self._flat.said, share)
+        members.sum_all(self._flat.numbers)
+        return self._flat
 
 
 def check_agreement(words: StepWords, share: Share, members: Members) -> None:

@@ -119,6 +119,13 @@ class StepBuffers:
         #: (buffer, its version, a copy) when the step began
         self._noted: list[tuple[torch.Tensor, int, torch.Tensor] | None] = [None for _ in self._places]
 
+    def changed(self) -> str | None:
+        """The name of one that is another one, or has other numbers, than when the step began."""
+        for (buffers, name), noted in zip(self._places, self._noted, strict=True):
+            if noted is not None and (buffers.get(name) is not noted[0] or noted[0]._version != noted[1]):
+                return name
+        return None
+
     def begin(self) -> None:
         """A step begins."""
         for number, (buffers, name) in enumerate(self._places):
@@ -139,22 +146,3 @@ class StepBuffers:
             if tensor._version != version:
                 tensor.copy_(copy)
                 self._noted[number] = (tensor, tensor._version, copy)
-
-
-class OtherBuffers:
-    """Buffers that are no batch norm's: they are not averaged, so a pass should leave them alone."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self._model = model
-        self._noted = {name: (tensor, tensor._version) for name, tensor in other_buffers(model).items()}
-
-    def check(self) -> None:
-        """Raises StatisticsError if one has changed."""
-        present = other_buffers(self._model)
-        for name, (tensor, version) in self._noted.items():
-            if present.get(name) is not tensor or tensor._version != version:
-                raise StatisticsError(
-                    f"the model's buffer {name!r} changes in each pass, and a worker has as many of these as "
-                    "its share has shards; deterministic=True averages the buffers of batch norms only: keep "
-                    "this one as it is in training, or go without deterministic=True"
-                )

@@ -52,21 +52,17 @@ class FlatBuffer:
         dtype: torch.dtype,
         device: torch.device,
         num_norms: int,
-        are_norms_apart: bool = False,
     ) -> None:
         """
         Args:
             shapes: of the tensors, a complex one's as real numbers.
             num_gradients: the first so many tensors are parameters.
-            are_norms_apart: they are not `summed` with all else.
         """
         sizes = [*(shape.numel() for shape in shapes), 2 + num_norms + len(shapes) + NUM_SAID]
         self.numbers = torch.empty(sum(sizes), dtype=dtype, device=device)
         *parts, self.words = self.numbers.split(sizes)
         self.parts = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
         self.gradients = self.numbers[: sum(sizes[:num_gradients])]
-        #: What each step sums. Its length decides in which order several workers' numbers are added.
-        self.summed = self.numbers[: sum(sizes) - (num_norms if are_norms_apart else 0)]
         self.loss = self.words[0]
         #: `counts`: the pass's word, and the numbers of passes
         _, self.counts, self.said, self.norms = self.words.split([1, 1 + len(shapes), NUM_SAID, num_norms])
@@ -116,15 +112,7 @@ class Packing:
 
     def new(self) -> FlatBuffer:
         """A buffer, not yet written to."""
-        is_seldom = self._parts_interval > 1
-        return FlatBuffer(
-            self._shapes, len(self.parameters), self.dtype, self._device, self._num_norms, is_seldom
-        )
-
-    def norms_apart(self, flat: FlatBuffer, step: int) -> torch.Tensor | None:
-        """Return what a step sums besides `flat.summed`; None: nothing."""
-        is_apart = self._parts_interval > 1 and shows_parts(step, self._parts_interval)
-        return flat.norms if is_apart else None
+        return FlatBuffer(self._shapes, len(self.parameters), self.dtype, self._device, self._num_norms)
 
     @torch.no_grad()
     def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:

@@ -2,82 +2,44 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import torch
-from torch import nn
+import torch.distributed as dist
 
-from swell.train.collective.exchange import Exchange, Members
-from swell.train.collective.gradients import (
-    UNFROZEN,
-    LoopError,
-    StepTotals,
-    StepVote,
-    check_agreement,
-    tally_of,
-)
-from swell.train.collective.norms import BatchNormStatistics, OtherBuffers
-from swell.train.collective.packing import NUM_SAID, FlatBuffer, Packing
-from swell.train.collective.tree import Fold, TreeNode
-from swell.train.data.sample_schedule import Pass, Share
+from swell.train.collective.gradients import Gradients, Members, StepVote
+from swell.train.collective.norms import StatisticsError
+from swell.train.collective.packing import NUM_SAID, FlatBuffer
+from swell.train.collective.tree import Fold, TreeNode, cover
+from swell.train.data.sample_schedule import Pass, Share, cut
 
 
-class ShardedGradients:
+class ShardedGradients(Gradients):
     """Each pass is a shard, and a leaf of the tree."""
 
-    def __init__(self, model: nn.Module, parts_interval: int = 0) -> None:
-        """`parts_interval`: see `Packing`."""
-        self._model, self._parts_interval = model, parts_interval
-        self._statistics = BatchNormStatistics(model)
-        self._packing = Packing(model, self._statistics, parts_interval)
-        self._bystanders: OtherBuffers | None = None  # in the first pass, which shows whether all is well
-        self._is_checked = False
-        self._buffers: list[FlatBuffer] = []  # those in the fold are not spare
-        self._exchange = Exchange()
-
-    @property
-    def num_bytes(self) -> int:
-        return self._packing.num_bytes
+    _is_checked = False  # no pass changes buffers that are not averaged
 
     def begin(self, share: Share) -> None:
-        if self._packing.is_stale:
-            self._packing = Packing(self._model, self._statistics, self._parts_interval)
-            self._buffers = []
-        self._statistics.begin()
-        if not self._is_checked:
-            self._bystanders = OtherBuffers(self._model)
+        super().begin(share)
         self._packing.drop()  # a gradient that is set to zero, not taken away, would be added to: -0.0 + 0.0
-        self._spare = list(self._buffers)
+        self._spare = list(self._made)
         self._fold = Fold[FlatBuffer](share.num_shards, self._merge)
         self._shards = iter(share.shards)
 
-    def add(self, part: Pass, loss: torch.Tensor) -> None:
-        self._push(part, loss)
-        self._packing.drop()
-        self._statistics.rewind()
+    def _remake(self) -> None:
+        super()._remake()
+        self._made: list[FlatBuffer] = []  # those in the fold are not spare
+        self._spare: list[FlatBuffer] = []
+        self._tree_sum = TreeSum()
 
-    def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
-        self._push(share.passes[-1], loss)
-        if members.num_workers == 1:
-            total = self._fold.total()
-            ballot.write(total.said, share)
-        else:
-            total = self._sum_over(members, share)
-            said = torch.zeros(NUM_SAID, device=total.said.device)
-            ballot.write(said, share)
-            members.sum_all(said)  # also of those that hold no shard
-            total.said.copy_(said)
-        words = self._packing.read(total, share)
-        check_agreement(words, share, members)
-        return tally_of(words, members.num_workers)
-
-    def abandon(self) -> None:
-        self._statistics.rewind()
-
-    def _push(self, part: Pass, loss: torch.Tensor) -> None:
-        if self._packing.is_stale:
-            raise LoopError(UNFROZEN)
-        if self._bystanders is not None:
-            self._bystanders.check()
-            self._bystanders, self._is_checked = None, True
+    def _pack(self, part: Pass, loss: torch.Tensor) -> None:
+        if not self._is_checked and (name := self._buffers.changed()) is not None:
+            raise StatisticsError(
+                f"the model's buffer {name!r} changes in each pass, and a worker has as many of these as its "
+                "share has shards; deterministic=True averages the buffers of batch norms only: keep this "
+                "one as it is in training, or go without deterministic=True"
+            )
+        self._is_checked = self._is_begun = True
         if part.num_local == 0:
             return  # borrowed: it is no leaf
         flat = self._take()
@@ -89,14 +51,79 @@ class ShardedGradients:
         self._spare.append(right)
         return left
 
-    def _sum_over(self, members: Members, share: Share) -> FlatBuffer:
+    def _sum(self, share: Share, ballot: StepVote, members: Members) -> FlatBuffer:
+        if members.num_workers == 1:
+            total = self._fold.total()
+            ballot.write(total.said, share)
+            return total
         own = self._fold.values
         total = own[0] if own else self._take()
-        self._exchange.sum_nodes(members, share.num_shards, [flat.numbers for flat in own], total.numbers)
+        self._tree_sum.sum_nodes(members, share.num_shards, [flat.numbers for flat in own], total.numbers)
+        said = torch.zeros(NUM_SAID, device=total.said.device)
+        ballot.write(said, share)
+        members.sum_all(said)  # also of those that hold no shard
+        total.said.copy_(said)
         return total
 
     def _take(self) -> FlatBuffer:
         if not self._spare:
             self._spare.append(self._packing.new())
-            self._buffers += self._spare
+            self._made += self._spare
         return self._spare.pop()
+
+
+class TreeSum:
+    """The part of a tree's sum that lies between workers: each finishes the tree for its part of the numbers.
+
+    It keeps the room for what is sent and received: memory that is new costs more than the sum.
+    """
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, torch.Tensor] = {}
+
+    def sum_nodes(
+        self, members: Members, num_leaves: int, own: list[torch.Tensor], total: torch.Tensor
+    ) -> None:
+        """Sum what all workers hold, in the tree's order: the same bits on all of them, and for any number.
+
+        Worker r of n has summed leaves `cut(num_leaves, n, r)` up to the nodes that cover them. As many bytes
+        travel as in an all-reduce, if each worker's leaves make up one node, as with powers of two.
+
+        Args:
+            own: this worker's sums from left to right, each of shape (N,); none if it holds no leaf.
+            total: for the result, of shape (N,); it may be one of `own`.
+
+        Raises:
+            GroupBroken: a peer is gone.
+        """
+        workers = range(members.num_workers)
+        held = [cover(cut(num_leaves, len(workers), worker), num_leaves) for worker in workers]
+        nums = [len(nodes) for nodes in held]
+        sizes = [len(cut(len(total), len(workers), worker)) for worker in workers]
+        mine = sizes[members.rank]
+        sent = self._room("sent", len(own) * len(total), total)
+        received = self._room("received", sum(nums) * mine, total)
+        if own:  # what each worker gets lies together
+            split = zip(*(node.split(sizes) for node in own), strict=True)
+            torch.cat(list(chain.from_iterable(split)), out=sent)
+        sizes_in, sizes_out = [num * mine for num in nums], [len(own) * size for size in sizes]
+        members.run(lambda: dist.all_to_all_single(received, sent, sizes_in, sizes_out))
+        fold = Fold[torch.Tensor](num_leaves, lambda left, right: left.add_(right))
+        for node, part in zip(chain(*held), received.view(sum(nums), mine), strict=True):
+            fold.push(node, part)
+        parts = total.split(sizes)
+        parts[members.rank].copy_(fold.total())
+
+        def broadcast_all() -> None:  # at once: gloo's all-gather copies much more
+            works = [dist.broadcast(part, worker, async_op=True) for worker, part in enumerate(parts)]
+            for work in works:
+                if work is not None:
+                    work.wait()
+
+        members.run(broadcast_all)
+
+    def _room(self, name: str, size: int, like: torch.Tensor) -> torch.Tensor:
+        room = self._rooms.get(name)
+        if room is None or len(room) < size:
+            room = self._rooms[name] = like.new_empty(size)
+        return room[:size]

@@ -23,8 +23,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.modules.batchnorm import _NormBase
 
-from swell.train.collective.exchange import Members
-from swell.train.collective.gradients import EpochLeft, LoopError, StepVote
+from swell.train.collective.gradients import EpochLeft, LoopError, Members, StepVote
 from swell.train.collective.group import Group
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.norms import other_buffers

@@ -7,8 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from swell.train.collective.exchange import Members
-from swell.train.collective.gradients import FusedGradients, LoopError, StepTotals, StepVote
+from swell.train.collective.gradients import Gradients, LoopError, Members, StepTotals, StepVote
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.state_shard import StateShard
@@ -20,7 +19,7 @@ WEIGHTED = (
 )
 
 
-class DividedGradients(FusedGradients):
+class DividedGradients(Gradients):
     """Those of all other parameters are summed in one piece, at the end of the step.
 
     So are those of blocks where this worker has all there is, and there are no others.
