@@ -13,8 +13,7 @@ from torch.utils.data import DataLoader
 
 from swell.train.collective.gradients import LoopError
 from swell.train.link.code_paths import place_of, submitted
-from swell.train.state.script_variables import line_of_store
-from swell.train.state.waiting_functions import MODULE, user_frames
+from swell.train.state.waiting_functions import MODULE, lines_with, user_frames
 
 #: A dict with more entries is data.
 MOST_HELD = 64
@@ -83,8 +82,9 @@ class LoaderWatch:
 def _set_at(place: _Place, frames: list[FrameType]) -> str:
     """Return FILE:LINE where the script last sets it, as far as its functions show that."""
     for frame in frames:
-        if (line := line_of_store(frame.f_code, place.key, place.name != place.key)) is not None:
-            return f"{submitted(frame.f_code.co_filename)}:{line}"
+        kind = "STORE_ATTR" if place.name != place.key else "STORE_"
+        if lines := list(lines_with(frame.f_code, {place.key}, kind)):
+            return f"{submitted(frame.f_code.co_filename)}:{max(lines)}"
     return place_of(frames[0]) if frames else ""
 
 

@@ -8,17 +8,15 @@ are an error, with its line. Hooks, which may matter or not, are told.
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
-from swell.train.link.code_paths import place_of, submitted
-from swell.train.state.waiting_functions import user_frames
+from swell.train.state.waiting_functions import place_of_change
 from swell.wire.findings import ScriptFinding
 
 _FUNCTIONS = (FunctionType, BuiltinFunctionType, MethodType)
@@ -37,6 +35,9 @@ REMEDY = (
     "model, or by requires_grad_(), which go on"
 )
 
+#: Which one a parameter is, its shape and type.
+_Parameters = dict[str, tuple[int, torch.Size, torch.dtype]]
+
 
 class ModuleForms:
     """One worker's model, compared with what `elastic` got and with what the script entered its loop with."""
@@ -44,7 +45,6 @@ class ModuleForms:
     def __init__(self, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer] = ()) -> None:
         self._model, self._optimizers = model, optimizers
         self._parameters, self._buffers = _parameters_of(model), _buffers_of(model)
-        self._paths = {path for path, _ in model.named_modules(remove_duplicate=False)}
         self._sizes = [_sizes_of(optimizer) for optimizer in optimizers]
         self._makes: dict[str, str] | None = None  # of modules, and of functions in them, as the loop began
         self._hooks: Mapping[int, str] = {}  # by torch's number of each, as the loop began
@@ -110,7 +110,7 @@ class ModuleForms:
             "joins, and a job that goes on later, has those that the script registers before its loop: "
             "register them there, and let them look at run.epoch or at an attribute of the model"
         )
-        place = _place_of_change(frame, (), _REGISTRATIONS)
+        place = place_of_change(frame, (), _REGISTRATIONS)
         self.tell(ScriptFinding(name="module-hooks", text=text, place=place, holds=False))
 
     def leave_epoch(self) -> None:
@@ -124,50 +124,43 @@ class ModuleForms:
         if self._makes is None:
             self.enter()
         self._num_looks += 1
-        if found := self._strange_tensor() or self._strange_module():
-            what, name = found
-            place = _place_of_change(frame, name.split(".")[:-3:-1], _CHANGES)
+        for what, name in (*self._strange_tensors(), *self._strange_modules()):
+            place = place_of_change(frame, name.split(".")[:-3:-1], _CHANGES)
             raise LoopError(f"{what}{place and f' ({place})'}. {REMEDY}")
 
-    def _strange_tensor(self) -> tuple[str, str] | None:
-        """Return what has become of a parameter, a buffer or a group of an optimizer, and a name of it."""
+    def _strange_tensors(self) -> Iterator[tuple[str, str]]:
+        """What has become of a parameter, a buffer or a group of an optimizer, and a name of it."""
         known, now = self._parameters, _parameters_of(self._model)
-        lost = [*(known.keys() - now.keys()), *(self._buffers.keys() - _buffers_of(self._model).keys())]
-        for name in now:
-            if name not in known:
-                return f"the model's parameter {name!r} is new since elastic()", self._new_part(name)
-            if now[name] != known[name]:
-                return f"the model's parameter {name!r} is another one than elastic() got", name
-        if lost:
-            return f"the model's {min(lost)!r}, which elastic() got, is gone", min(lost)
-        groups = [
-            _sizes_of(each)[: len(own)] for own, each in zip(self._sizes, self._optimizers, strict=True)
-        ]
-        held = {
-            id(each) for one in self._optimizers for group in one.param_groups for each in group["params"]
-        }
-        if groups != self._sizes or held - {place for place, *_ in known.values()}:
-            return "a parameter group of an optimizer has other parameters than elastic() got", "params"
-        return None
+        for name in now.keys() - known.keys():
+            yield f"the model's parameter {name!r} is new since elastic()", self._new_part(name)
+        for name, form in now.items():
+            if known.get(name, form) != form:
+                yield f"the model's parameter {name!r} is another one than elastic() got", name
+        for name in sorted({*known, *self._buffers} - {*now, *_buffers_of(self._model)}):
+            yield f"the model's {name!r}, which elastic() got, is gone", name
+        groups = [group for one in self._optimizers for group in one.param_groups]
+        held = {id(parameter) for group in groups for parameter in group["params"]}
+        own = [_sizes_of(one)[: len(own)] for one, own in zip(self._optimizers, self._sizes, strict=True)]
+        if own != self._sizes or held - {place for place, *_ in known.values()}:
+            yield "a parameter group of an optimizer has other parameters than elastic() got", "params"
 
     def _new_part(self, name: str) -> str:
         """Return the name of the outermost new module that has a parameter of this name."""
         parts = name.split(".")
         paths = [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
-        return next(path for path in paths if path not in self._paths)
+        return next((path for path in paths if path not in (self._makes or {})), name)
 
-    def _strange_module(self) -> tuple[str, str] | None:
-        """Return what has become of a module or of a function in one, and its name."""
+    def _strange_modules(self) -> Iterator[tuple[str, str]]:
+        """What has become of a module or of a function in one, and its name."""
         known, now = self._makes or {}, _makes_of(self._model)
         for name, make in now.items():
             if name not in known and not self._may_be_new(name, make):
-                return f"the model's {name!r} is new since the loop began", name
-            if known.setdefault(name, make) != make:
-                return f"the model's {name!r} was a {known[name]} when the loop began, and is a {make}", name
+                yield f"the model's {name!r} is new since the loop began", name
+            elif known.setdefault(name, make) != make:
+                yield f"the model's {name!r} was a {known[name]} when the loop began, and is a {make}", name
         for name in known.keys() - now.keys():
             if not known[name].startswith("function"):
-                return f"the model's {name!r} is gone since the loop began", name
-        return None
+                yield f"the model's {name!r} is gone since the loop began", name
 
     def _may_be_new(self, name: str, make: str) -> bool:
         """Whether the first forward pass may have made it, in each worker."""
@@ -179,8 +172,7 @@ class ModuleForms:
         return is_function or self._num_looks == 2
 
 
-def _parameters_of(model: nn.Module) -> dict[str, tuple[int, torch.Size, torch.dtype]]:
-    """Each parameter by its names: which it is, its shape and type."""
+def _parameters_of(model: nn.Module) -> _Parameters:
     named = model.named_parameters(remove_duplicate=False)
     return {name: (id(each), each.shape, each.dtype) for name, each in named}
 
@@ -227,27 +219,3 @@ def _hooks_of(model: nn.Module) -> dict[int, str]:
         for key, hook in (getattr(module, kind, None) or {}).items()
         if not str(getattr(hook, "__module__", "")).startswith(("torch.", "swell."))
     }
-
-
-def _place_of_change(frame: FrameType | None, attributes: Sequence[str], calls: Set[str]) -> str:
-    """FILE:LINE where the script sets one of these attributes, else calls one of these; else its loop."""
-    frames = list(user_frames(frame))
-    for names, kind in (*(({name}, "STORE_ATTR") for name in attributes), (calls, "LOAD_")):
-        for user in frames:
-            if lines := list(_lines_with(user.f_code, names, kind)):
-                return f"{submitted(user.f_code.co_filename)}:{max(lines)}"
-    return place_of(frame)
-
-
-def _lines_with(code: CodeType, names: Set[str], kind: str) -> Iterator[int]:
-    """Lines of a function, and of those within, that store or load something of these names.
-
-    Those in which modules are made are left out.
-    """
-    for step in dis.get_instructions(code):
-        line = step.positions.lineno if step.positions is not None else None
-        if step.opname.startswith(kind) and str(step.argval) in names and line is not None:
-            yield line
-    for part in code.co_consts:
-        if isinstance(part, CodeType) and part.co_name != "__init__":
-            yield from _lines_with(part, names, kind)

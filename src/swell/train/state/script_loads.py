@@ -8,76 +8,61 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, wraps
+from functools import wraps
 from types import FrameType
 from typing import Any
 
-import torch
 from torch import nn
+from torch.nn.modules.module import _IncompatibleKeys
 
 from swell.train.link.code_paths import place_of
 
 _guards: list[LoadGuard] = []  # that are open
+_watched: set[type] = set()  # classes of what they keep
 
 
 class LoadGuard:
-    """Keeps what was restored until the script begins with it, whatever it loads before that."""
+    """Keeps what was restored until the script begins with it: what it loads before that is left out."""
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizers: Sequence[torch.optim.Optimizer],
-        keep: Callable[[], Any],
-        put_back: Callable[[Any], object],
-    ) -> None:
-        """
-        Args:
-            keep: copies what was restored; it is called where the script loads something.
-            put_back: gives it back.
-        """
-        self._model, self._optimizers, self._keep, self._put_back = model, optimizers, keep, put_back
-        self._kept: Any = None
-        self._versions = self._versions_now()
-        _watch_loads()
+    def __init__(self, model: nn.Module, others: Sequence[Any]) -> None:
+        """`others`: that have a state, beside the model."""
+        self._model, self._others = model, others
+        self._versions, self._is_told = self._versions_now(), False
+        for kind in (nn.Module, *map(type, others)):
+            if kind not in _watched:
+                _watched.add(kind)
+                kind.load_state_dict = _watching(kind.load_state_dict)
         _guards.append(self)
 
-    def note(self, loading: object, frame: FrameType) -> None:
-        """The script is about to load a state into a module or an optimizer.
+    def close(self) -> None:
+        """The script begins: what it loads from now on counts."""
+        _guards.remove(self)
+
+    def leaves_out(self, part: object, frame: FrameType) -> bool:
+        """Whether the script is to load nothing into this part.
 
         If it has changed the model since, as one that has tried rates does, it puts back what there was.
         """
-        is_ours = any(loading is one for one in (*self._model.modules(), *self._optimizers))
-        if self._kept is not None or not is_ours or self._versions != self._versions_now():
-            return
-        self._kept = self._keep()
-        if place := place_of(frame):
+        is_ours = any(part is each for each in (*self._model.modules(), *self._others))
+        if not is_ours or self._versions != self._versions_now():
+            return False
+        if not self._is_told and (place := place_of(frame)):
+            self._is_told = True
             sys.stderr.write(
                 f"swell: {place} loads a state after elastic(), which gave this worker the job's: that one "
                 "holds. Load before elastic() what the job is to begin with\n"
             )
-
-    def close(self) -> None:
-        """The script begins: what it has loaded since is forgotten."""
-        _guards.remove(self)
-        if self._kept is not None:
-            self._put_back(self._kept)
+        return True
 
     def _versions_now(self) -> list[int]:
         return [tensor._version for tensor in (*self._model.parameters(), *self._model.buffers())]
 
 
-@cache
-def _watch_loads() -> None:
-    nn.Module.load_state_dict = _noting(nn.Module.load_state_dict)  # type: ignore[method-assign]
-    optimizers = torch.optim.Optimizer
-    optimizers.load_state_dict = _noting(optimizers.load_state_dict)  # type: ignore[method-assign]
-
-
-def _noting(load: Callable[..., Any]) -> Callable[..., Any]:
+def _watching(load: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(load)
-    def load_noted(thing: object, *args: Any, **options: Any) -> Any:
-        for guard in _guards:
-            guard.note(thing, sys._getframe(1))
-        return load(thing, *args, **options)
+    def load_unless_left_out(part: Any, *args: Any, **options: Any) -> Any:
+        if any(guard.leaves_out(part, sys._getframe(1)) for guard in _guards):
+            return _IncompatibleKeys([], []) if isinstance(part, nn.Module) else None
+        return load(part, *args, **options)
 
-    return load_noted
+    return load_unless_left_out

@@ -10,7 +10,6 @@ wait for it.
 from __future__ import annotations
 
 import copy
-import dis
 import os
 import sys
 import warnings
@@ -46,6 +45,7 @@ from swell.train.state.waiting_functions import (
     UNBOUND,
     WaitingFunction,
     labelled,
+    lines_with,
     user_frames,
 )
 from swell.wire.findings import ScriptFinding
@@ -361,8 +361,8 @@ class ScriptVariables:
         warnings.warn(text, stacklevel=2)
         key = variable.name.rpartition(".")[2]
         for frame in self.frames():
-            if (line := line_of_store(frame.f_code, key)) is not None:
-                place = f"{submitted(frame.f_code.co_filename)}:{line}"
+            if lines := list(lines_with(frame.f_code, {key}, "STORE_")):
+                place = f"{submitted(frame.f_code.co_filename)}:{max(lines)}"
                 self.tell(ScriptFinding(name="script-variable", text=text, place=place, holds=False))
                 return
         self.tell(ScriptFinding(name="script-variable", text=text, holds=False))
@@ -480,23 +480,6 @@ class Search:
         return isinstance(value, nn.Module) and any(
             part.data_ptr() in self._memory for part in (*value.parameters(), *value.buffers())
         )
-
-
-def line_of_store(code: CodeType, name: str, is_attribute: bool = False) -> int | None:
-    """The last line in which a function sets a variable or an attribute; else one that is made in it does."""
-    kind = "STORE_ATTR" if is_attribute else "STORE_"
-    lines = [
-        step.positions.lineno
-        for step in dis.get_instructions(code)
-        if step.opname.startswith(kind) and step.positions is not None and _stores(step.argval, name)
-    ]
-    inner = (line_of_store(part, name, is_attribute) for part in code.co_consts if isinstance(part, CodeType))
-    known = [line for line in lines if line is not None]
-    return max(known) if known else next((line for line in inner if line is not None), None)
-
-
-def _stores(stored: Any, name: str) -> bool:
-    return name in stored if isinstance(stored, tuple) else stored == name
 
 
 def _modules_in(folders: set[str]) -> Iterator[ModuleType]:

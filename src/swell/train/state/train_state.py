@@ -12,7 +12,6 @@ from torch import nn
 
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.trained import mark_trained, was_trained
-from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms
@@ -75,7 +74,10 @@ class TrainState:
         #: State of a scaler that this worker's script has not used yet.
         self._found_scaler: codec.Tree | None = None
         self.objects = ScriptState(objects)  #: `run.state`
-        self.variables = ScriptVariables(self._parts, lambda: [self.scaler, *self.objects.held()])
+        self.variables = ScriptVariables(
+            lambda: [self.model, *self.optimizers, *self.schedulers(), self.scaler],
+            lambda: [self.scaler, *self.objects.held()],
+        )
         self.course = course
         self.rate = rate
         self.noise = noise
@@ -86,7 +88,6 @@ class TrainState:
         #: Names of what is divided, in the model's state dict.
         self._divided = {name for name, parameter in named if shard is not None and shard.divides(parameter)}
         self.steps = 0  #: of the job's own batch, finished since the job began
-        self._trained = self._trained_places()  # as the script began
         self._added_groups = AddedGroups(model, self.optimizers)
         #: What the model is made of, apart from its tensors.
         self.forms = ModuleForms(self._plain_model, self.optimizers)
@@ -95,7 +96,7 @@ class TrainState:
         self.entered_epoch: int | None = None  #: the last one of which the script has asked for batches
         self._restored: Settings | None = None  # before the script's first batch
         self._guard: LoadGuard | None = None  # of what was restored, before the script begins with it
-        self._restored_at = ""  # in which part of an epoch what was restored had been saved, see `_place`
+        self._restored_at = ""  # in which part of an epoch what was restored had been saved, see `_point`
         self.undo = StepUndo(self)
         self.is_torn = False  #: part of another worker's state has come, or may have
         is_on_cpu = all(parameter.device.type == "cpu" for parameter in model.parameters())
@@ -157,9 +158,6 @@ class TrainState:
     @property
     def optimizers(self) -> list[torch.optim.Optimizer]:
         return list(self.optimizer) if isinstance(self.optimizer, OptimizerSet) else [self.optimizer]
-
-    def _groups(self) -> list[dict[str, Any]]:
-        return [group for optimizer in self.optimizers for group in optimizer.param_groups]
 
     def schedulers(self) -> list[Stateful | None]:
         return (
@@ -255,12 +253,9 @@ class TrainState:
                 "each run.step(loss): it goes too fast. Take the call out, or give elastic() no scheduler"
             )
 
-    def _parts(self) -> list[Any]:
-        return [self.model, *self.optimizers, *self.schedulers(), self.scaler]
-
     def hyperparameters(self) -> list[dict[str, Any]]:
         """Those of all parameter groups."""
-        return [{key: group[key] for key in group if key != "params"} for group in self._groups()]
+        return [group.copy() for group in self.optimizer.param_groups]
 
     def _settings(self) -> Settings:
         return self.hyperparameters(), self.forms.modes()
@@ -268,7 +263,7 @@ class TrainState:
     def put_settings(self, settings: Settings) -> None:
         """Give back what they were."""
         hyperparameters, modes = settings
-        for group, kept in zip(self._groups(), hyperparameters, strict=False):
+        for group, kept in zip(self.optimizer.param_groups, hyperparameters, strict=False):
             group.update(kept)
         self.forms.set_modes(modes)
 
@@ -278,10 +273,10 @@ class TrainState:
         What was saved amid an epoch is put back before its next batch, over that; what was saved at the end
         of one is put back here.
         """
-        is_between = self._restored_at == "is_between"
+        is_between = self._restored_at == "between"
         self.variables.begin_epochs(frame, is_between)
         self.forms.enter()
-        if self._restored_at != "is_amid":  # what the head of an epoch loads is for that epoch
+        if self._restored_at != "amid":  # what the head of an epoch loads is for that epoch
             self.forget_loads()
         if is_between:
             self._restored_at = ""
@@ -335,28 +330,27 @@ class TrainState:
             "loss": self.losses.state(),
             "model": self._model_state(is_shared),
             "modules": self.forms.tree(),
-            **self._optimizer_tree(is_shared),
-            **{name: None if part is None else part.state_dict() for name, part in self._options().items()},
-            **({} if self._found_scaler is None else {"scaler": self._found_scaler}),
-            **({"groups": groups} if any(groups := self._added_groups.places()) else {}),
-            **({"trained": places} if (places := self._trained_places()) != self._trained else {}),
+            "optimizer": self._optimizer_state(is_shared),
+            "is_divided": is_shared and self.shard is not None,
+            "scaler": self._found_scaler,
+            **{name: None if part is None else part.state_dict() for name, part in self._parts().items()},
+            "groups": self._added_groups.places(),
+            "trained": self._trained_places(),
             "objects": self.objects.state_dicts(),
-            **({"values": values} if (values := self.objects.values_tree()) else {}),
-            **({"variables": variables} if (variables := self.variables.tree()) else {}),
-            **({place: True} if (place := self._place) else {}),
-            **({"place": self.course.state_dict()} if isinstance(self.course, SampleSchedule) else {}),
-            **({} if self.noise is None else {"noise": self.noise.state_dict()}),
+            "values": self.objects.values_tree(),
+            "variables": self.variables.tree(),
+            "point": self._point,
         }
 
     @property
-    def _place(self) -> str:
+    def _point(self) -> str:
         """Where in an epoch this state is, or was when it was saved; empty before the first batch of all.
 
-        `is_amid`: the script has asked for batches of the epoch; `is_between`: not yet.
+        `amid`: the script has asked for batches of the epoch; `between`: not yet.
         """
         if self.entered_epoch is None or self.course is None:
             return self._restored_at
-        return "is_amid" if self.course.epoch == self.entered_epoch else "is_between"
+        return "amid" if self.course.epoch == self.entered_epoch else "between"
 
     def _model_state(self, is_shared: bool) -> dict[str, Any]:
         """The model's state dict, `is_shared`: of what is not divided among the workers."""
@@ -366,12 +360,10 @@ class TrainState:
             state = self._plain_model.state_dict()
         return {name: state[name] for name in state if not is_shared or name not in self._divided}
 
-    def _optimizer_tree(self, is_shared: bool) -> codec.Tree:
+    def _optimizer_state(self, is_shared: bool) -> codec.Tree:
         if self.shard is None:
-            return {"optimizer": self.optimizer.state_dict()}
-        if is_shared:
-            return {"optimizer": self.shard.hyperparameters(), "is_divided": True}
-        return {"optimizer": self.shard.state_dict()}
+            return self.optimizer.state_dict()
+        return self.shard.hyperparameters() if is_shared else self.shard.state_dict()
 
     def encode(self, is_shared: bool = False) -> tuple[str, list[torch.Tensor]]:
         """The whole state as a skeleton and tensors (not copied); see `tree`. Raises `codec.EncodeError`."""
@@ -403,58 +395,37 @@ class TrainState:
         """
         self._check(tree)
         self.forget_loads()
-        if "modules" in tree:
-            self.forms.restore(tree["modules"], tree["model"])
-        self._restore_model(tree["model"], is_shared=tree.get("is_divided", False))
-        self._added_groups.restore(tree.get("groups", ()))
+        is_divided = tree["is_divided"]
+        self.forms.restore(tree["modules"], tree["model"])
+        self._restore_model(tree["model"], is_shared=is_divided)
+        self._added_groups.restore(tree["groups"])
         if self.shard is None:
             self.optimizer.load_state_dict(tree["optimizer"])
         else:
-            self.shard.load(tree["optimizer"], is_divided=tree.get("is_divided", False))
+            self.shard.load(tree["optimizer"], is_divided=is_divided)
         for optimizer in self.optimizers if self.shard is None or self.shard.is_whole else ():
             _lay_out_alike(optimizer)
-        for name, part in self._options().items():
-            if part is not None and tree.get(name) is not None:
+        self._found_scaler = tree["scaler"] if self.scaler is None else None
+        for name, part in self._parts().items():
+            if part is not None and tree[name] is not None:
                 part.load_state_dict(tree[name])
-        now, ever = tree.get("trained", self._trained)
+        now, ever = tree["trained"]
         mark_trained(parameter for place, parameter in enumerate(self.model.parameters()) if place in ever)
         for place, parameter in enumerate(self.model.parameters()):
             parameter.requires_grad_(place in now)
-        self._found_scaler = tree.get("scaler") if self.scaler is None else None
-        self.objects.restore(tree["objects"], tree.get("values", {}))
-        self.variables.restore(tree.get("variables", {}))
-        self.steps = tree["steps"]
-        if isinstance(self.course, SampleSchedule):
-            self.course.load_state_dict(tree["place"])
-            self.steps = self.course.own_steps  # another number, if the own batch is another one now
+        self.objects.restore(tree["objects"], tree["values"])
+        self.variables.restore(tree["variables"])
+        # Another number, if the own batch is another one now.
+        self.steps = tree["steps"] if self.course is None else self.course.own_steps
         self.losses.restore(tree["loss"], self.steps)
-        if self.noise is not None and "noise" in tree:
-            self.noise.load_state_dict(tree["noise"])
-        self._restored_at = next((place for place in ("is_amid", "is_between") if tree.get(place)), "")
+        self._restored_at = tree["point"]
         is_waiting = self.variables.is_waiting and self._restored_at
         self._restored = self._settings() if is_waiting else None
         self._noted = None
         self.is_valid, self.is_torn = True, False
         if not self.undo.has_begun and self.updates and self.shard is None:
-            self._guard = LoadGuard(self.model, self.optimizers, self._copy, self._put_back)
-
-    def _loadable(self) -> dict[str, Any]:
-        """What a script may load a state into."""
-        parts = {"model": self._plain_model, "optimizer": self.optimizer, **self._options()}
-        return {name: part for name, part in parts.items() if part is not None}
-
-    def _copy(self) -> codec.Tree:
-        """Return copies on the host of what a script may load a state into."""
-        states = {name: part.state_dict() for name, part in self._loadable().items()}
-        skeleton, tensors = codec.encode(states)
-        return codec.decode(skeleton, [tensor.to("cpu", copy=True) for tensor in tensors])
-
-    def _put_back(self, states: codec.Tree) -> None:
-        for name, part in self._loadable().items():
-            part.load_state_dict(states[name])
-        self._noted = None
-        for optimizer in self.optimizers:
-            _lay_out_alike(optimizer)
+            others = [*self.optimizers, *(each for each in self.schedulers() if each is not None)]
+            self._guard = LoadGuard(self.model, others)
 
     def _restore_model(self, values: Mapping[str, Any], is_shared: bool) -> None:
         """`is_shared`: they are those of what is not divided among the workers."""
@@ -474,16 +445,18 @@ class TrainState:
         now = [place for place, parameter in parameters if parameter.requires_grad]
         return [now, [place for place, parameter in parameters if place in now or was_trained(parameter)]]
 
-    def _options(self) -> dict[str, Stateful | None]:
-        """What a script may have given to `elastic`, or not."""
+    def _parts(self) -> dict[str, Stateful | None]:
+        """What a run may have beside model and optimizer, or not."""
         stream = self.course if isinstance(self.course, StreamSchedule) else None
-        return {"scheduler": self.scheduler, "scaler": self.scaler, "stream": stream}
+        parts = {"scheduler": self.scheduler, "stream": stream, "noise": self.noise}
+        parts["place"] = self.course if stream is None else None
+        return parts if self.scaler is None else {**parts, "scaler": self.scaler}
 
     def _check(self, tree: codec.Tree) -> None:
         """Raises RuntimeError where the script that wrote the state gave something else to `elastic`."""
-        given = {name: part for name, part in self._options().items() if name != "scaler"}  # which is found
-        held = {name for name in given if tree.get(name) is not None}
-        wanted = {name for name, part in given.items() if part is not None}
+        given = {"scheduler", "stream"}
+        held = {name for name in given if tree[name] is not None}
+        wanted = {name for name in given if self._parts()[name] is not None}
         own, objects = self.objects.objects, set(tree["objects"])  # others may be given later
         if held != wanted or not own <= objects:
             held, wanted = held | objects, wanted | own

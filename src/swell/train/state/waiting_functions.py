@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import dis
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
+from swell.train.link.code_paths import place_of, submitted
 from swell.wire.library_paths import is_library
 
 #: In place of the value of a local that has none.
@@ -125,3 +126,27 @@ def _stored_after(code: CodeType, offset: int) -> frozenset[str]:
         if step.opname.startswith("STORE_"):
             names |= set(step.argval if isinstance(step.argval, tuple) else (step.argval,))
     return frozenset(names)
+
+
+def place_of_change(frame: FrameType | None, attributes: Sequence[str], calls: Set[str] = frozenset()) -> str:
+    """FILE:LINE where the script sets one of these attributes, else calls one of these; else its loop."""
+    for names, kind in (*(({name}, "STORE_ATTR") for name in attributes), (calls, "LOAD_")):
+        for user in user_frames(frame):
+            if lines := list(lines_with(user.f_code, names, kind)):
+                return f"{submitted(user.f_code.co_filename)}:{max(lines)}"
+    return place_of(frame)
+
+
+def lines_with(code: CodeType, names: Set[str], kind: str) -> Iterator[int]:
+    """Lines of a function, and of those within, that store or load something of these names.
+
+    Those in which modules are made are left out.
+    """
+    for step in dis.get_instructions(code):
+        line = step.positions.lineno if step.positions is not None else None
+        stored = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if step.opname.startswith(kind) and line is not None and not names.isdisjoint(map(str, stored)):
+            yield line
+    for part in code.co_consts:
+        if isinstance(part, CodeType) and part.co_name != "__init__":
+            yield from lines_with(part, names, kind)
