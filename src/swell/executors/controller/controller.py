@@ -22,7 +22,7 @@ from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand, Gathering, Inventory
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import Takeover
-from swell.executors.controller.trials import InBackground, Trials, at_once
+from swell.executors.controller.trials import Trials
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import FromHost, NodeHost
@@ -70,13 +70,11 @@ class Controller:
         boot_id: str,
         protocol: int,
         time_s: Callable[[], float] = time.monotonic,
-        in_background: InBackground = at_once,
     ) -> None:
         """
         Args:
             boot_id, protocol: told to daemons, see `Inventory`.
             time_s: a clock that never goes back.
-            in_background: does what takes long, and calls back in the thread of the controller.
         """
         self._clock = AwakeClock(time_s)
         self._inputs = Inputs()
@@ -95,7 +93,7 @@ class Controller:
             lambda run: self._trials.changed(run),
         )
         self._reports = runs.reports
-        self._trials = Trials(state_dir, hosts, runs, gang_settings, self._inputs.handle, in_background)
+        self._trials = Trials(state_dir, hosts, runs, gang_settings, self._inputs.handle)
         self._commands = GangCommands(hosts, gangs, runs, self._trials, preparing)
         self._takeover = Takeover(runs, hosts, gangs, self._offer, self.hear)
         self._boot_id, self._protocol = boot_id, protocol

@@ -37,6 +37,7 @@ class ProfileCache:
         self._sources_of = lru_cache(maxsize=NUM_KNOWN)(self._read_sources)
         self._folder = state_dir / "profiles"
         self._times: dict[str, GroupTimes] = {}  #: by kind of device
+        self._path_of: dict[str, Path] = {}  #: by job, as when its trial run was asked for
 
     def profile(self, command: ProfileJob) -> Profile | None:
         """Stored profile of a job with the same code, arguments, variables, batch and kind of device, if any.
@@ -44,10 +45,14 @@ class ProfileCache:
         It must tell of each size of the command. One that does not tell what follows an epoch will do for a
         job in which no epoch ends.
         """
-        profile = self._stored(command)
+        path = self._profile_path(command)
+        if path is None:
+            return None
+        self._path_of[command.job_id] = path
+        profile = _read(path, Profile)
         if profile is None or not _covers(profile, command):
             return None
-        findings = self._findings(command, profile)
+        findings = self._findings(path, command.spec, profile)
         if findings is None and profile.findings is not None:
             return None
         profile = msgspec.structs.replace(profile, findings=findings)
@@ -64,13 +69,12 @@ class ProfileCache:
             if own_length is not None:
                 _write(_length_path(path), own_length)
 
-    def _findings(self, command: ProfileJob, profile: Profile) -> tuple[JobFinding, ...] | None:
+    def _findings(self, path: Path, spec: JobSpec, profile: Profile) -> tuple[JobFinding, ...] | None:
         """What holds of this job, which may end elsewhere than the one that was tried out.
 
         None if nothing was looked for, or if the job would fail for its end: a trial run tells it as it does.
         """
-        path, spec = self._profile_path(command), command.spec
-        if profile.findings is None or path is None:
+        if profile.findings is None:
             return None
         others = tuple(found for found in profile.findings if found.name not in OF_LENGTHS)
         script = _read(_length_path(path), JobLength)
@@ -85,17 +89,17 @@ class ProfileCache:
             return None
         return (*others, *map(job_finding, differ))
 
-    def correct(
-        self, spec: JobSpec, device_kind: str, between: BetweenSteps | None, end_s: float | None
-    ) -> None:
-        """What a run has shown of the time without steps, for later jobs of the kind.
+    def correct(self, job_id: str, between: BetweenSteps | None = None, end_s: float | None = None) -> None:
+        """What a job's run has shown of the time without steps, for later jobs of its script.
+
+        No effect if its trial run was asked for before this process began.
 
         Args:
             between: what follows an epoch. A trial run that has seen it is believed; None: nothing is known.
             end_s: what follows the last step; the mean of this and what was known is kept; None: not known.
         """
-        command = ProfileJob(job_id="", spec=spec, sizes=(), device_kind=device_kind)
-        known, path = self._stored(command), self._profile_path(command)
+        path = self._path_of.get(job_id)
+        known = None if path is None else _read(path, Profile)
         if known is None or path is None:
             return
         new = known
@@ -106,10 +110,6 @@ class ProfileCache:
             new = msgspec.structs.replace(new, end_s=mean_s)
         if new != known:
             _write(path, new)
-
-    def _stored(self, command: ProfileJob) -> Profile | None:
-        path = self._profile_path(command)
-        return None if path is None else _read(path, Profile)
 
     def times(self, kind: str) -> GroupTimes:
         """Times of groups on a kind of device: always the same value, to which trial runs add."""

@@ -10,7 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from swell.executors.controller.directed_runs import DirectedRuns
@@ -31,16 +30,6 @@ from swell.model.job import BetweenSteps, Elasticity
 LONGEST_WAIT_S = 10.0
 #: A host makes ready for no more trial runs at a time.
 MOST_OF_HOST = 4
-
-#: Does some work, in a thread perhaps, and then hands what came of it to the second function.
-InBackground = Callable[[Callable[[], None], Callable[[None], None]], None]
-
-
-def at_once(work: Callable[[], None], then: Callable[[None], None]) -> None:
-    """Do the work in this thread: an `InBackground` without another one."""
-    work()
-    then(None)
-
 
 log = logging.getLogger("swell.agent")
 
@@ -80,11 +69,10 @@ class Trials:
         runs: DirectedRuns,
         gang_settings: GangSettings,
         later: Callable[[Callable[[], None]], None],
-        in_background: InBackground = at_once,
     ) -> None:
         """`later`: has something done after all that is being handled now."""
         self._hosts, self._runner, self._later = hosts, runs, later
-        self._gang_settings, self._in_background = gang_settings, in_background
+        self._gang_settings = gang_settings
         self._cache = ProfileCache(state_dir)
         self._queue: deque[ProfileJob] = deque()
         self._runs: dict[str, TrialRun] = {}  #: by key, in order of arrival
@@ -136,18 +124,9 @@ class Trials:
         match event:
             case StepsReported(between=BetweenSteps() as seen) if not run.has_shown_epoch:
                 run.has_shown_epoch = True
-                self._correct(run, between=seen)
+                self._cache.correct(run.job_id, between=seen)
             case GangEnded(outcome=Outcome.SUCCEEDED) if run.finished_s is not None:
-                self._correct(run, end_s=max(0.0, self._runner.now_s() - run.finished_s))
-
-    def _correct(
-        self, run: DirectedRun, between: BetweenSteps | None = None, end_s: float | None = None
-    ) -> None:
-        machines = [self._hosts.machine(host, ()) for host in run.hosts]
-        kinds = {binding.kind for machine in machines for binding in machine.bindings.values()}
-        if len(kinds) == 1 and run.spec.elasticity is Elasticity.LIVE:
-            correct = partial(self._cache.correct, run.spec, kinds.pop(), between, end_s)
-            self._in_background(correct, lambda _: None)
+                self._cache.correct(run.job_id, end_s=max(0.0, self._runner.now_s() - run.finished_s))
 
     def changed(self, run: DirectedRun) -> None:
         """Something was done for a trial run: keep what it has measured, and begin what can follow."""

@@ -20,7 +20,6 @@ from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost, is_same
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
-from swell.executors.local.background import ThreadBackground
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import (
     PROTOCOL,
@@ -58,14 +57,7 @@ class WorkerSupervisor:
         self.stopped = asyncio.Event()
         self._options = options
         self._daemon: LineLink | None = None
-        self._background = ThreadBackground()
-        self._controller = Controller(
-            options.state_dir,
-            options.gang_settings,
-            self.boot_id,
-            PROTOCOL,
-            in_background=self._background,
-        )
+        self._controller = Controller(options.state_dir, options.gang_settings, self.boot_id, PROTOCOL)
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(
             options,
@@ -101,7 +93,6 @@ class WorkerSupervisor:
         ends = [self._host.shut_down(), *([self._door.close()] if self._door is not None else [])]
         await asyncio.gather(*ends)
         await self._handshakes.close()
-        self._background.close()
 
     def _tick(self) -> None:
         asyncio.get_running_loop().call_later(TICK_S, self._tick)
