@@ -66,13 +66,14 @@ class Machines:
         binding = DeviceBinding(torch_device=device, kind=self.kind, pace_per_s=self.pace_per_s)
         self.bindings = {f"n/{n}": binding for n in range(NUM_DEVICES)}
         gang_settings = GangSettings(timeouts=TIMEOUTS, trial_s=120.0)
-        hosts, later = KnownHosts(), Inputs().handle
-        hosts.join("host", self)
-        self.offer = lambda devices: hosts.offer(
-            "host", DevicesOffered(devices=devices, num_cores=self.num_cores)
-        )
+        self.hosts = KnownHosts()
+        self.hosts.join("host", self)
         self.offer(self.bindings)
-        self.trials = Trials(self.folder, hosts, cast(DirectedRuns, self), gang_settings, later)
+        runs, later = cast(DirectedRuns, self), Inputs().handle
+        self.trials = Trials(self.folder, self.hosts, runs, gang_settings, later)
+
+    def offer(self, devices: dict[str, DeviceBinding]) -> None:
+        self.hosts.offer("host", DevicesOffered(devices=devices, num_cores=self.num_cores))
 
     # ------------------------------------------------------------ what `Trials` asks
     is_reached = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.executors.fake_hosts import FakeWorker, Fleet
+from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
@@ -163,6 +163,7 @@ def test_what_a_host_has_offered_while_it_was_withdrawn_counts(fleet: Fleet) -> 
 def test_a_host_that_says_that_it_leaves_while_it_has_no_node_is_left_when_it_has() -> None:
     hosts, offered = KnownHosts(), h.DevicesOffered(devices={}, num_cores=1)
     node = Node(name="b", devices=("b/0",), kind="cpu")
+    hosts.join("b", FakeHost("b", None, lambda said: None))
     hosts.offer("b", offered)
     assert hosts.warn("b", h.HostLeaving(within_s=5.0, why="spot"), 10.0) == []
     assert hosts.offer("b", offered) == []

@@ -84,7 +84,7 @@ class GangCommands:
             other for other in preparation.behind if other.generation > command.generation
         )
         if is_launch:
-            self._runs.report(self._gangs.called_off(command))
+            self._runs.report(self._gangs.not_launched(command, Outcome.STOPPED))
         else:
             self._command(command)
 

@@ -14,7 +14,7 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.hosts.messages import RunOpened
-from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
@@ -177,25 +177,15 @@ class KnownGangs:
             return cannot_change(command, obstacle)
         return None
 
-    def not_launched(self, command: LaunchGang, outcome: Outcome, why: str) -> GangEnded:
-        """The answer to a launch that comes to nothing."""
+    def not_launched(self, command: GangCommand, outcome: Outcome, why: str = "") -> GangEnded:
+        """The answer to a launch that comes to nothing, or to what has called it off."""
         return GangEnded(
             at_s=0.0,
             job_id=command.job_id,
             generation=command.generation,
             outcome=outcome,
             steps=self._former.get(command.job_id, FormerGang()).saved_steps,
-            message=f"job {command.job_id!r} cannot be started: {why}",
-        )
-
-    def called_off(self, command: StopGang | SuspendGang) -> GangEnded:
-        """The answer where the gang's launch has not come to anything yet."""
-        return GangEnded(
-            at_s=0.0,
-            job_id=command.job_id,
-            generation=command.generation,
-            outcome=Outcome.STOPPED,
-            steps=self._former.get(command.job_id, FormerGang()).saved_steps,
+            message=why and f"job {command.job_id!r} cannot be started: {why}",
         )
 
     def obstacle(self, command: LaunchGang | Reconfigure) -> str:

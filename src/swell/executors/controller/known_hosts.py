@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
-from itertools import chain
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -16,22 +16,29 @@ from swell.model.event import NodeJoined, NodeLost, NodeWarned
 from swell.model.node import Node
 
 log = logging.getLogger("swell.hosts")
+NOTHING_OFFERED = DevicesOffered(devices={}, num_cores=1)
+
+
+@dataclass(slots=True)
+class _Host:
+    """What is known of one host."""
+
+    line: NodeHost
+    offered: DevicesOffered = NOTHING_OFFERED  #: that it said last
+    devices: tuple[str, ...] = ()  #: of these, those that are to be had
+    nodes: tuple[Node, ...] = ()
+    away: set[str] = field(default_factory=set)  #: names of nodes that it had and may have again
+    warning: NodeWarned | None = None  #: for the nodes it will have
+    unreached_s: float | None = None  #: since when it has no line
 
 
 class KnownHosts:
     """Hosts that have joined and were not lost since."""
 
     def __init__(self) -> None:
-        self._hosts: dict[str, NodeHost] = {}
-        self._bindings: dict[str, DeviceBinding] = {}
-        self._host_of: dict[str, str] = {}
-        self._devices: dict[str, tuple[str, ...]] = {}  #: by host, those that are offered
-        self._num_cores: dict[str, int] = {}
-        self._nodes: dict[str, tuple[Node, ...]] = {}  #: by host
-        self._offered: dict[str, DevicesOffered] = {}  #: by host, what it said last
-        self._away: dict[str, set[str]] = {}  #: by host, names of nodes that it had and may have again
-        self._leaving: dict[str, NodeWarned] = {}  #: by host, for the nodes it will have
-        self._unreached_s: dict[str, float] = {}  #: host -> since when it has no line
+        self._hosts: dict[str, _Host] = {}
+        self.bindings: dict[str, DeviceBinding] = {}  #: what each device id stands for, or last stood for
+        self.host_of: dict[str, str] = {}  #: the host of each device that is offered
 
     def __contains__(self, name: str) -> bool:
         return name in self._hosts
@@ -42,24 +49,14 @@ class KnownHosts:
         return sorted(self._hosts)
 
     @property
-    def bindings(self) -> Mapping[str, DeviceBinding]:
-        """What each device id stands for, or last stood for; kept up to date."""
-        return self._bindings
-
-    @property
-    def host_of(self) -> Mapping[str, str]:
-        """The host of each device that is offered; kept up to date."""
-        return self._host_of
-
-    @property
     def nodes(self) -> tuple[Node, ...]:
         """Those that hosts have named, which are there now."""
-        return tuple(chain.from_iterable(self._nodes.values()))
+        return tuple(node for host in self._hosts.values() for node in host.nodes)
 
     # ------------------------------------------------------------ come and go
-    def join(self, name: str, host: NodeHost) -> None:
+    def join(self, name: str, line: NodeHost) -> None:
         """Add a host, which is sent orders from now on."""
-        self._hosts[name] = host
+        self._hosts.setdefault(name, _Host(line)).line = line
 
     def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost | NodeWarned]:
         """What this host has, all of it. What is another host's already is not taken.
@@ -67,20 +64,18 @@ class KnownHosts:
         Returns:
             What the scheduler is to hear of the nodes that the host names.
         """
-        self._offered[name] = offered
-        own = {d: b for d, b in offered.devices.items() if self._host_of.get(d, name) == name}
+        host = self._hosts[name]
+        own = {d: b for d, b in offered.devices.items() if self.host_of.get(d, name) == name}
         for device in sorted(offered.devices.keys() - own):
-            log.error("device %s of host %s is host %s's: not used", device, name, self._host_of[device])
-        self._forget_devices(name, but=own)
-        self._bindings.update(own)
-        self._host_of.update(dict.fromkeys(own, name))
-        self._devices[name] = tuple(own)
-        self._num_cores[name] = offered.num_cores
-        others = {node.name for host, nodes in self._nodes.items() if host != name for node in nodes}
+            log.error("device %s of host %s is host %s's: not used", device, name, self.host_of[device])
+        self._forget_devices(host)
+        self.bindings.update(own)
+        self.host_of.update(dict.fromkeys(own, name))
+        host.offered, host.devices = offered, tuple(own)
+        others = {node.name for other in self._hosts.values() if other is not host for node in other.nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
-        why = "its host offers it no longer"
-        changes = self._change_nodes(name, tuple(nodes), why, is_host_kept=True)
-        warning = self._leaving.pop(name, None) if nodes else None
+        changes = self._change_nodes(host, tuple(nodes), "its host offers it no longer")
+        warning, host.warning = host.warning, None if nodes else host.warning
         return [*changes, *(_of_nodes(warning, nodes) if warning else ())]
 
     def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
@@ -88,10 +83,9 @@ class KnownHosts:
         hears with the next offer.
         """
         warning = NodeWarned(at_s=0.0, name=name, until_s=now_s + leaving.within_s, why=leaving.why)
-        nodes = self._nodes.get(name, ())
-        if not nodes:
-            self._leaving[name] = warning
-        return _of_nodes(warning, nodes)
+        host = self._hosts[name]
+        host.warning = None if host.nodes else warning
+        return _of_nodes(warning, host.nodes)
 
     def withdraw(self, name: str, why: str) -> tuple[DevicesOffered, list[NodeJoined | NodeLost]]:
         """Its devices are not to be had until it offers them again, though workers may be on them.
@@ -99,59 +93,57 @@ class KnownHosts:
         Returns:
             What it had offered, and what the scheduler is to hear of its nodes.
         """
-        self._forget_devices(name)
-        return self._offered[name], self._change_nodes(name, (), why, is_host_kept=True)
+        host = self._hosts[name]
+        self._forget_devices(host)
+        return host.offered, self._change_nodes(host, (), why)
 
     def unreached(self, now_s: float, for_s: float) -> set[str]:
         """Hosts that have had no line for so long. To be asked from time to time."""
-        self._unreached_s = {
-            name: self._unreached_s.get(name, now_s)
-            for name, host in self._hosts.items()
-            if not host.is_reached
-        }
-        return {name for name, since_s in self._unreached_s.items() if now_s - since_s >= for_s}
+        found = set()
+        for name, host in self._hosts.items():
+            if host.line.is_reached:
+                host.unreached_s = None
+            elif host.unreached_s is None:
+                host.unreached_s = now_s
+            if host.unreached_s is not None and now_s - host.unreached_s >= for_s:
+                found.add(name)
+        return found
 
-    def lose(self, name: str, why: str) -> list[NodeJoined | NodeLost] | None:
-        """What the scheduler is to hear of its nodes; None if there is no such host."""
-        if self._hosts.pop(name, None) is None:
+    def lose(self, name: str, why: str) -> list[NodeLost] | None:
+        """What the scheduler is to hear of its nodes; None if there is no such host.
+
+        The head still keeps what it was told of those that the host may have had again.
+        """
+        if (host := self._hosts.pop(name, None)) is None:
             return None
-        self._num_cores.pop(name, None)
-        self._offered.pop(name, None)
-        self._leaving.pop(name, None)
-        self._forget_devices(name)
-        events = self._change_nodes(name, (), why, is_host_kept=False)
-        del self._nodes[name]
-        return events
+        self._forget_devices(host)
+        here = {node.name for node in self.nodes}
+        gone = host.away.union(node.name for node in host.nodes) - here
+        return [NodeLost(at_s=0.0, name=node, cause=why) for node in sorted(gone)]
 
-    def _change_nodes(
-        self, host: str, nodes: tuple[Node, ...], why: str, *, is_host_kept: bool
-    ) -> list[NodeJoined | NodeLost]:
+    def _change_nodes(self, host: _Host, nodes: tuple[Node, ...], why: str) -> list[NodeJoined | NodeLost]:
         """`why`: those are gone that it has no longer."""
-        before = {node.name: node for node in self._nodes.get(host, ())}
-        self._nodes[host] = nodes
-        here = {node.name for of_host in self._nodes.values() for node in of_host}
+        before, host.nodes = {node.name: node for node in host.nodes}, nodes
+        here = {node.name for node in self.nodes}
         gone = before.keys() - here
-        away = (self._away.pop(host, set()) | gone) - here
-        if is_host_kept:
-            self._away[host] = away
+        host.away = (host.away | gone) - here
         news = [node for node in nodes if before.get(node.name) != node]
-        lost = gone if is_host_kept else away  # the head still keeps what it was told of those
         return [
-            *(NodeLost(at_s=0.0, name=name, cause=why, is_host_kept=is_host_kept) for name in sorted(lost)),
+            *(NodeLost(at_s=0.0, name=name, cause=why, is_host_kept=True) for name in sorted(gone)),
             *(NodeJoined(at_s=0.0, node=node) for node in news),
         ]
 
-    def _forget_devices(self, name: str, but: Container[str] = ()) -> None:
+    def _forget_devices(self, host: _Host) -> None:
         """They are no longer offered; workers that are on them stay."""
-        for device in self._devices.pop(name, ()):
-            if device not in but:
-                del self._host_of[device]
+        for device in host.devices:
+            del self.host_of[device]
+        host.devices = ()
 
     # ------------------------------------------------------------ what they are asked
     def tell(self, name: str, message: ToHost) -> None:
         """Nothing is lost with a host that is gone: its end was told, or will be."""
         if (host := self._hosts.get(name)) is not None:
-            host.tell(message)
+            host.line.tell(message)
 
     def tell_all(self, names: Iterable[str], message: ToHost) -> None:
         """Send the message to each of these hosts, in alphabetical order."""
@@ -160,20 +152,21 @@ class KnownHosts:
 
     def of(self, devices: Iterable[str]) -> set[str]:
         """The hosts of these devices, each of which is offered."""
-        return {self._host_of[device] for device in devices}
+        return {self.host_of[device] for device in devices}
 
     def machine(self, name: str, busy: Iterable[str]) -> Machine:
         """Its devices. `busy`: a device of any host for each process that is on it."""
-        bindings = {device: self._bindings[device] for device in self._devices.get(name, ())}
+        host = self._hosts.get(name)
+        bindings = {device: self.bindings[device] for device in (host.devices if host else ())}
         in_use = Counter(device for device in busy if device in bindings)
-        return Machine(bindings, in_use, self._num_cores.get(name, 1))
+        return Machine(bindings, in_use, host.offered.num_cores if host else 1)
 
     def num_of(self, kind: str, avoid: Container[str] = ()) -> dict[str, int]:
         """Devices of a kind, some left out, by host that has any: those with the most first."""
         nums = Counter(
             host
-            for device, host in self._host_of.items()
-            if self._bindings[device].kind == kind and device not in avoid
+            for device, host in self.host_of.items()
+            if self.bindings[device].kind == kind and device not in avoid
         )
         return dict(sorted(nums.items(), key=lambda item: (-item[1], item[0])))
 
