@@ -14,6 +14,8 @@ from swell.sim.traces.source import Source
 
 NEEDED = ("node", "start_s", "end_s")
 DEVICES = "devices"
+#: Times from here on are seconds since 1970, and the log begins with the first of them.
+CALENDAR_S = 1e9
 #: In the column `end_s`: still idle when the log ends.
 STILL_IDLE = -1.0
 
@@ -21,8 +23,8 @@ STILL_IDLE = -1.0
 def read_pool(file: Path) -> Pool:
     """Read `node,start_s,end_s[,devices]`, rows in any order, packed or not.
 
-    `end_s` is -1 where a node was still idle when the log ended. Each node has one device, unless the column
-    `devices` says otherwise.
+    `end_s` is -1 where a node was still idle when the log ended. Times are seconds since the beginning of the
+    log, or since 1970. Each node has one device, unless the column `devices` says otherwise.
 
     Raises:
         InvalidInput: a row breaks a rule, idle intervals of one node overlap, or there is no interval.
@@ -33,7 +35,13 @@ def read_pool(file: Path) -> Pool:
     if not numbered:
         raise InvalidInput(f"{file} holds no idle interval; add rows of {','.join(NEEDED)}")
     _check_overlap(file, numbered)
-    return Pool(tuple(interval for _, interval in numbered), str(file))
+    intervals = [interval for _, interval in numbered]
+    begin_s = min(interval.start_s for interval in intervals)
+    if begin_s >= CALENDAR_S:
+        intervals = [
+            one._replace(start_s=one.start_s - begin_s, end_s=one.end_s - begin_s) for one in intervals
+        ]
+    return Pool(tuple(intervals), str(file))
 
 
 def read_names(file: Path) -> tuple[str, ...]:

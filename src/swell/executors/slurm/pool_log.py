@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Collection
 from pathlib import Path
 
-#: `began` is the start as seconds since 1970; all times of the log are since the same second.
-LOG_FILE, HEADER = "pool.csv", "node,start_s,end_s,devices,began\n"
+#: Times are seconds since 1970.
+LOG_FILE, HEADER = "pool.csv", "node,start_s,end_s,devices\n"
 
 log = logging.getLogger("swell.slurm")
 
@@ -23,14 +22,11 @@ class PoolLog:
 
     def __init__(self, folder: Path, num_devices: int) -> None:
         self._file, self._num_devices = folder / LOG_FILE, num_devices
-        self._zero_s: int | None = None  #: second 0 of the log, since 1970; None: not known yet
         self._since_s: dict[str, float] = {}  #: nodes that are idle
         self._seen_s = float("-inf")
 
     def note(self, there: Collection[str], now_s: float) -> None:
         """What a look shows. `there`: nodes that are idle, or on which slices of this platform run."""
-        if self._zero_s is None:
-            self._zero_s = self._read_zero() or int(now_s)
         if now_s > self._seen_s + self.MOST_GAP_S:
             self._end(list(self._since_s), self._seen_s)
         self._end([node for node in self._since_s if node not in there], now_s)
@@ -43,10 +39,9 @@ class PoolLog:
         self._end(list(self._since_s), min(now_s, self._seen_s + self.MOST_GAP_S))
 
     def _end(self, nodes: Collection[str], end_s: float) -> None:
-        zero_s = self._zero_s or 0
         began = {node: round(self._since_s.pop(node)) for node in sorted(nodes)}
         text = "".join(
-            f"{node},{start_s - zero_s},{round(end_s) - zero_s},{self._num_devices},{start_s}\n"
+            f"{node},{start_s},{round(end_s)},{self._num_devices}\n"
             for node, start_s in began.items()
             if round(end_s) > start_s
         )
@@ -57,12 +52,3 @@ class PoolLog:
                 file.write(text if file.tell() else HEADER + text)
         except OSError as error:
             log.warning("cannot write %s (%s): make room on its disk", self._file, error.strerror)
-
-    def _read_zero(self) -> int | None:
-        """Second 0 of the log of the agent before, which this one continues; None: there is none."""
-        try:
-            with self._file.open() as file:
-                row = next(csv.DictReader(file))
-            return int(row["began"]) - int(row["start_s"])
-        except (OSError, StopIteration, KeyError, ValueError):
-            return None
