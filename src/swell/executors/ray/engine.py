@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from swell.model.finding import Finding
 
 GPU, CPU = "GPU", "CPU"
-CONNECT_S = 1.0
 
 
 class RayEngine(SliceEngine, kw_only=True):
@@ -52,27 +51,9 @@ class RayEngine(SliceEngine, kw_only=True):
         return self.device_resource or (GPU if self.has_gpus else CPU)
 
     def findings(self, listen: str) -> list[Finding]:
-        """Whether Ray is installed, and answers if it is named by its address."""
+        """Whether Ray is installed."""
         from swell.model.finding import bad, ok
 
         if find_spec("ray") is None:
             return [bad("ray", "is not installed: no host can be started", "pip install 'swell[ray]'")]
-        try:
-            is_tried = try_line(self.address, CONNECT_S)
-        except OSError as error:
-            text = f"nothing answers at {self.address} ({error.strerror or error})"
-            return [bad("ray", text, "`ray start --head` there, or name another cluster with --address")]
-        if is_tried:
-            return [ok("ray", f"is installed, and {self.address} answers")]
         return [ok("ray", f"is installed; the cluster is {self.address!r}: see `ray status`")]
-
-
-def try_line(address: str, within_s: float) -> bool:
-    """Raises OSError: no program listens there. False: it is `auto`, or a form that Ray alone knows."""
-    import socket
-
-    host, sign, port = address.rpartition(":")
-    if not sign or not port.isdecimal() or "/" in host:
-        return False
-    socket.create_connection((host.strip("[]"), int(port)), within_s).close()
-    return True

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import ray
+from ray.actor import ActorHandle
+from ray.util import get_node_ip_address
 
 from swell import __version__
-from swell.executors.ray.engine import CPU, GPU, RayEngine, try_line
+from swell.executors.ray.engine import CPU, GPU, RayEngine
 from swell.executors.ray.ray_client import Answer, Request
 from swell.executors.ray.slice_actor import SliceActor
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
-
-if TYPE_CHECKING:
-    from ray.actor import ActorHandle
 
 #: Of all that Swell has in a cluster.
 NAMESPACE = "swell"
@@ -43,13 +44,10 @@ class RaySlices:
         self._actors: dict[int, ActorHandle[Any]] = {}
         self._looks: dict[int, Any] = {}  #: what was asked of an actor and is not answered
         self._nodes: dict[int, str] = {}  #: of slices that run
-        self._ended: list[SliceJob] = []  #: that were told to end since the last look
         self._find()
 
     def _find(self) -> None:
         """Slices that an earlier helper has started."""
-        import ray
-
         for actor in ray.util.list_named_actors(all_namespaces=True):
             name = actor["name"]
             if actor["namespace"] == NAMESPACE and name.startswith(self._prefix):
@@ -57,8 +55,6 @@ class RaySlices:
 
     def start(self, number: int, order: SliceOrder) -> None:
         """Ask Ray for a slice. It waits in Ray's queue until a node has room."""
-        import ray
-
         resource, num = self._engine.resource, self._engine.num_devices
         others = {} if resource in (GPU, CPU) else {resource: num}
         self._actors[number] = (
@@ -77,26 +73,19 @@ class RaySlices:
 
     def end(self, number: int) -> None:
         """The actor is killed, and its host with it. No effect if there is none."""
-        import ray
-
         if number in self._actors:
             ray.kill(self._actors[number], no_restart=True)
-            self._ended.append(self._ended_as(number, SliceState.GONE, "killed"))
+            self._ended_as(number, SliceState.GONE, "killed")
 
     def look(self) -> ClusterRead:
         """What has become of each slice. One that has ended is told once."""
-        import ray
-
         nodes = [node for node in ray.nodes() if node["Alive"]]
         jobs = tuple(self._look_at(number) for number in sorted(self._actors))
-        ended, self._ended = tuple(self._ended), []
         num_units = [int(node["Resources"].get(self._engine.resource, 0)) for node in nodes]
         num_fit = sum(num // self._engine.num_devices for num in num_units)
-        return ClusterRead(jobs=jobs + ended, num_fit=num_fit, address=self._address)
+        return ClusterRead(jobs=jobs, num_fit=num_fit, address=self._address)
 
     def _look_at(self, number: int) -> SliceJob:
-        import ray
-
         if number not in self._looks:
             self._looks[number] = self._actors[number].look.remote()
         if ray.wait([self._looks[number]], timeout=0)[0]:
@@ -128,33 +117,23 @@ class RaySlices:
 def connect(address: str) -> str:
     """Returns the address of this machine, as Ray knows it. Raises NoRay."""
     try:
-        try_line(address, CONNECT_S)  # Ray itself takes half a minute to find that no program listens
-        import ray
-        from ray.util import get_node_ip_address
-
+        _try_line(address)  # Ray itself takes half a minute to find that no program listens
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
-    except ImportError as error:
-        raise NoRay(
-            f"Ray cannot be imported ({error}); `--engine ray` needs it: pip install 'swell[ray]'"
-        ) from error
     except Exception as error:
-        raise NoRay(_words(address, error)) from error
+        raise NoRay(
+            f"there is no Ray to be reached at {address!r} ({' '.join(str(error).split())}); it must be the "
+            "address of a running cluster with the versions of Ray and of Python that are here: start one "
+            "with `ray start --head`, or name it with --address HOST:6379"
+        ) from error
     own: str = get_node_ip_address()
     return own
 
 
-def _words(address: str, error: Exception) -> str:
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if isinstance(error, RuntimeError) and "ersion mismatch" in str(error):
-        versions = " ".join(str(error).split())
-        return (
-            f"Ray at {address!r} is not the Ray that Swell has here ({versions}); both must have the same "
-            "versions of Ray and of Python: install those of the cluster here"
-        )
-    return (
-        f"there is no Ray to be reached at {address!r} ({first}); it must be the address of a running "
-        "cluster: start one with `ray start --head`, or name it with --address HOST:6379"
-    )
+def _try_line(address: str) -> None:
+    """Raises OSError: no program listens there. Not tried: `auto`, and forms that Ray alone knows."""
+    host, sign, port = address.rpartition(":")
+    if sign and port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
 
 
 def words_of_actor(error: Exception) -> str:
@@ -171,15 +150,6 @@ def words_of_actor(error: Exception) -> str:
     return lines[0]
 
 
-def _obey(slices: RaySlices, request: Request) -> Answer:
-    if request.start is not None:
-        slices.start(request.id, request.start)
-    for number in request.end:
-        slices.end(number)
-    is_look = request.start is None and not request.end
-    return Answer(read=slices.look() if is_look else None)
-
-
 def main() -> None:
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # what Ray prints is no message
@@ -192,7 +162,13 @@ def main() -> None:
         return
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=Request)
-        out.write(msgspec.json.encode(_obey(slices, request)) + b"\n")
+        if request.start is not None:
+            slices.start(request.id, request.start)
+        for number in request.end:
+            slices.end(number)
+        is_look = request.start is None and not request.end
+        answer = Answer(read=slices.look() if is_look else None)
+        out.write(msgspec.json.encode(answer) + b"\n")
 
 
 if __name__ == "__main__":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 import msgspec
 
 from swell.executors.controller.controller import Controller
+from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.node.options import NodeOptions
 from swell.executors.ray.engine import RayEngine
-from swell.executors.ray.ray_client import ANSWER_S, RayClient
-from swell.executors.remote.host_address import HostAddress
+from swell.executors.ray.ray_client import RayClient
 from swell.executors.slices.door import SliceDoor
 
 #: In the state folder: the number of the last slice.
@@ -19,19 +20,18 @@ LAST_FILE = "ray-slices"
 class RayDoor(SliceDoor):
     """See `local.agent.door.Door`. Only Ray knows at which address hosts reach this machine."""
 
-    anywhere = HostAddress("0.0.0.0")  # noqa: S104 - the address is Ray's once it has answered
-    open_s = 2 * ANSWER_S
     period_s = 0.5
     needs_answer = True
     remedy = "`ray.kill` its actors, which are called swell:{}:NUMBER in the namespace `swell`"
 
     def __init__(self, controller: Controller, options: AgentOptions, session: str) -> None:
         """Raises DoorError."""
+        if find_spec("ray") is None:
+            raise DoorError("Ray is not installed; `--engine ray` needs it: pip install 'swell[ray]'")
         engine = msgspec.json.decode(options.engine, type=RayEngine)
-        host = NodeOptions(devices=engine.slice_devices, is_borrowed=engine.is_borrowed)
         last = options.state_dir / LAST_FILE
 
         def make_port(platform: str) -> RayClient:
             return RayClient(platform, engine, last)
 
-        super().__init__(controller, options, session, engine, host, make_port)
+        super().__init__(controller, options, session, engine, make_port)
