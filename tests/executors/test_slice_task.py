@@ -20,10 +20,10 @@ from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.slices.order import SliceOrder, host_environ, host_name, host_words, slice_of
 from swell.executors.slurm.slice_task import switch_of
 from swell.executors.slurm.slurm_client import batch_script
-from swell.executors.slurm.slurm_door import PREEMPTED
+from swell.executors.slurm.slurm_door import SlurmDoor
 
 HOST_OPTIONS = NodeOptions(
-    join="h:1", devices="cuda:2", is_borrowed=True, grace_s=30.0, sigterm_means=PREEMPTED
+    join="h:1", devices="cuda:2", is_borrowed=True, grace_s=30.0, sigterm_means=SlurmDoor.sigterm_means
 )
 ORDER = SliceOrder(host=HOST_OPTIONS, token="secret")
 SLURM = {
@@ -160,7 +160,7 @@ def test_a_host_has_the_name_of_its_node_and_job_and_hears_what_sigterm_means(
     words = host_words(ORDER.on("gpu-07.cluster", 41), "t")
     options = read_options(words[words.index("-m") + 2 :])[1]
     assert options.name == "gpu-07-cluster-41" and options.is_borrowed and options.grace_s == 30.0
-    assert options.sigterm_means == PREEMPTED and options.devices == "cuda:2"
+    assert options.sigterm_means == SlurmDoor.sigterm_means and options.devices == "cuda:2"
 
 
 @pytest.mark.parametrize(

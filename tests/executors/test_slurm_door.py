@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.executors.fake_slurm import FakeSlurm
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
+from swell.executors.slices import door
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterRead, SliceRefused
 from swell.executors.slurm.engine import SlurmEngine
@@ -137,6 +139,16 @@ def test_a_slurm_that_does_not_answer_is_waited_for_and_nothing_is_given_up(
     run(check())
 
 
+def test_what_slices_printed_long_ago_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "state" / "slurm"
+    folder.mkdir(parents=True)
+    for name in ("1.out", "2.out"):
+        (folder / name).touch()
+    os.utime(folder / "1.out", (0, 0))
+    Agent(tmp_path / "state", FakeSlurm())
+    assert [path.name for path in folder.iterdir()] == ["2.out"]
+
+
 def test_a_refusal_is_told_where_users_look_at_nodes(tmp_path: Path) -> None:
     async def check() -> None:
         slurm = FakeSlurm(["n1"], refusal="sbatch: Invalid qos specification")
@@ -166,7 +178,7 @@ def test_a_partition_that_is_not_there_is_refused_at_the_start(
 def test_a_slurm_that_hangs_at_the_start_is_asked_again_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(SlurmDoor, "open_s", 0.01)
+    monkeypatch.setattr(door, "OPEN_S", 0.01)
 
     async def check() -> None:
         slurm = FakeSlurm(["n1"])

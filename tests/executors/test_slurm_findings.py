@@ -38,7 +38,7 @@ def test_without_slurms_programs_no_slice_can_be_asked_for(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     ((level, text, remedy),) = found()
-    assert level is Level.BAD and "has no sbatch, squeue" in text and "login node" in remedy
+    assert level is Level.BAD and "scontrol cannot be run" in text and "login node" in text and remedy
 
 
 def test_a_slurmctld_that_is_down_is_told_with_its_words(healthy: Programs) -> None:

@@ -31,6 +31,10 @@ from swell.model.lengths import span
 PLATFORM_CHARACTERS = 12
 #: For the cluster to end all slices at `swell down`.
 CLOSE_S = 6.0
+#: For the cluster to answer at `swell up`.
+OPEN_S = 30.0
+#: Where hosts join unless the options name an address, or the cluster has one: at a port that is free.
+ANYWHERE = HostAddress("0.0.0.0", 0)  # noqa: S104
 
 
 def _now_s() -> float:
@@ -40,14 +44,12 @@ def _now_s() -> float:
 class SliceDoor(ListeningDoor):
     """See `local.agent.door.Door`, and `SliceHosts`, by which its pool has things done."""
 
-    #: For the cluster to answer at `swell up`.
-    open_s: ClassVar[float] = 12.0
     #: Between two looks at the cluster.
     period_s: ClassVar[float] = 2.0
     #: Whether there is no platform without an answer of the cluster at `swell up`.
     needs_answer: ClassVar[bool] = False
-    #: Where hosts join unless the options name an address, or the cluster has one.
-    anywhere: ClassVar[HostAddress]
+    #: Why SIGTERM is sent to a host, for people; empty: it was told to end.
+    sigterm_means: ClassVar[str] = ""
     #: Command that ends slices which `swell down` has left, in words of the cluster; `{}` is the platform.
     remedy: ClassVar[str] = ""
 
@@ -57,18 +59,16 @@ class SliceDoor(ListeningDoor):
         options: AgentOptions,
         session: str,
         engine: SliceEngine,
-        host: NodeOptions,
         make_port: Callable[[str], ClusterPort],
     ) -> None:
         """
         Args:
-            host: of a slice, but for what only the door and the cluster know.
             make_port: makes the cluster, by what this platform is called there.
 
         Raises DoorError.
         """
         self._is_named = bool(options.listen)
-        listen = options.listen or str(self.anywhere)
+        listen = options.listen or str(ANYWHERE)
         super().__init__(controller, msgspec.structs.replace(options, listen=listen), session)
         self._controller = controller
         self._cluster = engine.cluster
@@ -77,6 +77,11 @@ class SliceDoor(ListeningDoor):
         #: Name of the join token of slices, and of those that came after it was revoked.
         self._token = engine.name
         self._tokens_of_slices = re.compile(rf"{self._token}(-[0-9]+)?")
+        host = NodeOptions(
+            devices=engine.slice_devices,
+            is_borrowed=engine.is_borrowed,
+            sigterm_means=self.sigterm_means,
+        )
         self._order = SliceOrder(host=host, token="")
         self._port = make_port(self._platform)
         self._pool = SlicePool(engine, self._port, self, time.time)
@@ -90,12 +95,12 @@ class SliceDoor(ListeningDoor):
     async def open(self) -> str:
         own = ""
         try:
-            async with asyncio.timeout(self.open_s):
+            async with asyncio.timeout(OPEN_S):
                 own = (await self._port.read()).address
         except SliceRefused as error:
             raise DoorError(str(error)) from error
         except (ClusterUnreachable, TimeoutError) as error:
-            why = str(error) or f"{self._cluster} did not answer within {span(self.open_s)}"
+            why = str(error) or f"{self._cluster} did not answer within {span(OPEN_S)}"
             if self.needs_answer:
                 raise DoorError(why) from error
             self._tell_silence(why)
@@ -127,8 +132,7 @@ class SliceDoor(ListeningDoor):
             await asyncio.wait([self._looking])
         try:
             async with asyncio.timeout(CLOSE_S):
-                jobs = {*self._pool.jobs, *(job.id for job in (await self._port.read()).jobs)}
-                await self._port.cancel(jobs)
+                await self._port.cancel([job.id for job in (await self._port.read()).jobs])
         except (TimeoutError, ClusterUnreachable, SliceRefused) as error:
             remedy = self.remedy.format(self._platform)
             self._log.warning("slices may be left in %s (%s): %s", self._cluster, error, remedy)

@@ -67,8 +67,7 @@ class _Slice:
     end_s: float = math.inf  #: of its time limit; if it waits, as if it had begun when the cluster last spoke
     host: str = ""  #: that has joined
     told_s: float = math.inf  #: when it is to be left, as the head knows of its host
-    is_over: bool = False  #: and is to be left now, as told
-    is_idle: bool = False  #: it is to be left because nothing uses it, as told
+    leaving: str = ""  #: why it is to be left now, as told: IDLE or OVER
     idle_since_s: float | None = None
     released_s: float | None = None  #: its host was told to leave, or its job was cancelled
 
@@ -79,7 +78,7 @@ class _Slice:
     @property
     def is_kept(self) -> bool:
         """Whether the platform can count on it: no other one has to take its place."""
-        return self.released_s is None and not self.is_over and self.job.state is not SliceState.ENDING
+        return self.released_s is None and self.leaving != OVER and self.job.state is not SliceState.ENDING
 
     @property
     def leave_s(self) -> float:
@@ -88,8 +87,7 @@ class _Slice:
 
     def set_host(self, host: str) -> None:
         """A host has joined, of which nothing has been told; empty: its host is lost."""
-        self.host, self.told_s, self.idle_since_s = host, math.inf, None
-        self.is_over = self.is_idle = False
+        self.host, self.told_s, self.idle_since_s, self.leaving = host, math.inf, None, ""
 
 
 class SlicePool:
@@ -155,19 +153,26 @@ class SlicePool:
             slice_.told_s = leave_s
             until_s = None if leave_s == math.inf else leave_s
             self._do.report(NodeEndKnown(at_s=now_s, name=slice_.host, until_s=until_s))
-        if slice_.is_over and now_s < leave_s:  # it was taken to begin sooner than it did, or has more time
-            slice_.is_over = False
-            self._do.report(NodeCleared(at_s=now_s, name=slice_.host, why=OVER))
-        elif now_s >= leave_s and not slice_.is_over:
-            slice_.is_over = True
-            self._do.report(NodeWarned(at_s=now_s, name=slice_.host, until_s=slice_.end_s, why=OVER))
-        elif slice_.is_over and not self._do.is_used(slice_.host):
-            self._release(slice_, now_s)
+        if now_s >= leave_s:
+            self._leave(slice_, OVER, now_s)
+        elif slice_.leaving == OVER:  # it was taken to begin sooner than it did, or has more time
+            self._stay(slice_, now_s)
 
-    @property
-    def jobs(self) -> list[int]:
-        """Jobs that have not ended, as far as is known."""
-        return sorted(self._slices)
+    def _leave(self, slice_: _Slice, why: str, now_s: float) -> None:
+        """Nothing comes to it any more, and it goes at a later look, once it is empty."""
+        if slice_.leaving != why:
+            self._stay(slice_, now_s)
+            slice_.leaving = why
+            until_s = slice_.end_s if why == OVER else None
+            self._do.report(NodeWarned(at_s=now_s, name=slice_.host, until_s=until_s, why=why))
+        elif not self._do.is_used(slice_.host):
+            slice_.released_s = now_s
+            self._do.release(slice_.host)
+
+    def _stay(self, slice_: _Slice, now_s: float) -> None:
+        if slice_.leaving:
+            self._do.report(NodeCleared(at_s=now_s, name=slice_.host, why=slice_.leaving))
+            slice_.leaving = ""
 
     # ------------------------------------------------------------ jobs
     def _note_jobs(self, jobs: Mapping[int, SliceJob], now_s: float) -> None:
@@ -262,16 +267,11 @@ class SlicePool:
         slice_.released_s = now_s
         await self._port.cancel([slice_.job.id])
 
-    def _release(self, slice_: _Slice, now_s: float) -> None:
-        slice_.released_s = now_s
-        self._do.release(slice_.host)
-
     def _use(self, slice_: _Slice, now_s: float) -> None:
         """What was about to be given back stays."""
         slice_.idle_since_s = None
-        if slice_.is_idle:
-            slice_.is_idle = False
-            self._do.report(NodeCleared(at_s=now_s, name=slice_.host, why=IDLE))
+        if slice_.leaving == IDLE:
+            self._stay(slice_, now_s)
 
     async def _give_back(self, kept: Sequence[_Slice], surplus: int, now_s: float) -> None:
         """Those in the queue first, the latest first; then hosts that have been idle for long."""
@@ -279,7 +279,7 @@ class SlicePool:
         for slice_ in queued:
             await self._cancel(slice_, now_s)
         surplus -= len(queued)
-        for slice_ in sorted((s for s in kept if s.host), key=lambda s: (not s.is_idle, -s.job.id)):
+        for slice_ in sorted((s for s in kept if s.host), key=lambda s: (s.leaving != IDLE, -s.job.id)):
             if surplus > 0 and not self._do.is_used(slice_.host):
                 self._leave_idle(slice_, now_s)
                 surplus -= 1
@@ -290,13 +290,8 @@ class SlicePool:
         """A host that is not used is left, and goes at the next look unless work has come meanwhile."""
         if slice_.idle_since_s is None:
             slice_.idle_since_s = now_s
-        if now_s < slice_.idle_since_s + self._engine.idle_s:
-            return
-        if slice_.is_idle:
-            self._release(slice_, now_s)
-        else:
-            slice_.is_idle = True
-            self._do.report(NodeWarned(at_s=now_s, name=slice_.host, until_s=None, why=IDLE))
+        if now_s >= slice_.idle_since_s + self._engine.idle_s:
+            self._leave(slice_, IDLE, now_s)
 
 
 def _by_job(hosts: Collection[str]) -> dict[int, str]:

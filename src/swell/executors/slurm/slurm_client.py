@@ -28,7 +28,6 @@ from swell.executors.slurm.pool_log import PoolLog
 from swell.model.lengths import span
 from swell.slurm_time import slurm_seconds
 
-PROGRAMS = ("sbatch", "squeue", "sinfo", "scancel", "scontrol")
 #: Slurm's own commands give up after 9 s where slurmctld is down, and after 49 s where munge is.
 LIMIT_S = 60.0
 #: Of a head that runs in a job of Slurm: they are about that job.
@@ -50,8 +49,6 @@ STATES = {
 }
 #: States of a node in which others could have it at once.
 IDLE_STATES = frozenset({"idle", "planned"})
-#: What slices have printed is kept so long.
-KEEP_OUTPUT_S = 7 * 86400.0
 TAIL_BYTES = 4096
 #: No value, in Slurm's words.
 _NONE = ("", "(null)", "none", "None", "N/A", "n/a")
@@ -65,13 +62,6 @@ _SILENCE = re.compile(
 )
 TASK_MODULE = "swell.executors.slurm.slice_task"
 _END = "END_OF_SLICE_ORDER"
-
-
-class SlurmPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition of nodes."""
-
-    name: str
-    grace_s: float = 0.0  #: from the SIGTERM of a preemption to SIGKILL
 
 
 class SlurmClient:
@@ -95,55 +85,37 @@ class SlurmClient:
         """
         self._name, self._partition, self._submission = name, partition, [*submission]
         self._output, self._log = output, log
-        self._known: SlurmPartition | None = None
+        self._partition_known: tuple[str, float] | None = None
         if output is not None:
             self._submission += [f"--output={output / '%j.out'}", f"--chdir={output}"]
 
-    async def partition(self) -> SlurmPartition:
-        """The partition of the options, else the default one. Raises SliceRefused: there is none."""
-        if self._known is not None:
-            return self._known
-        named = [self._partition] if self._partition else []
-        text = await _run(["scontrol", "show", "partition", *named, "--oneliner"])
-        lines = [line for line in text.splitlines() if line.strip()]
-        if not self._partition:
-            lines = [line for line in lines if " Default=YES " in line] or lines
-        self._known = parse_partition(lines[0] if lines else text)
-        return self._known
+    async def partition(self) -> tuple[str, float]:
+        """The partition of the options, else the default one, and its GraceTime in seconds.
+
+        Raises ClusterUnreachable, SliceRefused: there is none.
+        """
+        if self._partition_known is None:
+            named = [self._partition] if self._partition else []
+            text = await _run(["scontrol", "show", "partition", *named, "--oneliner"])
+            lines = [line for line in text.splitlines() if line.strip()]
+            if not self._partition:
+                lines = [line for line in lines if " Default=YES " in line] or lines
+            self._partition_known = parse_partition(lines[0] if lines else text)
+        return self._partition_known
 
     async def read(self) -> ClusterRead:
-        if self._known is None:
-            self._make_output_folder()
-        grace_s = (await self.partition()).grace_s
+        _, grace_s = await self.partition()
         ask_jobs = ["squeue", "-h", f"--user={os.getuid()}", f"--name={self._name}", "--states=all"]
         ask_nodes = ["sinfo", "-h", "-N", "-o", NODE_COLUMNS]
         ask_nodes += [f"--partition={self._partition}"] if self._partition else []
-        asked = _run([*ask_jobs, "-o", JOB_COLUMNS]), _run(ask_nodes)
-        told = await asyncio.gather(*asked, return_exceptions=True)  # no command outlives this
-        for text in told:
-            if isinstance(text, BaseException):
-                raise text
-        jobs, nodes = parse_jobs(str(told[0])), parse_nodes(str(told[1]))
+        jobs = parse_jobs(await _run([*ask_jobs, "-o", JOB_COLUMNS]))
+        nodes = parse_nodes(await _run(ask_nodes))
         idle = tuple(name for name, state in nodes.items() if state in IDLE_STATES)
         if self._log is not None:
             own = {job.node for job in jobs if job.state is SliceState.RUNNING}
             self._log.note({*idle, *(own & nodes.keys())}, time.time())
-        told_jobs = tuple(map(self._with_words, jobs))
-        return ClusterRead(jobs=told_jobs, num_fit=len(nodes), idle=idle, grace_s=grace_s)
-
-    def _make_output_folder(self) -> None:
-        """Without what is old. Raises SliceRefused."""
-        if self._output is None:
-            return
-        try:
-            self._output.mkdir(mode=0o700, exist_ok=True)
-            for path in self._output.glob("*.out"):
-                if path.stat().st_mtime < time.time() - KEEP_OUTPUT_S:
-                    path.unlink()
-        except OSError as error:
-            raise SliceRefused(
-                f"cannot use {self._output} ({error.strerror}); make room on its disk"
-            ) from error
+        told = tuple(map(self._with_words, jobs))
+        return ClusterRead(jobs=told, num_fit=len(nodes), idle=idle, grace_s=grace_s)
 
     def _with_words(self, job: SliceJob) -> SliceJob:
         """A job that has failed, with why its host says that it has ended."""
@@ -263,15 +235,13 @@ def parse_nodes(text: str) -> dict[str, str]:
     return {name.strip(): state.strip().lower() for name, state in rows}
 
 
-def parse_partition(text: str) -> SlurmPartition:
-    """A partition, as `scontrol show partition --oneliner` prints it. Raises ClusterUnreachable."""
+def parse_partition(text: str) -> tuple[str, float]:
+    """Name and GraceTime, as `scontrol show partition --oneliner` prints them. Raises ClusterUnreachable."""
     words = dict(word.partition("=")[::2] for word in text.split())
     if "PartitionName" not in words:
         raise _strange(text)
     grace = words.get("GraceTime", "0")
-    return SlurmPartition(
-        name=words["PartitionName"], grace_s=float(grace) if _SECONDS.fullmatch(grace) else 0.0
-    )
+    return words["PartitionName"], float(grace) if _SECONDS.fullmatch(grace) else 0.0
 
 
 def parse_duration(text: str) -> float | None:
