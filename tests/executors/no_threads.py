@@ -9,4 +9,4 @@ def refuse(thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-threading.Thread.start = refuse  # type: ignore[method-assign]
+threading.Thread.start = refuse  # type: ignore[method-assign, assignment]

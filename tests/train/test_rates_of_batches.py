@@ -35,7 +35,7 @@ def train(batches: list[int], epochs: int = 3, **options: Any) -> tuple[Run, lis
     for _ in run.epochs():
         while not run.should_stop() and run.epoch == _:
             run._task.course.batch = batches[run.updates % len(batches)]
-            run._host.edition = run.updates  # type: ignore[misc]  # what was loaded ahead is void
+            run._host.edition = run.updates  # what was loaded ahead is void
             for (part,) in run._passes():
                 optimizer.zero_grad()
                 loss = model(part).square().mean()

@@ -564,6 +564,6 @@ def job_sizes(
 def _sizes_within(least: int, most: int, kind: Sizes, batch: int) -> IntArray:
     """`batch`: that each size must divide; 0: none."""
     sizes = kind.up_to(most)
-    within = sizes[(sizes >= least) & (sizes <= most) & (batch % sizes == 0)]
+    within: IntArray = sizes[(sizes >= least) & (sizes <= most) & (batch % sizes == 0)]
     within.flags.writeable = False
     return within

@@ -118,7 +118,7 @@ def take_batch() -> None:
     """Have the batch that the next update is to have."""
     if run.updates < len(batches) and batches[run.updates] != run.global_batch:
         run._task.course.batch = batches[run.updates]
-        run._host.edition = run.updates  # type: ignore[misc]  # what was loaded ahead is of another batch
+        run._host.edition = run.updates  # what was loaded ahead is of another batch
 
 
 take_batch()
