@@ -41,12 +41,6 @@ class FakeKernel(GroupFiles):
         for file in self.root.rglob("cgroup.procs"):
             file.write_text("".join(f"{one}\n" for one in self.pids(file.parent) if one != pid))
 
-    def vanish(self, folder: Path) -> None:
-        """Somebody has moved its processes up and removed it."""
-        for pid in self.pids(folder):
-            self.start(folder.parent, pid)
-        shutil.rmtree(folder)
-
     # ------------------------------------------------------------ what the kernel does
     def make(self, folder: Path) -> None:
         if folder.is_dir():

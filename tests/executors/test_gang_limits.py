@@ -48,7 +48,6 @@ from swell.model.event import (
     JobWarned,
     Outcome,
     StepsReported,
-    WorkersLost,
 )
 from swell.model.share_mode import ShareMode
 from swell.model.target import Configuration, Target
@@ -398,36 +397,6 @@ def test_a_share_changes_under_a_gang_that_notices_nothing(
     executor.close()
     stop_agent(state_dir)
     assert not any(folder.parent.exists() for folder in folders)
-
-
-@pytest.mark.usefixtures("groups")
-def test_a_gang_whose_group_is_removed_has_it_again(
-    executor: LocalExecutor, listener: Listener, make_job: MakeJob
-) -> None:
-    executor.perform(with_share(launch(make_job, devices(0, 1)), 0.5))
-    pids = listener.wait(GangStarted, 1).pids
-    folders, weight = group_folders(pids[0]), weight_of(pids[0])
-    remove(folders)
-    eventually(lambda: [group_folders(pid) for pid in pids] == [folders, folders])
-    assert weight_of(pids[0]) == weight
-    executor.perform(reconfigure(2, 0.25, 0, 1))
-    assert listener.wait(GangResized, 2).pids == pids
-    assert not any(isinstance(event, GangEnded | WorkersLost) for event in listener.events)
-
-
-def remove(folders: list[Path]) -> None:
-    """Groups with processes, which go up; again if one is made again meanwhile."""
-    files = GroupFiles()
-    for folder in folders:
-        above = folder.parent.parent / "cgroup.procs"
-        while folder.is_dir():
-            for pid in files.pids(folder):
-                files.write(above, str(pid))
-            try:
-                folder.rmdir()
-            except OSError:
-                continue
-            break
 
 
 @pytest.mark.usefixtures("groups")

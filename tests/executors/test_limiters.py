@@ -214,49 +214,6 @@ def folders_of(group: GangGroup) -> list[Path]:
     return [group.folder] if isinstance(group, ControlGroup) else []
 
 
-def test_a_group_that_vanished_is_made_anew_with_its_share_and_its_processes(groups: Rig) -> None:
-    group = groups.limiter.group("job-1")
-    group.set_share(0.25)
-    process = groups.burnt(group, 0.2)
-    group.keep([process.pid])
-    before = group.usage()
-    (said,) = [file.read_text() for file in _weights(group)]
-    for folder in folders_of(group):
-        vanish(groups, folder)
-    for _ in range(2):
-        group.keep([process.pid])
-    for folder in folders_of(group):
-        assert process.pid in GroupFiles().pids(folder)
-    assert [file.read_text() for file in _weights(group)] == [said]
-    assert group.usage().cpu_s >= before.cpu_s
-
-
-def _weights(group: GangGroup) -> list[Path]:
-    names = ("cpu.shares", "cpu.weight")
-    return [folder / name for folder in folders_of(group) for name in names if (folder / name).exists()]
-
-
-def vanish(rig: Rig, folder: Path) -> None:
-    if isinstance(rig, FakeRig):
-        rig.kernel.vanish(folder)
-        return
-    for pid in GroupFiles().pids(folder):
-        GroupFiles().write(folder.parent.parent / "cgroup.procs", str(pid))
-    folder.rmdir()
-
-
-def test_the_platforms_group_may_vanish_too(groups: Rig) -> None:
-    group = groups.limiter.group("job-1")
-    group.set_share(0.25)
-    for folder in folders_of(group):
-        vanish(groups, folder)
-        if folder.parent.exists():
-            vanish(groups, folder.parent)
-    group.keep([])
-    group.set_share(0.5)
-    assert all(folder.is_dir() for folder in folders_of(group))
-
-
 def test_children_of_a_worker_come_with_it(groups: Rig) -> None:
     if isinstance(groups, FakeRig):
         pytest.skip("children are those that the kernel lists")

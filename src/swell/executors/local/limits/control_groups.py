@@ -15,7 +15,6 @@ from pathlib import Path
 from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
-from swell.model.share_mode import FULL_SHARE
 from swell.wire.group_files import GroupFiles
 
 PREFIX = "swell-"
@@ -90,51 +89,29 @@ def remove_tree(files: GroupFiles, folder: Path) -> None:
 
 
 class ControlGroup(GangGroup):
-    """A gang's control group. It is made when it is needed, and again if it has vanished."""
+    """A gang's control group. It is made when it is needed."""
 
     def __init__(self, groups: ControlGroups, folder: Path) -> None:
         super().__init__()
         self._groups, self._files = groups, groups.files
         self.folder = folder
-        self._share = FULL_SHARE
-        self._memory_bytes: int | None = None
 
     def set_share(self, share: float) -> None:
-        self._ensure()
-        self._write_share(share)
-        self._share = share
-
-    def _write_share(self, share: float) -> None:
+        self._files.make(self.folder)
         for name, text in self._groups.settings(share).items():
             self._files.write(self.folder / name, text)
 
     def limit_memory(self, num_bytes: int) -> None:
-        self._ensure()
+        self._files.make(self.folder)
         self._groups.limit_memory(self.folder, num_bytes)
-        self._memory_bytes = num_bytes
 
     def keep(self, pids: Iterable[int]) -> None:
         super().keep(pids)
-        self._ensure()
         strangers = self._workers.difference(self._files.pids(self.folder))
         self._files.add(self.folder, [*strangers, *started_by(strangers)])
 
-    def _started(self) -> Iterable[int]:
-        return set(self._files.pids(self.folder)) - self._workers
-
     def num_killed(self) -> int:
-        return 0 if self._memory_bytes is None else self._groups.num_killed(self.folder)
+        return self._groups.num_killed(self.folder)
 
     def close(self) -> None:
         self._files.remove(self.folder)
-
-    def _ensure(self) -> None:
-        """Make the group where it is not there, with its limits."""
-        if self.folder.is_dir():
-            return
-        if not self.folder.parent.is_dir():
-            self._groups.prepare()
-        self._files.make(self.folder)
-        if self._memory_bytes is not None:
-            self._groups.limit_memory(self.folder, self._memory_bytes)
-        self._write_share(self._share)

@@ -55,16 +55,12 @@ class GangGroup:
         raise OSError(NO_MEMORY_LIMIT)
 
     def keep(self, pids: Iterable[int]) -> None:
-        """See that the group is there and holds these workers; one that has vanished is made again."""
+        """See that the group holds these workers, with what they have started."""
         self._workers = set(pids)
 
     def usage(self) -> GangUsage:
         """Return what the gang has used since the group was made."""
-        return self._usage.read(self._workers, self._started())
-
-    def _started(self) -> Iterable[int]:
-        """What workers have started, and that lives."""
-        return started_by(self._workers)
+        return self._usage.read(self._workers, started_by(self._workers))
 
     def num_killed(self) -> int:
         """Processes that the kernel has ended because of the memory limit."""
