@@ -105,6 +105,10 @@ class FakeHost:
         else:
             self._hear(message)
 
+    def tell_usage(self) -> None:
+        for run in list(self.runs) if self.is_measured else ():
+            self.answer(h.UsageRead(run=run, usage=GangUsage(cpu_s=self.cpu_s)))
+
     def let_through(self, num: int | None = None) -> None:
         """The next answers, or all of them; later ones are held if `num` is given."""
         self.is_held = num is not None
@@ -176,9 +180,6 @@ class FakeHost:
                 self.answer(h.RunPortFound(run=run, address=f"{self.name}.example", port=4711))
             case h.SetShare(run=run, share=share):
                 self.shares[run] = share
-            case h.ReadUsage(run=run):
-                usage = GangUsage(cpu_s=self.cpu_s) if self.is_measured else None
-                self.answer(h.UsageRead(run=run, usage=usage))
             case h.CloseRun(run=run):
                 assert not [key for key in self.workers if key[0] == run], "closed with workers in it"
                 self.runs.pop(run, None)
@@ -354,6 +355,8 @@ class Fleet:
     def pass_time(self, seconds: float) -> None:
         for _ in range(round(10 * seconds)):
             self.time_s += 0.1
+            for host in list(self.hosts.values()):
+                host.tell_usage()
             self.controller.tick()
 
     def workers(self, run: str) -> list[FakeWorker]:

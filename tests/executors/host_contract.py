@@ -148,8 +148,6 @@ class HostContract:
 
     def test_questions_are_answered_with_their_numbers(self, world: HostWorld) -> None:
         begin(world)
-        world.tell(h.ReadUsage(run=RUN))
-        assert world.wait(h.UsageRead).run == RUN
         world.tell(h.FindRunPort(run=RUN))
         found = world.wait(h.RunPortFound)
         assert found.address and 0 < found.port < 2**16

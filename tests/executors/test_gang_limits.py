@@ -23,14 +23,13 @@ from tests.executors.puppets import (
     make_stage,
 )
 
-from swell.executors.controller.usage_reports import READ_EVERY_S, UsageReports
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang.effects import Effect, Report
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.local.agent.address import read_address
-from swell.executors.local.agent.gang_limits import KEEP_EVERY_S, GangLimits
+from swell.executors.local.agent.gang_limits import FORGET_EVERY_S, READ_EVERY_S, GangLimits
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import AgentError, stop_agent
@@ -137,7 +136,6 @@ class Scene:
         kills = KillsForMemory(lambda: self.num_kills)
         warn = lambda job, about, text: self.warnings.append((about, text))  # noqa: E731
         self.limits = GangLimits(self.limiter, warn, kills)
-        self.usage = UsageReports()
         begin = with_share(launch(lambda **_: make_spec(), devices(0, 1)), 0.5, memory_bytes)
         self.limits.launch(JOB, begin.target.configuration.weight, memory_bytes)
         (self.group,) = self.limiter.groups
@@ -145,14 +143,9 @@ class Scene:
     def change(self, share: float) -> None:
         self.limits.set_share(JOB, share)
 
-    def report(self, now_s: float) -> GangUsage | None:
-        """What is read of its usage as it reports; None: it is not read, or cannot be."""
-        if not self.usage.ask(JOB, ["host"], now_s):
-            return None
-        usage = self.limits.read(JOB, now_s)
-        self.usage.answered(JOB, "host", usage)
-        assert usage is None or self.usage.usage(JOB) == usage
-        return usage
+    def read(self, now_s: float) -> GangUsage | None:
+        """What is read of its usage now; None: it is not read, or cannot be."""
+        return self.limits.tick(now_s).get(JOB)
 
 
 def test_a_gang_has_its_share_from_its_launch_and_then_as_it_is_told() -> None:
@@ -193,20 +186,20 @@ def test_a_job_with_a_share_is_told_what_its_machine_cannot_do(monkeypatch: pyte
 
 def test_what_cannot_be_read_is_said_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     scene = Scene()
-    assert scene.report(0.0) == GangUsage(cpu_s=1.0)
+    assert scene.read(0.0) == GangUsage(cpu_s=1.0)
     scene.limiter.broken.add("usage")
-    assert [scene.report(now_s) for now_s in (1.0, 2.0, 3.0)] == [None] * 3
+    assert [scene.read(now_s) for now_s in (1.0, 2.0, 3.0)] == [None] * 3
     assert len(scene.warnings) == 1
     assert caplog.text.count("Permission denied") == 1
     scene.limiter.broken.clear()
-    assert scene.report(4.0) == GangUsage(cpu_s=2.0)
+    assert scene.read(4.0) == GangUsage(cpu_s=2.0)
     assert scene.warnings[1:] == [("use", "")]
 
 
-def test_usage_is_read_at_most_so_often_and_of_silent_gangs_too() -> None:
+def test_usage_is_read_so_often_and_processes_are_kept_in_their_group() -> None:
     scene = Scene()
-    times_s = [step * 0.1 for step in range(20)]
-    read = [now_s for now_s in times_s if scene.report(now_s) is not None]
+    times_s = [step * 0.1 for step in range(40)]
+    read = [now_s for now_s in times_s if scene.read(now_s) is not None]
     assert len(read) == 4
     assert all(after - before >= READ_EVERY_S - 1e-9 for before, after in pairwise(read))
     scene.limits.forked(JOB, 0, 7)
@@ -279,12 +272,12 @@ def test_the_kernel_kills_of_the_past_are_no_cause() -> None:
     scene = Scene()
     scene.limits.tick(0.0)
     scene.num_kills = 1
-    scene.limits.tick(KEEP_EVERY_S)  # its exit may be told only now
-    scene.limits.tick(KEEP_EVERY_S + 0.1)
+    scene.limits.tick(FORGET_EVERY_S)  # its exit may be told only now
+    scene.limits.tick(FORGET_EVERY_S + 0.1)
     scene.num_kills = 2
     assert scene.limits.exited(JOB, 0, -signal.SIGKILL)[0] == OUT_OF_MEMORY
-    scene.limits.tick(2 * KEEP_EVERY_S)
-    scene.limits.tick(3 * KEEP_EVERY_S)
+    scene.limits.tick(2 * FORGET_EVERY_S)
+    scene.limits.tick(3 * FORGET_EVERY_S)
     assert scene.limits.exited(JOB, 1, -signal.SIGKILL)[0] == -signal.SIGKILL
 
 

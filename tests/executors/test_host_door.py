@@ -86,13 +86,13 @@ class FakeInside:
             self.answer(h.DevicesOffered(devices={}, num_cores=1))
 
     def tell(self, message: h.ToHost) -> None:
-        assert isinstance(message, h.ReadUsage | h.OpenRun | h.CloseRun) and self.killed_s is None
+        assert isinstance(message, h.FindRunPort | h.OpenRun | h.CloseRun) and self.killed_s is None
         assert message.run == str(self.term), "what was said in another term is dropped"
         if isinstance(message, h.CloseRun):
             return
         self.orders += [message] if isinstance(message, h.OpenRun) else []
         self.has_worker = True
-        self.answer(h.UsageRead(run=message.run, usage=None))
+        self.answer(h.RunPortRefused(run=message.run, why="none is free"))
 
     def tick(self) -> None:
         if self.fails:
@@ -283,11 +283,11 @@ def test_a_host_is_given_up_when_no_worker_runs_there_and_comes_back(seed: int) 
 def test_a_line_that_breaks_for_less_than_the_lease_changes_nothing(world: World) -> None:
     world.cut_or_mend()
     world.pass_time(TIMES.lease_s - 1.0)
-    world.controller.hosts[NAME].tell(h.ReadUsage(run="1"))
+    world.controller.hosts[NAME].tell(h.FindRunPort(run="1"))
     world.cut_or_mend()
     world.pass_time(TIMES.wait_s)
     assert world.controller.lost == [] and world.running == {1}
-    assert sum(isinstance(message, h.UsageRead) for message in world.controller.heard) == 2
+    assert sum(isinstance(message, h.RunPortRefused) for message in world.controller.heard) == 2
 
 
 def test_a_line_that_breaks_for_longer_costs_the_workers_and_later_the_host(world: World) -> None:

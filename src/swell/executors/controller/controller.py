@@ -200,7 +200,7 @@ class Controller:
     def _pass_time(self) -> None:
         self._runs.pass_time()
         self._leave_unreached()
-        self._reports.pass_time(self._gangs)
+        self._reports.pass_time()
         self._trials.advance()
         if self.now_s() - self._told_waiting_s >= GATHERING_EVERY_S:
             self._greet()
@@ -261,7 +261,7 @@ class Controller:
             case messages.WorkersAlive(runs=runs):
                 self._runs.hear_alive(host, runs)
             case messages.UsageRead(run=key, usage=usage):
-                self._reports.usage.answered(key, host, usage)
+                self._reports.note_usage(host, key, usage)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
                 if not text or self._is_given(host, job_id):
                     self._reports.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))

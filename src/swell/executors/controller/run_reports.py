@@ -7,21 +7,22 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.usage_reports import UsageReports, tells_anything, usage_report
+from swell.executors.controller.usage_reports import UsageReports
 from swell.executors.hosts import messages
 from swell.model.event import (
     AnyEvent,
     GangEnded,
+    GangResized,
     GangStarted,
     Outcome,
     ResizeFailed,
     StepsReported,
     WorkersLost,
 )
+from swell.model.usage import GangUsage
 
 
 class RunReports:
@@ -51,11 +52,9 @@ class RunReports:
         event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
         if run is not None and isinstance(event, StepsReported):
             event = msgspec.structs.replace(event, usage=self.usage.usage(run.job_id))
-        if tells_anything(event):
-            self._outbox.add(event)
-        if run is not None and isinstance(event, GangStarted | StepsReported):
-            for host in self.usage.ask(run.job_id, run.hosts, self._now_s()):
-                self._hosts.tell(host, messages.ReadUsage(run=run.job_id))
+        self._outbox.add(event)
+        if run is not None and isinstance(event, GangStarted | GangResized | StepsReported):
+            self.usage.note_told(run.job_id, self._now_s())
 
     def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
         """What follows on the hosts of a gang from what is told of it."""
@@ -70,9 +69,17 @@ class RunReports:
             self._hosts.tell(min(run.hosts), messages.DropCode(job_id=run.job_id))
 
     # ------------------------------------------------------------ usage
-    def pass_time(self, gangs: KnownGangs) -> None:
-        """Report the usage of silent gangs."""
+    def note_usage(self, host: str, key: str, usage: GangUsage) -> None:
+        """A host tells what a gang has used; one on which the gang is no more is not heard."""
+        if (run := self._runs.get(key)) is not None and host in run.hosts:
+            self.usage.note_read(run.job_id, host, usage)
+
+    def pass_time(self) -> None:
+        """Report the usage of silent gangs, if it is measured."""
         for job_id in self.usage.silent(self._now_s()):
-            gang = gangs.get(job_id)
-            if gang is not None:
-                self.report(usage_report(job_id, gang.generation, gang.steps))
+            run = self._runs.get(job_id)
+            if run is not None and run.gang is not None and self.usage.usage(job_id) is not None:
+                generation, steps = run.gang.generation, run.gang.steps
+                self.report(
+                    StepsReported(at_s=0.0, job_id=job_id, generation=generation, steps=steps, num_workers=0)
+                )

@@ -200,6 +200,8 @@ def _curves_of(restarts: Restarts, message: messages.Reported) -> dict[str, Tall
 def _tell_values(
     live: GangRuntime, values: dict[str, float], curves: dict[str, Tally], is_again: bool = False
 ) -> None:
+    if not (values or curves):
+        return
     loss = values.pop(LOSS, None)
     report(live, names_loss=True, is_again=is_again, loss=loss, metrics=values, curves=curves)
 

@@ -129,12 +129,6 @@ class SetShare(HostMessage, frozen=True, kw_only=True):
     share: float
 
 
-class ReadUsage(HostMessage, frozen=True, kw_only=True):
-    """Answered by `UsageRead`."""
-
-    run: str
-
-
 WorkerOrder = StartWorker | TellWorker | SignalWorker
 
 
@@ -196,7 +190,6 @@ ToHost = (
     | SignalWorker
     | FindRunPort
     | SetShare
-    | ReadUsage
     | KeepRecord
     | DropCode
     | CloseRun
@@ -312,10 +305,10 @@ class RunPortRefused(HostMessage, frozen=True, kw_only=True):
 
 
 class UsageRead(HostMessage, frozen=True, kw_only=True):
-    """The answer to `ReadUsage`."""
+    """What a gang has used on this host, told every second where it can be read."""
 
     run: str
-    usage: GangUsage | None  #: None: it cannot be read
+    usage: GangUsage
 
 
 class OwnerWarned(HostMessage, frozen=True, kw_only=True):

@@ -18,8 +18,10 @@ from swell.model.share_mode import FULL_SHARE
 from swell.model.sizes import format_bytes
 from swell.model.usage import GangUsage
 
-#: Gangs of which no usage is asked are looked after so often.
-KEEP_EVERY_S = 2.0
+#: What a gang uses is read so often, and its processes are kept in its group.
+READ_EVERY_S = 1.0
+#: A kill for lack of memory is of a worker whose exit is told no later.
+FORGET_EVERY_S = 2.0
 
 NO_MEMORY = "just when the kernel of its machine killed a process for lack of memory"
 
@@ -44,7 +46,7 @@ class LimitedGang:
     group: GangGroup
     memory_bytes: int | None
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
-    kept_s: float = float("-inf")
+    read_s: float = float("-inf")
     num_killed: int = 0  #: by the kernel, for their memory, and told of
     refused: dict[str, Callable[[], None]] = field(default_factory=dict)  #: what does not work
 
@@ -138,22 +140,17 @@ class GangLimits:
         self._limiter.close()
 
     # ------------------------------------------------------------ usage
-    def read(self, job_id: str, now_s: float) -> GangUsage | None:
-        """What the gang has used; None if that cannot be told."""
-        gang = self._gangs.get(job_id)
-        return None if gang is None else self._read(gang, now_s)
-
-    def tick(self, now_s: float) -> None:
-        """Time has passed."""
-        if now_s - self._forgot_s >= KEEP_EVERY_S:
+    def tick(self, now_s: float) -> dict[str, GangUsage]:
+        """Time has passed. Return what the gangs have used whose usage was read now, by job."""
+        if now_s - self._forgot_s >= FORGET_EVERY_S:
             self._forgot_s = now_s
             self._kills.forget()
-        for gang in self._gangs.values():
-            if now_s - gang.kept_s >= KEEP_EVERY_S:
-                self._read(gang, now_s)
+        due = [gang for gang in self._gangs.values() if now_s - gang.read_s >= READ_EVERY_S]
+        read = {gang.job_id: self._read(gang, now_s) for gang in due}
+        return {job_id: usage for job_id, usage in read.items() if usage is not None}
 
     def _read(self, gang: LimitedGang, now_s: float) -> GangUsage | None:
-        gang.kept_s = now_s
+        gang.read_s = now_s
         for about in (MEMORY, SHARE):
             if (work := gang.refused.get(about)) is not None:
                 self._try(gang, about, work)

@@ -139,7 +139,8 @@ class LocalHost:
         for run in list(self._runs.values()):  # an answer may open or close one
             run.note_leaders(self._log_background)
             self._look_at_silent(run, now_s)
-        self._limits.tick(now_s)
+        for key, usage in self._limits.tick(now_s).items():
+            self._answer(messages.UsageRead(run=key, usage=usage))
         self._zygotes.tick(now_s)
 
     def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
@@ -197,9 +198,6 @@ class LocalHost:
                 self._find_port(run)
             case messages.SetShare(share=share):
                 self._limits.set_share(run.key, share)
-            case messages.ReadUsage():
-                usage = self._limits.read(run.key, self._clock.now_s())
-                self._answer(messages.UsageRead(run=run.key, usage=usage))
             case messages.CloseRun():
                 self._close(run)
 
