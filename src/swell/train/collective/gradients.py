@@ -107,6 +107,7 @@ class Gradients:
         self._buffers.begin()
         self._is_begun = False
 
+    @torch.no_grad()
     def add(self, part: Pass, loss: torch.Tensor) -> None:
         """Keep the gradients of a pass that was not the step's last, and take them off the model.
 
@@ -120,6 +121,7 @@ class Gradients:
         self._statistics.rewind()
         self._buffers.rewind()
 
+    @torch.no_grad()
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         """Put the step's sum over all passes and workers in place of the gradients of its last pass here.
 

@@ -69,7 +69,7 @@ class FlatBuffer:
 
 
 class Packing:
-    """Between a model and flat buffers: `write` or `add`, sum, `read`."""
+    """Between a model and flat buffers: `write` or `add`, sum, `read`; all without autograd."""
 
     def __init__(
         self,
@@ -114,7 +114,6 @@ class Packing:
         """A buffer, not yet written to."""
         return FlatBuffer(self._shapes, len(self.parameters), self.dtype, self._device, self._num_norms)
 
-    @torch.no_grad()
     def write(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Put the model's gradients there, times the pass's factor; where there is none, zeros. No votes."""
         norm = self._norm(part)  # before a gradient that lies in the buffer is scaled there
@@ -122,7 +121,6 @@ class Packing:
             self._write(flat, places, factor)
         self._count(flat, part, loss, norm)
 
-    @torch.no_grad()
     def add(self, flat: FlatBuffer, part: Pass, loss: torch.Tensor) -> None:
         """Add the model's gradients, times the pass's factor."""
         norm = self._norm(part)
@@ -134,7 +132,6 @@ class Packing:
         self._count(flat, part, loss, norm)
         flat.words += before
 
-    @torch.no_grad()
     def read(self, flat: FlatBuffer, share: Share) -> StepWords:
         """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests.
 
