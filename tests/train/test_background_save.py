@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 import torch
@@ -25,9 +24,9 @@ from tests.train.test_checkpoint import Clock, Unsavable, make_state, weight_of
 from torch import nn
 
 from swell.train.state import staging
-from swell.train.state.background_save import SLOW_S, BackgroundSave, expected_pause_s
+from swell.train.state.background_save import SLOW_S, BackgroundSave
 from swell.train.state.checkpoint import Checkpoints, Content, SaveError, load_checkpoint
-from swell.train.state.staging import SPARE_BYTES, Stage, copy_s, forms_of, free_bytes
+from swell.train.state.staging import SPARE_BYTES, Stage, forms_of, free_bytes
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
 from swell.wire.group_files import GroupFiles
@@ -331,28 +330,3 @@ def test_after_a_kill_at_any_moment_the_newest_complete_one_is_sound(tmp_path: P
         assert steps_in(newest) >= int(told.split(".")[0].removeprefix("step-"))
         weight = load_checkpoint(newest)["model"]["weight"]
         assert torch.equal(weight, torch.full_like(weight, float(steps_in(newest))))
-
-
-def test_what_a_save_takes_is_told_beforehand_by_a_copy_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However large the state is, no more than a part of it is copied."""
-    now_s = iter(range(100))
-    monkeypatch.setattr(time, "perf_counter", lambda: float(next(now_s)))
-    monkeypatch.setattr(staging, "TOLD_BY_BYTES", 1000)
-    rooms: list[int] = []
-    zeros = torch.zeros
-
-    def noted(size: int, **options: Any) -> torch.Tensor:
-        rooms.append(size)
-        return zeros(size, **options)
-
-    held = [torch.ones(150), torch.ones(200), torch.ones(650)]  # 4 bytes each
-    monkeypatch.setattr(torch, "zeros", noted)
-    assert copy_s(held) == 2.0 * 4000 / 1000, "two copies, a second each, of a quarter of the bytes"
-    assert rooms == [600, 400]
-
-
-def test_a_state_that_cannot_be_saved_tells_nothing_beforehand() -> None:
-    state = make_state(1.0, steps=1)
-    assert expected_pause_s(state) is not None
-    state.objects["reader"] = Unsavable()
-    assert expected_pause_s(state) is None

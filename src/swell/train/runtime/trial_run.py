@@ -7,7 +7,6 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
@@ -22,8 +21,8 @@ from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.runtime.size_comparison import MOST_SAMPLES, SizeComparison
-from swell.train.state.background_save import expected_pause_s
 from swell.train.state.optimizer_set import OptimizerSet
+from swell.train.state.staging import COPIED_BYTES_PER_S
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding, not_compared
 from swell.wire.job_lengths import JobLength, differences
@@ -354,13 +353,8 @@ class Profiling(Host):
             between_s=between_s,
             findings=[*self._comparison.findings, *self.findings],
             own_length=self._own_length,
-            save_s=self._save_s,
+            save_s=None if task.state.shard is not None else task.state.num_bytes() / COPIED_BYTES_PER_S,
         )
-
-    @cached_property
-    def _save_s(self) -> float | None:
-        """Measured before the first time that it is told."""
-        return expected_pause_s(self._task.state)
 
 
 def _is_settled(timed: Sequence[float], num_warm_ups: int) -> bool:

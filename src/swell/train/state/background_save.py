@@ -14,7 +14,7 @@ from pathlib import Path
 
 from swell.train.state.checkpoint import Checkpoints, content_of
 from swell.train.state.codec import EncodeError
-from swell.train.state.staging import Stage, StageError, copy_s, forms_of
+from swell.train.state.staging import Stage, StageError, forms_of
 from swell.train.state.train_state import TrainState
 
 #: A save that takes longer is told: its storage is slow, or hangs.
@@ -124,22 +124,6 @@ class BackgroundSave:
             warnings.warn(f"training stands still for each checkpoint, for {reason}", stacklevel=3)
         self._lacks_room = None  # there may be room next time
         return self._checkpoints.save(state)
-
-
-def expected_pause_s(state: TrainState) -> float | None:
-    """Time for which training should stand still for a save, by the copy of a small part of the state.
-
-    None where that does not tell: the state is divided or cannot be saved, or there is no memory.
-    """
-    if state.shard is not None:
-        return None
-    begun_s = time.perf_counter()
-    try:
-        content = content_of(state)
-        encoded_s = time.perf_counter() - begun_s
-        return encoded_s + copy_s([*content.tensors, *content.trained])
-    except (EncodeError, RuntimeError):
-        return None
 
 
 @dataclass(slots=True)

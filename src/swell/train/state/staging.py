@@ -6,7 +6,6 @@ The buffers are kept, since the first use of new memory takes several times as l
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from swell.wire.group_places import UNIFIED, group_places
 
 #: Memory that is left to the script and to other processes when buffers are allocated.
 SPARE_BYTES = 256 << 20
-#: The copy of so many bytes tells how long that of a larger state takes.
-TOLD_BY_BYTES = 32 << 20
+#: Of a copy to buffers that were used before, about: what is expected of the first save of a job.
+COPIED_BYTES_PER_S = 4e9
 
 #: Files with a limit and with what is used of it, by controller.
 _MEMORY_FILES = {
@@ -107,25 +106,6 @@ class Stage:
 def forms_of(tensors: Iterable[torch.Tensor]) -> list[Form]:
     """The buffers that a copy of these tensors needs."""
     return [(storage.nbytes(), storage.device.type == "cuda") for storage in _storages(tensors).values()]
-
-
-def copy_s(tensors: Iterable[torch.Tensor]) -> float:
-    """Time that a copy of these tensors takes, worked out from that of some of their memory.
-
-    Raises:
-        RuntimeError: there is no memory for that.
-    """
-    copied_s, num_copied, num_bytes = 0.0, 0, 0
-    for storage in _storages(tensors).values():
-        num_bytes += storage.nbytes()
-        if size := min(storage.nbytes(), TOLD_BY_BYTES - num_copied):
-            memory = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-            room = torch.zeros(size, dtype=torch.uint8, pin_memory=memory.is_cuda)
-            begun_s = time.perf_counter()
-            room.copy_(memory[:size])
-            copied_s += time.perf_counter() - begun_s
-            num_copied += size
-    return copied_s * num_bytes / max(num_copied, 1)
 
 
 def free_bytes(files: GroupFiles = MACHINE) -> int:
