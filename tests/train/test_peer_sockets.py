@@ -49,7 +49,6 @@ def test_a_connection_is_the_groups_if_both_ends_were_made_while_it_formed() -> 
         known = [each for each in ends if each[0] != name_of(of_script[1])]  # a server's, in another process
         sockets.tie(known, None)
         of_script[1].close()
-        assert not sockets.is_torn
         sockets.cut()
         before[1].sendall(b"x")
         assert before[0].recv(1) == b"x"
@@ -60,18 +59,6 @@ def test_a_connection_is_the_groups_if_both_ends_were_made_while_it_formed() -> 
 
 def name_of(end: socket.socket) -> str:
     return "{} {}".format(*end.getsockname())
-
-
-def test_a_connection_that_a_peer_has_closed_tears_the_group() -> None:
-    sockets = PeerSockets()
-    sockets.begin()
-    with listen() as listener:
-        near, far = connected(listener)
-        sockets.tie(sockets.ends(), None)
-        assert not sockets.is_torn
-        far.close()
-        assert sockets.is_torn
-        near.close()
 
 
 class Recorder:

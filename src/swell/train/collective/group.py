@@ -6,7 +6,6 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from types import TracebackType
 
 import torch
@@ -22,8 +21,6 @@ from swell.train.link.agent_link import Link, Order, Superseded
 from swell.train.link.heartbeat import Heartbeat
 from swell.wire import environ, messages
 
-#: A sum that takes longer may wait for a peer that has left.
-LOOK_EVERY = timedelta(seconds=1)
 #: For gloo to let go of a group at the end of the process.
 LEAVE_WITHIN_S = 1.0
 
@@ -171,34 +168,6 @@ class Group:
         else:
             self.check()
 
-    def await_all(self, works: Iterable[dist.Work | None]) -> None:
-        """Wait for collectives that were begun together, within `run`. Raises RuntimeError."""
-        for work in works:
-            if work is not None:
-                self._await(work)
-
-    def _await(self, work: dist.Work) -> None:
-        """Wait for one sum. Raises RuntimeError if it fails, or a peer has left.
-
-        With several sums under way gloo may not notice that a peer has left, and would wait for it. With NCCL
-        a limit of this wait would end the group, so none is given; `run` waits for the device.
-        """
-        if self._is_nccl:
-            work.wait()
-            return
-        num_torn = 0
-        while True:
-            try:
-                work.wait(LOOK_EVERY)
-                return
-            except RuntimeError:
-                if work.is_completed():
-                    raise
-            # What came before a peer left may still be read: that takes no second
-            num_torn = num_torn + 1 if self._sockets.is_torn else 0
-            if num_torn == 2:
-                raise RuntimeError("a peer has left the group with a sum under way")
-
     def gather(self, number: int) -> list[int]:
         """Every worker's number, by rank. Raises GroupBroken."""
         numbers = torch.zeros(self.num_workers, dtype=torch.int64, device=self.device)
@@ -266,6 +235,13 @@ class Group:
 
     def _told(self, error: Exception) -> str:
         return BROKEN_OFF if self._sockets.is_cut else str(error)
+
+
+def await_all(works: Iterable[dist.Work | None]) -> None:
+    """Wait for collectives that were begun together, within `run`. Raises RuntimeError."""
+    for work in works:
+        if work is not None:
+            work.wait()
 
 
 def _let_go(groups: list[dist.ProcessGroup], former: NextGroup | None) -> None:

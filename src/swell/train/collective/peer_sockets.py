@@ -10,7 +10,6 @@ So members compare: a connection is the group's if members made both ends of it 
 from __future__ import annotations
 
 import os
-import select
 import socket
 import threading
 from collections.abc import Collection, Iterator
@@ -30,7 +29,6 @@ class PeerSockets:
         self._before: frozenset[int] | None = None  # inodes that there were before the group began to form
         self._own: frozenset[int] = frozenset()  # inodes
         self._group: ProcessGroup | None = None
-        self._closed: frozenset[int] = frozenset()  # of the group's sockets, when it had formed
         self.is_cut = False  #: the agent broke the group off
 
     def begin(self) -> None:
@@ -53,15 +51,8 @@ class PeerSockets:
             made = {inode for inode, ends in _connections() if ends in both}
             self._own, self._before = frozenset(made - (self._before or frozenset())), None
             self._group, is_late = group, self.is_cut
-            self._closed = _closed_by_peers(self._own)
         if is_late:
             self.part()
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether a peer has closed a connection of the group since that formed."""
-        with self._lock:
-            return bool(_closed_by_peers(self._own) - self._closed)
 
     def release(self) -> None:
         """The group is left."""
@@ -119,16 +110,6 @@ def _connections() -> Iterator[tuple[int, Ends]]:
 
 def _address(name: tuple[str, int]) -> str:
     return f"{name[0].removeprefix('::ffff:')} {name[1]}"
-
-
-def _closed_by_peers(inodes: frozenset[int]) -> frozenset[int]:
-    """Those of these sockets from which nothing more will come."""
-    found = {descriptor: inode for inode, descriptor in _listing() if inode in inodes}
-    poll = select.poll()
-    for descriptor in found:
-        poll.register(descriptor, select.POLLRDHUP)
-    gone = select.POLLRDHUP | select.POLLHUP | select.POLLERR
-    return frozenset(found[descriptor] for descriptor, event in poll.poll(0) if event & gone)
 
 
 def _shut_down(inodes: frozenset[int], ends_listening: bool = False) -> None:

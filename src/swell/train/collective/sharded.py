@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.gradients import Gradients, Members, StepVote
+from swell.train.collective.group import await_all
 from swell.train.collective.norms import StatisticsError
 from swell.train.collective.packing import NUM_SAID, FlatBuffer
 from swell.train.collective.tree import Fold, TreeNode, cover
@@ -115,10 +116,7 @@ class TreeSum:
         parts[members.rank].copy_(fold.total())
 
         def broadcast_all() -> None:  # at once: gloo's all-gather copies much more
-            works = [dist.broadcast(part, worker, async_op=True) for worker, part in enumerate(parts)]
-            for work in works:
-                if work is not None:
-                    work.wait()
+            await_all([dist.broadcast(part, worker, async_op=True) for worker, part in enumerate(parts)])
 
         members.run(broadcast_all)
 

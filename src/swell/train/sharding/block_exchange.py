@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from swell.train.collective.gradients import LoopError
-from swell.train.collective.group import Group, GroupBroken
+from swell.train.collective.group import Group, GroupBroken, await_all
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.intervals import Interval, Intervals, common, size, union
 from swell.train.sharding.layout import Layout
@@ -192,7 +192,7 @@ class GroupExchange:
         going_sizes, coming_sizes = [size(part) for part in going], [size(part) for part in coming]
         sent, come = block.empty(sum(going_sizes)), block.empty(sum(coming_sizes))
         torch.cat([sent[:0], *(each for part in going for each in _slices(own, owned[rank], part))], out=sent)
-        self._group.run(lambda: self._group.await_all([_all_to_all(come, coming_sizes, sent, going_sizes)]))
+        self._group.run(lambda: await_all([_all_to_all(come, coming_sizes, sent, going_sizes)]))
         held = self._held(block)
         result = torch.empty(size(held), dtype=block.dtype, device=block.device)
         parts = ((owned[rank], own), *zip(coming, come.split(coming_sizes), strict=True))
@@ -211,9 +211,7 @@ class GroupExchange:
     ) -> None:
         """Carry out collectives, and see that all workers are about the same. Raises GroupBroken."""
         said, room = self._say(block, action), self._room(block)
-        self._group.run(
-            lambda: self._group.await_all([all_gather(room.view(-1), said, async_op=True), *begin()])
-        )
+        self._group.run(lambda: await_all([all_gather(room.view(-1), said, async_op=True), *begin()]))
         self._check_said(room)
 
     # ---------------------------------------------------------------- what they are about

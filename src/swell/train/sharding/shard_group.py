@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from swell.train.collective.group import Group, GroupBroken
+from swell.train.collective.group import Group, GroupBroken, await_all
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.block_exchange import GroupExchange
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
@@ -148,7 +148,7 @@ class ShardGroup:
             handles = [
                 dist.broadcast(piece, rank, async_op=True) for rank, cargo in cargos for piece in cargo.pieces
             ]
-            self._group.await_all(handles)
+            await_all(handles)
 
         self._group.run(broadcast_all)
         for rank, cargo in cargos:

@@ -16,7 +16,7 @@ import msgspec
 import torch
 import torch.distributed as dist
 
-from swell.train.collective.group import Group
+from swell.train.collective.group import Group, await_all
 from swell.train.collective.peer_memory import (
     NOWHERE,
     LentMemory,
@@ -207,9 +207,7 @@ def _hand(group: Group, line: Sequence[int], pieces: Sequence[torch.Tensor]) -> 
                 work.wait()
             if group.rank != line[-1]:
                 going.append(dist.isend(piece, line[here + 1]))
-        for work in going:
-            if work is not None:
-                work.wait()
+        await_all(going)
 
     group.run(hand)
 
