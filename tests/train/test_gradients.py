@@ -225,7 +225,8 @@ def test_a_gradient_that_only_a_borrowed_sample_has_is_taken_away() -> None:
 
     def sum_all(flat: torch.Tensor) -> None:
         other = Net()
-        other.main(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+        with torch.enable_grad():
+            other.main(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
         own = Gradients(other)
         own_share = SampleSchedule(1, 1, False, False).share(0, 1, 2)
         with pytest.raises(PackedError):
