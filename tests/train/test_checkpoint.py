@@ -93,9 +93,7 @@ def test_a_damaged_one_is_passed_over_with_a_warning(tmp_path: Path, damage: str
     damaged: dict[str, bytes | bytearray] = {"flip": content, "cut": content[:-10], "empty": b""}
     newest.write_bytes(damaged[damage])
     state = make_state(0.0, steps=0)
-    told = (
-        rf"the checkpoint of step 2 is damaged, and moved to {tmp_path}/damaged; training goes on from step 1"
-    )
+    told = rf"the checkpoint of step 2 is damaged, and moved to {tmp_path}/damaged; that of step 1 is sound"
     with pytest.warns(UserWarning, match=told):
         assert checkpoints.load_newest(state)
     assert state.steps == 1
@@ -115,9 +113,7 @@ def test_where_all_are_damaged_training_begins_anew_and_says_so(tmp_path: Path) 
     assert len(list(tmp_path.iterdir())) == 2, "a reader moves nothing"
     told = list[tuple[str, int]]()
     checkpoints.tell_damaged = lambda *words: told.append(words)
-    with pytest.warns(
-        UserWarning, match="of steps 2, 1 are damaged, and moved to .*; training begins at step 0"
-    ):
+    with pytest.warns(UserWarning, match="of steps 2, 1 are damaged, and moved to .*; no other is sound"):
         assert not checkpoints.load_newest(state)
     assert [sound_steps for _, sound_steps in told] == [0]
     path = checkpoints.save(make_state(1.0, steps=1))
@@ -460,7 +456,7 @@ def test_workers_begin_again_and_keep_what_they_save_where_all_are_damaged(
     agent.start_ready([2, 3], curve, str(tmp_path / "result"), "9999")
     assert agent.join([2, 3], source=None) == 0
     told = agent.wait(2, messages.CheckpointDamaged)
-    assert told.sound_steps == 0 and "; training begins at step 0" in told.message
+    assert told.sound_steps == 0 and "; no other is sound" in told.message
     first = agent.wait(2, messages.CheckpointSaved)
     second = agent.wait(2, messages.CheckpointSaved, lambda saved: saved.steps > first.steps)
     agent.kill(2)

@@ -206,7 +206,8 @@ class Checkpoints:
         try:
             make_folder(self.folder)
             self._remove_left_drafts()
-            path = self._kept_instead_of(content) or self._write(content)
+            instead = None if content.is_finite else self._newest_sound()
+            path = instead or self._write(content)
         except (OSError, RuntimeError) as error:  # torch.save says RuntimeError of a full disk
             raise self.save_error(content.steps, error) from error
         try:
@@ -257,35 +258,27 @@ class Checkpoints:
         """
         with self._writing:
             self._sound.clear()  # a disk may have lost what was written to it
-            path = self._newest_sound("training goes on from step {}", "training begins at step 0")
+            path = self._newest_sound()
         if path is None:
             return False
         # Where the state is divided a worker needs a part of it, and may have no memory for the rest.
         state.restore(_read(path, in_place=state.shard is not None))
         return True
 
-    def _kept_instead_of(self, content: Content) -> Path | None:
-        if content.is_finite:
-            return None
-        return self._newest_sound("that of step {} stays the newest", "a new one is written")
-
-    def _newest_sound(self, instead: str, otherwise: str) -> Path | None:
-        """The newest sound one. What is said of damaged ones names its step, or that there is none."""
-        damaged = []
+    def _newest_sound(self) -> Path | None:
+        """Move damaged ones away that are newer, and tell it."""
+        damaged, newest = list[Path](), None
         for digest, path in self._found():
             if self._is_sound(path, digest):
+                newest = path
                 break
             damaged.append(path)
-        else:
-            path = None
-        if damaged:
-            steps = 0 if path is None else steps_in(path)
-            self._remove_damaged(damaged, otherwise if path is None else instead.format(steps), steps)
-        return path
+        self._remove_damaged(damaged, newest)
+        return newest
 
     def _evict(self, newest: Path) -> None:
         """Remove sound ones beyond those to keep, and damaged ones. What is as new as `newest` stays."""
-        damaged, num_kept = [], 1
+        damaged, num_kept = list[Path](), 1
         for digest, path in self._found():
             if path == newest:
                 continue
@@ -295,12 +288,12 @@ class Checkpoints:
                 num_kept += 1
             else:
                 damaged.append(path)
-        if damaged:
-            steps = steps_in(newest)
-            self._remove_damaged(damaged, f"that of step {steps} is sound", steps)
+        self._remove_damaged(damaged, newest)
 
-    def _remove_damaged(self, paths: list[Path], instead: str, sound_steps: int) -> None:
-        """Move them away, and tell it."""
+    def _remove_damaged(self, paths: list[Path], sound: Path | None) -> None:
+        """Move them away, if there are any, and tell it; `sound` is the newest that is not damaged."""
+        if not paths:
+            return
         steps = [str(steps_in(path)) for path in paths]
         named = f"s of steps {', '.join(steps)} are" if steps[1:] else f" of step {steps[0]} is"
         try:
@@ -309,6 +302,8 @@ class Checkpoints:
             place = f"moved to {self.folder / QUARANTINE}"
         except OSError as error:  # they are passed over all the same
             place = f"still in {self.folder} ({error})"
+        sound_steps = 0 if sound is None else steps_in(sound)
+        instead = "no other is sound" if sound is None else f"that of step {sound_steps} is sound"
         message = f"the checkpoint{named} damaged, and {place}; {instead}"
         warnings.warn(message, stacklevel=4)
         self.tell_damaged(message, sound_steps)
