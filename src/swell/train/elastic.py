@@ -34,7 +34,7 @@ from swell.train.runtime.script_frames import tell_own_errors_briefly
 from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import NOISE_INTERVAL, RULES
 from swell.train.state.gradient_noise import GradientNoise
-from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, follow_parameters, join_modules
+from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
 from swell.train.state.train_state import TrainState
 from swell.wire import environ
 from swell.wire.reports import send_reports_to
@@ -367,7 +367,8 @@ def _use_device(model: nn.Module, stepped: torch.optim.Optimizer | OptimizerSet,
         torch.cuda.set_device(host.device)
         model.to(host.device)  # in place: the optimizer's references stay good
         for optimizer in stepped if isinstance(stepped, OptimizerSet) else (stepped,):
-            follow_parameters(optimizer)
+            if optimizer.state:  # what it has loaded goes to where its parameters are now
+                optimizer.load_state_dict(optimizer.state_dict())
 
 
 def _check_several(deterministic: bool, rate_rule: RateRule, max_local_batch: int | None) -> None:

@@ -104,30 +104,3 @@ def join_modules(models: Mapping[str, nn.Module]) -> nn.ModuleDict:
         except (KeyError, TypeError) as error:
             raise ValueError(f"elastic() got a model named {name!r}: {error}; take another name") from error
     return joined
-
-
-def follow_parameters(optimizer: torch.optim.Optimizer) -> None:
-    """Move what it keeps of its parameters, loaded or of steps that it has made, to where these are now.
-
-    Single numbers stay in host memory, where torch has them, unless it steps on the device. To load its own
-    state dict would do the same, and cast what it keeps to the types of the parameters.
-    """
-    on_device = {
-        parameter
-        for group in optimizer.param_groups
-        if group.get("capturable") or group.get("fused")
-        for parameter in group["params"]
-    }
-    for parameter, kept in list(optimizer.state.items()):
-        if isinstance(parameter, torch.Tensor):
-            optimizer.state[parameter] = _moved(kept, parameter.device, parameter in on_device)
-
-
-def _moved(value: Any, device: torch.device, has_numbers: bool) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.to(device) if value.dim() or has_numbers else value
-    if isinstance(value, dict):
-        return {name: _moved(each, device, has_numbers) for name, each in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_moved(each, device, has_numbers) for each in value)
-    return value
