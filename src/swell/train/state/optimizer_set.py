@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -27,8 +28,9 @@ class OptimizerSet:
         return [group for optimizer in self for group in optimizer.param_groups]
 
     @property
-    def state(self) -> KeptByName:
-        return KeptByName(self.named)
+    def state(self) -> ChainMap[Any, Any]:
+        """What is kept for each parameter; of one that several train, by the first of them."""
+        return ChainMap(*(optimizer.state for optimizer in self))
 
     def state_dict(self) -> dict[str, Any]:
         return {name: optimizer.state_dict() for name, optimizer in self.named.items()}
@@ -57,18 +59,6 @@ class OptimizerSet:
             f"run.step(loss) got {given}; elastic() has the optimizers {names}: call "
             f"run.step(loss, optimizer=...) with one of these"
         )
-
-
-class KeptByName:
-    """What several optimizers keep for a parameter, by their names: two of them may train the same one."""
-
-    def __init__(self, named: Mapping[str, torch.optim.Optimizer]) -> None:
-        self._named = named
-
-    def get(self, parameter: torch.Tensor, default: Any = None) -> Any:
-        """Return what is kept by name; `default` if no optimizer has anything."""
-        found = {name: held.state[parameter] for name, held in self._named.items() if parameter in held.state}
-        return found or default
 
 
 class SchedulerSet:
