@@ -61,7 +61,7 @@ class EmulatedMachine:
         """With a run here."""
         return set(self._jobs.values())
 
-    def offer(self) -> None:
+    def present(self) -> None:
         devices = tuple(f"{self.name}/{place}" for place in range(DEVICES_EACH))
         binding = DeviceBinding(torch_device="cuda:0", kind=KIND)
         node = Node(name=self.name, devices=devices, kind=KIND, rack=self._rack, address="127.0.0.1")

@@ -81,7 +81,7 @@ class FakeInside:
     fails: bool = False  #: when it is looked after
     orders: list[h.OpenRun] = field(default_factory=list)
 
-    def offer(self) -> None:
+    def present(self) -> None:
         if self.offers:
             self.answer(h.DevicesOffered(devices={}, num_cores=1))
 

@@ -33,8 +33,8 @@ def test_it_ends_in_time_and_not_while_it_is_needed_before(
 ) -> None:
     clock = Clock()
     leaving = Withdrawal(clock.now_s)
-    assert not leaving.is_due(is_needed=False)
-    leaving.begin(within_s)
+    assert not leaving.is_due(is_needed=False) and leaving.warning is None
+    leaving.begin(within_s, "it is reclaimed")
     until_s, idle_since_s = clock.time_s + within_s, clock.time_s
     for step_s, is_needed in ticks:
         clock.time_s += step_s
@@ -45,7 +45,8 @@ def test_it_ends_in_time_and_not_while_it_is_needed_before(
         if is_due and clock.time_s < until_s - END_AHEAD_S:
             is_at_end = clock.time_s >= until_s - 0.5 * within_s - 1e-6
             assert is_at_end or clock.time_s >= idle_since_s + IDLE_S
-        assert leaving.left_s == pytest.approx(max(0.0, until_s - clock.time_s), abs=1e-6)
+        assert leaving.warning is not None and leaving.warning.why == "it is reclaimed"
+        assert leaving.warning.within_s == pytest.approx(max(0.0, until_s - clock.time_s), abs=1e-6)
 
 
 def test_nobody_is_told_where_no_host_process_runs(tmp_path: Path) -> None:

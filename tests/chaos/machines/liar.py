@@ -63,7 +63,7 @@ class Inside:
     is_gone = True
 
     def __init__(self, offered: Callable[[], None]) -> None:
-        self.offer = offered
+        self.present = offered
 
     def tell(self, message: h.ToHost) -> None: ...
     def tick(self) -> None: ...

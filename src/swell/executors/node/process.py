@@ -23,7 +23,6 @@ import msgspec
 
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.lock import AgentRunning, hold_lock
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
 from swell.executors.local.devices import DeviceError, LocalNode
@@ -33,7 +32,7 @@ from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.state import HostState, SeenStorage, UnusableHostState, make_folder, unusable
-from swell.executors.node.term_processes import LocalTermProcesses, lacks_of, there_of
+from swell.executors.node.term_host import TermHost, lacks_of, there_of
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress
@@ -80,12 +79,12 @@ class HostProcess:
         self._lock_fd = lock_fd
         self._session = secrets.token_hex(8)
         self._handshakes = Handshakes(self._identify)
-        self._inside: LocalTermProcesses | None = None
+        self._inside: TermHost | None = None
         self._address = ""
         self._num_insides = self._probe_port = 0
         self._settings = PlatformSettings()  #: whose storage this machine was seen to have
         self._is_told_to_leave = asyncio.Event()
-        self._withdrawal, self._why_withdrawn = Withdrawal(time.monotonic), ""
+        self._withdrawal = Withdrawal(time.monotonic)
 
     def leave(self) -> None:
         """`run` returns in a moment."""
@@ -97,10 +96,9 @@ class HostProcess:
             self.leave()
             return
         log.info("this host leaves within %g s: %s", within_s, why)
-        self._withdrawal.begin(within_s)
-        self._why_withdrawn = why
+        self._withdrawal.begin(within_s, why)
         if self._inside is not None:
-            self._inside.warn_of_end(within_s, why)
+            self._inside.tell_leaving()
 
     def end_in_order(self) -> None:
         """SIGTERM: with the time that was granted for it, unless it has come before."""
@@ -113,11 +111,6 @@ class HostProcess:
         within_s = take_order(self._state.folder)
         if within_s is not None:
             self.leave_within(within_s, "its owner needs it (`swell node --leave`)")
-
-    def _advance(self) -> None:
-        is_needed = self._inside is not None and self._inside.is_needed
-        if self._withdrawal.is_due(is_needed):
-            self.leave()
 
     async def run(self) -> None:
         """Until it, or the head, says to leave. Every process of ours is gone then.
@@ -161,7 +154,8 @@ class HostProcess:
         """Until nothing is left of it."""
         while not terms.is_over:
             terms.tick()
-            self._advance()
+            if self._withdrawal.is_due(self._inside is not None and self._inside.is_needed):
+                self.leave()
             await asyncio.sleep(TICK_S)
 
     # ------------------------------------------------------------ the head
@@ -218,7 +212,7 @@ class HostProcess:
             log.warning("`swell doctor` cannot look at the storage (%s): make room on the disk", error)
 
     # ------------------------------------------------------------ workers
-    def _new_inside(self, answer: Callable[[FromHost], None]) -> LocalTermProcesses:
+    def _new_inside(self, answer: Callable[[FromHost], None]) -> TermHost:
         self._num_insides += 1
         preload = self._settings.preload
         modules = there_of(preload)
@@ -232,16 +226,12 @@ class HostProcess:
             joined_as=self._options.name,
         )
         boot_id = f"{self._session}-{self._num_insides}"
-        host = LocalHost(options, boot_id, self._lock_fd, answer)
-        host.start(self._address)
         lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
-        self._inside = LocalTermProcesses(host, self._node, lacks, self._warn_again)
+        self._inside = TermHost(
+            options, boot_id, self._lock_fd, answer, self._node, lacks, lambda: self._withdrawal.warning
+        )
+        self._inside.start(self._address)
         return self._inside
-
-    def _warn_again(self, inside: LocalTermProcesses) -> None:
-        """A controller that is new has not heard it."""
-        if self._withdrawal.has_begun:
-            inside.warn_of_end(self._withdrawal.left_s, self._why_withdrawn)
 
     def _identify(self, link: LineLink, line: bytes) -> None:
         try:

@@ -34,7 +34,7 @@ _decode_aside: Callable[[bytes], FromController] = msgspec.json.Decoder(FromCont
 class TermProcesses(Protocol):
     """The processes of one term. Every method returns at once."""
 
-    def offer(self) -> None:
+    def present(self) -> None:
         """Say what runs here, to a controller that is new, and what the machine has."""
 
     def tell(self, message: ToHost) -> None:
@@ -89,8 +89,7 @@ class HostTerms:
         self._inside: TermProcesses | None = None  #: the first is made when there is a line
         self._is_offered = self._is_ending = self._is_leaving = False
         self._was_open = False
-        self._obstacle = ""  #: to the next term
-        self._failures = RateLimitedLog()
+        self._failures, self._obstacles = RateLimitedLog(), RateLimitedLog()
 
     @property
     def term(self) -> int:
@@ -160,9 +159,10 @@ class HostTerms:
         try:
             number = self._begin_term()
         except OSError as error:
-            self._tell_obstacle(f"cannot begin a term ({error.strerror}): make room on the disk")
+            if self._obstacles.take():
+                log.warning("cannot begin a term (%s): make room on the disk", error.strerror)
             return
-        self._lease, self._obstacle = HeldLease(number), ""
+        self._lease = HeldLease(number)
         self._is_offered = self._is_ending = False
         self._signs = PendingHeartbeats()
         self._inside = self._make_inside()
@@ -175,11 +175,6 @@ class HostTerms:
 
     def _make_inside(self) -> TermProcesses:
         return self._new_inside(partial(self._say, self.term))
-
-    def _tell_obstacle(self, why: str) -> None:
-        if why != self._obstacle:
-            self._obstacle = why
-            log.warning("%s", why)
 
     # ------------------------------------------------------------ the stream
     def _say(self, term: int, message: FromHost) -> None:
@@ -224,7 +219,7 @@ class HostTerms:
             if is_joined and not self._is_offered and self._inside is not None:
                 self._is_offered = True
                 log.info("this host has a lease: workers can be started")
-                self._inside.offer()
+                self._inside.present()
 
     def peer_replaced(self) -> None:
         """Another controller is there, which knows nothing of the workers here.

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from swell.executors.hosts.messages import HostLeaving
 from swell.executors.node.running_host import find_host
 from swell.wire.whole_files import write_whole
 
@@ -33,19 +34,22 @@ class Withdrawal:
         self._now_s = now_s
         self._until_s: float | None = None
         self._end_s = self._needed_s = 0.0
+        self._why = ""
 
     @property
     def has_begun(self) -> bool:
         return self._until_s is not None
 
     @property
-    def left_s(self) -> float:
-        """Until the machine is gone."""
-        return 0.0 if self._until_s is None else max(0.0, self._until_s - self._now_s())
+    def warning(self) -> HostLeaving | None:
+        """What a controller is to hear; None: this host stays."""
+        if self._until_s is None:
+            return None
+        return HostLeaving(within_s=max(0.0, self._until_s - self._now_s()), why=self._why)
 
-    def begin(self, within_s: float) -> None:
+    def begin(self, within_s: float, why: str) -> None:
         """The machine will be gone so soon. A later word replaces an earlier one."""
-        self._needed_s = self._now_s()
+        self._needed_s, self._why = self._now_s(), why
         self._until_s = self._needed_s + within_s
         self._end_s = self._until_s - min(END_AHEAD_S, END_SHARE * within_s)
 

@@ -159,10 +159,6 @@ class LocalHost:
         """Whether there are workers here."""
         return any(run.live for run in self._runs.values())
 
-    def warn_of_end(self, within_s: float, why: str) -> None:
-        """Tell the controller that this machine is about to go."""
-        self._answer(messages.HostLeaving(within_s=within_s, why=why))
-
     # ------------------------------------------------------------ what the controller says
     @property
     def is_reached(self) -> bool:

@@ -1,4 +1,4 @@
-"""The processes of one term: a `LocalHost` that is shut down as a whole."""
+"""The host that a machine is in one term: it offers devices once workers can start, and ends as a whole."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from importlib.util import find_spec
 
 import msgspec
 
-from swell.executors.hosts.messages import ToHost
+from swell.executors.hosts.messages import FromHost, HostLeaving
 from swell.executors.local.agent.host import LocalHost
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.containers.engine import ContainerChoice, EngineDown, find_engine
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.lines import LineLink
@@ -28,65 +29,63 @@ WARM_WITHIN_S = 60.0
 log = logging.getLogger("swell.node")
 
 
-class LocalTermProcesses:
-    """Implements `terms.TermProcesses` with processes of this host."""
+class TermHost(LocalHost):
+    """Implements `terms.TermProcesses`."""
 
     def __init__(
         self,
-        host: LocalHost,
+        options: AgentOptions,
+        boot_id: str,
+        lock_fd: int,
+        answer: Callable[[FromHost], None],
         node: LocalNode,
-        lacks: Callable[[], tuple[str, ...]],
-        offered: Callable[[LocalTermProcesses], None],
+        find_lacks: Callable[[], tuple[str, ...]] = tuple,
+        leaving: Callable[[], HostLeaving | None] = lambda: None,
     ) -> None:
         """
         Args:
-            host: started.
-            lacks: what this machine cannot do; asked in a thread.
-            offered: called when a controller that is new knows what runs here.
+            find_lacks: says what this machine cannot do; asked in a thread.
+            leaving: says that the machine is about to go; None: it is not.
         """
-        self._host, self._node, self._find_lacks, self._offered = host, node, lacks, offered
-        host.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
+        super().__init__(options, boot_id, lock_fd, answer)
+        self._node, self._find_lacks, self._leaving = node, find_lacks, leaving
+        self.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
         self._has_offered = False
         self._limit_s = math.inf  #: by when the devices are offered, warm or not; inf: no controller asks
         self._looking: asyncio.Future[tuple[str, ...]] | None = None
         self._ending: asyncio.Task[None] | None = None
 
-    def offer(self) -> None:
+    def present(self) -> None:
         """Devices are offered once workers can start on them: what is given to a job before waits unused."""
-        self._host.tell_kept()
+        self.tell_kept()
         if self._has_offered:
             self._offer()
-            self._offered(self)
         else:
             self._limit_s = min(self._limit_s, time.monotonic() + WARM_WITHIN_S)
             self._offer_if_warm()
         if not self._has_offered:
-            self._host.tell_all_kept()
+            self.tell_all_kept()
+        self.tell_leaving()
         if self._looking is None:
             self._looking = asyncio.get_running_loop().run_in_executor(None, self._find_lacks)
             self._looking.add_done_callback(lambda looking: self._tell_lacks(looking.result()))
 
+    def tell_leaving(self) -> None:
+        """Warn the controller, if this machine is about to go."""
+        if (warning := self._leaving()) is not None:
+            self._answer(warning)
+
     def _offer_if_warm(self) -> None:
-        is_asked, is_cold = self._limit_s < math.inf, self._host.is_warming_up
+        is_asked, is_cold = self._limit_s < math.inf, self.is_warming_up
         if self._has_offered or not is_asked or (is_cold and time.monotonic() < self._limit_s):
             return
         self._has_offered = True
         self._offer()
         what = f"modules are not imported after {span(WARM_WITHIN_S)}" if is_cold else "modules are imported"
         log.info("%s: the devices of this host are offered", what)
-        self._offered(self)
-
-    @property
-    def is_needed(self) -> bool:
-        """See `LocalHost.is_needed`."""
-        return self._ending is None and self._host.is_needed
-
-    def warn_of_end(self, within_s: float, why: str) -> None:
-        """See `LocalHost.warn_of_end`."""
-        self._host.warn_of_end(within_s, why)
 
     def _offer(self) -> None:
-        self._host.offer(self._node.bindings, (self._node.node,))
+        self.offer(self._node.bindings, (self._node.node,))
 
     def _tell_lacks(self, lacks: tuple[str, ...]) -> None:
         """An engine that does not answer holds nothing up: jobs without an image can have the devices."""
@@ -97,20 +96,23 @@ class LocalTermProcesses:
             if self._has_offered:
                 self._offer()
 
-    def tell(self, message: ToHost) -> None:
-        self._host.tell(message)
+    # ------------------------------------------------------------ until it ends
+    @property
+    def is_needed(self) -> bool:
+        """Whether there are workers here, and are to be."""
+        return self._ending is None and super().is_needed
 
     def admit(self, link: LineLink, hello: Hello) -> bool:
         """See `LocalHost.admit`."""
-        return self._ending is None and self._host.admit(link, hello)
+        return self._ending is None and super().admit(link, hello)
 
     def tick(self) -> None:
         if self._ending is None:
-            self._host.tick()
+            super().tick()
             self._offer_if_warm()
 
     def kill(self) -> None:
-        self._ending = asyncio.get_running_loop().create_task(self._host.shut_down(REAP_S))
+        self._ending = asyncio.get_running_loop().create_task(self.shut_down(REAP_S))
 
     @property
     def is_gone(self) -> bool:

@@ -1,0 +1,105 @@
+"""The processes of one term: when their machine offers its devices."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.hosts.messages import DevicesOffered, FromHost, KeptTold
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.devices import LocalNode
+from swell.executors.node import term_host as module
+from swell.executors.node.term_host import TermHost
+from swell.model.node import Node
+
+NODE = LocalNode(
+    Node(name="a", devices=("a/0",), kind="cpu"), {"a/0": DeviceBinding(torch_device="cpu", kind="cpu")}
+)
+
+
+class WarmingHost(TermHost):
+    """Its zygote is not started: the test says whether that is warm."""
+
+    is_cold = True
+
+    def __init__(self, *lacks: str) -> None:
+        options = AgentOptions(state_dir=Path("none"), storage="none")
+        super().__init__(options, "boot", -1, self._hear, NODE, lambda: lacks)
+        self.said: list[str] = []
+
+    @property
+    def is_warming_up(self) -> bool:
+        return self.is_cold
+
+    def _hear(self, message: FromHost) -> None:
+        if isinstance(message, KeptTold):
+            self.said.append("all kept")
+        if isinstance(message, DevicesOffered):
+            lacks = [lack for node in message.nodes for lack in node.lacks]
+            self.said.append(" ".join(["devices", *lacks]))
+
+
+async def looked(one: TermHost) -> None:
+    """What the machine lacks is known."""
+    assert one._looking is not None
+    await one._looking
+    await asyncio.sleep(0)
+
+
+def test_devices_are_offered_when_workers_can_start_on_them() -> None:
+    async def scene() -> None:
+        host = WarmingHost()
+        host.present()
+        host.tick()
+        assert host.said == ["all kept"]
+        host.is_cold = False
+        host.tick()
+        host.tick()
+        assert host.said == ["all kept", "devices"]
+        host.is_cold = True  # its zygote died and starts again: the devices stay
+        host.tick()
+        await looked(host)
+        assert host.said == ["all kept", "devices"]
+
+    asyncio.run(scene())
+
+
+def test_a_controller_that_is_new_to_a_warm_machine_hears_of_its_devices_at_once() -> None:
+    async def scene() -> None:
+        host = WarmingHost()
+        host.is_cold = False
+        host.present()
+        host.present()
+        await looked(host)
+        host.is_cold = True  # its zygote has died: what runs there goes on
+        host.present()
+        assert host.said == ["devices"] * 3
+
+    asyncio.run(scene())
+
+
+def test_what_a_machine_lacks_is_said_with_its_devices_and_not_before() -> None:
+    async def scene() -> None:
+        host = WarmingHost("lacks module x")
+        host.present()
+        await looked(host)
+        assert host.said == ["all kept"]
+        host.is_cold = False
+        host.tick()
+        assert host.said == ["all kept", "devices lacks module x"]
+
+    asyncio.run(scene())
+
+
+def test_modules_that_take_too_long_do_not_keep_devices_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        monkeypatch.setattr(module, "WARM_WITHIN_S", 0.0)
+        host = WarmingHost()
+        host.present()
+        await looked(host)
+        assert host.said == ["devices"]
+
+    asyncio.run(scene())
