@@ -28,6 +28,10 @@ class Written:
     ends: dict[str, float] = field(default_factory=dict)  #: of the last worker of a job that is finished
 
 
+#: A real host tells so often what gangs use.
+USAGE_EVERY_S = 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Emulation:
     """What all machines have in common."""
@@ -55,6 +59,7 @@ class EmulatedMachine:
         self._workers: dict[tuple[str, int], EmulatedWorker] = {}
         self._pids = itertools.count(1000)
         self._is_gone = False
+        self._read_s = 0.0
 
     @property
     def jobs(self) -> set[str]:
@@ -85,9 +90,6 @@ class EmulatedMachine:
                     self._act(run, number, worker.hear(said, self._emulation.now_s()))
             case messages.SignalWorker(run=run, worker=number, signal=signal):
                 self._exit(run, number, -signal)
-            case messages.ReadUsage(run=run):
-                usage = GangUsage(cpu_s=self._emulation.now_s(), memory_bytes=10**9)
-                self._answer(messages.UsageRead(run=run, usage=usage))
             case messages.CloseRun(run=run):
                 self._jobs.pop(run, None)
             case _:
@@ -102,6 +104,11 @@ class EmulatedMachine:
         now_s = self._emulation.now_s()
         for (run, number), worker in list(self._workers.items()):
             self._act(run, number, worker.pass_time(now_s))
+        if now_s - self._read_s >= USAGE_EVERY_S:
+            self._read_s = now_s
+            for run in [run for run, job_id in self._jobs.items() if run == job_id]:
+                usage = GangUsage(cpu_s=now_s, memory_bytes=10**9)
+                self._answer(messages.UsageRead(run=run, usage=usage))
 
     def kill(self) -> None:
         self._workers.clear()

@@ -200,7 +200,6 @@ class Controller:
     def _pass_time(self) -> None:
         self._runs.pass_time()
         self._leave_unreached()
-        self._reports.pass_time()
         self._trials.advance()
         if self.now_s() - self._told_waiting_s >= GATHERING_EVERY_S:
             self._greet()
@@ -228,7 +227,6 @@ class Controller:
         self._reports.report_all(lost_nodes)
         left = [worker for worker, of in run.workers.items() if of == host]
         self._takeover.leave_workers(host, run.key, left, offered)
-        self._reports.usage.leave_host(run.job_id, host)
         self._runs.lose_workers(run, host, why)
         self._commands.leave_host(run.job_id, host, why)
 
@@ -260,8 +258,8 @@ class Controller:
                 self._commands.hear_ready(host, message)
             case messages.WorkersAlive(runs=runs):
                 self._runs.hear_alive(host, runs)
-            case messages.UsageRead(run=key, usage=usage):
-                self._reports.note_usage(host, key, usage)
+            case messages.UsageRead():
+                self._runs.hear_usage(host, message)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
                 if not text or self._is_given(host, job_id):
                     self._reports.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
@@ -288,7 +286,6 @@ class Controller:
         if lost_nodes is None:
             return
         self._reports.report_all(lost_nodes)
-        self._reports.usage.lose_host(name)
         self._trials.lose_host(name, why)
         self._runs.lose_host(name, why)
         self._commands.lose_host(name, why)

@@ -74,6 +74,7 @@ class DirectedRuns:
             self._due.extend(self.by_key)
         for _ in range(min(MOST_AT_ONCE, len(self._due))):
             if (run := self.by_key.get(self._due.popleft())) is not None:
+                self.reports.report_silent(run)
                 self.do(run, run.director.tick(self._now_s()))
 
     # ------------------------------------------------------------ what hosts say
@@ -119,6 +120,11 @@ class DirectedRuns:
                 }
                 run.director.alive(own, self._now_s())
 
+    def hear_usage(self, host: str, read: messages.UsageRead) -> None:
+        """A host tells what a gang has used; one on which the gang is no more is not heard."""
+        if (run := self.by_key.get(read.run)) is not None and host in run.hosts:
+            run.usage[host] = read.usage
+
     def hear_port(self, host: str, message: messages.RunPortFound | messages.RunPortRefused) -> None:
         """The answer to `FindRunPort`. No effect if this host is asked no longer."""
         run = self.by_key.get(message.run)
@@ -137,7 +143,7 @@ class DirectedRuns:
 
     def lose_workers(self, run: DirectedRun, host: str, why: str) -> None:
         """All that a run had on a host, at once."""
-        run.hosts.discard(host)
+        run.leave(host)
         gone = [worker for worker, of in run.workers.items() if of == host]
         for worker in gone:
             self._forget(run, worker)
@@ -256,11 +262,11 @@ class DirectedRuns:
         left = sorted(run.hosts - wanted - set(run.workers.values()))
         if not left or len(left) == len(run.hosts):
             return
-        run.hosts.difference_update(left)
+        for host in left:
+            run.leave(host)
         self._keep_record(run)  # before they are closed: what the others keep names them no longer
         for host in left:
             self._hosts.tell(host, messages.CloseRun(run=run.key))
-            self.reports.usage.leave_host(run.job_id, host)
             self._forget_port(run, host, "its job has left that host")
 
     def _end_run(self, run: DirectedRun) -> None:
@@ -268,5 +274,3 @@ class DirectedRuns:
         for host in sorted(run.hosts):
             self._hosts.tell(host, messages.CloseRun(run=run.key))
         self._gangs.ended(run)
-        if run.gang is not None:
-            self.reports.usage.ended(run.job_id)

@@ -11,6 +11,7 @@ from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.hosts.messages import Dealings, KeptWorker, RunKept, RunSnapshot
 from swell.model.job import JobSpec
+from swell.model.usage import NO_USAGE, GangUsage, total_usage
 
 
 @dataclass(slots=True)
@@ -30,12 +31,28 @@ class DirectedRun:
     total_steps: int | None = None
     record: RunSnapshot | None = None  #: that its hosts were told last; None: none, or it is a trial run
     has_shown_epoch: bool = False  #: what follows an epoch of it was told
+    usage: dict[str, GangUsage] = field(default_factory=dict)  #: by host, as it said last
+    left_usage: GangUsage = NO_USAGE  #: on hosts that it has no more
+    reported_s: float | None = None  #: when it told last how far it is; None: it has not started
     finished_s: float | None = None  #: when the first of its workers met the end condition
 
     @property
     def gang(self) -> GangController | None:
         """Its director; None: it is a trial run."""
         return None if isinstance(self.director, Trial) else self.director
+
+    @property
+    def total_usage(self) -> GangUsage | None:
+        """What it has used on all its hosts; None: nothing is known of it."""
+        if not self.usage and self.left_usage == NO_USAGE:
+            return None
+        return total_usage([self.left_usage, *self.usage.values()])
+
+    def leave(self, host: str) -> None:
+        """Nothing of it is there any more: what was used stays used, and its memory is free."""
+        self.hosts.discard(host)
+        if (last := self.usage.pop(host, None)) is not None:
+            self.left_usage = total_usage([self.left_usage, last.without_memory])
 
     def is_on(self, host: str) -> bool:
         """Whether it is open there, has workers there, or looks for a port there."""

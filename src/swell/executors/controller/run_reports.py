@@ -10,7 +10,6 @@ import msgspec
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.usage_reports import UsageReports
 from swell.executors.hosts import messages
 from swell.model.event import (
     AnyEvent,
@@ -22,7 +21,9 @@ from swell.model.event import (
     StepsReported,
     WorkersLost,
 )
-from swell.model.usage import GangUsage
+
+#: The usage of a gang which has told of nothing else for so long is told by itself.
+TELL_EVERY_S = 10.0
 
 
 class RunReports:
@@ -38,7 +39,6 @@ class RunReports:
         """`runs`: kept up to date."""
         self._now_s, self._hosts, self._runs = now_s, hosts, runs
         self._outbox = outbox
-        self.usage = UsageReports()
 
     def report_all(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
@@ -51,10 +51,10 @@ class RunReports:
             self._act_on(run, event)
         event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
         if run is not None and isinstance(event, StepsReported):
-            event = msgspec.structs.replace(event, usage=self.usage.usage(run.job_id))
+            event = msgspec.structs.replace(event, usage=run.total_usage)
         self._outbox.add(event)
         if run is not None and isinstance(event, GangStarted | GangResized | StepsReported):
-            self.usage.note_told(run.job_id, self._now_s())
+            run.reported_s = self._now_s()
 
     def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
         """What follows on the hosts of a gang from what is told of it."""
@@ -68,18 +68,11 @@ class RunReports:
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
             self._hosts.tell(min(run.hosts), messages.DropCode(job_id=run.job_id))
 
-    # ------------------------------------------------------------ usage
-    def note_usage(self, host: str, key: str, usage: GangUsage) -> None:
-        """A host tells what a gang has used; one on which the gang is no more is not heard."""
-        if (run := self._runs.get(key)) is not None and host in run.hosts:
-            self.usage.note_read(run.job_id, host, usage)
-
-    def pass_time(self) -> None:
-        """Report the usage of silent gangs, if it is measured."""
-        for job_id in self.usage.silent(self._now_s()):
-            run = self._runs.get(job_id)
-            if run is not None and run.gang is not None and self.usage.usage(job_id) is not None:
-                generation, steps = run.gang.generation, run.gang.steps
-                self.report(
-                    StepsReported(at_s=0.0, job_id=job_id, generation=generation, steps=steps, num_workers=0)
-                )
+    def report_silent(self, run: DirectedRun) -> None:
+        """Tell what a gang has used that has told of nothing else for long: its script tells nothing."""
+        is_silent = run.reported_s is not None and self._now_s() - run.reported_s >= TELL_EVERY_S
+        if is_silent and run.gang is not None and run.total_usage is not None:
+            generation, steps = run.gang.generation, run.gang.steps
+            self.report(
+                StepsReported(at_s=0.0, job_id=run.job_id, generation=generation, steps=steps, num_workers=0)
+            )
