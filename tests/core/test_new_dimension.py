@@ -55,7 +55,7 @@ PATCH = {
             "    precision: str | None = None\n    max_local_batch: int | None = None  #: as in Welcome",
         ),
     ],
-    "executors/gang/formation.py": [
+    "executors/gang/regrouping.py": [
         (
             "            global_batch=live.gang.formation.configuration.global_batch,",
             "            global_batch=live.gang.formation.configuration.global_batch,\n"

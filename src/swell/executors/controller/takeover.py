@@ -16,7 +16,7 @@ from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.run import WholeRun, take_over
-from swell.executors.gang.formation import KILL
+from swell.executors.gang.effects import KILL
 from swell.executors.hosts.messages import (
     CloseRun,
     DevicesOffered,

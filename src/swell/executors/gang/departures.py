@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
-from swell.executors.gang import formation, regrouping, shutdown, transition
+from swell.executors.gang import regrouping, shutdown, transition
 from swell.executors.gang.gang_record import ChangeAim
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, State
@@ -100,7 +100,7 @@ def _goes_on_without(live: GangRuntime, member: Member, message: messages.Finish
     if not broken:
         return False
     if member.state is State.BROKEN or (message is not None and message.steps > max(broken)):
-        formation.kill(live, [m for m in members if m.number == member.number])
+        live.kill([m for m in members if m.number == member.number])
         regrouping.note_death(live, member, f"worker {member.number} had ended before the others")
     else:
         steps = max(broken) if message is None else message.steps

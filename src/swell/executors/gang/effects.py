@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, field
 from typing import TypedDict
 
 from swell.model.event import AnyEvent
 from swell.wire.messages import FromAgent
+
+#: To a worker, and to all that it has started.
+KILL = int(signal.SIGKILL)
 
 
 @dataclass(frozen=True, slots=True)

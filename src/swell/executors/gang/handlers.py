@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from swell.executors.gang import departures, formation, regrouping, training_progress, transition
+from swell.executors.gang import departures, regrouping, training_progress, transition
 from swell.executors.gang.effects import Send
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
@@ -52,7 +52,7 @@ HANDLERS: dict[type[messages.Message], Callable[[GangRuntime, Any, Member], None
     messages.Hello: _greet,
     messages.Alive: _note_alive,
     messages.Ready: _note_ready,
-    messages.Bound: formation.pass_on,
+    messages.Bound: regrouping.pass_on,
     messages.Joined: _note_joined,
     messages.JoinFailed: regrouping.note_join_failed,
     messages.Broken: regrouping.note_broken,

@@ -8,7 +8,7 @@ as it can be it is done without the members that do not come to a step boundary.
 
 from __future__ import annotations
 
-from swell.executors.gang import formation, regrouping, shutdown
+from swell.executors.gang import regrouping, shutdown
 from swell.executors.gang.member import IN_STEP, Member, State
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import overdue
@@ -35,7 +35,7 @@ def _kill_silent(live: GangRuntime) -> None:
         if verdict is not None and not member.is_killed:
             why, is_fault_of_script = verdict
             member.is_at_fault |= is_fault_of_script
-            formation.kill(live, [member], why)
+            live.kill([member], why)
 
 
 def _kill_unaware(live: GangRuntime) -> None:
@@ -43,7 +43,7 @@ def _kill_unaware(live: GangRuntime) -> None:
     since_s, limit_s = live.gang.setback.since_s, live.timeouts.notice_s
     if since_s is not None and live.now_s - since_s > limit_s:
         deaf = [m for m in live.gang.unaware() if m.waits_s >= limit_s or m.heartbeat is None]
-        formation.kill(live, deaf, "a worker did not notice that its group had broken, and was killed")
+        live.kill(deaf, "a worker did not notice that its group had broken, and was killed")
 
 
 # ------------------------------------------------------------ workers that hold the others up
@@ -97,7 +97,7 @@ def _strike(live: GangRuntime, stuck: list[Member], why: str) -> None:
         shutdown.end(live, Outcome.FAILED, f"{text}; {remedy}")
     else:
         live.replies.warn(f"{why}; {remedy}")
-    formation.kill(live, stuck, why)
+    live.kill(stuck, why)
 
 
 # ------------------------------------------------------------ orders that are late
@@ -138,10 +138,10 @@ def _do_without(live: GangRuntime, why: str) -> str:
     newcomers = [m for m in members if not m.has_state and m.state is not State.LEFT]
     leavers = [m for m in members if m.state is State.LEAVING]
     if newcomers:
-        formation.kill(live, newcomers, why)
+        live.kill(newcomers, why)
         return "it keeps its size"
     if leavers and any(m.has_state and m.state is not State.LEAVING for m in members):
-        formation.kill(live, leavers, why)
+        live.kill(leavers, why)
         return "those who were to leave were killed, and the others go on"
     return "it waits"
 

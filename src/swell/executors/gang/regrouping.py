@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from swell.executors.gang import formation, shutdown, transition
-from swell.executors.gang.formation import abort
-from swell.executors.gang.member import IN_STEP, Member, State
+from collections.abc import Iterable, Sequence
+
+from swell.executors.gang import shutdown, transition
+from swell.executors.gang.effects import Send
+from swell.executors.gang.gang_record import SaveOrder
+from swell.executors.gang.local_ranks import LocalRank, local_ranks
+from swell.executors.gang.member import IN_STEP, Member, State, best_source
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import Outcome
 from swell.wire import messages
@@ -36,7 +40,7 @@ def note_broken(live: GangRuntime, message: messages.Broken, member: Member) -> 
     if message.generation == live.gang.formation.round:
         _note_out(live, message, member)
     else:  # it was told to be in the next one, and goes there at once
-        abort(live, {former, message.generation})
+        _abort(live, {former, message.generation})
 
 
 def _note_out(live: GangRuntime, message: messages.JoinFailed | messages.Broken, member: Member) -> None:
@@ -53,13 +57,13 @@ def note_break(live: GangRuntime, round: int, why: str) -> None:
     """A collective of this round's group failed; members that have not noticed are told."""
     _void_save(live)
     live.gang.setback.note(why, live.now_s)
-    abort(live, {round})
+    _abort(live, {round})
 
 
 def break_off(live: GangRuntime, why: str) -> None:
     """The group is whole, but will make no step: all its members are told."""
     note_break(live, live.gang.formation.round, why)
-    abort(live, {member.whole_round for member in live.gang.in_group()})
+    _abort(live, {member.whole_round for member in live.gang.in_group()})
 
 
 def note_death(live: GangRuntime, member: Member, why: str) -> None:
@@ -72,16 +76,24 @@ def note_death(live: GangRuntime, member: Member, why: str) -> None:
         why: empty where it had to go because of what had broken before.
     """
     if member.state is State.LEAVING and not live.gang.setback.is_open:
-        abort(live, {member.whole_round})
+        _abort(live, {member.whole_round})
         return
     _void_save(live)
     live.gang.setback.note_death(why, live.now_s)
-    abort(live, {live.gang.formation.round, member.whole_round})
+    _abort(live, {live.gang.formation.round, member.whole_round})
 
 
 def _void_save(live: GangRuntime) -> None:
     if live.gang.change is not None and live.gang.change.save is not None:
         live.gang.change.save.is_void = True
+
+
+def _abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
+    """Tell each worker that may be in one of these groups to stop waiting for peers there."""
+    broken = {round for round in rounds if round is not None}
+    numbers = [m.number for m in live.gang.in_group() if m.state in (State.FORMING, *IN_STEP)]
+    for round in sorted(broken):
+        live.send(numbers, messages.Abort(generation=round))
 
 
 # ------------------------------------------------------------ towards the next group
@@ -91,11 +103,11 @@ def is_done(live: GangRuntime) -> bool:
     if not setback.is_open:
         return True
     if gang.is_safe:  # no worker is needed any more
-        formation.kill(live, live.members.values())
+        live.kill(live.members.values())
         return False
     if gang.has_started and not setback.is_cut_back:
         strangers = [member for member in live.members.values() if not gang.knows(member)]
-        formation.kill(live, strangers)
+        live.kill(strangers)
         if strangers or any(member.state is State.LEFT for member in live.members.values()):
             return False
         setback.is_cut_back = True
@@ -109,12 +121,12 @@ def is_done(live: GangRuntime) -> bool:
 def go_on(live: GangRuntime) -> None:
     """Take the next step towards the target, if there is one to take."""
     gang = live.gang
-    formation.kill(live, [member for member in gang.joiners() if member.slot not in gang.wanted_slots])
+    live.kill([member for member in gang.joiners() if member.slot not in gang.wanted_slots])
     if gang.may_start_workers:
         occupied = {member.slot for member in live.members.values()}
         for slot in gang.wanted_slots:
             if slot not in occupied:
-                formation.start(live, slot)
+                live.start(slot)
     moving = (State.FORMING, State.LEAVING, State.LEFT)  # an order is still being carried out
     if gang.setback.is_open or not any(member.state in moving for member in live.members.values()):
         _form_next_group(live)
@@ -129,7 +141,7 @@ def _form_next_group(live: GangRuntime) -> None:
     is_formed &= gang.formation.configuration.trains_as(configuration) or gang.is_suspending
     if is_formed and slots == wanted:
         if gang.is_suspending:
-            formation.order_save(live)
+            _order_save(live)
         elif len(group) == len(live.members):
             transition.finish_change(live)
     elif group and (is_broken or slots.issuperset(wanted)):
@@ -137,15 +149,71 @@ def _form_next_group(live: GangRuntime) -> None:
 
 
 def _regroup(live: GangRuntime, group: list[Member]) -> None:
-    """Order these workers to form the next group."""
-    gang, setback = live.gang, live.gang.setback
+    """Order these workers to be a group at the next step boundary; those that are not in it leave then.
+
+    Where all have the state, none is sent, also after a break: they compare their steps by themselves.
+    """
+    gang, setback, formation = live.gang, live.gang.setback, live.gang.formation
     if setback.is_open and not setback.has_lost:
         setback.num_failed_rounds += 1
         if setback.num_failed_rounds > MAX_FAILED_ROUNDS:
             why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {setback.why}"
             shutdown.end(live, Outcome.FAILED, why)
             return
-    formation.regroup(live, group, transition.configuration_of(live, len(group)))
+    _note_order(live)
+    formation.round += 1
+    formation.configuration = transition.configuration_of(live, len(group))
+    leavers = [m for m in gang.in_group() if m not in group and m.state is not State.LEFT]
+    for order, member in zip(_orders(live, group, leavers), [*group, *leavers], strict=True):
+        member.state = State.LEAVING if order.rank is None else State.FORMING
+        live.effects.append(Send(member.number, order))
+    formation.group = [member.number for member in group]
     if gang.change is not None:
         gang.change.save = None
     setback.since_s, setback.has_lost, setback.is_of_death = None, False, False
+
+
+def _orders(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member]) -> list[messages.Regroup]:
+    """Return what the members of the next group are told, by rank, and then those that leave."""
+    hosts = [live.job.host_of(member.slot) for member in group]
+    places: list[LocalRank | None] = [*local_ranks(hosts), *(None for _ in leavers)]
+    return [
+        messages.Regroup(
+            generation=live.gang.formation.round,
+            rank=None if place is None else rank,
+            num_workers=len(group),
+            global_batch=live.gang.formation.configuration.global_batch,
+            source=best_source(group),
+            has_news=not all(member.has_state for member in group),
+            hands_on=bool(leavers) and not live.gang.setback.is_open,
+            local_rank=0 if place is None else place.local_rank,
+            local_world_size=1 if place is None else place.local_world_size,
+            group_rank=0 if place is None else place.group_rank,
+            num_hosts=len(set(hosts)),
+            told_steps=live.gang.told_steps,
+            max_local_batch=live.gang.max_local_batch,
+            mean_time_to_loss_s=live.gang.mean_time_to_loss_s,
+        )
+        for rank, place in enumerate(places)
+    ]
+
+
+def _order_save(live: GangRuntime) -> None:
+    """Order the present group to save and leave, once."""
+    change, formation = live.gang.change, live.gang.formation
+    if change is not None and not live.gang.is_save_out:
+        _note_order(live)
+        change.save = SaveOrder(round=formation.round)
+        live.send(formation.group, messages.Suspend(generation=formation.round))
+
+
+def pass_on(live: GangRuntime, bound: messages.Bound, leader: Member) -> None:
+    """Where rank 0's store listens, to all the others."""
+    formation = live.gang.formation
+    if bound.generation == formation.round:
+        others = [number for number in formation.group if number != leader.number]
+        live.send(others, messages.StoreAddress(generation=formation.round, address=bound.address))
+
+
+def _note_order(live: GangRuntime) -> None:
+    live.gang.formation.ordered_s, live.gang.formation.is_lateness_told = live.now_s, False

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang import formation, shutdown, transition
+from swell.executors.gang import shutdown, transition
 from swell.executors.gang.effects import FindPort, Kill, Send, Spawn
 from swell.executors.gang.local_ranks import local_ranks
 from swell.executors.gang.member import Member, Slot, State, flatten
@@ -109,10 +109,10 @@ def pass_time(live: GangRuntime, restarts: Restarts) -> None:
         return
     if restarts.terminate_at_s is not None and live.now_s >= restarts.terminate_at_s:
         _await_exits(live, restarts)
-        formation.terminate(live, live.members.values())
+        live.terminate(live.members.values())
     if restarts.kill_at_s is not None and live.now_s >= restarts.kill_at_s:
         restarts.kill_at_s = None
-        formation.kill(live, live.members.values())
+        live.kill(live.members.values())
 
 
 def _await_exits(live: GangRuntime, restarts: Restarts) -> None:

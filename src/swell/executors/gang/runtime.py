@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from swell.executors.gang.effects import Effect
+from swell.executors.gang.effects import Effect, Kill, Send, Spawn
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.member import Member
+from swell.executors.gang.member import Member, Slot
 from swell.executors.gang.progress import DriftCount, Reporting
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.timeouts import Timeouts
+from swell.wire.messages import FromAgent
 
 
 @dataclass(slots=True)
@@ -55,3 +57,25 @@ class GangRuntime:
     def pids(self) -> tuple[int, ...]:
         """Process ids of all workers that live: the group in rank order, then the others."""
         return tuple(member.pid for member in self.gang.by_rank() if member.pid is not None)
+
+    # ------------------------------------------------------------ what is done to workers
+    def start(self, slot: Slot) -> None:
+        gang = self.gang
+        number, gang.next_worker, gang.has_spawned = gang.next_worker, gang.next_worker + 1, True
+        self.members[number] = Member(number, slot, since_s=self.now_s)
+        self.effects.append(Spawn(number, slot))
+
+    def send(self, numbers: Iterable[int], message: FromAgent) -> None:
+        """Say it to those of these workers that live."""
+        self.effects += [Send(number, message) for number in numbers if number in self.members]
+
+    def terminate(self, members: Iterable[Member]) -> None:
+        self.effects += [Kill(member.number, signal.SIGTERM) for member in members]
+
+    def kill(self, members: Iterable[Member], why: str = "") -> None:
+        """Kill the workers with all that they have started."""
+        for member in members:
+            if not member.is_killed:
+                member.is_killed = True
+                member.failure = member.failure or why
+                self.effects.append(Kill(member.number, signal.SIGKILL))

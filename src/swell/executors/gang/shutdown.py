@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swell.executors.gang import formation, training_progress
+from swell.executors.gang import training_progress
 from swell.executors.gang.gang_record import Ending
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
@@ -14,7 +14,7 @@ from swell.model.event import GangEnded, GangSuspended, Outcome
 def end(live: GangRuntime, outcome: Outcome, message: str, spared: Member | None = None) -> None:
     """All workers are to go, but the spared one, which goes by itself."""
     _begin(live, outcome, message)
-    formation.terminate(live, (member for member in live.members.values() if member is not spared))
+    live.terminate(member for member in live.members.values() if member is not spared)
 
 
 def finish(live: GangRuntime, member: Member, message: str) -> None:
@@ -27,7 +27,7 @@ def finish(live: GangRuntime, member: Member, message: str) -> None:
     latest = live.gang.formation
     formed = latest.group if member.whole_round == latest.round else ()
     forming = [m for m in live.members.values() if not m.has_state and m.number not in formed]
-    formation.kill(live, _waiting(live) + forming)
+    live.kill(_waiting(live) + forming)
 
 
 def stop(live: GangRuntime) -> None:
@@ -37,7 +37,7 @@ def stop(live: GangRuntime) -> None:
         end(live, Outcome.STOPPED, "")
     else:
         ending.kill_at_s = min(ending.kill_at_s, live.now_s + live.timeouts.stop_s)
-        formation.terminate(live, live.members.values())
+        live.terminate(live.members.values())
 
 
 def _begin(live: GangRuntime, outcome: Outcome, message: str) -> None:
@@ -65,7 +65,7 @@ def note_broken(live: GangRuntime, ending: Ending, member: Member) -> None:
     if ending.outcome.is_of_script and ending.left_by and member.steps >= steps:
         end(live, Outcome.FAILED, left_alone(ending.left_by, steps))
     else:
-        formation.kill(live, _waiting(live))
+        live.kill(_waiting(live))
 
 
 def note_exit(ending: Ending, member: Member, status: int, log_tail: str) -> None:
@@ -98,7 +98,7 @@ def kill_late(live: GangRuntime, ending: Ending) -> None:
     if late and ending.outcome is Outcome.SUCCEEDED:
         told = cut_off(live.now_s - ending.since_s)
         ending.message = f"{ending.message}; {told}" if ending.message else told
-    formation.kill(live, late)
+    live.kill(late)
 
 
 # ------------------------------------------------------------ every process is gone
