@@ -22,14 +22,12 @@ from swell.executors.leases.granted_leases import UNRECORDED
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.agent.door import DoorError
-from swell.executors.local.lines import MAX_LINE_BYTES
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.join_warnings import Probe, no_probe
 from swell.executors.remote.lease_book import LEASES_FILE, UnusableLeases, open_leases
 from swell.executors.remote.messages import JOIN_PROTOCOL, Join, SaidInTerm, python_version
-from swell.model.event import Outcome
 from swell.model.node import Node
 from swell.wire import messages as m
 
@@ -734,20 +732,6 @@ def test_signs_of_life_of_a_term_that_is_over_are_not_told_in_the_next(world: Wo
     world.pass_time(3.0)
     assert world.is_joined()
     assert not any(isinstance(message, h.WorkersAlive) for message in world.controller.heard)
-
-
-def test_a_message_that_no_line_takes_is_answered_where_it_would_have_been_sent(world: World) -> None:
-    spec = make_spec(env=(("X", "x" * MAX_LINE_BYTES),))
-    world.controller.hosts[NAME].tell(h.OpenRun(run="j", job_id="j", spec=spec))
-    refused = world.controller.heard[-1]
-    assert isinstance(refused, h.RunRefused) and refused.outcome is Outcome.FAILED
-    assert "send it in parts" in refused.why
-    order = h.StartWorker(run="j", worker=3, devices=(), environ={"X": "x" * MAX_LINE_BYTES})
-    world.controller.hosts[NAME].tell(order)
-    exited = world.controller.heard[-1]
-    assert isinstance(exited, h.WorkerExited) and exited.worker == 3
-    world.pass_time(1.0)
-    assert world.is_joined()
 
 
 def test_nonsense_closes_the_line_and_nothing_else(world: World) -> None:

@@ -22,7 +22,7 @@ from swell.executors.local.lines import LineLink
 from swell.executors.node.pending_heartbeats import PendingHeartbeats
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.messages import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
-from swell.executors.remote.stream import MessageTooLong, ResumableStream
+from swell.executors.remote.stream import ResumableStream
 from swell.model.coding import decoder
 from swell.wire.lines import NO_MESSAGE
 
@@ -186,12 +186,8 @@ class HostTerms:
         self._say_now(message)
 
     def _say_now(self, message: FromHost | None) -> None:
-        if message is None or not self.has_lease:
-            return
-        try:
+        if message is not None and self.has_lease:
             self.stream.say(SaidInTerm(term=self.term, message=message))
-        except MessageTooLong as error:
-            log.error("the controller does not hear of something: %s", error)
 
     def heard(self, body: bytes) -> None:
         try:

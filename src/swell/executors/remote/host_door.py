@@ -14,7 +14,6 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.exit_status import NOT_STARTED
 from swell.executors.hosts import messages
 from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost, ToHost
 from swell.executors.leases.granted_leases import GrantedLeases
@@ -33,9 +32,8 @@ from swell.executors.remote.messages import (
     ToldInTerm,
     python_version,
 )
-from swell.executors.remote.stream import MessageTooLong, ResumableStream
+from swell.executors.remote.stream import ResumableStream
 from swell.model.coding import decoder
-from swell.model.event import Outcome
 from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
@@ -89,12 +87,8 @@ class JoinedHost:
 
     def tell(self, message: ToHost) -> None:
         """What it is told waits in the stream as long as there is no line."""
-        if self.term is None:
-            return
-        try:
+        if self.term is not None:
             self.stream.say(ToldInTerm(term=self.term, message=message))
-        except MessageTooLong as error:
-            self._door.answer_for(self, message, str(error))
 
     # ------------------------------------------------------------ the stream
     def heard(self, body: bytes) -> None:
@@ -256,18 +250,6 @@ class HostDoor:
             host.offered = message
             message = _remarked(message, host.remarks)
         self._owner.hear(host.name, message)
-
-    def answer_for(self, host: JoinedHost, message: ToHost, why: str) -> None:
-        """The host will never hear this message."""
-        match message:
-            case messages.OpenRun(run=run):
-                refused = messages.RunRefused(run=run, outcome=Outcome.FAILED, why=why)
-                self._owner.hear(host.name, refused)
-            case messages.StartWorker(run=run, worker=worker):
-                exited = messages.WorkerExited(run=run, worker=worker, status=NOT_STARTED, log_tail=why)
-                self._owner.hear(host.name, exited)
-            case _:
-                log.error("host %s was not told: %s", host.name, why)
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
         """The host asks for its lease."""

@@ -7,6 +7,7 @@ what was meant for the predecessor is dropped.
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Protocol
 
@@ -20,19 +21,12 @@ from swell.wire.lines import NO_MESSAGE
 #: What is around a body, with the longest number.
 FRAME_BYTES = 64
 MAX_BODY_BYTES = MAX_LINE_BYTES - FRAME_BYTES
-#: The other side hears what has come so often, so that it need not keep it: after so many messages, or bytes,
-#: or seconds. Far less often than messages come: what a thousand hosts say is not to be doubled.
+#: The other side hears what has come so often, so that it need not keep it: after so many messages, or
+#: seconds. Far less often than messages come: what a thousand hosts say is not to be doubled.
 ACKNOWLEDGE_EVERY = 64
-ACKNOWLEDGE_BYTES = 4 << 20
 ACKNOWLEDGE_EVERY_S = 5.0
 
-
-class MessageTooLong(ValueError):
-    """The other side would close the line; the text names the message."""
-
-
-class BrokenStream(ValueError):
-    """The other side says what cannot be; the line is closed."""
+log = logging.getLogger("swell.hosts")
 
 
 class LineMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -93,7 +87,6 @@ class ResumableStream:
         self._session, self._listener = session, listener
         self._said: RetransmissionQueue[msgspec.Raw] = RetransmissionQueue()
         self._received = ReceivedNumbers()
-        self._unacknowledged_bytes = 0
         self._acknowledged_s = time.monotonic()  #: each by itself: a thousand at once would take long
         self._line: LineLink | None = None
         self._is_resumed = False  #: the other side has said on this line what it has
@@ -121,21 +114,29 @@ class ResumableStream:
         if former is not None:
             former.refuse("the other side has opened another line", is_final=False)
         received = self._received
-        self._note_acknowledged()
+        received.acknowledge(received.num_received)
         self._send(
             Resume(session=self._session, of_session=received.sender, num_received=received.num_received)
         )
 
     def say(self, message: msgspec.Struct) -> None:
-        """Arrives once, after what was said before, unless the other process ends. Raises MessageTooLong."""
-        self._said.add(_body(message))
+        """Arrives once, after what was said before, unless the other process ends or no line can take it."""
+        body = encode(message)
+        if len(body) > MAX_BODY_BYTES:
+            log.error(
+                "a message (%s) is not sent: it has %d bytes, and one between machines has at most %d",
+                type(message).__name__,
+                len(body),
+                MAX_BODY_BYTES,
+            )
+            return
+        self._said.add(msgspec.Raw(body))
         self.advance()
 
     def say_aside(self, message: msgspec.Struct) -> None:
-        """Arrives soon or not at all; not after what waits to be sent. Raises MessageTooLong."""
-        body = _body(message)
+        """Arrives soon or not at all; not after what waits to be sent."""
         if self._is_resumed:
-            self._send(Aside(body=body))
+            self._send(Aside(body=msgspec.Raw(encode(message))))
 
     def advance(self) -> None:
         """Send what the line takes."""
@@ -154,9 +155,10 @@ class ResumableStream:
         self.advance()
 
     def acknowledge(self) -> None:
-        """Tell what has come."""
-        if self._is_resumed and self._note_acknowledged():
-            self._send(Received(number=self._received.num_received))
+        """Tell what has come, if that is news."""
+        received = self._received
+        if self._is_resumed and received.acknowledge(received.num_received):
+            self._send(Received(number=received.num_received))
 
     def refuse(self, why: str, *, is_final: bool = True) -> None:
         """Tell the other side why, and close the line."""
@@ -172,91 +174,46 @@ class ResumableStream:
         if self._line is not None:
             self._line.send_encoded(msgspec.json.encode(message))
 
-    def _note_acknowledged(self) -> bool:
-        """Whether there is something to acknowledge."""
-        self._unacknowledged_bytes = 0
-        return self._received.acknowledge(self._received.num_received)
-
     # ------------------------------------------------------------ hearing
     def _hear(self, link: LineLink, text: bytes) -> None:
         if link is not self._line:
             return
         try:
             message = _decoder.decode(text)
-            body = self._take(message)
-        except (BrokenStream, *NO_MESSAGE) as error:
+        except NO_MESSAGE as error:
             self.refuse(f"a message cannot be understood ({error}); the line is closed", is_final=False)
             return
-        if isinstance(message, Aside):
-            self._listener.heard_aside(bytes(message.body))
-        elif body is not None:
-            self._listener.heard(bytes(body))
+        if not self._is_resumed and not isinstance(message, Resume | LineRefused):
+            self.refuse(f"{type(message).__name__} came before Resume; a line begins with it", is_final=False)
+            return
+        match message:
+            case LineRefused(why=why):
+                self._why = why
+            case Resume():
+                self._resume(message)
+            case Received(number=number):
+                self._said.acknowledge(number)
+            case Aside(body=body):
+                self._listener.heard_aside(bytes(body))
+            case Numbered(number=number, body=body) if self._received.take(number):
+                if number >= self._received.num_acknowledged + ACKNOWLEDGE_EVERY:
+                    self.acknowledge()
+                self._listener.heard(bytes(body))
         self.advance()
-
-    def _take(self, message: LineMessage | LineRefused) -> msgspec.Raw | None:
-        """Return the body of a message of the stream that is news. Raises BrokenStream."""
-        if isinstance(message, LineRefused):
-            self._why = message.why
-        elif isinstance(message, Resume):
-            self._resume(message)
-        elif not self._is_resumed:
-            raise BrokenStream(f"{type(message).__name__} came before Resume; a line begins with it")
-        elif isinstance(message, Numbered):
-            return self._take_numbered(message)
-        elif isinstance(message, Received):
-            if message.number > self._said.num_sent:
-                raise BrokenStream(
-                    f"the other side has {message.number} messages; {self._said.num_sent} were sent to it"
-                )
-            self._forget(message.number)
-        return None
 
     def _resume(self, resume: Resume) -> None:
         former = self._received.sender
         is_new = self._received.begin(resume.session) and former != ""
         if is_new:
             self._said = RetransmissionQueue()
-        self._forget(resume.num_received if resume.of_session == self._session else 0)
+        self._said.acknowledge(resume.num_received if resume.of_session == self._session else 0)
         self._said.begin_line()
         self._is_resumed = True
         if is_new:
             self._listener.peer_replaced()
-
-    def _take_numbered(self, message: Numbered) -> msgspec.Raw | None:
-        received = self._received
-        if message.number > received.num_received + 1:
-            raise BrokenStream(
-                f"message {message.number} came after {received.num_received}; the ones between are missing"
-            )
-        if not received.take(message.number):
-            return None
-        self._unacknowledged_bytes += len(memoryview(message.body))
-        num_unacknowledged = received.num_received - received.num_acknowledged
-        if num_unacknowledged >= ACKNOWLEDGE_EVERY or self._unacknowledged_bytes >= ACKNOWLEDGE_BYTES:
-            self.acknowledge()
-        return message.body
-
-    def _forget(self, number: int) -> None:
-        said = self._said
-        if not said.num_acknowledged <= number <= said.num_added:
-            raise BrokenStream(
-                f"the other side has {number} messages; it had {said.num_acknowledged} before, "
-                f"and {said.num_added} were said"
-            )
-        said.acknowledge(number)
 
     def _lose(self, link: LineLink) -> None:
         if link is self._line:
             why = self._why or link.why_closed
             self._line, self._is_resumed = None, False
             self._listener.line_closed(why)
-
-
-def _body(message: msgspec.Struct) -> msgspec.Raw:
-    body = encode(message)
-    if len(body) > MAX_BODY_BYTES:
-        raise MessageTooLong(
-            f"message {type(message).__name__} has {len(body)} bytes; one between machines has at most "
-            f"{MAX_BODY_BYTES}: send it in parts"
-        )
-    return msgspec.Raw(body)
