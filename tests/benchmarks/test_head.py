@@ -57,7 +57,7 @@ class Rack:
             index, self.emulation, lambda said: self.controller.hear(f"host{index:04d}", said)
         )
         self.controller.join_host(machine.name, machine)
-        machine.offer()
+        machine.present()
         return machine
 
     def perform(self, command: AnyCommand) -> None:

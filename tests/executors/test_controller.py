@@ -12,7 +12,7 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
-from swell.executors.controller.run_reports import TELL_EVERY_S
+from swell.executors.controller.directed_runs import TELL_EVERY_S
 from swell.executors.controller.trials import MOST_OF_HOST
 from swell.executors.gang.effects import Effect
 from swell.executors.gang.gang_controller import GangController

@@ -18,7 +18,6 @@ from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import DaemonLine, Outbox
-from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand, Gathering, Inventory
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import Takeover
@@ -81,20 +80,17 @@ class Controller:
         self._hosts = hosts = KnownHosts()
         self._gangs = gangs = KnownGangs(gang_settings, hosts.bindings, hosts.host_of)
         self._outbox = Outbox()
-        preparing: dict[str, Preparation] = {}
         self._runs = runs = DirectedRuns(
             self.now_s,
             self._inputs.handle,
             hosts,
             gangs,
             self._outbox,
-            preparing,
             lambda run, event: self._trials.shown(run, event),
             lambda run: self._trials.changed(run),
         )
-        self._reports = runs.reports
         self._trials = Trials(state_dir, hosts, runs, gang_settings, self._inputs.handle)
-        self._commands = GangCommands(hosts, gangs, runs, self._trials, preparing)
+        self._commands = GangCommands(hosts, gangs, runs, self._trials)
         self._takeover = Takeover(runs, hosts, gangs, self._offer, self.hear)
         self._boot_id, self._protocol = boot_id, protocol
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
@@ -169,7 +165,7 @@ class Controller:
 
     def report(self, event: AnyEvent) -> None:
         """Have the daemon told of something that happened outside the controller."""
-        self._reports.report(event)
+        self._runs.report(event)
 
     # ------------------------------------------------------------ inputs
     def tick(self) -> None:
@@ -224,7 +220,7 @@ class Controller:
         why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
         log.warning("%s; its devices are not used until its workers are known to be gone", why)
         offered, lost_nodes = self._hosts.withdraw(host, why)
-        self._reports.report_all(lost_nodes)
+        self._runs.report_all(lost_nodes)
         left = [worker for worker, of in run.workers.items() if of == host]
         self._takeover.leave_workers(host, run.key, left, offered)
         self._runs.lose_workers(run, host, why)
@@ -262,10 +258,10 @@ class Controller:
                 self._runs.hear_usage(host, message)
             case messages.OwnerWarned(job_id=job_id, about=about, message=text):
                 if not text or self._is_given(host, job_id):
-                    self._reports.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
+                    self._runs.report(JobWarned(at_s=0.0, job_id=job_id, about=about, message=text))
             case messages.HostLeaving():
                 warned = self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME))
-                self._reports.report_all(warned)
+                self._runs.report_all(warned)
             case messages.RunPortFound() | messages.RunPortRefused():
                 self._runs.hear_port(host, message)
             case _ if self._takeover.is_abandoned(host, message.run):
@@ -276,7 +272,7 @@ class Controller:
                 self._runs.hear(host, message)
 
     def _offer(self, host: str, offered: messages.DevicesOffered) -> None:
-        self._reports.report_all(self._hosts.offer(host, offered))
+        self._runs.report_all(self._hosts.offer(host, offered))
 
     def _lose_host(self, name: str, why: str) -> None:
         """Its nodes go first: what becomes of gangs that were on them is then no fault of their jobs."""
@@ -285,7 +281,7 @@ class Controller:
         lost_nodes = self._hosts.lose(name, why)
         if lost_nodes is None:
             return
-        self._reports.report_all(lost_nodes)
+        self._runs.report_all(lost_nodes)
         self._trials.lose_host(name, why)
         self._runs.lose_host(name, why)
         self._commands.lose_host(name, why)

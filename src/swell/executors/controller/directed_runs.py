@@ -6,6 +6,7 @@ A run is a gang or a trial run. What hosts say of its workers goes to its direct
 from __future__ import annotations
 
 import copy
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -15,16 +16,25 @@ import msgspec
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
-from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.run_reports import RunReports
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_record import write_record
 from swell.executors.hosts import messages
-from swell.model.event import AnyEvent, StepsReported
-from swell.wire.messages import Alive, Finished, FromWorker
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangResized,
+    GangStarted,
+    Outcome,
+    ResizeFailed,
+    StepsReported,
+    WorkersLost,
+)
+from swell.wire.messages import Alive, Finished
 
+#: The usage of a gang which has told of nothing else for so long is told by itself.
+TELL_EVERY_S = 10.0
 #: Of a platform with more of them each tick looks at so many: limits of time are noticed later by a tick for
 #: each so many runs, and never sooner. Looking at a thousand would hold up what hosts say.
 MOST_AT_ONCE = 100
@@ -43,30 +53,23 @@ class DirectedRuns:
         hosts: KnownHosts,
         gangs: KnownGangs,
         outbox: Outbox,
-        preparing: Mapping[str, Preparation],
         shown: Callable[[DirectedRun, AnyEvent], None],
         trial_changed: Callable[[DirectedRun], None],
     ) -> None:
         """
         Args:
             later: has something done after all that is being handled now.
-            preparing: by job, kept up to date.
             shown: is called for every event of a run, before it is reported.
             trial_changed: is called when something was done for a trial run.
         """
         self._now_s, self._later, self._shown, self._trial_changed = now_s, later, shown, trial_changed
-        self._hosts, self._gangs, self._preparing = hosts, gangs, preparing
+        self._hosts, self._gangs, self._outbox = hosts, gangs, outbox
         self.by_key: dict[str, DirectedRun] = {}
         self._due: deque[str] = deque()  #: runs that are looked at before any is again; some may be gone
-        self.reports = RunReports(now_s, hosts, self.by_key, outbox)
 
     def now_s(self) -> float:
         """Time of the controller's clock."""
         return self._now_s()
-
-    def report(self, event: AnyEvent) -> None:
-        """Send the event to the daemon, or keep it until there is one."""
-        self.reports.report(event)
 
     def pass_time(self) -> None:
         """Time limits are checked."""
@@ -74,7 +77,7 @@ class DirectedRuns:
             self._due.extend(self.by_key)
         for _ in range(min(MOST_AT_ONCE, len(self._due))):
             if (run := self.by_key.get(self._due.popleft())) is not None:
-                self.reports.report_silent(run)
+                self._report_silent(run)
                 self.do(run, run.director.tick(self._now_s()))
 
     # ------------------------------------------------------------ what hosts say
@@ -90,7 +93,9 @@ class DirectedRuns:
             case messages.WorkerSaid(message=said, num_orders=num_orders):
                 if (dealings := run.dealings.get(worker)) is not None:
                     dealings.hear(said, num_orders)
-                self._hear_worker(run, worker, said)
+                if isinstance(said, Finished) and run.finished_s is None:
+                    run.finished_s = now_s
+                self.do(run, run.director.said(worker, said, now_s))
             case messages.WorkerHalted(is_stopped=is_stopped):
                 (run.stopped.add if is_stopped else run.stopped.discard)(worker)
             case messages.WorkerExited(status=status, log_tail=log_tail):
@@ -102,12 +107,6 @@ class DirectedRuns:
         del run.workers[worker]
         run.dealings.pop(worker, None)
         run.stopped.discard(worker)
-
-    def _hear_worker(self, run: DirectedRun, worker: int, said: FromWorker) -> None:
-        now_s = self._now_s()
-        if isinstance(said, Finished) and run.finished_s is None:
-            run.finished_s = now_s
-        self.do(run, run.director.said(worker, said, now_s))
 
     def hear_alive(self, host: str, runs: Mapping[str, Mapping[int, Alive]]) -> None:
         """These workers of a host live, by run; those that are not of a run that is directed are left out."""
@@ -182,7 +181,7 @@ class DirectedRuns:
                     self._find_port(run, devices[0])
                 case Report(event):
                     self._shown(run, event)
-                    self.reports.report(event)
+                    self.report(event)
         if run.director.is_over and self.by_key.get(run.key) is run:
             self._end_run(run)
         elif is_told or is_kept:
@@ -256,10 +255,8 @@ class DirectedRuns:
         gang = run.gang
         if len(run.hosts) < 2 or gang is None or gang.is_over:
             return
-        preparation = self._preparing.get(run.job_id)
-        coming = () if preparation is None else preparation.command.target.devices
-        wanted = {self._hosts.host_of.get(device) for device in (*gang.wanted_devices, *coming)}
-        left = sorted(run.hosts - wanted - set(run.workers.values()))
+        wanted = {self._hosts.host_of.get(device) for device in gang.wanted_devices}
+        left = sorted(run.hosts - wanted - run.coming - set(run.workers.values()))
         if not left or len(left) == len(run.hosts):
             return
         for host in left:
@@ -274,3 +271,43 @@ class DirectedRuns:
         for host in sorted(run.hosts):
             self._hosts.tell(host, messages.CloseRun(run=run.key))
         self._gangs.ended(run)
+
+    # ------------------------------------------------------------ what the daemon is told
+    def report_all(self, events: Iterable[AnyEvent]) -> None:
+        for event in events:
+            self.report(event)
+
+    def report(self, event: AnyEvent) -> None:
+        """Send the event to the daemon, or keep it until there is one.
+
+        Protocols of gangs go by a clock that stands still in a machine's sleep; the head's does not.
+        """
+        event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
+        if (run := self.by_key.get(getattr(event, "job_id", ""))) is not None:
+            self._act_on(run, event)
+            if isinstance(event, StepsReported):
+                event = msgspec.structs.replace(event, usage=run.total_usage)
+            if isinstance(event, GangStarted | GangResized | StepsReported):
+                run.reported_s = self._now_s()
+        self._outbox.add(event)
+
+    def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
+        """What follows on the hosts of a gang from what is told of it."""
+        gang = run.gang
+        if gang is None:
+            return
+        if isinstance(event, ResizeFailed | WorkersLost) and event.generation == gang.generation:
+            # A change is off, and its share is taken back.
+            share = gang.gang.wanted_configuration.weight
+            self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
+        if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
+            self._hosts.tell(min(run.hosts), messages.DropCode(job_id=run.job_id))
+
+    def _report_silent(self, run: DirectedRun) -> None:
+        """Tell what a gang has used that has told of nothing else for long: its script tells nothing."""
+        is_silent = run.reported_s is not None and self._now_s() - run.reported_s >= TELL_EVERY_S
+        if is_silent and run.gang is not None and run.total_usage is not None:
+            generation, steps = run.gang.generation, run.gang.steps
+            self.report(
+                StepsReported(at_s=0.0, job_id=run.job_id, generation=generation, steps=steps, num_workers=0)
+            )

@@ -15,6 +15,7 @@ from swell.executors.gang.gang_controller import GangController
 from swell.executors.hosts import messages
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import HostRuledOut, Outcome
+from swell.model.job import JobSpec
 
 
 class GangCommands:
@@ -26,11 +27,9 @@ class GangCommands:
         gangs: KnownGangs,
         runs: DirectedRuns,
         trials: Trials,
-        preparing: dict[str, Preparation],
     ) -> None:
-        """`preparing`: by job, empty; kept up to date here."""
         self._hosts, self._gangs, self._runs, self._trials = hosts, gangs, runs, trials
-        self.preparing = preparing
+        self.preparing: dict[str, Preparation] = {}  #: by job
 
     def perform(self, command: ExecutorCommand) -> None:
         """Answered by events, now or later."""
@@ -61,8 +60,8 @@ class GangCommands:
         if run is None or is_old or not isinstance(command, Reconfigure):
             self._obey(gang, command)
         else:
-            new = self._hosts.of(command.target.devices) - run.hosts
-            self._prepare(Preparation(command, opening=new))
+            run.coming = self._hosts.of(command.target.devices)
+            self._prepare(command, run.spec, run.coming - run.hosts)
 
     def _obey(self, gang: GangController, command: GangCommand) -> None:
         run = self._runs.by_key.get(command.job_id)
@@ -93,22 +92,13 @@ class GangCommands:
         if obstacle := self._gangs.obstacle(command):
             self._runs.report(self._gangs.not_launched(command, Outcome.LOST, obstacle))
             return
-        self._prepare(Preparation(command, opening=self._hosts.of(command.target.devices)))
+        self._prepare(command, command.spec, self._hosts.of(command.target.devices))
 
-    def _prepare(self, preparation: Preparation) -> None:
-        command = preparation.command
-        self.preparing[command.job_id] = preparation
-        if isinstance(command, LaunchGang):
-            spec = command.spec
-        else:
-            spec = self._runs.by_key[command.job_id].spec
-        order = messages.OpenRun(
-            run=command.job_id,
-            job_id=command.job_id,
-            spec=spec,
-            share=command.target.configuration.share,
-        )
-        self._hosts.tell_all(preparation.opening, order)
+    def _prepare(self, command: LaunchGang | Reconfigure, spec: JobSpec, opening: set[str]) -> None:
+        job_id, share = command.job_id, command.target.configuration.share
+        preparation = self.preparing[job_id] = Preparation(command, opening=opening)
+        order = messages.OpenRun(run=job_id, job_id=job_id, spec=spec, share=share)
+        self._hosts.tell_all(opening, order)
         self._go_on(preparation)
 
     def _go_on(self, preparation: Preparation) -> None:
@@ -117,6 +107,8 @@ class GangCommands:
         if preparation.opening or self.preparing.get(job_id) is not preparation:
             return
         del self.preparing[job_id]
+        if (run := self._runs.by_key.get(job_id)) is not None:
+            run.coming = set()
         if preparation.is_called_off:
             self._undo(preparation)
         elif isinstance(preparation.command, LaunchGang):
