@@ -323,7 +323,7 @@ def test_a_rotated_log_is_read_across_its_files_and_tells_what_it_lacks(
     """Positions are those in all that was printed; a character may lie in two files."""
     content = "größer 🙂\n".encode()
     (log_dir / "worker-0.log.1000").write_bytes(content[:3])
-    (log_dir / "worker-0.log").write_bytes(content[3:])
+    (log_dir / "worker-0.log.1003").write_bytes(content[3:])
     (log_dir / "leaders").write_text("0 900\n")
     for whose, lacking in (("workers", 1000), ("leader", 100)):
         (chunk,) = http.get("/v1/jobs/logged/logs", params={"whose": whose}).json()

@@ -777,10 +777,11 @@ def test_logs_follow_the_leaders(here: Run, logged: Path) -> None:
 
 def test_logs_of_a_rotated_log_say_what_is_missing(here: Run, logged: Path) -> None:
     (logged / "worker-0.log").rename(logged / "worker-0.log.4096")
-    (logged / "worker-0.log").write_text("\nepoch 3\n")
+    size = (logged / "worker-0.log.4096").stat().st_size
+    (logged / f"worker-0.log.{4096 + size}").write_text("\nepoch 3\n")
     missing = "[swell: 4096 bytes before this were discarded]\n"
     assert here("logs", "logged").stdout == f"{missing}epoch 1\nepoch 2\nepoch 3\n"
-    (logged / "worker-0.log").unlink()
+    (logged / f"worker-0.log.{4096 + size}").unlink()
     (logged / "worker-0.log.4096").rename(logged / "worker-0.log.9999")
     (logged / "worker-0.log.9999").write_text("")
     assert here("logs", "logged").stdout == missing.replace("4096", "9999"), "of a log that was discarded"

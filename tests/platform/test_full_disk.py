@@ -94,7 +94,7 @@ def test_jobs_train_on_a_full_disk_and_the_platform_goes_on_when_there_is_room(
         job, lambda view: view.steps > 60 and not view.warnings, "the end of all warnings, with no step lost"
     )
     assert program.job(job).live_pids == (pid,) and is_alive(pid)
-    eventually(lambda: not (logs / "worker-0.log.0").exists(), "output that is no longer kept")
+    eventually(lambda: not (logs / "worker-0.log").exists(), "output that is no longer kept")
     (tmp_path / "enough").touch()
     program.await_end(job)
     text = program.ok("logs", job)

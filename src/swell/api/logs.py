@@ -13,7 +13,6 @@ import msgspec
 from swell.api.fields import InvalidField
 from swell.executors.local.logs.files import (
     LEADERS,
-    NUM_TRIES,
     TRIAL,
     WORKER,
     Listing,
@@ -89,18 +88,14 @@ def read_chunks(
     """
     kind = TRIAL if whose is LogOwner.TRIAL else WORKER
     budget = ANSWER_BYTES if most_bytes is None else most_bytes
-    for _ in range(NUM_TRIES):
-        listing = list_logs(log_dir, kind)
-        begins = _leaders(log_dir, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
-        wanted = {
-            number: max(begin, offsets.get(number, 0))
-            for number, begin in begins.items()
-            if worker in (None, number)
-        }
-        chunks = _read_all(log_dir, kind, listing, wanted, whose is LogOwner.LEADER, budget)
-        if not _is_rotated(listing, list_logs(log_dir, kind)):
-            return chunks
-    return []  # more may come: to be asked again
+    listing = list_logs(log_dir, kind)
+    begins = _leaders(log_dir, listing) if whose is LogOwner.LEADER else dict.fromkeys(listing, 0)
+    wanted = {
+        number: max(begin, offsets.get(number, 0))
+        for number, begin in begins.items()
+        if worker in (None, number)
+    }
+    return _read_all(log_dir, kind, listing, wanted, whose is LogOwner.LEADER, budget)
 
 
 def is_news(chunk: LogChunk) -> bool:
@@ -123,11 +118,6 @@ def _read_all(
             if is_story and is_news(chunk):
                 break
     return chunks
-
-
-def _is_rotated(before: Listing, after: Listing) -> bool:
-    """Whether files of a log were renamed or removed in between: positions may have been read wrong."""
-    return any(after.get(number, ()) != begins for number, begins in before.items())
 
 
 def parse_offsets(text: str, worker: int | None) -> dict[int, int]:
@@ -154,7 +144,7 @@ def _leaders(log_dir: Path, listing: Listing) -> dict[int, int]:
     The first worker, if none was noted.
     """
     begins: dict[int, int] = {}
-    text = read_range(log_dir / LEADERS, (), 0, ANSWER_BYTES).content.decode("ascii", "replace")
+    text = read_range(log_dir / LEADERS, (0,), 0, ANSWER_BYTES).content.decode("ascii", "replace")
     for number, begin in re.findall(r"^(\d{1,9}) (\d{1,15})\n", text, re.ASCII | re.MULTILINE):
         begins.setdefault(int(number), int(begin))
     return begins or dict.fromkeys(list(listing)[:1], 0)

@@ -4,9 +4,9 @@ A job's folder holds `worker-N.log` for each worker of its gangs, `trial-N.log` 
 that printed something, and `leaders`: a line `WORKER OFFSET` for each worker that came to be rank 0, with the
 position in its log from which on it speaks for the job. `swell logs` follows the leaders.
 
-`worker-3.log` is being written. What came before it is in `worker-3.log.BEGIN`: BEGIN is the position of the
-file's first byte. Positions count all bytes that were ever written to the log, discarded ones too, so that a
-reader's position stays right when a file is rotated or removed.
+A log begins in `worker-3.log`, and goes on in `worker-3.log.BEGIN`: BEGIN is the position of the file's first
+byte. Positions count all bytes that were ever written to the log, discarded ones too, so that a reader's
+position stays right when a file is removed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ TAIL_BYTES = 4000
 #: Before the number in the names of logs: of a gang's workers, and of a trial run's.
 WORKER, TRIAL = "worker", "trial"
 LEADERS = "leaders"
-#: A writer rotates many times slower than a reader lists files.
-NUM_TRIES = 100
 
 Listing = Mapping[int, tuple[int, ...]]
 
@@ -45,18 +43,17 @@ def log_path(folder: Path, kind: str, number: int) -> Path:
 
 
 def piece_path(log: Path, begin: int) -> Path:
-    """The name of a rotated file."""
-    return log.with_name(f"{log.name}.{begin}")
+    """The file of a log whose first byte has this position."""
+    return log.with_name(f"{log.name}.{begin}") if begin else log
 
 
 def list_logs(folder: Path, kind: str) -> Listing:
-    """Number -> positions at which the rotated files of this log begin, ascending."""
+    """Number -> positions at which the files of this log begin, ascending."""
     form = re.compile(rf"{re.escape(kind)}-(\d{{1,9}})\.log(?:\.(\d{{1,18}}))?", re.ASCII)
     found: dict[int, list[int]] = {}
     for match in map(form.fullmatch, _names(folder)):
         if match is not None:
-            begins = found.setdefault(int(match[1]), [])
-            begins += [] if match[2] is None else [int(match[2])]
+            found.setdefault(int(match[1]), []).append(int(match[2] or 0))
     return {number: tuple(sorted(begins)) for number, begins in sorted(found.items())}
 
 
@@ -66,10 +63,9 @@ def next_number(folder: Path, kind: str) -> int:
 
 
 def begins_of(log: Path) -> tuple[int, ...]:
-    """Return the positions at which the rotated files of one log begin, ascending."""
-    prefix = f"{log.name}."
-    rests = [name.removeprefix(prefix) for name in _names(log.parent) if name.startswith(prefix)]
-    return tuple(sorted(int(rest) for rest in rests if rest.isdecimal()))
+    """Return the positions at which the files of one log begin, ascending."""
+    rests = [name.removeprefix(log.name) for name in _names(log.parent) if name.startswith(log.name)]
+    return tuple(sorted(int(rest[1:] or 0) for rest in rests if not rest or rest[1:].isdecimal()))
 
 
 def _names(folder: Path) -> list[str]:
@@ -79,27 +75,16 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-# ------------------------------------------------------------ positions
-def begin_of_newest(log: Path) -> int:
-    """The position of the first byte of the file that is being written."""
+# ------------------------------------------------------------ reading
+def end_offset(log: Path) -> int:
+    """The position behind the last byte that is written."""
     begins = begins_of(log)
     return begins[-1] + _size(piece_path(log, begins[-1])) if begins else 0
 
 
-def end_offset(log: Path) -> int:
-    """The position behind the last byte that is written."""
-    end = 0
-    for _ in range(NUM_TRIES):
-        begins = begins_of(log)
-        end = begin_of_newest(log) + _size(log)
-        if begins_of(log) == begins:  # else it was rotated meanwhile
-            break
-    return end
-
-
 def num_bytes(log: Path, begins: Sequence[int]) -> int:
     """What the files of this log hold."""
-    return _size(log) + sum(_size(piece_path(log, begin)) for begin in begins)
+    return sum(_size(piece_path(log, begin)) for begin in begins)
 
 
 def _size(path: Path) -> int:
@@ -109,7 +94,6 @@ def _size(path: Path) -> int:
         return 0
 
 
-# ------------------------------------------------------------ reading
 def read_tail(path: Path, num_tail_bytes: int = TAIL_BYTES) -> str:
     """The last lines of a log; empty if there is none."""
     offset = max(0, end_offset(path) - num_tail_bytes)
@@ -119,32 +103,26 @@ def read_tail(path: Path, num_tail_bytes: int = TAIL_BYTES) -> str:
 def read_range(log: Path, begins: Sequence[int], offset: int, limit: int) -> LogRange:
     """Up to `limit` bytes from position `offset` on. Empty if there is no such log."""
     place = max(offset, begins[0] if begins else 0)
-    span = LogRange(place, b"")
-    base = 0
-    for path, begin in [*((piece_path(log, begin), begin) for begin in begins), (log, None)]:
-        base = base if begin is None else begin
-        content, size = _read(path, place - base, limit - len(span.content))
-        if place >= base:
-            span = LogRange(span.begin, span.content + content)
-            place += len(content)
-        base += size
-    return span
+    content = b""
+    for begin in begins:
+        content += _read(piece_path(log, begin), place + len(content) - begin, limit - len(content))
+    return LogRange(place, content)
 
 
-def _read(path: Path, offset: int, limit: int) -> tuple[bytes, int]:
-    """What stands there, and the size of the file; nothing if it cannot be read."""
+def _read(path: Path, offset: int, limit: int) -> bytes:
+    """What stands there; nothing if it cannot be read."""
     try:
         # A link in the folder could lead anywhere, a pipe could block.
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return b"", 0
+        return b""
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return b"", 0
+            return b""
         num_left = status.st_size - offset if offset >= 0 else 0
         length = min(limit, num_left)  # not `limit`: so much memory would be allocated
-        return os.pread(descriptor, length, offset) if length > 0 else b"", status.st_size
+        return os.pread(descriptor, length, offset) if length > 0 else b""
     finally:
         os.close(descriptor)
 
@@ -183,9 +161,9 @@ def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
         log, begins = log_path(folder, kind, number), listed[kind][number]
         is_ended = number < max(listed[kind]) and (kind == TRIAL or number not in live)
         # A worker on another host is not among `live`: its log is kept by another writer.
-        if excess > 0 and is_ended and not is_written(log):
-            for path in (*(piece_path(log, begin) for begin in begins), log):
-                path.unlink(missing_ok=True)
+        if excess > 0 and is_ended and not is_written(piece_path(log, begins[-1])):
+            for begin in begins:
+                piece_path(log, begin).unlink(missing_ok=True)
             excess -= size
 
 
@@ -195,10 +173,10 @@ def mark_as_written(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
 
-def is_written(log: Path) -> bool:
-    """Whether a process has the newest file of this log open to write."""
+def is_written(path: Path) -> bool:
+    """Whether a process has this file of a log open to write."""
     try:
-        descriptor = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

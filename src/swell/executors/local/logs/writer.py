@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from swell.executors.local.logs.files import begin_of_newest, begins_of, mark_as_written, piece_path
+from swell.executors.local.logs.files import begins_of, mark_as_written, piece_path
 
 #: A disk that was full is tried again so often.
 RETRY_S = 0.2
@@ -157,25 +157,22 @@ class LogWriter:
     # ------------------------------------------------------------ rotation
     def _open(self) -> int:
         """The file that is being written. Raises OSError."""
+        if self._begin is None:
+            self._begin = max(begins_of(self._path), default=0)
         if self._descriptor is None:
             # For reading, too: else NFS has no lock for it.
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._descriptor = os.open(self._path, flags, 0o600)
+            self._descriptor = os.open(piece_path(self._path, self._begin), flags, 0o600)
             mark_as_written(self._descriptor)
             self._size = os.fstat(self._descriptor).st_size
-        if self._begin is None:
-            self._begin = begin_of_newest(self._path)
         return self._descriptor
 
     def _rotate(self) -> None:
-        """The former file is removed last: readers learn positions from the names of those that are there."""
+        """Go on in another file; only the former one is kept."""
         begin = self._begin or 0
-        former = [other for other in begins_of(self._path) if other != begin]
         size = os.fstat(self._open()).st_size  # not as counted if its owner has truncated it
-        with contextlib.suppress(FileNotFoundError):  # its owner has removed it
-            os.rename(self._path, piece_path(self._path, begin))
         self._close()
         self._begin = begin + size
-        self._size = 0
-        for other in former:
-            piece_path(self._path, other).unlink(missing_ok=True)
+        for former in begins_of(self._path):
+            if former < begin:
+                piece_path(self._path, former).unlink(missing_ok=True)
