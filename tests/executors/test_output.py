@@ -29,7 +29,7 @@ def test_a_worker_that_prints_on_a_full_disk_goes_on_and_its_log_has_it_all_when
 ) -> None:
     zygote.fork(small_disk, "print_on_signal")
     log = small_disk / "a.log"
-    eventually(lambda: "ready\n" in log.read_text())
+    eventually(lambda: log.exists() and "ready\n" in log.read_text())
     ballast = fill(small_disk)
     zygote.ask(Signal(key="a", signal=signal.SIGUSR1))
     zygote.ask(Signal(key="a", signal=signal.SIGTERM))
