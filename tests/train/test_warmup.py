@@ -19,30 +19,12 @@ from swell.train.state.train_state import TrainState
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 
-class Odd(torch.optim.SGD):
-    """Made in a way of its own."""
-
-    def __init__(self, model: nn.Module, rate: float) -> None:
-        super().__init__(model.parameters(), lr=rate)
-
-
-class Labelled(torch.optim.SGD):
-    """Its groups have a field of their own, without which it cannot step."""
-
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            assert group["label"]
-        super().step(closure)
-
-
 @pytest.mark.parametrize(
     ("make", "num_copies"),
     [
         (lambda parameters: torch.optim.SGD(parameters, lr=0.1), 0),
         (lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9), 1),
         (lambda parameters: torch.optim.Adam(parameters), 2),
-        (lambda parameters: torch.optim.AdamW(parameters, amsgrad=True), 3),
-        (lambda parameters: torch.optim.LBFGS(parameters), 0),  # its step wants a closure
     ],
 )
 def test_state_of_an_optimizer_is_foreseen(make: Make, num_copies: int) -> None:
@@ -55,12 +37,6 @@ def test_options_of_each_group_count() -> None:
     one, other = nn.Parameter(torch.zeros(10)), nn.Parameter(torch.zeros(100))
     groups: list[dict[str, Any]] = [{"params": [one], "momentum": 0.9}, {"params": [other]}]
     assert optimizer_bytes(torch.optim.SGD(groups, lr=0.1)) == one.nbytes
-
-
-def test_an_optimizer_that_cannot_be_tried_counts_nothing() -> None:
-    assert optimizer_bytes(Odd(nn.Linear(2, 2), 0.1)) == 0
-    labelled = [{"params": list(nn.Linear(2, 2).parameters()), "label": "a"}]
-    assert optimizer_bytes(Labelled(labelled, lr=0.1)) == 0
 
 
 def test_nothing_of_the_script_is_touched() -> None:

@@ -7,11 +7,7 @@ worker touches as much as training will need, and gives it back to its own heap,
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
-
 import torch
-from torch import nn
 
 from swell.train.runtime.host import Task
 
@@ -58,22 +54,9 @@ def _touch(num_bytes: int) -> None:
 
 
 def optimizer_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Bytes of state that it will have once it has made a step; 0 if that cannot be tried on one number."""
+    """Bytes of state that it will have once it has made a step, by the options of torch's own optimizers."""
     return sum(
-        _num_slots(optimizer, group) * sum(each.nbytes for each in group["params"] if each.requires_grad)
+        (2 if "betas" in group else 1 if group.get("momentum") else 0)
+        * sum(each.nbytes for each in group["params"] if each.requires_grad)
         for group in optimizer.param_groups
     )
-
-
-def _num_slots(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> int:
-    """Tensors of a parameter's size that it keeps for each parameter of a group."""
-    number = nn.Parameter(torch.zeros(1, device="cpu"))
-    number.grad = torch.zeros_like(number)
-    known = inspect.signature(type(optimizer)).parameters  # AdamW's defaults have what it does not take
-    options = {name: group[name] for name in optimizer.defaults if name in group and name in known}
-    try:
-        trial = type(optimizer)([number], **options)
-        trial.step()
-    except (TypeError, ValueError, RuntimeError, KeyError, AttributeError):
-        return 0  # made in another way, or stepping in another
-    return sum(isinstance(kept, torch.Tensor) and kept.shape == (1,) for kept in trial.state[number].values())
