@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from swell.train.runtime.gradient_differences import Mixture, Tolerance, differ, mixture
+from swell.train.runtime.gradient_differences import Mixture, differ, mixture
 from swell.train.runtime.loop_exits import LoopExit
 from swell.train.state import codec
 from swell.wire.findings import ScriptFinding
@@ -44,7 +44,7 @@ class ComparedSizes:
     whole: ProbeResult
     shards: tuple[ProbeResult, ProbeResult] | None  #: None: any number of workers has the same
     again: ProbeResult
-    tolerance: Tolerance
+    tolerance: float
     has_several_optimizers: bool = False  #: then `deterministic=True` is refused
     #: Variables of the script that its worker's part of the batch sets, and that `again` began with.
     carried: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ class ComparedSizes:
 
     def _is_near(self, one: float, other: float) -> bool:
         losses = [abs(result.loss) for result in self.results]
-        return abs(one - other) <= self.tolerance.plain * max(*losses, 1e-300)
+        return abs(one - other) <= self.tolerance * max(*losses, 1e-300)
 
     @property
     def results(self) -> list[ProbeResult]:
@@ -215,7 +215,7 @@ def _buffers(compared: ComparedSizes) -> Iterator[ScriptFinding]:
     for name in first.keys() & second.keys():
         one, other = first[name].double(), second[name].double()
         if one.shape != other.shape or not torch.allclose(
-            one, other, rtol=compared.tolerance.plain, atol=1e-12, equal_nan=True
+            one, other, rtol=compared.tolerance, atol=1e-12, equal_nan=True
         ):
             text = (
                 f"the model's buffer {name!r} is set from the batch, and each worker has another part of it; "

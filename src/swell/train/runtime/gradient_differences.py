@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 
@@ -13,23 +12,13 @@ from swell.train.collective.real_numbers import as_real
 MOST_COMPARED = 1 << 18
 
 
-class Tolerance(NamedTuple):
-    """What rounding may come to, as a share of the gradients' norm."""
-
-    plain: float  #: more than this is a difference, whatever it looks like
-    explained: float  #: so is more than this, where the shards' gradients make up the difference
+#: What rounding may come to, as a share of the gradients' norm; more is a difference.
+_DOUBLE, _SINGLE, _HALF = 1e-8, 5e-4, 1e-1
+_SHORT_PRODUCTS = 2e-2  # of a GPU with TF32, whose products have 11 bits
 
 
-_DOUBLE = Tolerance(1e-8, 1e-9)
-_SINGLE = Tolerance(5e-4, 5e-5)
-_SHORT_PRODUCTS = Tolerance(2e-2, 2e-3)  # of a GPU with TF32, whose products have 11 bits
-_HALF = Tolerance(1e-1, 1e-2)
-#: A difference is explained by the shards' gradients if they leave no more of it than this.
-UNEXPLAINED_SHARE = 0.1
-
-
-def tolerance_of(parameters: list[torch.Tensor], is_lower: bool) -> Tolerance:
-    """What rounding may come to with these parameters.
+def tolerance_of(parameters: list[torch.Tensor], is_lower: bool) -> float:
+    """What rounding may come to with these parameters, as a share of the gradients' norm.
 
     Args:
         is_lower: the model computes in half precision, under autocast.
@@ -64,36 +53,24 @@ class Mixture:
     second: float
     is_exact: bool  #: nothing is left of it
 
-    def is_near(self, first: float, second: float, tolerance: Tolerance) -> bool:
-        bound = max(2.0 * tolerance.plain, 1e-6)
+    def is_near(self, first: float, second: float, tolerance: float) -> bool:
+        bound = max(2.0 * tolerance, 1e-6)
         return abs(self.first - first) <= bound and abs(self.second - second) <= bound
 
 
-def differ(one: torch.Tensor, other: torch.Tensor, parts: list[torch.Tensor], tolerance: Tolerance) -> bool:
+def differ(one: torch.Tensor, other: torch.Tensor, parts: list[torch.Tensor], tolerance: float) -> bool:
     """Whether two gradients of one batch differ by more than rounding.
 
     Args:
-        parts: the gradients of its shards; a difference that they make up is none of rounding.
+        parts: the gradients of its shards, whose norms count, too.
     """
-    scale = max(float(one.norm()), float(other.norm()), *(float(part.norm()) for part in parts), 1e-300)
-    difference = one - other
-    share = float(difference.norm()) / scale
-    if share > tolerance.plain:
-        return True
-    if share <= tolerance.explained or not parts:
-        return False
-    return float((difference - _projected(difference, parts)).norm()) <= UNEXPLAINED_SHARE * share * scale
+    scale = max(float(each.norm()) for each in (one, other, *parts))
+    return float((one - other).norm()) > tolerance * max(scale, 1e-300)
 
 
-def mixture(whole: torch.Tensor, first: torch.Tensor, second: torch.Tensor, tolerance: Tolerance) -> Mixture:
+def mixture(whole: torch.Tensor, first: torch.Tensor, second: torch.Tensor, tolerance: float) -> Mixture:
     """The combination of the shards' vectors that comes nearest to the whole batch's (least squares)."""
     shards = torch.stack([first, second], dim=1)
     solved = torch.linalg.lstsq(shards, whole.unsqueeze(1), driver="gelsd").solution.squeeze(1)
     left = float((whole - shards @ solved).norm()) / max(float(whole.norm()), 1e-300)
-    return Mixture(float(solved[0]), float(solved[1]), left <= 2.0 * tolerance.plain)
-
-
-def _projected(vector: torch.Tensor, parts: list[torch.Tensor]) -> torch.Tensor:
-    shards = torch.stack(parts, dim=1)
-    solved: torch.Tensor = torch.linalg.lstsq(shards, vector.unsqueeze(1), driver="gelsd").solution
-    return shards @ solved.squeeze(1)
+    return Mixture(float(solved[0]), float(solved[1]), left <= 2.0 * tolerance)
