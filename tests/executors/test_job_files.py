@@ -24,7 +24,7 @@ from swell.executors.local.logs.files import log_path
 from swell.executors.storage import job_folder, storage_of
 from swell.model.event import Outcome
 from swell.store.code_store import CodeStore
-from swell.train.link.code_paths import edited_since, why_missing
+from swell.train.link.code_paths import why_missing
 from swell.wire import environ
 from swell.wire.lease_end import LEASE_FILE
 
@@ -241,4 +241,3 @@ def test_a_file_that_is_not_on_the_host_is_told_with_the_remedy(monkeypatch: pyt
     told = why_missing(error)
     assert told.startswith("/home/u/data.bin is not on host 'n2'") and "`needs`" in told
     assert why_missing(ValueError()) == ""
-    assert not edited_since("/state/jobs/j/code/home/u/train.py")

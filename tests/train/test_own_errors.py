@@ -1,10 +1,7 @@
-"""Errors that Swell raises on purpose are one line in a script that runs by itself."""
+"""Arguments of `elastic` that are no such thing are named."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,50 +11,6 @@ from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.data.loader import check_loader
-from swell.train.runtime import script_frames
-
-
-@pytest.fixture
-def hooked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(script_frames, "_hook_before", [])
-    monkeypatch.setattr(sys, "excepthook", sys.__excepthook__)
-    script_frames.tell_own_errors_briefly()
-    script_frames.tell_own_errors_briefly()  # a second run of a script changes nothing
-    yield
-
-
-def told(text: str, script: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """What is printed of a script that ends with an error."""
-    script.write_text(text)
-    try:
-        exec(compile(text, str(script), "exec"), {"check_loader": check_loader})  # noqa: S102 - our text
-    except Exception as error:  # noqa: BLE001 - as the interpreter does
-        sys.excepthook(type(error), error, error.__traceback__)
-    return capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("hooked")
-def test_an_error_of_swells_own_is_a_line_with_its_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    text = "def load():\n    check_loader(3)\nload()\n"
-    line = told(text, tmp_path / "train.py", capsys)
-    assert line.startswith("train.py:2: LoaderError: ") and line.count("\n") == 1, line
-
-
-@pytest.mark.usefixtures("hooked")
-@pytest.mark.parametrize(
-    "text", ["1 / 0\n", "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError from e\n"]
-)
-def test_other_errors_have_their_traceback(
-    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert (
-        told(text, tmp_path / "train.py", capsys).count("Traceback (most recent call last):")
-        == text.count("raise") + 1
-    )
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,10 @@ import pytest
 from tests.train.fake_agent import FakeAgent, fork_script, until
 
 from swell.model.failure import failure_sentence
-from swell.train.runtime.loop_exits import NEXT_AT_END
 from swell.train.runtime.runner import MAX_MESSAGE_CHARS
 from swell.wire import environ, messages
 
 SCRIPTS = Path(__file__).parent / "scripts"
-COUNTS_ITSELF = SCRIPTS.parents[1] / "scripts" / "differs" / "next_count.py"
 ENDS, CURVE = SCRIPTS / "ends.py", SCRIPTS / "curve.py"
 
 
@@ -64,10 +62,6 @@ def test_a_module_runs_as_python_runs_it_with_its_package(agent: FakeAgent, tmp_
     agent.start(0, "pack.main")
     assert agent.exit_status(0) == 7
     assert "__main__ of the package" in agent.log(0).read_text()
-    agent.start(1, package / "main.py")
-    told = failure_sentence(agent.wait(1, messages.Failed).message)
-    assert "relative import with no known parent package (main.py:1); a script is not part of a" in told
-    assert told.endswith("submit it as a module, with --entry pack.main")
 
 
 def test_a_module_that_is_not_installed_is_told_where_it_belongs(agent: FakeAgent, tmp_path: Path) -> None:
@@ -98,17 +92,6 @@ def test_a_script_that_fails_is_not_stopped_before_it_has_said_why(agent: FakeAg
     assert "no such column" in agent.wait(0, messages.Failed).message
     assert "no such column" in agent.log(0).read_text()
     assert "SystemExit" not in agent.log(0).read_text()
-
-
-def test_next_after_the_last_step_is_told_what_to_count(
-    start_agent: Callable[..., FakeAgent], tmp_path: Path
-) -> None:
-    agent = start_agent(global_batch=12, total_steps=7)
-    agent.start_ready([0], COUNTS_ITSELF, str(tmp_path / "final.pt"))
-    agent.join([0], source=None)
-    message = agent.wait(0, messages.Failed).message
-    assert message.startswith(NEXT_AT_END) and "StopIteration" in message
-    assert NEXT_AT_END in agent.log(0).read_text()
 
 
 @pytest.mark.parametrize(("ending", "status"), [("status", 3), ("text", 1)])

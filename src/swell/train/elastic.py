@@ -30,7 +30,6 @@ from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.model_check import check_model
 from swell.train.runtime.resume_check import check_resume
 from swell.train.runtime.run import Run, started
-from swell.train.runtime.script_frames import tell_own_errors_briefly
 from swell.train.runtime.trial_run import Profiling
 from swell.train.scaling import NOISE_INTERVAL, RULES
 from swell.train.state.gradient_noise import GradientNoise
@@ -116,7 +115,6 @@ def elastic(
         LoaderError: what the loader gives cannot be divided among workers.
         ValueError, TypeError: something does not fit together; the text says what to change.
     """
-    tell_own_errors_briefly()
     end_script()
     loader = check_loader(loader)
     _check_kinds(model, optimizer, scheduler, state)

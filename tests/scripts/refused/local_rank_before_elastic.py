@@ -29,7 +29,7 @@ class MyTrainDataset(Dataset):
 
 class Trainer:
     def __init__(self, model, train_data, optimizer, total_epochs):
-        rank = os.environ["LOCAL_RANK"]  # refused: LOCAL_RANK is set once elastic() has returned
+        rank = os.environ["LOCAL_RANK"]  # refused: KeyError: 'LOCAL_RANK'
         self.local_rank = int(rank)
         self.train_data, self.optimizer = train_data, optimizer
         self.model = model

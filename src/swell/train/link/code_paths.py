@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from types import FrameType
 
 from swell.wire import environ
@@ -45,22 +44,13 @@ def snapshot_folder() -> str:
     return os.path.realpath(folder) if folder else ""
 
 
-def edited_since(path: str) -> bool:
-    """Whether a file of the snapshot is no more what it was, as far as this machine can tell."""
-    folder = snapshot_folder()
-    if not folder or not path.startswith(folder + os.sep) or environ.AWAY in os.environ:
-        return False
-    try:
-        with open(path, "rb") as ran, open(submitted(path), "rb") as now:
-            return ran.read() != now.read()
-    except OSError:
-        return True
-
-
 def why_missing(error: BaseException) -> str:
     """Return what to do about a file or a module that a script did not find; empty for other errors."""
-    if isinstance(error, ImportError):
-        return _why_not_imported(error)
+    if isinstance(error, ModuleNotFoundError) and environ.AGENT in os.environ:
+        return (
+            "jobs have the environment of `swell up`, unless they name another with --python: this one's "
+            f"interpreter is {sys.executable}, for which it must be installed\n"
+        )
     host = environ.AWAY in os.environ and os.environ[environ.AWAY]
     if not host or not isinstance(error, FileNotFoundError) or not isinstance(error.filename, str):
         return ""
@@ -69,19 +59,4 @@ def why_missing(error: BaseException) -> str:
         f"{path} is not on host {host!r}: there a job has the files of its code snapshot, and what is on the "
         "host itself. Read it from a path that all hosts have; or name its path in `needs`, so that only "
         "hosts that have it run the job; or make it part of the snapshot (tracked by git, or at most 1 MiB)\n"
-    )
-
-
-def _why_not_imported(error: ImportError) -> str:
-    if "relative import with no known parent package" in str(error):
-        path = os.path.relpath(submitted(sys.argv[0]), os.environ.get(environ.WORKDIR) or os.getcwd())
-        parts = Path(path).with_suffix("").parts
-        is_below = all(part.isidentifier() for part in parts)
-        module = ".".join(parts) if is_below else "PACKAGE.MODULE"
-        return f"a script is not part of a package; submit it as a module, with --entry {module}\n"
-    if not isinstance(error, ModuleNotFoundError) or environ.AGENT not in os.environ:
-        return ""
-    return (
-        "jobs have the environment of `swell up`, unless they name another with --python: this one's "
-        f"interpreter is {sys.executable}, for which it must be installed\n"
     )

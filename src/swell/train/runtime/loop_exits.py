@@ -15,14 +15,6 @@ from typing import NamedTuple
 
 from swell.train.link.code_paths import place_of, submitted
 
-#: What to write where `next` finds no batch.
-NEXT_EPOCH = "run.batches() gives the batches of one epoch; call it again for those of the next"
-NEXT_AT_END = (
-    "The job's steps are done, and the script asks for another batch with next(). A worker that joins, and a "
-    "job that goes on, begin a count of the script's own again: write `while run.steps < total:`, or loop "
-    "over run.batches()"
-)
-
 #: Times that a script may ask for batches after the last step; a loop over epochs may do so.
 MOST_ASKED = 1000
 NO_END = (

@@ -23,18 +23,11 @@ from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.data.random_streams import begin_script
 from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
-from swell.train.link.code_paths import (
-    edited_since,
-    snapshot_folder,
-    snapshotted,
-    submitted,
-    why_missing,
-)
+from swell.train.link.code_paths import snapshotted, submitted, why_missing
 from swell.train.runtime import unmanaged_script
 from swell.train.runtime.difference_causes import fails_with_part
-from swell.train.runtime.distributed_check import PLACE, DistributedCheck
+from swell.train.runtime.distributed_check import DistributedCheck
 from swell.train.runtime.fresh_check import keep_fresh
-from swell.train.runtime.loop_exits import NEXT_AT_END, NEXT_EPOCH
 from swell.train.runtime.memory import largest_pass, why_hopeless
 from swell.train.runtime.run import Run, started
 from swell.train.runtime.script_end import close_script
@@ -91,11 +84,9 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
             _close_at_exit(link, stop)
     except BaseException as error:  # noqa: BLE001 - it is the user's, it is told, and the process ends
         _ignore_stops()
-        text = _why_no_batch(error) + _why_read_only(error) + _traceback_of(error)
+        text = _why_read_only(error) + _traceback_of(error)
         if link is not None and comes_of_own_group(error.__traceback__):
             text = f"{OwnGroupError()}\n{text}"
-        if link is not None:
-            text += _why_no_rank(error)
         sys.stderr.write(text)
         status = 1 if link is None else _tell(link, error, text)
     if status == 0:
@@ -282,12 +273,7 @@ def _status_of(stop: SystemExit) -> int:
 def _traceback_of(error: BaseException) -> str:
     """The traceback from the user's first line on, without ours above it, in files as they were submitted."""
     frames = _user_part(error.__traceback__)
-    text = submitted("".join(_formatted(error, frames)))
-    names = dict.fromkeys(frame.f_code.co_filename for frame, _ in traceback.walk_tb(frames))
-    edited = [submitted(name) for name in names if edited_since(name)]
-    if edited:
-        text = f"what ran is in {snapshot_folder()}: edited since are {', '.join(edited)}\n{text}"
-    return why_missing(error) + text
+    return why_missing(error) + submitted("".join(_formatted(error, frames)))
 
 
 def _formatted(error: BaseException, frames: TracebackType | None) -> list[str]:
@@ -311,12 +297,6 @@ def _shortened(text: str, error: BaseException) -> str:
     return text[-MAX_MESSAGE_CHARS:]
 
 
-def _why_no_batch(error: BaseException) -> str:
-    if not isinstance(error, StopIteration) or not started:
-        return ""
-    return f"{NEXT_AT_END if started[-1].should_stop() else NEXT_EPOCH}\n"
-
-
 def _why_read_only(error: BaseException) -> str:
     if (
         not isinstance(error, OSError)
@@ -327,17 +307,6 @@ def _why_read_only(error: BaseException) -> str:
     return (
         "a trial run has files of its own, and can write neither to a folder of another user nor to one in "
         f"which file systems are mounted: write to another folder, or not while {environ.TRIAL} is 1\n"
-    )
-
-
-def _why_no_rank(error: BaseException) -> str:
-    """What to do in a script for torchrun that asks for its rank before it is a worker of a gang."""
-    if not isinstance(error, KeyError) or started or not PLACE.intersection(error.args):
-        return ""
-    name = error.args[0]
-    return (
-        f"{name} is set once elastic() has returned, and changes when the job is resized: take run.rank and "
-        f"run.num_workers there, and ask before it only under `if {name!r} in os.environ:`\n"
     )
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import linecache
-import os
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 
 from swell.train.link.code_paths import place_of, submitted
 from swell.wire.library_paths import is_library
@@ -55,24 +53,6 @@ def is_of_swell(error: BaseException) -> bool:
         return False
     frame, line = frames[-1]
     return linecache.getline(frame.f_code.co_filename, line).lstrip().startswith("raise ")
-
-
-_hook_before: list[Callable[..., object]] = []  #: what Python calls for other errors, once ours is in use
-
-
-def tell_own_errors_briefly() -> None:
-    """Have an error that Swell raises on purpose end a script with one line: its place there and its text."""
-    if not _hook_before:
-        _hook_before.append(sys.excepthook)
-        sys.excepthook = _tell
-
-
-def _tell(kind: type[BaseException], error: BaseException, frames: TracebackType | None) -> None:
-    place = place_of_error(error)
-    if place and error.__cause__ is None and is_of_swell(error):
-        sys.stderr.write(f"{place.removeprefix(os.getcwd() + os.sep)}: {kind.__name__}: {error}\n")
-    else:
-        _hook_before[0](kind, error, frames)
 
 
 def place_of_caller() -> str:
