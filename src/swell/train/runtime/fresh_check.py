@@ -24,8 +24,8 @@ from swell.wire import messages
 from swell.wire.findings import ScriptFinding
 from swell.wire.private_files import make_room, remove_room
 
-#: Until it has come to its loop and has tried it, while no other process has the processors that it needs.
-LIMIT_S = 40.0
+#: Until it has come to its loop and has tried it.
+LIMIT_S = 60.0
 #: Variables that name the GPUs which a process sees.
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
@@ -45,15 +45,6 @@ class FreshProcess(NamedTuple):
 _kept: list[FreshProcess] = []
 #: In such a process: the handle to tell its findings by.
 _tells: list[int] = []
-
-
-def kept_waiting_s(pid: int) -> float:
-    """How long a process could have run while others had the processor; 0 where the kernel does not tell."""
-    try:
-        with open(f"/proc/{pid}/schedstat") as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
 
 
 def can_fork() -> bool:
@@ -136,12 +127,11 @@ def findings_of_fresh_process(size: int) -> list[ScriptFinding]:
 
 
 def _read(process: FreshProcess) -> bytes:
-    """Read what it tells until it ends. Time in which it could not run does not count."""
-    begun_s, told = time.monotonic(), b""
-    while time.monotonic() - begun_s - kept_waiting_s(process.pid) < LIMIT_S:
-        if select.select([process.told], [], [], 0.1)[0]:
-            chunk = os.read(process.told, 65536)
-            if not chunk:
-                return told
-            told += chunk
+    """Read what it tells until it ends."""
+    end_s, told = time.monotonic() + LIMIT_S, b""
+    while select.select([process.told], [], [], max(0.0, end_s - time.monotonic()))[0]:
+        chunk = os.read(process.told, 65536)
+        if not chunk:
+            return told
+        told += chunk
     raise NotTried(f"without a GPU it takes more than {LIMIT_S:g} s")

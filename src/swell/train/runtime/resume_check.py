@@ -19,7 +19,6 @@ import signal
 import stat
 import sys
 import tempfile
-import time
 import warnings
 from dataclasses import replace
 
@@ -30,7 +29,7 @@ from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime import fresh_check
 from swell.train.runtime.difference_causes import PAGE, listed
-from swell.train.runtime.fresh_check import NotTried, kept_waiting_s
+from swell.train.runtime.fresh_check import NotTried
 from swell.train.runtime.host import Task
 from swell.train.runtime.loop_exits import LoopExit
 from swell.train.runtime.rehearsal import HALF_WAY, NUM_STEPS, Rehearsal, RehearsalResult
@@ -40,13 +39,12 @@ from swell.train.runtime.script_end import flush, open_files
 from swell.train.runtime.trial_run import Profiling
 from swell.wire.findings import NOT_RESUMED, ScriptFinding
 
-#: Time for all of it, and for the first child, while no other process has the processors that they need.
+#: Time of a processor for all of it, and for the first child.
 BUDGET_S, FIRST_S = 4.0, 1.5
-#: Time for all of it on a machine that is busy with others.
-MOST_S = 30.0
+#: A child that waits, or whose processor others have, is given so many times as long.
+PATIENCE = 5.0
 #: The state of a second process may take so much memory.
 MOST_BYTES = 2**30
-POLL_S = 0.002
 #: Exit status of a process that could change files of others.
 NOT_PRIVATE = 3
 #: What the kernel says where such a process writes to a place that is not its own.
@@ -97,7 +95,7 @@ class _ResumeCheck:
 
     def __init__(self, run: Run, task: Task, host: Profiling) -> None:
         self._run, self._task, self._host = run, task, host
-        self._left_s, self._end_s = BUDGET_S, time.monotonic() + MOST_S
+        self._left_s = BUDGET_S
         self._has_epoch_ends = host.has_epoch_ends
         self._folders = RehearsalFolders()
         flush(open_files())  # or a child would write it again
@@ -160,8 +158,8 @@ class _ResumeCheck:
         Args:
             whole: it goes on from what this run had saved half way.
         """
-        limit_s, most_s = min(limit_s, self._left_s), self._end_s - time.monotonic()
-        if limit_s <= 0 or most_s <= 0:
+        limit_s = min(limit_s, self._left_s)
+        if limit_s <= 0:
             raise _OutOfTime
         folder = self._folders.make()
         saved = b"" if whole is None else whole.saved
@@ -170,10 +168,11 @@ class _ResumeCheck:
             if pid == 0:
                 told_to = os.dup(file.fileno())
                 self._enter(folder)
-                self._become(told_to, saved, most_s)
+                self._become(told_to, saved, limit_s)
                 raise _InChild
-            status, used_s = _await(pid, limit_s, most_s)  # one that is killed while it tells has told a part
-            self._left_s -= used_s
+            _, status, used = os.wait4(pid, 0)  # one that is killed while it tells has told a part
+            self._left_s -= used.ru_utime + used.ru_stime
+            status = os.waitstatus_to_exitcode(status)
             self._folders.remove(folder)
             file.seek(0)
             told = file.read() if status == 0 else b""
@@ -189,9 +188,10 @@ class _ResumeCheck:
 
     def _become(self, handle: int, saved: bytes, limit_s: float) -> None:
         """This process is a child: it tells the agent nothing, and ends by itself."""
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, limit_s + 1.0)
+        for ending in (signal.SIGTERM, signal.SIGALRM, signal.SIGPROF):
+            signal.signal(ending, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, limit_s)
+        signal.setitimer(signal.ITIMER_REAL, PATIENCE * limit_s)
         _silence(but=handle)
         torch.set_num_threads(1)  # the threads that there were are the parent's
         # A scripted model is compiled again after its first calls, and rounds otherwise from there on.
@@ -236,28 +236,6 @@ def _fork() -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the other thread is the line's, which a child does not use
         return os.fork()
-
-
-def _await(pid: int, limit_s: float, most_s: float) -> tuple[int, float]:
-    """Wait for a child, and kill one that takes too long.
-
-    Args:
-        limit_s: without the time in which others had the processor that it needed.
-        most_s: in all.
-
-    Returns:
-        Its exit status, minus the signal if it was killed, and the time that it took, as in `limit_s`.
-    """
-    begun_s, used_s = time.monotonic(), 0.0
-    while (ended := os.waitpid(pid, os.WNOHANG))[0] == 0:
-        passed_s = time.monotonic() - begun_s
-        used_s = passed_s - kept_waiting_s(pid)
-        if used_s >= limit_s or passed_s >= most_s:
-            os.kill(pid, signal.SIGKILL)
-            ended = os.waitpid(pid, 0)
-            break
-        time.sleep(POLL_S)
-    return os.waitstatus_to_exitcode(ended[1]), used_s
 
 
 def _writes_elsewhere(story: RehearsalResult) -> bool:
