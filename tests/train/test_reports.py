@@ -103,6 +103,7 @@ def test_what_cannot_be_reported_is_an_error_that_names_it(values: dict[str, Any
 @pytest.mark.parametrize("num_steps", ["0", "1"])
 def test_a_script_without_the_library_reports(start_agent: Callable[..., FakeAgent], num_steps: str) -> None:
     agent = start_agent()
+    agent.observes = True
     for rank in range(2):
         names = {
             environ.RANK: str(rank),

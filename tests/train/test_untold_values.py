@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 from swell.tally import Tally
 from swell.train.link.untold_values import (
     INTERVAL_S,
-    MAX_OWN_INTERVALS,
     MAX_SHARES,
-    MAX_SINGLE,
     UntoldMetrics,
     UntoldShares,
     UntoldValues,
@@ -45,7 +43,7 @@ def test_a_name_is_told_at_most_every_interval_and_its_last_value_gets_through(
     for passed_s, name, value in reports:
         now.s += passed_s
         last[name] = value
-        if untold.note({name: value}, 0, 1):
+        if untold.note({name: value}, 0):
             assert now.s - at_s.get(name, -math.inf) >= INTERVAL_S
             told |= (taken := untold.take())
             at_s |= dict.fromkeys(taken, now.s)
@@ -57,24 +55,11 @@ def test_a_name_is_told_at_most_every_interval_and_its_last_value_gets_through(
 
 def test_a_value_of_a_rare_name_does_not_wait_behind_those_of_a_frequent_one() -> None:
     untold = UntoldValues(Now())
-    assert untold.note({"loss": 0.5}, 0, 1)
+    assert untold.note({"loss": 0.5}, 0)
     untold.take()
-    assert not untold.note({"loss": 0.4}, 0, 1)
-    assert untold.note({"accuracy": 0.9}, 0, 1)
+    assert not untold.note({"loss": 0.4}, 0)
+    assert untold.note({"accuracy": 0.9}, 0)
     assert untold.take() == {"loss": 0.4, "accuracy": 0.9}
-
-
-def test_names_without_end_are_no_flood() -> None:
-    now = Now()
-    untold = UntoldValues(now)
-    num_told = 0
-    for number in range(1000):
-        if untold.note({f"step{number}": 1.0}, 0, 1):
-            untold.take()
-            num_told += 1
-    assert num_told == MAX_OWN_INTERVALS + 1
-    now.s += INTERVAL_S
-    assert untold.note({"step0": 1.0}, 0, 1) and untold.note({"step1001": 1.0}, 0, 1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=60))
@@ -83,21 +68,13 @@ def test_all_values_are_in_the_curves_that_are_told(reports: list[tuple[int, boo
     untold, step, told = UntoldValues(Now()), 0, list[Tally]()
     for more, is_time in reports:
         step += more
-        untold.note({"loss": float(step)}, step, 2)
+        untold.note({"loss": float(step)}, step)
         if is_time:
             told += untold.take_curves(2).values()
     told += untold.take_curves(2).values()
     assert sum(tally.count for tally in told) == len(reports)
     assert all(earlier.last_step <= later.first_step for earlier, later in itertools.pairwise(told))
     assert all(tally.is_sound for tally in told)
-
-
-def test_a_flood_of_values_is_kept_as_one() -> None:
-    untold = UntoldValues(Now())
-    for step in range(5 * MAX_SINGLE):
-        untold.note({"loss": 1.0}, step, 1)
-    (tally,) = untold.take_curves(1).values()
-    assert (tally.count, tally.first_step, tally.last_step) == (5 * MAX_SINGLE, 0, 5 * MAX_SINGLE - 1)
 
 
 def test_values_that_become_one_with_others_are_told_now_and_then_and_are_bounded() -> None:
@@ -118,20 +95,20 @@ def test_values_that_become_one_with_others_are_told_now_and_then_and_are_bounde
 def test_names_that_are_not_kept_are_told_of_once() -> None:
     untold = UntoldMetrics()
     bad = ["", "x" * 10_000, "a\x1b[31m", "\ud800", "\u202e"]
-    untold.note(dict.fromkeys([*bad, "<b>val/loss</b>"], 1.0), 1, "rank0", 1)
+    untold.note(dict.fromkeys([*bad, "<b>val/loss</b>"], 1.0), 1, "rank0")
     assert list(untold.take()) == ["<b>val/loss</b>"] and list(untold.take_curves(1)) == ["<b>val/loss</b>"]
     assert "printable" in untold.take_refusal() and untold.take_refusal() == ""
 
     flood = UntoldMetrics()
     for number in range(100_000):
-        flood.note({f"m{number}": 1.0}, 1, "rank0" if number % 2 else "mean", 1)
+        flood.note({f"m{number}": 1.0}, 1, "rank0" if number % 2 else "mean")
     assert len(flood.take()) + len(flood.take_shares()) == MOST_METRICS == 200
     assert "more than 200 names" in flood.take_refusal()
-    flood.note({"m100001": 1.0}, 1, "rank0", 1)
+    flood.note({"m100001": 1.0}, 1, "rank0")
     assert flood.take_refusal() == ""
 
 
 def test_the_loss_has_a_curve_of_its_own() -> None:
     untold = UntoldMetrics()
-    untold.note({"loss": 0.5, "accuracy": 0.9}, 1, "rank0", 1)
+    untold.note({"loss": 0.5, "accuracy": 0.9}, 1, "rank0")
     assert list(untold.take()) == ["loss", "accuracy"] and list(untold.take_curves(1)) == ["accuracy"]

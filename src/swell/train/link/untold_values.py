@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from swell.tally import Reduction, Tally, tally_of
 from swell.wire.messages import WorkerValues
@@ -15,29 +14,8 @@ from swell.wire.numbers import Number, spelled
 
 #: A value of one name is told at most so often.
 INTERVAL_S = 0.5
-#: So many names have an interval of their own; any others share one.
-MAX_OWN_INTERVALS = 32
-#: Values of one name that are kept one by one.
-MAX_SINGLE = 1024
 #: Values of one name that wait to become one with those of others: with 200 names a message can hold them.
 MAX_SHARES = 256
-
-
-@dataclass(slots=True)
-class _UntoldCurve:
-    """Values of one name."""
-
-    tally: Tally | None = None
-    singles: list[tuple[int, float]] = field(default_factory=list)  #: after those of the tally
-
-    def note(self, step: int, value: float, num_workers: int) -> None:
-        self.singles.append((step, value))
-        if len(self.singles) >= MAX_SINGLE:
-            self.tally, self.singles = self.whole(num_workers), []
-
-    def whole(self, num_workers: int) -> Tally | None:
-        rest = tally_of(self.singles, num_workers)
-        return rest if self.tally is None else self.tally if rest is None else self.tally.plus(rest)
 
 
 class UntoldValues:
@@ -46,35 +24,29 @@ class UntoldValues:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._values: dict[str, Number] = {}
-        self._curves: dict[str, _UntoldCurve] = {}
+        self._curves: dict[str, list[tuple[int, float]]] = {}
         self._told_s: dict[str, float] = {}
-        self._others_told_s = -math.inf
 
-    def note(self, values: Mapping[str, float], step: int, num_workers: int) -> bool:
+    def note(self, values: Mapping[str, float], step: int) -> bool:
         """Whether it is time to tell: one of these names has not been told of for a while.
 
         So a value of a rare name does not wait behind those of a frequent one.
         """
         self._values |= {name: spelled(value) for name, value in values.items()}
         for name, value in values.items():
-            self._curves.setdefault(name, _UntoldCurve()).note(step, value, num_workers)
+            self._curves.setdefault(name, []).append((step, value))
         due_s = self._clock() - INTERVAL_S
-        return any(self._told_s.get(name, self._others_told_s) <= due_s for name in values)
+        return any(self._told_s.get(name, -math.inf) <= due_s for name in values)
 
     def take(self) -> dict[str, Number]:
         """What is to be told now; `take_curves` is to be told with it."""
         values, self._values = self._values, {}
-        now_s = self._clock()
-        for name in values:
-            if name in self._told_s or len(self._told_s) < MAX_OWN_INTERVALS:
-                self._told_s[name] = now_s
-            else:
-                self._others_told_s = now_s
+        self._told_s |= dict.fromkeys(values, self._clock())
         return values
 
     def take_curves(self, num_workers: int) -> dict[str, Tally]:
         curves, self._curves = self._curves, {}
-        tallies = {name: curve.whole(num_workers) for name, curve in curves.items()}
+        tallies = {name: tally_of(values, num_workers) for name, values in curves.items()}
         return {name: tally for name, tally in tallies.items() if tally is not None}
 
 
@@ -115,12 +87,12 @@ class UntoldMetrics:
         self._values = UntoldValues()
         self._shares = UntoldShares()
 
-    def note(self, values: Mapping[str, float], step: int, reduction: Reduction, num_workers: int) -> bool:
+    def note(self, values: Mapping[str, float], step: int, reduction: Reduction) -> bool:
         """Whether it is time to tell. The worker is rank 0, or the reduction counts every worker's word."""
         values = self._names.admitted(values)
         if reduction == "rank0":
             self.all |= {name: spelled(value) for name, value in values.items()}
-            return self._values.note(values, step, num_workers)
+            return self._values.note(values, step)
         self._shares.note(values, step, reduction)
         return self.is_due
 

@@ -238,7 +238,7 @@ class Linked(Host):
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         if self.rank == 0 or reduction != "rank0":
             step = self._task.state.steps if step is None else step
-            if self._untold_metrics.note(metrics, step, reduction, self.num_workers):
+            if self._untold_metrics.note(metrics, step, reduction):
                 self._tell_metrics()
         target = self._welcome.target
         if self.rank != 0 or target is None or target.name not in metrics:

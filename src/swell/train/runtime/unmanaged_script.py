@@ -170,7 +170,7 @@ class Reporter:
             if step is not None:
                 self._with_own_steps |= known.keys()
             at = self._steps + (self._earlier or 0) if step is None else step
-            if self._values.note(known, at, self._num_workers):
+            if self._values.note(known, at):
                 self.tell_values()
 
     def tell_values(self) -> None:
