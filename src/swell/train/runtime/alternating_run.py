@@ -112,44 +112,21 @@ class AlternatingRun(Run):
         self._close_batch()
         super().finish(stop)
 
-    def _passes(self) -> Iterator[Any]:
-        opened = self._feed.open(
-            self._task.state.updates, self._host.share, self._task.course.loading_end, self._host.edition
-        )
-        if opened is None:
-            self._task.state.end_epoch()
-            return
-        share, batches = opened
-        self._begin_batch(share, sys._getframe(2))
-        given = share.summed() if self._task.is_sum else share
-        try:
-            for batch in batches:
-                given = given.without(0, self._feed.num_dropped) if self._feed.num_dropped else given
-                self._out = given, given.passes[0]
-                self._calls.begin_pass()
-                self._seed(Purpose.PASS, share.passes[0].step, share.passes[0].first)
-                yield batch
-        finally:
-            self._out, self._is_within = None, False
-            self._calls.close()
-        self._end_batch(sys._getframe(2))
-
-    def _begin_batch(self, share: Share, frame: FrameType) -> None:
+    def _begin_step(self, share: Share, frame: FrameType) -> None:
         if len(share.passes) > 1:
             raise LoopError(
                 f"the share of this worker ({share.num_local} samples) does not fit in one pass; with "
                 "several optimizers it must, for each is to see what the one before has changed: ask for "
                 "more workers, take a smaller batch, or a larger max_local_batch"
             )
-        self._share, self._is_lost, self._has_stepped = share, False, False
-        self._task.gradients.begin(share)
-        self._undo.begin(frame)
+        self._is_lost = False
+        super()._begin_step(share, frame)
         self._undo.begin_batch()
-        self._is_within = True
-        self._calls.open()
 
-    def _end_batch(self, frame: FrameType) -> None:
-        """The script asks for the next batch."""
+    def _check_batch(self, batch: Any, frame: FrameType) -> None:
+        """Whether there was a step is looked at once the loop over the batch is closed."""
+
+    def _end_step(self, frame: FrameType) -> None:
         if self._is_lost or self._is_stopped:
             self._revert(frame)
         elif not self._turns:

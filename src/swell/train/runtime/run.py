@@ -378,12 +378,11 @@ class Run:
         if opened is None:
             task.state.end_epoch()
             return
-        (share, batches), gradients = opened, task.gradients
+        share, batches = opened
         self._share = share
         if task.is_sum:
             share = share.summed()
-        gradients.begin(share)
-        task.state.undo.begin(sys._getframe(2))
+        self._begin_step(share, sys._getframe(2))
         self._is_within, self._is_weighted = True, None
         self._calls.open()
         try:
@@ -398,18 +397,31 @@ class Run:
                 self._seed(Purpose.PASS, part.step, part.first)
                 self._begun = None if self._is_use_checked else stream_states()
                 yield batch
-                if self._out is not None:
-                    raise LoopError(NO_STEP)
-                if self._has_drawn and is_unused(sys._getframe(2), batch):
-                    raise LoopError(OWN_BATCHES)
-                self._has_drawn, self._is_use_checked = False, True
-            if not self._has_stepped:  # it comes again
-                task.state.undo.revert(sys._getframe(2))
+                self._check_batch(batch, sys._getframe(2))
         finally:
             self._out, self._is_within = None, False  # also where the script leaves its loop
             self._calls.close()
             if not self._has_stepped:
-                gradients.abandon()
+                task.gradients.abandon()
+        self._end_step(sys._getframe(2))
+
+    def _begin_step(self, share: Share, frame: FrameType) -> None:
+        """The script gets the first batch of a step in this frame."""
+        self._task.gradients.begin(share)
+        self._task.state.undo.begin(frame)
+
+    def _check_batch(self, batch: Any, frame: FrameType) -> None:
+        """The script wants another batch. Raises LoopError if it has not done with this one what it must."""
+        if self._out is not None:
+            raise LoopError(NO_STEP)
+        if self._has_drawn and is_unused(frame, batch):
+            raise LoopError(OWN_BATCHES)
+        self._has_drawn, self._is_use_checked = False, True
+
+    def _end_step(self, frame: FrameType) -> None:
+        """The script wants a batch of the next step."""
+        if not self._has_stepped:  # it comes again
+            self._task.state.undo.revert(frame)
 
     def _check_call(self, optimizer: torch.optim.Optimizer | None) -> None:
         """Raises LoopError where `step` is called at the wrong time, or for a strange optimizer."""
