@@ -75,7 +75,7 @@ class AlternatingRun(Run):
         if self._out is None:
             raise LoopError("run.step(loss) without a batch; call it in the loop over run.batches()")
         chosen, own_loss = self._optimizers.check(optimizer), mean_of(loss)
-        if self._watch.made:
+        if self._watch.has_made:
             self._watch.check_made()
         self._has_stepped, self._has_trained = False, True
         if self._is_lost or self._is_stopped:
@@ -152,9 +152,9 @@ class AlternatingRun(Run):
     def _apply(self, optimizer: torch.optim.Optimizer, tally: StepTotals) -> None:
         self._undo.keep(optimizer)
         self._is_updating = True
-        self._calls.close()
+        self._calls.is_out, self._calls.is_applying = False, True
         self._task.state.apply(optimizer, tally.loss if tally.has_weight else None, self._calls.clips)
-        self._calls.open()
+        self._calls.is_applying = False
         self._is_updating, self._has_stepped = False, True
         self._turns.append(tally)
         self._task.state.is_within_batch = True

@@ -30,6 +30,7 @@ class DeferredCalls:
 
     def __init__(self, state: TrainState) -> None:
         self.is_out = False  #: a batch is, and its `run.step` is to come
+        self.is_applying = False  #: `run.step` does what was deferred
         self.clips: list[Callable[[], object]] = []  #: of the pass, in order
         self._state = state
         self._norms: list[torch.Tensor] = []  # that the script was given, and that `run.step` will correct
@@ -40,7 +41,7 @@ class DeferredCalls:
         _loops.append(self)
 
     def close(self) -> None:
-        """It has left the loop, or `run.step` does what was deferred."""
+        """It has left the loop."""
         self.is_out = False
         if self in _loops:
             _loops.remove(self)
@@ -132,7 +133,7 @@ class DeferredCalls:
             raise LoopError("the loop scales by a second GradScaler; use one for all losses")
 
     def is_scaled_by(self, scaler: torch.amp.GradScaler) -> bool:
-        return self._state.scaler is scaler
+        return self._state.scaler is scaler and not self.is_applying
 
 
 def _only(options: dict[str, Any], name: str) -> dict[str, Any]:

@@ -36,7 +36,8 @@ class OptimizerWatch:
     def __init__(self, state: TrainState) -> None:
         self._state = state
         #: Those that hold parameters of the model and were made after `elastic`, and where.
-        self.made: WeakKeyDictionary[torch.optim.Optimizer, str] = WeakKeyDictionary()
+        self._made: WeakKeyDictionary[torch.optim.Optimizer, str] = WeakKeyDictionary()
+        self.has_made = False  #: there may be such ones
         _watches.append(self)
         _watch_makers()
         self._seen: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()  # in which update
@@ -75,7 +76,7 @@ class OptimizerWatch:
     def note_made(self, optimizer: torch.optim.Optimizer) -> None:
         trained = {id(parameter) for parameter in self._state.model.parameters()}
         if any(id(parameter) in trained for group in optimizer.param_groups for parameter in group["params"]):
-            self.made[optimizer] = place_of(sys._getframe(2))
+            self._made[optimizer], self.has_made = place_of(sys._getframe(2)), True
 
     def check_made(self) -> None:
         """The script calls `run.step`, and has made an optimizer for the model since it called `elastic`.
@@ -85,9 +86,9 @@ class OptimizerWatch:
         """
         gc.collect()  # it may have thrown it away
         kept = self._state.objects.held()
-        for optimizer, place in list(self.made.items()):
+        for optimizer, place in list(self._made.items()):
             if any(optimizer is thing for thing in kept):
-                del self.made[optimizer]
+                del self._made[optimizer]
                 continue
             raise LoopError(
                 f"{_named(optimizer)} was made after elastic(), at {place}, and run.step(loss) steps the one "
@@ -95,6 +96,7 @@ class OptimizerWatch:
                 "param_groups[0]['lr']; to go over to another optimizer make both before elastic() and "
                 f"{GIVE_ALL}"
             )
+        self.has_made = False
 
 
 @cache

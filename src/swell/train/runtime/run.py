@@ -249,10 +249,13 @@ class Run:
             self._looped_epoch = self._task.state.entered_epoch = epoch
             self._has_trained = False
             self._task.state.forms.begin_epoch(sys._getframe(1))
+        self._calls.open()
         try:
-            while not self.should_stop() and self.epoch == epoch:
+            while not self.should_stop() and self._task.course.place.epoch == epoch:
                 self._reach_boundary(sys._getframe(1))
-                if self.epoch != epoch:  # in others the script has done what follows an epoch, here not yet
+                if (
+                    self._task.course.place.epoch != epoch
+                ):  # in others the script has done what follows an epoch, here not yet
                     self._task.state.undo.begin(sys._getframe(1))
                     self._task.state.undo.lose(sys._getframe(1))
                 elif not self.should_stop():
@@ -261,6 +264,8 @@ class Run:
             self._task.state.variables.leave_loop()
             self._host.leave_batches(is_over=False)
             raise
+        finally:
+            self._calls.close()
         self._looped_epoch = None
         self._task.state.variables.leave_loop()
         self._task.state.forms.leave_epoch()
@@ -384,7 +389,6 @@ class Run:
             share = share.summed()
         self._begin_step(share, sys._getframe(2))
         self._is_within, self._is_weighted = True, None
-        self._calls.open()
         try:
             for number, batch in enumerate(batches):
                 if self._feed.num_dropped:
@@ -399,8 +403,8 @@ class Run:
                 yield batch
                 self._check_batch(batch, sys._getframe(2))
         finally:
-            self._out, self._is_within = None, False  # also where the script leaves its loop
-            self._calls.close()
+            self._out = None  # also where the script leaves its loop
+            self._is_within = self._calls.is_out = False
             if not self._has_stepped:
                 task.gradients.abandon()
         self._end_step(sys._getframe(2))
@@ -432,7 +436,7 @@ class Run:
                 f"run.step(loss, optimizer=...) got a {type(optimizer).__qualname__} of the script's own: "
                 f"{GIVE_ALL}"
             )
-        if self._watch.made:
+        if self._watch.has_made:
             self._watch.check_made()
 
     def _end_pass(self, weight: SupportsFloat | None) -> tuple[Share, Pass, bool]:
@@ -454,11 +458,11 @@ class Run:
         self._task.course.finish_step(self._share)
         parts = PartNorms(tally.part_squared_norm, tally.num_parts, self._share.num_global)
         loss = tally.loss if tally.has_weight else None
-        self._calls.close()
+        self._calls.is_applying = True
         shard = self._task.state.shard_of_blocks
         clips = self._calls.clips if shard is None else shard.clips  # which may be done by now
         self._task.state.finish_step(loss, clips, parts)
-        self._calls.open()
+        self._calls.is_applying = False
         self._is_updating, self._has_stepped, self._share = False, True, None
         self._seed(Purpose.BETWEEN, self._task.state.updates)
         self._host.finish_step(tally)
