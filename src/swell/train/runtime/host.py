@@ -117,7 +117,8 @@ class Host:
 
     def share(self, step: int) -> Share:
         """What this worker computes in a step."""
-        return self._task.course.share(step, self.rank, self.num_workers, self.max_local_batch)
+        group = self._group
+        return self._task.course.share(step, group.rank, group.num_workers, self.max_local_batch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         """Average the gradients over all workers; None if that failed and the step must be done again."""

@@ -163,7 +163,7 @@ class Linked(Host):
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         self._meter.begin_reduce(share.num_local)
-        words = self._drift_watch.words(self.num_workers)
+        words = self._drift_watch.words(self._group.num_workers)
         following = self._group.next
         is_ready = self._link.order is not None and (following is None or following.is_formed)
         ballot = StepVote(is_ready, stop, words)
@@ -179,14 +179,14 @@ class Linked(Host):
         return tally
 
     def finish_step(self, tally: StepTotals) -> None:
-        self._is_agreed = tally.num_votes == self.num_workers
+        self._is_agreed = tally.num_votes == self._group.num_workers
         self._stepped_generation = self._generation
         self._link.heartbeat.note_steps(self._task.state.steps)
         is_first = self._meter.end_step()
         if is_first:
             log.debug("%d workers, rank %d: %s", self.num_workers, self.rank, self._meter.laps)
         is_time = is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S
-        if self.rank != 0:
+        if self._group.rank != 0:
             self._epochs.take(self._task.course)  # rank 0 tells of these
         elif is_time:
             self._say_progress(self._meter.pause_s if is_first else None)
@@ -408,7 +408,7 @@ class Linked(Host):
             self._save_together() if is_end else self._save_behind()
 
     def _is_save_due(self) -> bool:
-        return self.rank == 0 and self._background_save.is_idle and self._checkpoints.is_due()
+        return self._group.rank == 0 and self._background_save.is_idle and self._checkpoints.is_due()
 
     def _save_behind(self) -> None:
         """Save while training goes on."""
