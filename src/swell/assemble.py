@@ -80,11 +80,11 @@ def open_platform(
             state_dir=folder.path,
             preload=(*DEFAULT_PRELOAD, *options.preload),
             gang_settings=settings.gang_settings,
-            containers=options.container_choice,
+            containers=options.containers,
             sharing=options.sharing,
-            advertise=options.advertised,
+            advertise=options.advertise,
             rack=options.rack,
-            listen=options.listens_at,
+            listen=options.listen,
             leases=settings.leases,
         )
         executor = LocalExecutor(of_agent, nodes, engine)

@@ -27,6 +27,7 @@ from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.model.event import EventSetAside, Outcome, PlanFailed, Woke
 from swell.model.finding import Finding, Level
 from swell.model.quota import Quota
+from swell.model.share_mode import ShareMode
 from swell.platform_options import PlatformOptions
 from swell.store import copies, database
 from swell.store.copies import back_up, restore
@@ -119,7 +120,9 @@ def test_the_ways_to_enforce_shares_are_told(site: Site) -> None:
 
 
 def test_shares_that_are_off_are_enforced_by_nothing(site: Site) -> None:
-    site.folder.write_options(PlatformOptions(devices="cpu:2", policy="fifo", preload=(), cpu_shares="off"))
+    site.folder.write_options(
+        PlatformOptions(devices="cpu:2", policy="fifo", preload=(), cpu_shares=ShareMode.OFF)
+    )
     first, *others = of_machine(site, "cpu shares")
     assert (first.level, first.text) == (Level.OK, "not enforced: --cpu-shares off")
     assert len(others) == 2 and not any(finding.text.startswith("by ") for finding in others)

@@ -357,14 +357,18 @@ def test_the_foreground_ends_with_an_interrupt(state: Path) -> None:
         (("--metrics-port", "-1"), ("--metrics-port: port -1 is not between",)),
         (("--cores", "4096"), ("--cores 4096: this process may use", "0 for all of them")),
         (("--cores", "-1"), ("--cores -1: this process may use",)),
-        (("--cores", "inf"), ("--cores inf: name a number of cores, or 0 for all of them",)),
-        (("--cores", "nan"), ("--cores nan: name a number",)),
-        (("--cpu-shares", "half"), ("--cpu-shares half: choose from weight, quota, off",)),
+        (("--cores", "inf"), ("--cores: inf is no number of cores; name one, or 0 for all of them",)),
+        (("--cores", "nan"), ("--cores: nan is no number",)),
+        (("--cpu-shares", "half"), ("--cpu-shares: 'half' is not known; choose one of weight, quota, off",)),
+        (("--advertise", "head"), ("--advertise: workers cannot be reached at 'head'",)),
         (("--rack", "a rack"), ("a rack cannot be called 'a rack'", "choose one with --rack")),
         (("--metrics-address", EVERYWHERE), ("--metrics-address goes with --metrics-port PORT",)),
         (("--metrics-port", "0", "--metrics-address", "here"), ("here is no IP address", EVERYWHERE)),
         (("--metrics-port", "0", "--metrics-address", "192.0.2.9"), ("192.0.2.9", "choose another")),
-        (("--containers", "lxc"), ("--containers lxc: choose from auto, docker, podman, off",)),
+        (
+            ("--containers", "lxc"),
+            ("--containers: 'lxc' is not known; choose one of auto, docker",),
+        ),
     ],
 )
 def test_options_that_cannot_be_met(

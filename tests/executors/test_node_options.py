@@ -9,12 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swell.api.errors import InvalidOption
 from swell.executors.local.devices import DeviceError
 from swell.executors.node import process
 from swell.executors.node.options import NodeOptions, address_towards, read_options
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
-from swell.platform_options import PlatformOptions
 
 
 def options(**more: str) -> NodeOptions:
@@ -42,15 +40,6 @@ def test_where_no_way_leads_to_the_head_now_it_is_loopback(monkeypatch: pytest.M
 def test_what_is_no_address_of_a_machine_is_refused(text: str) -> None:
     with pytest.raises(InvalidAddress, match="--advertise"):
         check_address(text)
-
-
-def test_the_head_may_name_the_address_of_its_own_workers() -> None:
-    def chosen(advertise: str) -> PlatformOptions:
-        return PlatformOptions(devices="cpu:1", listen="head:7070", advertise=advertise)
-
-    assert chosen("10.9.0.1").advertised == "10.9.0.1" and chosen("").advertised == ""
-    with pytest.raises(InvalidOption, match="--advertise head: workers cannot be reached at 'head'"):
-        chosen("head").check()
 
 
 def test_a_machine_may_name_its_rack_and_its_islands() -> None:

@@ -150,7 +150,7 @@ def _share_mode(folder: StateFolder) -> ShareMode:
     """CPU share mode that was last chosen for the platform; the default if that is not known."""
     try:
         options = folder.read_options(PlatformOptions)
-        return ShareMode.WEIGHT if options is None else ShareMode(options.cpu_shares)
+        return ShareMode.WEIGHT if options is None else options.cpu_shares
     except (StateError, ValueError):
         return ShareMode.WEIGHT  # as `swell up` takes it to be
 

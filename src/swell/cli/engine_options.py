@@ -38,10 +38,7 @@ def _clashes(kind: type[Engine], option: str, found: dict[str, list[type[Engine]
 def about_engines() -> str:
     """Help of `--engine`."""
     told = ", ".join(f"{name} ({kind.brings})" for name, kind in ENGINES.items())
-    return (
-        f"What brings machines: {told}. `--engine ENGINE --help` lists options of one. Default: previous "
-        "value, else local."
-    )
+    return f"What brings machines: {told}. `--engine ENGINE --help` lists options of one. Default: local."
 
 
 def show_options_of_engine(context: typer.Context, name: str | None) -> str | None:
@@ -58,7 +55,7 @@ def _parameter(option: str, kinds: list[type[Engine]]) -> inspect.Parameter:
         default = getattr(kind(), option)
         word = (default if default != "" else "none") if len(flags) == 1 else flags[not default][2:]
         text = meaning(kind, option).description
-        told.append(f"With --engine {kind.name}: {text} Default: previous value, else {word}.")
+        told.append(f"With --engine {kind.name}: {text} Default: {word}.")
     if len(flags) == 2:
         return _annotated(option, bool, "/".join(flags), None, " ".join(told))
     metavar = (meaning(kinds[0], option).extra or {}).get("metavar", option.upper())

@@ -87,7 +87,10 @@ def up(
     foreground: Foreground = False,
     help_all: HelpAll = False,
 ) -> None:
-    """Start the platform, or continue a stopped one. Omitted options keep their previous values."""
+    """Start the platform, or continue a stopped one.
+
+    Omitted options keep their previous values, and '' stands for the default.
+    """
     folder = StateFolder(state)
     folder.check_owner()
     _check_metrics_address(metrics_port, metrics_address)

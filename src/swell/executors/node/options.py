@@ -12,14 +12,13 @@ import msgspec
 
 from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.devices import DeviceError, LocalNode, check_rack, parse_devices
-from swell.executors.local.limits.limiter import CoreSharing
 from swell.executors.local.processes.strays import HOST_MODULE
+from swell.executors.node.machine_options import MachineOptions, absolute_path
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
 from swell.executors.remote.join_tokens import NAME
 from swell.model.durations import parse_duration
 from swell.model.kind import RULE, is_kind
 from swell.model.option import option
-from swell.model.share_mode import ShareMode
 
 
 class InvalidHostName(ValueError):
@@ -30,7 +29,7 @@ class InvalidHostOptions(ValueError):
     """These are no options of a host of this version; the text says why."""
 
 
-class NodeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a host process is started with. A field with a meaning is an option of `swell node`."""
 
     join: Annotated[
@@ -40,23 +39,6 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     name: Annotated[
         str, option("NAME", "Name of this node; no two nodes have the same. Default: host name.")
     ] = ""
-    devices: Annotated[
-        str,
-        option(
-            "DEVICES",
-            "auto, cpu, cpu:N, cuda, cuda:N, or paced devices: paced:DEVICES@SAMPLES_PER_S. Behind it "
-            "the islands in which they are joined closer, the outermost first: /4/2 for two sockets with "
-            "two switches each. Default: auto, with what NVML tells of GPUs.",
-        ),
-    ] = "auto"
-    rack: Annotated[
-        str,
-        option(
-            "NAME",
-            "Rack in which this machine stands: a job gets machines of one rack if it can. Default: "
-            "rack0, as for a platform's own machine that names none.",
-        ),
-    ] = ""
     kind: Annotated[
         str,
         option(
@@ -65,31 +47,12 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             "alike: a job may be on any of them. Default: what they are, such as cpu or cuda:NVIDIA H200.",
         ),
     ] = ""
-    cores: Annotated[
-        float, option("N", "Cores of this machine that all workers share. Default: 0, which is all.")
-    ] = 0.0
-    cpu_shares: Annotated[
-        ShareMode,
-        option(
-            "MODE",
-            "What a job's CPU share means: weight (others get what it does not use), quota (a hard "
-            "limit) or off. Default: weight.",
-        ),
-    ] = ShareMode.WEIGHT
-    advertise: Annotated[
-        str,
-        option(
-            "ADDRESS",
-            "Address of this machine at which workers of other nodes reach its own. Default: the one "
-            "that the head sees.",
-        ),
-    ] = ""
     storage: Annotated[
         str,
         option(
             "FOLDER",
             "Where the storage of the platform is on this machine. Default: where the head has it.",
-            parse=lambda said: str(Path(said).expanduser().absolute()),
+            parse=absolute_path,
         ),
     ] = ""
     is_borrowed: Annotated[
@@ -111,10 +74,6 @@ class NodeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def head(self) -> HostAddress:
         """Raises InvalidAddress."""
         return parse_address(self.join)
-
-    @property
-    def sharing(self) -> CoreSharing:
-        return CoreSharing(self.cores or None, self.cpu_shares)
 
     def command(self, state_dir: Path) -> list[str]:
         """Return the command line of a host process with this state folder; `read_options` reads it."""
