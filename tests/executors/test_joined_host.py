@@ -25,7 +25,7 @@ from swell.executors.hosts import messages as h
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.job_files import place_job
 from swell.executors.local.agent.lock import hold_lock
-from swell.executors.local.agent.options import PlatformSettings
+from swell.executors.local.agent.options import AgentOptions, PlatformSettings
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.local.logs.files import log_path
@@ -34,19 +34,15 @@ from swell.executors.node import withdrawal
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
 from swell.executors.node.state import HostState, make_folder, seen_storage
-from swell.executors.remote.certificate import fingerprint_of, make_certificate
-from swell.executors.remote.host_door import HostDoor
-from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
+from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList, write_token
-from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.joining import CannotJoin
-from swell.executors.remote.lease_book import open_leases
-from swell.executors.remote.messages import torch_version
+from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.storage import MARK_FILE, job_folder, write_mark
 from swell.model.job import JobSpec
 from swell.model.node import Node
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
-from swell.wire.unslewed_clocks import granter_now_s
 
 LOOPBACK = "127.0.0.1"
 NAME = "n1"
@@ -76,34 +72,31 @@ class JoinedWorld:
     async def _start(self) -> None:
         head = self._folder / "head"
         (head / "jobs").mkdir(parents=True)
-        certificate, self.tokens = make_certificate(head), TokenList(head)
         self.door = self._new_door("head")
-        self._token = self.tokens.add("t", fingerprint_of(certificate))
+        self.tokens = TokenList(head)
+        self._token = self.tokens.add("t", fingerprint_of(head / CERTIFICATE_FILE))
         write_token(self._folder / "token", self._token)
-        self.listener = JoinListener(
-            certificate,
-            self.tokens,
-            "1",
-            lambda line, join: self.door.joined(line, join),
-            lambda join: self.door.why_not(join),
-            msgspec.structs.replace(self._settings, storage=str(head)),
-            write_mark(head),
-        )
-        self._port = await self.listener.listen(LOOPBACK)
+        self._port = parse_address(await self.door.open()).port
         make_folder(self.state_dir)
         self._lock_fd = hold_lock(self.state_dir)
         self.start_host()
 
-    def _new_door(self, session: str) -> HostDoor:
-        folder = self._folder / "head"
-        leases = open_leases(folder, self._times, granter_now_s)
-        return HostDoor(self.controller, leases, session, torch_version(), NetworkProbe())
+    def _new_door(self, session: str) -> ListeningDoor:
+        options = AgentOptions(
+            **msgspec.structs.asdict(self._settings),
+            state_dir=self._folder / "head",
+            listen=f"{LOOPBACK}:0",
+            leases=self._times,
+        )
+        return ListeningDoor(self.controller, options, session)
 
     def meet_new_controller(self) -> None:
         former, num_heard = self.door, len(self.heard)
+        self._loop.run_until_complete(former._handshakes.close())
         self.controller = FakeController()
         self.controller.heard = self.heard
         self.door = self._new_door("next head")
+        self._loop.run_until_complete(self.door.open())
         former.close_lines()
         self.wait_until(lambda: any(isinstance(m, h.DevicesOffered) for m in self.heard[num_heard:]))
 
@@ -166,7 +159,7 @@ class JoinedWorld:
     def close(self) -> None:
         self.process.leave()
         self.wait_until(self.running.done)
-        self._loop.run_until_complete(self.listener.close())
+        self._loop.run_until_complete(self.door.close())
         assert not asyncio.all_tasks(self._loop), "each task has ended that was begun"
         os.close(self._lock_fd)
         self._loop.run_until_complete(self._loop.shutdown_default_executor())
@@ -324,7 +317,6 @@ def test_a_revoked_token_ends_the_host_and_its_workers(world: JoinedWorld) -> No
     begin(world)
     pid = world.wait(h.WorkerForked).pid
     world.tokens.revoke("t")
-    world.door.close_lines_of("t")
     world.wait_until(world.running.done)
     error = world.running.exception()
     assert isinstance(error, CannotJoin) and "join token 't' was revoked" in str(error)

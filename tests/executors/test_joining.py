@@ -16,8 +16,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.executors.test_host_door import FakeController
 
+from swell import __version__
 from swell.executors.local.agent import handshakes
+from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.lines import MAX_LINE_BYTES, UNANSWERED_S, LineLink, LineRefused
 from swell.executors.remote import join_tokens, joining
 from swell.executors.remote.certificate import (
@@ -28,7 +31,7 @@ from swell.executors.remote.certificate import (
     host_context,
     make_certificate,
 )
-from swell.executors.remote.join_listener import JoinListener
+from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import (
     TOKENS_FILE,
     InvalidToken,
@@ -40,12 +43,13 @@ from swell.executors.remote.join_tokens import (
     write_token,
 )
 from swell.executors.remote.joining import CannotJoin, join
+from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted
 from swell.model.coding import encode
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 20.0
-ME = Join(protocol=JOIN_PROTOCOL, version="1.2", host="n1", machine="m", token="")
+ME = Join(protocol=JOIN_PROTOCOL, version=__version__, host="n1", machine="m", token="")
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -56,25 +60,39 @@ def note_of(line: bytes) -> str:
     return msgspec.json.decode(line, type=Note).text
 
 
+class Door(ListeningDoor):
+    """Lets hosts in, and leaves them to the head of a test."""
+
+    def __init__(self, head: Head, folder: Path) -> None:
+        options = AgentOptions(state_dir=folder, listen=f"{LOOPBACK}:0")
+        super().__init__(FakeController(), options, "head")
+        self._head = head
+
+    def why_not(self, join: Join) -> LineRefused | None:
+        return self._head.why_not(join)
+
+    def joined(self, line: LineLink, join: Join) -> None:
+        self._head.take(line, join)
+
+
 class Head:
     """Listens, and answers every note of a host in capitals."""
 
     def __init__(self, folder: Path) -> None:
-        self.certificate = make_certificate(folder)
+        self.listener = Door(self, folder)
         self.tokens = TokenList(folder)
-        self.token = self.tokens.add("rack-1", fingerprint_of(self.certificate))
-        self.listener = JoinListener(self.certificate, self.tokens, "1.2", self._joined, self._why_not)
+        self.token = self.tokens.add("rack-1", fingerprint_of(folder / CERTIFICATE_FILE))
         self.joined: list[Join] = []
         self.lines: list[LineLink] = []
         self.closed: list[str] = []
         self.when_joined: Callable[[], object] = lambda: None
         self.port = 0
 
-    def _why_not(self, join: Join) -> LineRefused | None:
+    def why_not(self, join: Join) -> LineRefused | None:
         why = "node 'twin' is here; choose another name"
         return LineRefused(why=why) if join.host == "twin" else None
 
-    def _joined(self, line: LineLink, join: Join) -> None:
+    def take(self, line: LineLink, join: Join) -> None:
         self.joined.append(join)
         self.lines.append(line)
         self.when_joined()
@@ -133,7 +151,7 @@ def play(folder: Path, scene: Callable[[Head], Awaitable[None]]) -> Head:
 
     async def run() -> Head:
         head = Head(folder)
-        head.port = await head.listener.listen(LOOPBACK)
+        head.port = parse_address(await head.listener.open()).port
         bystander = await head.attach(me=msgspec.structs.replace(ME, host="bystander"))
         await bystander.echoes()
         await asyncio.wait_for(scene(head), PATIENCE_S)
@@ -157,7 +175,7 @@ def test_the_right_token_joins_and_both_sides_speak(tmp_path: Path) -> None:
 
     head = play(tmp_path, scene)
     assert [(known.host, known.version, known.token) for known in head.joined[1:]] == [
-        ("n1", "1.2", "rack-1")
+        ("n1", __version__, "rack-1")
     ]
 
 
@@ -208,9 +226,9 @@ def test_another_version_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.
         await head.attach(me=msgspec.structs.replace(ME, version="9.9"))
 
     text = str(refused(tmp_path, attach))
-    protocols = f"(protocol {JOIN_PROTOCOL + 1}), this head has 1.2 (protocol {JOIN_PROTOCOL})"
+    protocols = f"(protocol {JOIN_PROTOCOL + 1}), this head has {__version__} (protocol {JOIN_PROTOCOL})"
     assert f"host 'n1' has Swell 9.9 {protocols}" in text
-    assert text.endswith("install Swell 1.2 on the host")
+    assert text.endswith(f"install Swell {__version__} on the host")
 
 
 def test_who_has_a_token_can_be_refused_for_another_reason(tmp_path: Path) -> None:

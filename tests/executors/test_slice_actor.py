@@ -10,20 +10,14 @@ import msgspec
 import pytest
 from tests.executors.test_host_door import FakeController
 
-from swell import __version__
-from swell.executors.leases.lease_times import LeaseTimes
-from swell.executors.local.agent.options import LOOPBACK
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.ray import slice_actor
 from swell.executors.ray.slice_actor import SliceActor, about_host
-from swell.executors.remote.certificate import fingerprint_of, make_certificate
-from swell.executors.remote.host_door import HostDoor
-from swell.executors.remote.join_listener import JoinListener
-from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken, TokenList
-from swell.executors.remote.lease_book import open_leases
+from swell.executors.remote import listening_door
+from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken
 from swell.executors.remote.messages import torch_version
 from swell.executors.slices.order import SliceOrder, host_environ, host_words
-from swell.wire.unslewed_clocks import granter_now_s
 
 ORDER = SliceOrder(host=NodeOptions(join="h:1", devices="cpu:1", name="n1-1"), token="t")
 LIMIT_S = 60.0
@@ -70,12 +64,10 @@ def test_a_node_whose_torch_is_another_than_the_platforms_says_which_and_what_to
     (tmp_path / "tmp").mkdir()
 
     async def end_of_host() -> tuple[str, str | None]:
-        certificate, tokens = make_certificate(tmp_path), TokenList(tmp_path)
-        leases = open_leases(tmp_path, LeaseTimes(), granter_now_s)
-        door = HostDoor(FakeController(), leases, "head", torch="1.0.9")
-        listener = JoinListener(certificate, tokens, __version__, door.joined, door.why_not)
-        join = f"{LOOPBACK}:{await listener.listen(LOOPBACK)}"
-        token = str(tokens.add("ray", fingerprint_of(certificate)))
+        monkeypatch.setattr(listening_door, "torch_version", lambda: "1.0.9")
+        options = AgentOptions(state_dir=tmp_path, listen=f"{LOOPBACK}:0")
+        door = listening_door.ListeningDoor(FakeController(), options, "head")
+        join, token = await door.open(), door.token_file("ray").read_text().strip()
         actor = SliceActor(msgspec.structs.replace(ORDER.with_host(join=join), token=token), 7)
         try:
             async with asyncio.timeout(LIMIT_S):
@@ -83,7 +75,7 @@ def test_a_node_whose_torch_is_another_than_the_platforms_says_which_and_what_to
                     await asyncio.sleep(0.01)
             return found
         finally:
-            await listener.close()
+            await door.close()
 
     node, why = asyncio.run(end_of_host())
     assert node == "n1" and why is not None

@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.fake_lines import carry, fake_lines
+from tests.executors.test_host_door import FakeController
 from tests.executors.test_joining import LOOPBACK, ME, until
 
-from swell.executors.local.lines import LineLink, LineRefused
-from swell.executors.remote.certificate import fingerprint_of, make_certificate
-from swell.executors.remote.join_listener import JoinListener
+from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.lines import LineRefused
+from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
+from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList
 from swell.executors.remote.joining import join
-from swell.executors.remote.messages import Join
+from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.remote.stream import (
     ACKNOWLEDGE_EVERY,
     MAX_BODY_BYTES,
@@ -209,18 +211,17 @@ class Talk:
     """A head and a host that say numbers to each other."""
 
     def __init__(self, folder: Path) -> None:
-        certificate, tokens = make_certificate(folder), TokenList(folder)
-        self.token = tokens.add("a", fingerprint_of(certificate))
         self.ears = Ear(), Ear()
         self.head, self.host = ResumableStream("head", self.ears[0]), ResumableStream("host", self.ears[1])
-        self.listener = JoinListener(certificate, tokens, "1", self._joined)
+        options = AgentOptions(state_dir=folder, listen=f"{LOOPBACK}:0")
+        self.listener = ListeningDoor(FakeController(), options, "head")
+        self.listener.why_not = lambda join: None  # type: ignore[method-assign]
+        self.listener.joined = lambda line, join: self.head.attach(line)  # type: ignore[method-assign]
+        self.token = TokenList(folder).add("a", fingerprint_of(folder / CERTIFICATE_FILE))
         self.port = 0
 
-    def _joined(self, line: LineLink, join: Join) -> None:
-        self.head.attach(line)
-
     async def open(self) -> None:
-        self.port = self.port or await self.listener.listen(LOOPBACK)
+        self.port = self.port or parse_address(await self.listener.open()).port
         await join(LOOPBACK, self.port, self.token, ME, lambda line, accepted: self.host.attach(line))
 
 

@@ -8,13 +8,21 @@ import os
 import socket
 from pathlib import Path
 
+import msgspec
+
 from swell import __version__
 from swell.executors.local.agent.door import DoorError
+from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.remote.certificate import UnusableCertificate, fingerprint_of, make_certificate
+from swell.executors.local.lines import LineLink, LineRefused
+from swell.executors.remote.certificate import (
+    UnusableCertificate,
+    controller_context,
+    fingerprint_of,
+    make_certificate,
+)
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.host_door import HostDoor, HostsOwner
-from swell.executors.remote.join_listener import JoinListener
 from swell.executors.remote.join_tokens import (
     InvalidToken,
     TokenList,
@@ -24,8 +32,15 @@ from swell.executors.remote.join_tokens import (
 )
 from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.lease_book import UnusableLeases, open_leases
-from swell.executors.remote.messages import torch_version
+from swell.executors.remote.messages import (
+    JOIN_PROTOCOL,
+    Join,
+    JoinAccepted,
+    torch_version,
+    why_not_understood,
+)
 from swell.executors.storage import write_mark
+from swell.wire.lines import NO_MESSAGE
 from swell.wire.unslewed_clocks import granter_now_s
 from swell.wire.whole_files import write_whole
 
@@ -51,14 +66,12 @@ class ListeningDoor(HostDoor):
             self._seen_tokens = self._tokens.stamp
             leases = open_leases(folder, options.leases, granter_now_s)
             super().__init__(controller, leases, session, torch_version(), NetworkProbe())
-            self._listener = JoinListener(
-                certificate,
-                self._tokens,
-                __version__,
-                self.joined,
-                self.why_not,
-                options.of_platform,
-                _marked(options.storage_dir),
+            self._handshakes = Handshakes(self._greet, controller_context(certificate))
+            self._accepted = JoinAccepted(
+                protocol=JOIN_PROTOCOL,
+                version=__version__,
+                settings=options.of_platform,
+                mark=_marked(options.storage_dir),
             )
         except (UnusableCertificate, UnusableLeases, TokenListError) as error:
             raise DoorError(str(error)) from error
@@ -68,7 +81,7 @@ class ListeningDoor(HostDoor):
     async def open(self) -> str:
         where = self._listen
         try:
-            port = await self._listen_again() or await self._listener.listen(where.host, where.port)
+            port = await self._listen_again() or await self._handshakes.listen(where.host, where.port)
             write_whole(self._folder / PORT_FILE, f"{port}\n".encode(), is_synced=False)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else "no such address"
@@ -90,12 +103,30 @@ class ListeningDoor(HostDoor):
         except (OSError, ValueError):
             return 0
         try:
-            return await self._listener.listen(self._listen.host, port) if port else 0
+            return await self._handshakes.listen(self._listen.host, port) if port else 0
         except (OSError, OverflowError) as error:
             log.warning(
                 "hosts of the agent before do not find this one: port %d cannot be had (%s)", port, error
             )
             return 0
+
+    def _greet(self, line: LineLink, text: bytes) -> None:
+        """Let a host in that shows a token in force, and speaks this protocol."""
+        try:
+            join = msgspec.json.decode(text, type=Join)
+            why = self._tokens.why_refused(join.token, join.secret) or why_not_understood(join, __version__)
+        except NO_MESSAGE:
+            line.refuse("the first line is no join message; hosts begin with one: join with `swell`")
+            return
+        except TokenListError as error:
+            line.refuse(f"the head cannot read its join tokens: {error}", is_final=False)
+            return
+        refused = LineRefused(why=why) if why else self.why_not(join)
+        if refused is not None:
+            line.refuse(refused.why, is_final=refused.is_final)
+            return
+        line.send(self._accepted)
+        self.joined(line, join)
 
     def listen_at(self, where: HostAddress) -> None:
         """Set the address to listen at, in place of that of the options. Call it before `open`."""
@@ -107,7 +138,7 @@ class ListeningDoor(HostDoor):
         return self._fingerprint.hex()
 
     async def close(self) -> None:
-        await self._listener.close()
+        await self._handshakes.close()
         self.begin_to_close()
         try:
             async with asyncio.timeout(CLOSE_S):
