@@ -320,6 +320,22 @@ def test_what_waits_for_a_takeover_is_bounded(fleet: Fleet, monkeypatch: pytest.
     assert len(later) == 3
 
 
+def test_a_gang_that_is_lost_before_it_has_saved_has_what_it_began_with(fleet: Fleet) -> None:
+    """The controller before has heard of that checkpoint, and this one has not."""
+    fleet.perform(launch("a/0"))
+    for _ in range(50):
+        fleet.step(JOB)
+    fleet.perform(SuspendGang(job_id=JOB, generation=2))
+    (suspended,) = of_kind(fleet, GangSuspended)
+    fleet.replace_controller()
+    fleet.perform(launch("a/0", generation=3))
+    (worker,) = fleet.workers(JOB)
+    fleet.step(JOB)
+    worker.host.exit(worker, -signal.SIGKILL)
+    (ended,) = of_kind(fleet, GangEnded)
+    assert ended.steps == suspended.steps > 0
+
+
 # ---------------------------------------------------------------- a change that was under way
 def test_a_change_that_was_under_way_is_finished(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))

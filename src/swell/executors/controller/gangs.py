@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun, WholeRun
@@ -21,14 +20,6 @@ from swell.model.target import Target
 
 #: Ended gangs that are remembered, to answer a command that was said twice.
 NUM_REMEMBERED = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class FormerGang:
-    """What a job's next gang is to know of the one before."""
-
-    saved_steps: int = 0
-    max_local_batch: int | None = None
 
 
 class KnownGangs:
@@ -53,7 +44,7 @@ class KnownGangs:
         #: By device, jobs whose gangs may be on it. A gang keeps its claims until it is over: on its way from
         #: one set of devices to another it may be on both.
         self._claims: defaultdict[str, set[str]] = defaultdict(set)
-        self._former: dict[str, FormerGang] = {}
+        self._max_local_batch: dict[str, int] = {}  #: by job, as its latest gang has found out
 
     def get(self, job_id: str) -> GangController | None:
         """The job's gang, which may have ended recently; None if there is none."""
@@ -85,10 +76,14 @@ class KnownGangs:
         Args:
             opened: by host, of every host of the command's devices.
         """
-        before = self._former.get(command.job_id, FormerGang())
         numbers = [answer.first_worker for answer in opened.values()]
         first = max(self._next_numbers.get(command.job_id, 0), *numbers)
-        return self._enter(command, _new_gang(command, before, first), set(), set(opened))
+        gang = GangRecord(
+            next_worker=first,
+            max_local_batch=self._max_local_batch.get(command.job_id, command.max_local_batch),
+            restarts=Restarts() if command.spec.elasticity is Elasticity.RESTART else None,
+        )
+        return self._enter(command, gang, set(), set(opened))
 
     def adopt(self, whole: WholeRun) -> DirectedRun:
         """A run of a gang that another controller launched, and that has yet to take the record over."""
@@ -153,8 +148,8 @@ class KnownGangs:
         if gang is not None:
             for jobs in self._claims.values():
                 jobs.discard(run.job_id)
-        if gang is not None and gang.gang.restarts is None:
-            self._former[run.job_id] = FormerGang(gang.gang.saved_steps, gang.gang.max_local_batch)
+            if gang.gang.max_local_batch is not None:
+                self._max_local_batch[run.job_id] = gang.gang.max_local_batch
         over = [job_id for job_id, gang in self._gangs.items() if gang.is_over]
         for job_id in over[:-NUM_REMEMBERED]:
             del self._gangs[job_id]
@@ -184,7 +179,7 @@ class KnownGangs:
             job_id=command.job_id,
             generation=command.generation,
             outcome=outcome,
-            steps=self._former.get(command.job_id, FormerGang()).saved_steps,
+            steps=0,
             message=why and f"job {command.job_id!r} cannot be started: {why}",
         )
 
@@ -197,18 +192,6 @@ class KnownGangs:
                 if (gang := self._gangs.get(job_id)) is not None and device in gang.devices:
                     return f"device {device!r} is still held by workers of job {job_id!r}"
         return ""
-
-
-def _new_gang(command: LaunchGang, before: FormerGang, first_worker: int) -> GangRecord:
-    if command.spec.elasticity is Elasticity.RESTART:
-        return GangRecord(next_worker=first_worker, restarts=Restarts())
-    known = before.max_local_batch
-    return GangRecord(
-        next_worker=first_worker,
-        max_local_batch=command.max_local_batch if known is None else known,
-        steps=before.saved_steps,
-        saved_steps=before.saved_steps,
-    )
 
 
 def unknown(command: GangCommand) -> GangEnded:

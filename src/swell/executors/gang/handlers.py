@@ -34,6 +34,8 @@ def _note_joined(live: GangRuntime, message: messages.Joined, member: Member) ->
     if message.generation == gang.formation.round and member.state is State.FORMING:
         member.state = State.TRAINING
         member.steps = gang.steps = message.steps
+        if not gang.has_started:
+            gang.saved_steps = message.steps  # of the checkpoint that it begins from
         if gang.told_steps is not None:  # from a checkpoint, steps are made again
             gang.told_steps = min(gang.told_steps, message.steps)
         live.reductions.begin(message.generation, gang.steps)
