@@ -3,19 +3,48 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gangs import KnownGangs, cannot_change, unknown
 from swell.executors.controller.known_hosts import KnownHosts
-from swell.executors.controller.preparation import Preparation
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trials import Trials
 from swell.executors.gang.effects import Report
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.hosts import messages
+from swell.executors.hosts.messages import RunOpened, RunRefused
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import HostRuledOut, Outcome
 from swell.model.job import JobSpec
+
+
+@dataclass(slots=True)
+class Preparation:
+    """One command, what its hosts have answered so far, and the later commands of its job."""
+
+    command: LaunchGang | Reconfigure
+    opening: set[str] = field(default_factory=set)  #: hosts that have yet to open the run
+    opened: dict[str, int] = field(default_factory=dict)  #: `first_worker` by host
+    refusal: tuple[Outcome, str] | None = None  #: the first one
+    is_called_off: bool = False  #: nothing follows from it but that what was opened is closed
+    behind: deque[GangCommand] = field(default_factory=deque)
+
+    def hear(self, host: str, answer: RunOpened | RunRefused) -> None:
+        """No effect if the host was not asked, or has answered."""
+        if host in self.opening:
+            self.opening.discard(host)
+            if isinstance(answer, RunOpened):
+                self.opened[host] = answer.first_worker
+            else:
+                self.refusal = self.refusal or (answer.outcome, answer.why)
+
+    def lose_host(self, host: str, why: str) -> None:
+        """It answers nothing more, and what it has opened is gone with it."""
+        if host in self.opening or host in self.opened:
+            self.opening.discard(host)
+            self.opened.pop(host, None)
+            self.refusal = self.refusal or (Outcome.LOST, why)
 
 
 class GangCommands:
@@ -155,7 +184,7 @@ class GangCommands:
             share = command.target.configuration.weight  # hosts hear of it before all that follows
             self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
             run.hosts.update(preparation.opened)
-            gang.number_from(max((o.first_worker for o in preparation.opened.values()), default=0))
+            gang.number_from(max(preparation.opened.values(), default=0))
             self._obey(gang, command)
 
     def _close_all(self, preparation: Preparation) -> None:
@@ -163,20 +192,20 @@ class GangCommands:
         self._hosts.tell_all(preparation.opened, messages.CloseRun(run=preparation.command.job_id))
 
     # ------------------------------------------------------------ what hosts answer
-    def hear_ready(self, host: str, message: messages.RunOpened | messages.RunRefused) -> None:
+    def hear_ready(self, host: str, message: RunOpened | RunRefused) -> None:
         """The answer to `OpenRun`, of gangs and of trial runs."""
         preparation = self.preparing.get(message.run)
-        if isinstance(message, messages.RunRefused) and message.is_lacking:
+        if isinstance(message, RunRefused) and message.is_lacking:
             self._rule_out(host, message)
         if preparation is not None:
             preparation.hear(host, message)
             self._go_on(preparation)
-        elif isinstance(message, messages.RunOpened):
+        elif isinstance(message, RunOpened):
             self._trials.opened(host, message)
         else:
             self._trials.refused(host, message)
 
-    def _rule_out(self, host: str, refused: messages.RunRefused) -> None:
+    def _rule_out(self, host: str, refused: RunRefused) -> None:
         """Before what comes of it is told, so that the head does not choose the host again."""
         devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
         job_id = self._trials.job_of(refused.run) or refused.run

@@ -12,7 +12,6 @@ from swell.executors.gang.gang_record import GangRecord, read_record
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.restart_state import Restarts
-from swell.executors.hosts.messages import RunOpened
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
 from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
@@ -70,14 +69,13 @@ class KnownGangs:
         )
 
     # ------------------------------------------------------------ begin and end
-    def open(self, command: LaunchGang, opened: Mapping[str, RunOpened]) -> DirectedRun:
+    def open(self, command: LaunchGang, opened: Mapping[str, int]) -> DirectedRun:
         """A run of a new gang that has yet to hear the command.
 
         Args:
-            opened: by host, of every host of the command's devices.
+            opened: `RunOpened.first_worker`, by host, of every host of the command's devices.
         """
-        numbers = [answer.first_worker for answer in opened.values()]
-        first = max(self._next_numbers.get(command.job_id, 0), *numbers)
+        first = max(self._next_numbers.get(command.job_id, 0), *opened.values())
         gang = GangRecord(
             next_worker=first,
             max_local_batch=self._max_local_batch.get(command.job_id, command.max_local_batch),
