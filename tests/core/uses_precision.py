@@ -133,7 +133,7 @@ def try_record() -> None:
     world.command(LaunchGang(job_id=JOB, generation=1, target=target, spec=make_spec(), total_steps=1000))
     world.settle()
     gang = read_record(write_record(world.gang.gang))
-    assert gang.known_configuration == gang.wanted_configuration == configuration("half")
+    assert gang.configuration == gang.wanted_configuration == configuration("half")
     target = Target(devices=devices(0, 1, 2), configuration=configuration("double"))
     world.command(Reconfigure(job_id=JOB, generation=2, target=target))
     (joiner,) = set(world.puppets) - {0, 1}

@@ -13,13 +13,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.executors.puppets import make_spec, target
+from tests.executors.puppets import PuppetWorld, make_spec, make_stage, target
 
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.protocol import EventTold, Inventory, LiveGang, Perform
 from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.gang.progress import steps_report
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.run import HostedRun
@@ -31,7 +32,6 @@ from swell.model.command import LaunchGang, ProfileJob, Reconfigure
 from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, Outcome, StepsReported
 from swell.model.job import Elasticity
 from swell.model.node import Node
-from swell.model.report_folding import fold
 from swell.wire.messages import Progress, Regroup
 
 
@@ -475,10 +475,16 @@ def test_a_noise_scale_that_no_gradients_can_have_is_not_passed_on(
     told: float | None, heard: float | None
 ) -> None:
     """It comes from a user's process."""
-    said = Progress(generation=1, steps=3, num_workers=1, noise_scale=told)
-    report = steps_report("a", 1, said, now_s=1.0)
-    assert report.noise_scale == heard
-    later = steps_report("a", 1, Progress(generation=1, steps=4, num_workers=1), now_s=2.0)
-    assert fold(report, later).noise_scale == heard
-    newer = steps_report("a", 1, Progress(generation=1, steps=4, num_workers=1, noise_scale=7.0), now_s=2.0)
-    assert fold(report, newer).noise_scale == 7.0
+    world = PuppetWorld(GangController(make_stage(), GangRecord(), lambda worker: False))
+    world.command(LaunchGang(job_id="j", generation=1, target=target(0), spec=make_spec(), total_steps=1000))
+    world.settle()
+    (puppet,) = world.puppets.values()
+    assert puppet.regroup is not None
+    said = Progress(generation=puppet.regroup.generation, steps=3, num_workers=1, noise_scale=told)
+    world.events.clear()
+    puppet.outbox.append(said)
+    while puppet.outbox:
+        world.hear(puppet.number)
+    world.tick(1.0)
+    reports = [event for event in world.events if isinstance(event, StepsReported)]
+    assert [report.noise_scale for report in reports if report.steps == 3] == [heard]

@@ -14,6 +14,7 @@ import torch
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
 from swell.train.link.lease import Lease
+from swell.train.runtime.stop_ballot import StopBallot
 from swell.train.runtime.unmanaged_script import StepCounter, own_count
 from swell.wire import environ, messages
 
@@ -220,13 +221,15 @@ def test_what_an_optimizer_knows_of_its_past() -> None:
         assert own_count(optimizer) == expected
 
 
-class NoBallot:
-    """See `StopBallot`: no worker has asked."""
+class NoBallot(StopBallot):
+    """No worker has asked."""
 
-    def is_due(self, step: int) -> bool:
+    def __init__(self) -> None: ...
+
+    def is_due(self, num_steps: int) -> bool:
         return False
 
-    def cast(self, step: int) -> None:
+    def cast(self) -> None:
         raise AssertionError("it has made no step")
 
     def close(self) -> None: ...
