@@ -103,8 +103,7 @@ def elastic(
             more of a step's time on the network. Parameters stay whole. The optimizer must treat each element
             by itself, as AdamW does. Classes of modules, `[Block]`, or modules divide the parameters and
             gradients of these blocks of the model as well: a worker has all of a block only while the block
-            computes. Then all workers call the model alike, also between steps. In a Swell job a call of
-            torch's `fully_shard` names a module in the same way.
+            computes. Then all workers call the model alike, also between steps.
         mirrors: each such part lies at two workers, which both update it, in two racks, or on two machines
             where there are several. Then no step is lost with a worker. Without mirrors the job goes on from
             its checkpoint.
@@ -123,7 +122,6 @@ def elastic(
     _check_first()
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_passes(deterministic, shards, max_local_batch)
-    shard = _chosen(shard, model)
     has_blocks = not isinstance(shard, str | None)
     _check_shard(model, stepped, shard, mirrors, deterministic)
     _check_rate_rule(rate_rule, loss_reduction)
@@ -303,22 +301,6 @@ def _check_passes(deterministic: bool, shards: int | None, max_local_batch: int 
     for name, value in (("shards", shards), ("max_local_batch", max_local_batch)):
         if value is not None and value < 1:
             raise ValueError(f"elastic() got {name}={value}; it must be 1 or more")
-
-
-def _chosen(shard: ShardChoice | None, model: nn.Module) -> ShardChoice | None:
-    """What is to be divided: what `elastic` was given, or what the script has named by torch's `fully_shard`.
-
-    Raises ValueError: both.
-    """
-    from swell.train.sharding.fully_shard import named_modules
-
-    named = named_modules(model)
-    if shard is not None and named:
-        raise ValueError(
-            "elastic() got shard, and the script called fully_shard() as well, which names what is to be "
-            "divided; take one of them out"
-        )
-    return named or shard
 
 
 def _check_shard(

@@ -1,18 +1,16 @@
 """Small models in the idioms of other scripts, whose state is divided.
 
-Arguments: file for the result, epochs, idiom (see `MODELS`), what is divided: `optimizer`, `blocks`,
-`mirrors` (blocks, with mirrors), or `fully_shard` (blocks and the rest of the model, as FSDP2 is told).
+Arguments: file for the result, epochs, idiom (see `MODELS`), what is divided: `optimizer`, `blocks`
+or `mirrors` (blocks, with mirrors).
 """
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from typing import Literal
 
 import torch
 from torch import nn
-from torch.distributed.fsdp import fully_shard
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
@@ -208,14 +206,9 @@ if idiom == "momentum":
     optimizer = torch.optim.SGD(decayed(model), lr=0.1, momentum=0.9, nesterov=True)
 scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.05, total_steps=8 * int(epochs) + 1)
 blocks = [module for module in model.modules() if isinstance(module, Block)]
-shard: Literal["optimizer"] | Sequence[type[nn.Module]] | None = [Block, Waves]
+shard: Literal["optimizer"] | Sequence[type[nn.Module]] = [Block, Waves]
 if divided == "optimizer":
     shard = "optimizer"
-elif divided == "fully_shard":
-    shard = None
-if divided == "fully_shard" and "SWELL_AGENT" in os.environ:  # torch's own wants a group of processes
-    for module in (*(each for each in model.modules() if isinstance(each, Block | Waves)), model):
-        fully_shard(module, reshard_after_forward=True)
 run = train.elastic(
     model,
     optimizer,

@@ -23,7 +23,6 @@ IDIOM_NAMES = [
 CASES = [
     *((idiom, divided) for idiom in IDIOM_NAMES for divided in ("optimizer", "blocks")),
     ("checkpointed within", "mirrors"),
-    *((idiom, "fully_shard") for idiom in ("tied", "reentrant")),
     *(
         pytest.param(idiom, "mirrors", marks=pytest.mark.soak)
         for idiom in IDIOM_NAMES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,15 +10,12 @@ import torch
 from tests.train.curve_runs import CURVE
 from tests.train.fake_agent import FakeAgent
 from torch import nn
-from torch.distributed import fsdp
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
 from swell.train.collective.gradients import LoopError
-from swell.train.sharding import fully_shard as stand_in
 from swell.train.sharding.divided_block import TOP_HOOKS
 from swell.train.sharding.elementwise import check_elementwise
-from swell.train.sharding.fully_shard import FullyShardError
 from swell.train.sharding.shard_choice import check_choice
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
@@ -215,45 +211,3 @@ def test_a_habit_that_goes_with_divided_blocks_is_not_refused(
     agent.start_ready([0, 1], CURVE.with_name("shard_habits.py"), habit)
     agent.regroup([0, 1], source=None)
     assert [agent.exit_status(worker) for worker in (0, 1)] == [0, 0], agent.logs()
-
-
-@pytest.fixture
-def fully_shard(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """What a script of a worker gets, in this process."""
-    for name in stand_in.FROM:
-        if (module := sys.modules.get(name)) is not None:
-            monkeypatch.setattr(module, "fully_shard", module.fully_shard)
-    stand_in.stand_in()
-    return fsdp.fully_shard
-
-
-def test_what_fully_shard_names_is_divided(fully_shard: Callable[..., Any]) -> None:
-    model = Pair()
-    assert fully_shard(model.first) is model.first
-    both = [model.first, model.second]
-    assert fully_shard(both, mesh=None, mp_policy=fsdp.MixedPrecisionPolicy(), ignored_params=set()) is both
-    assert fully_shard(model, reshard_after_forward=False, offload_policy=fsdp.OffloadPolicy()) is model
-    assert stand_in.named_modules(model) == [model, *both]
-    assert stand_in.named_modules(Pair()) == []
-    with pytest.raises(ValueError, match=r"fully_shard\(\) as well"):
-        _elastic(model, shard="optimizer")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("mesh", object()),
-        ("dp_mesh_dims", object()),
-        ("shard_placement_fn", lambda parameter: None),
-        ("mp_policy", fsdp.MixedPrecisionPolicy(param_dtype=torch.bfloat16)),
-        ("offload_policy", fsdp.CPUOffloadPolicy()),
-        ("ignored_params", {1}),
-    ],
-)
-def test_options_of_fully_shard_without_an_equal_are_named(
-    fully_shard: Callable[..., Any], name: str, value: object
-) -> None:
-    model = Pair()
-    with pytest.raises(FullyShardError, match=rf"fully_shard\({name}=...\); under Swell leave it out"):
-        fully_shard(model, **{name: value})
-    assert stand_in.named_modules(model) == []

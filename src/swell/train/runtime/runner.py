@@ -34,7 +34,6 @@ from swell.train.runtime.script_end import close_script
 from swell.train.runtime.script_frames import is_of_swell, is_own, place_of_error
 from swell.train.runtime.size_comparison import under_way
 from swell.train.runtime.snapshot_imports import use_snapshot
-from swell.train.sharding import fully_shard
 from swell.wire import environ, messages
 from swell.wire.findings import not_compared
 from swell.wire.private_files import are_private
@@ -66,7 +65,6 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
             if link.welcome.mode == "profile":
                 keep_fresh(link)
             begin_script(torch.device(link.welcome.device), link.welcome.seed)
-            fully_shard.stand_in()
         _run(entry, args)
         if check is not None:
             check.ended()
