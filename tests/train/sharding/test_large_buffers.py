@@ -49,11 +49,10 @@ def test_what_no_tensor_uses_is_used_again() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.sampled_from(DTYPES)), max_size=20))
-def test_scratch_room_is_for_all_that_was_announced(wishes: list[tuple[int, torch.dtype]]) -> None:
+def test_scratch_room_is_each_tensors_own(wishes: list[tuple[int, torch.dtype]]) -> None:
     with TemporaryDirectory() as folder:
-        empty = scratch_room(Path(folder), [size * dtype.itemsize for size, dtype in wishes])
-        assert not os.listdir(folder), "the file has no name"
-    tensors = [empty(size, dtype) for size, dtype in wishes]
+        tensors = [scratch_room(Path(folder), size, dtype) for size, dtype in wishes]
+        assert not os.listdir(folder), "the files have no name"
     for number, tensor in enumerate(tensors):
         tensor.view(torch.uint8).fill_(number)
     for number, (tensor, (size, dtype)) in enumerate(zip(tensors, wishes, strict=True)):
@@ -66,6 +65,6 @@ def test_a_full_disk_leaves_the_memory(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "posix_fallocate", fail)
-    tensor = scratch_room(tmp_path / "checkpoints", [400])(100, torch.float32)
+    tensor = scratch_room(tmp_path / "checkpoints", 100, torch.float32)
     tensor.fill_(1.0)
     assert float(tensor.sum()) == 100.0

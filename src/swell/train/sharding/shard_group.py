@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -325,7 +326,7 @@ class ShardGroup:
         pieces, cuts = self._shard.pieces, _cuts(self._layout.owned)
 
         def filled(forms: Forms) -> StatePieces:
-            whole.make_room(forms, empty=scratch_room(folder, list(whole.room_sizes(forms))))
+            whole.make_room(forms, empty=partial(scratch_room, folder))
             whole.take(pieces)
             return whole
 

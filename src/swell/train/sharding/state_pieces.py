@@ -217,15 +217,6 @@ class StatePieces:
             for begin, end in without(below(memory.nbytes()), union(intervals)):
                 give_back(memory, begin, end)
 
-    def room_sizes(self, forms: Forms) -> Iterator[int]:
-        """Bytes of each tensor that `make_room` makes for these forms."""
-        for piece in self.pieces:
-            for form in forms.get(piece.place, {}).values():
-                if form.is_sliced:
-                    yield piece.size * form.torch_dtype.itemsize
-            if piece.place < self._places.num_divided:
-                yield piece.size * self._places.parameters[piece.place].dtype.itemsize
-
     def take(self, other: StatePieces) -> None:
         """Copy what another set of pieces has of the same elements."""
         for piece in self.pieces:
