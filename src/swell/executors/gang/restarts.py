@@ -65,7 +65,7 @@ def note_no_port(live: GangRuntime, restarts: Restarts, why: str) -> None:
 def _takes_port(live: GangRuntime, restarts: Restarts) -> bool:
     """Whether a start waits for the answer. If rank 0 is to be elsewhere by now, it is asked for there."""
     asked, restarts.asked_port = restarts.asked_port, None
-    return asked == live.gang.wanted_slots[0] and not live.gang.is_ending and not live.members
+    return live.gang.wanted_slots[:1] == (asked,) and not live.gang.is_ending and not live.members
 
 
 def _start(live: GangRuntime, restarts: Restarts, address: str, port: int) -> None:
