@@ -11,7 +11,7 @@ from pathlib import Path
 
 from swell.executors.local.agent.address import address_path, lock_path, read_address, try_lock
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.logs.files import read_tail
+from swell.executors.local.logs.files import TAIL_BYTES
 from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
 from swell.executors.local.protocol import AgentAddress
 from swell.model.lengths import span
@@ -27,59 +27,35 @@ class AgentError(RuntimeError):
     """The agent could not be started, reached or ended; the text says where to look."""
 
 
-def start_agent(options: AgentOptions) -> subprocess.Popen[bytes]:
-    """A process of its own session, so that nothing that ends the daemon ends it."""
-    with (
-        (options.state_dir / "agent.log").open("ab") as log,
-        os.fdopen(os.memfd_create("options"), "w+b") as stdin,
-    ):
+def start_agent(options: AgentOptions) -> tuple[subprocess.Popen[bytes], AgentAddress]:
+    """Return a new agent and where it listens. Its session is its own: nothing that ends the daemon ends it.
+
+    Raises:
+        AgentError: it ended, or did not begin in time.
+    """
+    path = options.state_dir / "agent.log"
+    with path.open("ab") as log, os.fdopen(os.memfd_create("options"), "w+b") as stdin:
+        begin = log.tell()
         stdin.write(options.encoded())
         stdin.seek(0)
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", AGENT_MODULE, str(options.state_dir.resolve())],
             stdin=stdin,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
-
-
-def log_size(options: AgentOptions) -> int:
-    """Bytes of the agents' log by now."""
-    log = options.state_dir / "agent.log"
-    return log.stat().st_size if log.exists() else 0
-
-
-def await_address(
-    options: AgentOptions, process: subprocess.Popen[bytes], log_begin: int = 0
-) -> AgentAddress:
-    """Where the new agent listens. `log_begin`: where its log begins.
-
-    Raises:
-        AgentError: it ended, or did not begin in time.
-    """
     deadline_s = time.monotonic() + START_S
-    while True:
-        address = read_address(options.state_dir)
-        if address is not None and address.pid == process.pid:
-            return address
-        log = options.state_dir / "agent.log"
+    while (address := read_address(options.state_dir)) is None or address.pid != process.pid:
         if process.poll() is not None:
-            raise AgentError(
-                f"the agent ended with status {process.returncode}; {log} ends:\n{_tail(log, log_begin)}"
-            )
+            end = path.read_bytes()[begin:][-TAIL_BYTES:].decode(errors="replace").strip()
+            raise AgentError(f"the agent ended with status {process.returncode}; {path} ends:\n{end}")
         if time.monotonic() > deadline_s:
             process.kill()
-            raise AgentError(f"the agent did not begin within {span(START_S)}; see {log}")
+            process.wait()
+            raise AgentError(f"the agent did not begin within {span(START_S)}; see {path}")
         time.sleep(POLL_S)
-
-
-def _tail(log: Path, begin: int) -> str:
-    """Return the end of what was written to the log after position `begin`."""
-    with log.open("rb") as file:
-        file.seek(begin)
-        num_lines = file.read().count(b"\n")
-    return "\n".join(read_tail(log).splitlines()[-max(1, num_lines) :])
+    return process, address
 
 
 def find_agent(state_dir: Path) -> AgentAddress | None:

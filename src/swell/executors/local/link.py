@@ -29,9 +29,7 @@ from swell.executors.local.devices import LocalNode
 from swell.executors.local.engine import LocalEngine
 from swell.executors.local.launch import (
     AgentError,
-    await_address,
     find_agent,
-    log_size,
     start_agent,
     stop_agent,
 )
@@ -260,9 +258,7 @@ class LocalExecutor:
         if address is None:
             if self._process is not None:
                 self._process.wait()
-            begin = log_size(self._options)
-            self._process = start_agent(self._options)
-            address = await_address(self._options, self._process, begin)
+            self._process, address = start_agent(self._options)
         inventory = self._attach(address)
         with self._lock:
             lost = self._ledger.reconcile(inventory)
