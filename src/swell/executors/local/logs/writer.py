@@ -78,7 +78,7 @@ class LogWriter:
         threading.Thread(target=write, name="swell-log", daemon=True).start()
 
     @property
-    def is_waiting(self) -> bool:
+    def _is_waiting(self) -> bool:
         """Whether there is something to write, or the end to be noted."""
         return self._has_more or (self._is_ended and not self.is_over)
 
@@ -89,7 +89,7 @@ class LogWriter:
     @property
     def trouble(self) -> str:
         """Why output cannot be written; empty: it can."""
-        is_late = self.is_waiting and self._clock() >= self._moved_s + ANSWER_WITHIN_S
+        is_late = self._is_waiting and self._clock() >= self._moved_s + ANSWER_WITHIN_S
         return self._error or (NO_ANSWER if is_late else "")
 
     @property
@@ -99,7 +99,7 @@ class LogWriter:
 
     def append(self, content: bytes) -> None:
         with self._lock:
-            if not self.is_waiting:
+            if not self._is_waiting:
                 self._moved_s = self._clock()
             if self._num_lost or (len(self._waiting) >= MOST_WAITING_BYTES and self.trouble):
                 self._num_lost += len(content)
@@ -110,7 +110,7 @@ class LogWriter:
 
     def end(self) -> None:
         """Nothing more comes: `flush` is to close it."""
-        if not self.is_waiting:
+        if not self._is_waiting:
             self._moved_s = self._clock()
         self._is_ended = True
         self._is_due.set()
