@@ -157,9 +157,8 @@ PLAIN = st.one_of(st.floats(), st.integers(-9, 9), st.booleans(), st.none(), st.
 def test_hyperparameters_count_by_their_value(one: object, two: object) -> None:
     (own, first), (other, second) = replica(), replica()
     first.optimizer.param_groups[0]["lr"], second.optimizer.param_groups[0]["lr"] = one, two
-    is_same = one == two or (one != one and two != two)
+    is_same = repr(one) == repr(two)
     assert (own.hyperparameter_checksum() == other.hyperparameter_checksum()) == is_same
-    assert (own.hyperparameters() == other.hyperparameters()) == is_same
     other.take_hyperparameters(own.hyperparameters())
     assert own.hyperparameter_checksum() == other.hyperparameter_checksum()
     assert isinstance(second.optimizer.param_groups[0]["betas"], tuple)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 import torch
@@ -20,9 +21,10 @@ import torch
 from swell.train.collective.equality import MAX_WORKERS, to_words
 from swell.train.collective.group import Group
 from swell.train.data.stream_schedule import AnyCourse
+from swell.train.state import codec
 from swell.train.state.checksum import combine
 from swell.train.state.codec import EncodeError
-from swell.train.state.replica import Plain, Replica
+from swell.train.state.replica import Replica
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
@@ -98,13 +100,6 @@ def say(drift: Drift) -> None:
     )
 
 
-class ReplicaReport(msgspec.Struct, frozen=True):
-    """What a worker tells of its replica where the vote has found a difference."""
-
-    hyperparameters: list[dict[str, Plain]]
-    checksum: int | None  #: of the tensors that were compared; None if none were
-
-
 class DriftWatch:
     """One worker's part in it. All members of a group begin together (`begin`)."""
 
@@ -147,14 +142,12 @@ class DriftWatch:
             GroupBroken: a peer is gone. A worker's state is then as it was, or rank 0's.
         """
         number = None if self._checksum is None else int(self._checksum)
-        own = ReplicaReport(self._replica.hyperparameters(), number)
-        contents = group.gather_bytes(msgspec.msgpack.encode(own))
-        reports = [msgspec.msgpack.decode(content, type=ReplicaReport) for content in contents]
+        own, _ = codec.encode([self._replica.hyperparameters(), number])
+        reports = [codec.decode(content.decode(), []) for content in group.gather_bytes(own.encode())]
+        known, sums = [report[0] for report in reports], {report[1] for report in reports}
         self._num += 1
-        message = self._describe_hyperparameters([report.hyperparameters for report in reports])
-        if not message:
-            message = self._describe_tensors(group)
-        is_healed = self.on_drift == "heal" and self._heal(group, reports)
+        message = self._describe_hyperparameters(known) or self._describe_tensors(group)
+        is_healed = self.on_drift == "heal" and self._heal(group, known, len(sums) == 1)
         return Drift(self._state.steps + 1, self._num, message, is_healed)
 
     def of_mirrors(self, is_healed: bool) -> Drift:
@@ -166,7 +159,7 @@ class DriftWatch:
         )
         return Drift(self._state.steps + 1, self._num, message, is_healed)
 
-    def _describe_hyperparameters(self, known: list[list[dict[str, Plain]]]) -> str:
+    def _describe_hyperparameters(self, known: list[list[dict[str, Any]]]) -> str:
         """In what the workers' hyperparameters differ; empty if they do not."""
         if counts := _by_value([len(groups) for groups in known]):
             return f"the number of parameter groups differs: {counts}; add a group on all, before elastic()"
@@ -192,12 +185,12 @@ class DriftWatch:
             )
         return self._of_tensors
 
-    def _heal(self, group: Group, reports: Sequence[ReplicaReport]) -> bool:
+    def _heal(self, group: Group, known: list[list[dict[str, Any]]], has_same_tensors: bool) -> bool:
         """False if rank 0's state cannot be sent, or does not fit."""
-        if len({len(report.hyperparameters) for report in reports}) > 1:
+        if len(set(map(len, known))) > 1:
             return False
-        if len({report.checksum for report in reports}) == 1 and self._state.scheduler is None:
-            self._replica.take_hyperparameters(reports[0].hyperparameters)
+        if has_same_tensors and self._state.scheduler is None:
+            self._replica.take_hyperparameters(known[0])
             return True
         if sum(group.gather(int(group.rank == 0 and not _is_sendable(self._state)))):
             return False
@@ -213,7 +206,7 @@ def _is_sendable(state: TrainState) -> bool:
     return True
 
 
-def _by_value(values: Sequence[Plain]) -> str:
+def _by_value(values: Sequence[Any]) -> str:
     """The values with the ranks that have them, such as `0.1 on rank 0, 0.01 on ranks 1 and 2`.
 
     Empty if all are the same.

@@ -6,22 +6,17 @@ batch norms are averaged in each step.
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Iterator, Mapping
 from operator import is_
 from types import NoneType
 from typing import Any
 
-import msgspec
 import torch
 
 from swell.train.data.sample_schedule import cut
 from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.train_state import TrainState
-
-#: A number, a text, None, or a list of these.
-Plain = float | str | None | list[Any]
 
 #: A slice of what is compared has about as many elements, and is of about as many tensors, or a bit less.
 SLICE_ELEMENTS = 65536
@@ -29,10 +24,9 @@ SLICE_TENSORS = 16
 #: Of a large model slices are larger, so that a tensor's turn comes soon enough.
 MAX_SLICES = 32
 
-_IMMUTABLE = {bool, int, float, str, NoneType, tuple}
-#: In place of a hyperparameter that is no plain value.
+_PLAIN = frozenset({bool, int, float, str, NoneType})
+_IMMUTABLE = {*_PLAIN, tuple}
 _NOT_PLAIN = "not a plain value"
-_NAN = "nan"
 
 
 class Replica:
@@ -48,23 +42,20 @@ class Replica:
         self._optimizer = state.optimizer
         self._device = next(state.model.parameters()).device
         self._held: list[Any] | None = None  # at the latest `hyperparameter_checksum`, if it cannot change
-        self._values: list[Any] = []  # then
-        self._values_checksum = zlib.crc32(msgspec.msgpack.encode([]))
+        self._values_checksum = 0  # then
 
-    def hyperparameters(self) -> list[dict[str, Plain]]:
+    def hyperparameters(self) -> list[dict[str, Any]]:
         """Those of each parameter group, as they are compared."""
         return [
-            {key: _comparable(group[key]) for key in sorted(group) if key != "params"}
+            {key: _plain(group[key]) for key in sorted(group) if key != "params"}
             for group in self._optimizer.param_groups
         ]
 
-    def take_hyperparameters(self, theirs: list[dict[str, Plain]]) -> None:
+    def take_hyperparameters(self, theirs: list[dict[str, Any]]) -> None:
         """Use another worker's."""
         pairs = zip(self.hyperparameters(), theirs, strict=True)
         for group, (own, other) in zip(self._optimizer.param_groups, pairs, strict=True):
-            for key, value in other.items():
-                if value not in (own.get(key, _NOT_PLAIN), _NOT_PLAIN):
-                    group[key] = _of_kind(type(group.get(key)), value)
+            group.update({key: other[key] for key in other if repr(other[key]) != repr(own.get(key))})
 
     def hyperparameter_checksum(self) -> int:
         """32 bits. For each step: what has not changed since the last one is not summed again."""
@@ -73,9 +64,7 @@ class Replica:
             return self._values_checksum
         # What cannot change in place is the same as long as it is the same object.
         self._held = held if all(type(value) in _IMMUTABLE for value in held) else None
-        values = self.hyperparameters()
-        if values != self._values:
-            self._values, self._values_checksum = values, zlib.crc32(msgspec.msgpack.encode(values))
+        self._values_checksum = _sum_of(self.hyperparameters())
         return self._values_checksum
 
     def checksum(self, turn: int | None = None) -> torch.Tensor:
@@ -100,15 +89,13 @@ class Replica:
         total = sums.pop(self._device)
         for other in sums.values():
             total = combine(total, other.to(self._device, non_blocking=True))
-        numbers = [_comparable(value) for _, value in self._kept() if isinstance(value, int | float)]
-        return combine(total, zlib.crc32(msgspec.msgpack.encode([sizes, numbers])))
+        return combine(total, _sum_of([sizes, self._numbers()]))
 
     def checksums(self) -> dict[str, int]:
         """Return the checksum of each tensor by its name, and that of the optimizer's numbers."""
         named = {name: int(checksum(tensor)) for name, tensor in self._hyperparameter_tensors()}
         named |= {name: int(checksum(tensor)) for name, tensor in self._tensors()}
-        numbers = [_comparable(value) for _, value in self._kept() if isinstance(value, int | float)]
-        return {**named, "numbers of the optimizer": zlib.crc32(msgspec.msgpack.encode(numbers))}
+        return {**named, "numbers of the optimizer": _sum_of(self._numbers())}
 
     def members_of(self, group: int) -> list[str]:
         """The names of the parameters of a group."""
@@ -126,6 +113,9 @@ class Replica:
             for key in sorted(group):
                 if key != "params" and is_summable(group[key]):
                     yield f"{key} of parameter group {number}", group[key]
+
+    def _numbers(self) -> list[float]:
+        return [value for _, value in self._kept() if isinstance(value, int | float)]
 
     def _kept(self) -> Iterator[tuple[str, Any]]:
         """What the optimizer keeps for the parameters, if all workers have the same."""
@@ -158,24 +148,15 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _of_kind(kind: type, value: Plain) -> Any:
-    """A hyperparameter from what is compared of it, where it had this type."""
-    if isinstance(value, list):
-        return tuple(value)
-    if value == _NAN:
-        return math.nan
-    is_whole = isinstance(value, float) and kind in (bool, int) and kind(value) == value
-    return kind(value) if is_whole else value
-
-
-def _comparable(value: Any) -> Plain:
-    """Equal for equal hyperparameters: a number of another type is the same, and so are -0.0 and 0.0."""
-    if isinstance(value, int | float):
-        if value != value:
-            return _NAN
-        return float(value) + 0.0 if abs(value) < 2**53 else str(value)
-    if value is None or isinstance(value, str):
+def _plain(value: Any) -> Any:
+    """A number or a text, or a tuple of these, as it is compared."""
+    if type(value) in _PLAIN:
         return value
-    if isinstance(value, list | tuple):
-        return [_comparable(item) for item in value]
-    return _NOT_PLAIN
+    if isinstance(value, float):  # of NumPy
+        return float(value)
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else _NOT_PLAIN
+
+
+def _sum_of(values: list[Any]) -> int:
+    """32 bits of plain values."""
+    return zlib.crc32(repr(values).encode())
