@@ -8,7 +8,6 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator
 
 from swell.wire import environ
 
@@ -43,35 +42,28 @@ def choose_interface(address: str) -> None:
 
 def interface_of(address: str) -> str:
     """The interface with this IP address. Raises NoInterface."""
-    wanted = _ip_address(address)
+    try:
+        wanted = ipaddress.ip_address(address)
+    except ValueError as error:
+        raise NoInterface(
+            f"the host says that it is reached at {address!r}, which is no IP address"
+        ) from error
     if wanted.is_loopback:
         return LOOPBACK_INTERFACE
-    known = list(_addresses())
-    for interface, own in known:
+    import psutil  # here, as only gangs over several hosts ask
+
+    known = {
+        one.address.partition("%")[0]: interface  # of a link-local one, its interface follows
+        for interface, addresses in psutil.net_if_addrs().items()
+        for one in addresses
+        if one.family in (socket.AF_INET, socket.AF_INET6)
+    }
+    for own, interface in known.items():
         if ipaddress.ip_address(own) == wanted:
             return interface
-    named = ", ".join(f"{own} ({interface})" for interface, own in known) or "no address at all"
+    named = ", ".join(f"{own} ({interface})" for own, interface in known.items()) or "no address at all"
     raise NoInterface(
         f"no network interface of this machine has the address {address}, at which its host says that it is "
         f"reached; it has {named}: start the host with `--advertise` and one of these, or give the job "
         f"{GLOO} and {NCCL}"
     )
-
-
-def _ip_address(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    try:
-        return ipaddress.ip_address(address)
-    except ValueError as error:
-        raise NoInterface(
-            f"the host says that it is reached at {address!r}, which is no IP address"
-        ) from error
-
-
-def _addresses() -> Iterator[tuple[str, str]]:
-    """(interface, address) of each IP address of this machine."""
-    import psutil  # here, as only gangs over several hosts ask
-
-    for interface, known in psutil.net_if_addrs().items():
-        for one in known:
-            if one.family in (socket.AF_INET, socket.AF_INET6):
-                yield interface, one.address.partition("%")[0]  # of a link-local one, its interface
