@@ -11,7 +11,7 @@ from torch import nn
 
 from swell.train.collective.equality import is_same
 from swell.train.collective.norms import BatchNormStatistics, StepBuffers
-from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing, StepWords
+from swell.train.collective.packing import NUM_VOTES, FlatBuffer, Packing
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.data.stream_schedule import StreamError
 
@@ -136,15 +136,34 @@ class Gradients:
         if self._packing.is_stale:
             self._follow()
         if members.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
-            has_gradient = self.has_gradient_apart or self._packing.has_gradient()
-            words = StepWords(loss, has_gradient, ballot.vote, ballot.stop)
-            return tally_of(words if share.passes[0].factor else self._emptied(words), 1)
+            has_weight = bool(share.passes[0].factor)
+            self._check_gradient(has_weight, self._packing.has_gradient())
+            if not has_weight:  # a mean over nothing
+                self._packing.drop()
+                loss = torch.zeros_like(loss)
+            return StepTotals(loss, int(ballot.vote), ballot.stop, has_weight=has_weight)
         self._pack(share.passes[-1], loss)
-        words = self._packing.read(self._sum(share, ballot, members), share)
-        check_agreement(words, share, members)
-        if self.has_gradient_apart:
-            words = words._replace(has_gradient=True)
-        return tally_of(words, members.num_workers)
+        flat = self._sum(share, ballot, members)
+        found = self._packing.read(flat, share)
+        votes, stops, marks, habits = map(round, found.said[:NUM_VOTES])
+        check_agreement(marks, habits, share, members.num_workers)
+        self._check_gradient(found.divisor > 0.0, found.has_gradient)
+        return StepTotals(
+            loss=flat.loss.clone(),
+            num_votes=votes,
+            is_stop=stops > 0,
+            is_same=is_same(found.said[NUM_VOTES:], members.num_workers),
+            has_weight=found.divisor > 0.0,
+            part_squared_norm=found.part_squared_norm,
+            num_parts=found.num_parts,
+        )
+
+    def _check_gradient(self, has_weight: bool, has_gradient: bool) -> None:
+        if has_weight and not has_gradient and not self.has_gradient_apart:
+            raise LoopError(
+                "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "
+                "optimizer.zero_grad() before that"
+            )
 
     def abandon(self) -> None:
         """The step does not count: the model's statistics are again what they were when it began."""
@@ -163,11 +182,6 @@ class Gradients:
         if self._is_begun:
             raise LoopError(UNFROZEN)
         self._remake()
-
-    def _emptied(self, words: StepWords) -> StepWords:
-        """A single pass is the step's mean already, unless it is a mean over nothing."""
-        self._packing.drop()
-        return words._replace(loss=torch.zeros_like(words.loss), has_gradient=False, divisor=0.0)
 
     def _pack(self, part: Pass, loss: torch.Tensor) -> None:
         """Take what a pass has computed."""
@@ -188,20 +202,20 @@ class Gradients:
         return self._flat
 
 
-def check_agreement(words: StepWords, share: Share, members: Members) -> None:
-    """See that all workers mean the same step.
+def check_agreement(marks: int, habits: int, share: Share, num_workers: int) -> None:
+    """See that all workers mean the same step, by the sums of their `Share.mark` and `Share.habits`.
 
     Raises:
         StreamError: they are not all at the same place of a stream.
         LoopError: some give weights to their passes or clip gradients, and others do not; a sampler drew
             different orders; or the workers step different optimizers.
     """
-    if words.sum_of_habits != members.num_workers * share.habits:
+    if habits != num_workers * share.habits:
         raise LoopError(
             "some workers give run.step(loss) a weight or clip gradients in a step, and others do not; do "
             "both in each pass, whatever its samples: with weight=0 where a pass has nothing to learn from"
         )
-    if words.sum_of_marks == members.num_workers * share.mark:
+    if marks == num_workers * share.mark:
         return
     if share.turn:
         raise LoopError(
@@ -220,22 +234,4 @@ def check_agreement(words: StepWords, share: Share, members: Members) -> None:
         f"the workers have read different samples for step {share.passes[0].step}; iter(dataset) must "
         "give the same samples in the same order to all of them: take out what looks at RANK, or at "
         "files that a worker has for itself (elastic() does the split)"
-    )
-
-
-def tally_of(words: StepWords, num_workers: int) -> StepTotals:
-    has_weight = words.divisor > 0.0
-    if has_weight and not words.has_gradient:
-        raise LoopError(
-            "run.step(loss), and no parameter has a gradient; call loss.backward() before it, and "
-            "optimizer.zero_grad() before that"
-        )
-    return StepTotals(
-        loss=words.loss,
-        num_votes=words.num_votes,
-        is_stop=words.num_stops > 0,
-        is_same=is_same(words.equality, num_workers),
-        has_weight=has_weight,
-        part_squared_norm=words.part_squared_norm,
-        num_parts=words.num_parts,
     )

@@ -21,19 +21,14 @@ NUM_VOTES = 4
 NUM_SAID = NUM_VOTES + NUM_WORDS
 
 
-class StepWords(NamedTuple):
-    """What stands behind the gradients in a buffer."""
+class StepSum(NamedTuple):
+    """What a sum over passes and workers says beside the gradients."""
 
-    loss: torch.Tensor  #: (), weighted
     has_gradient: bool
-    num_votes: int  #: workers that have an order waiting
-    num_stops: int  #: workers that saw the end condition met
-    sum_of_marks: int = 0  #: see `Share.mark`
-    sum_of_habits: int = 0  #: see `Share.habits`
-    divisor: float = 1.0  #: see `Share.divisor`
-    part_squared_norm: float = 0.0  #: see `scaling.PartNorms`
-    num_parts: int = 0  #: passes that are in it
-    equality: Sequence[float] = (0.0,) * NUM_WORDS  #: see `equality.is_same`
+    divisor: float  #: see `Share.divisor`
+    said: Sequence[float]  #: by all workers, summed
+    part_squared_norm: float  #: see `scaling.PartNorms`
+    num_parts: int  #: passes that are in it
 
 
 class FlatBuffer:
@@ -132,7 +127,7 @@ class Packing:
         self._count(flat, part, loss, norm)
         flat.words += before
 
-    def read(self, flat: FlatBuffer, share: Share) -> StepWords:
+    def read(self, flat: FlatBuffer, share: Share) -> StepSum:
         """Put what is there into the model. A gradient that no pass had stays away: its optimizer rests.
 
         Where it can, a parameter borrows its part of the buffer as its gradient until the next step, which
@@ -171,23 +166,9 @@ class Packing:
             targets = [as_real(target) for target in targets]
         if targets:
             torch._foreach_copy_(targets, sources)
-        has_gradient = any(counts[: len(self.parameters)])
-        num_votes, num_stops, marks, habits = map(round, said[:NUM_VOTES])
         squared_norm, num_parts = norms or (0.0, 0.0)
-        equality = said[NUM_VOTES:NUM_SAID]
-        loss = flat.loss.clone()
-        return StepWords(
-            loss,
-            has_gradient,
-            num_votes,
-            num_stops,
-            marks,
-            habits,
-            divisor,
-            squared_norm / (divisor or 1.0),
-            round(num_parts),
-            equality,
-        )
+        has_gradient = any(counts[: len(self.parameters)])
+        return StepSum(has_gradient, divisor, said, squared_norm / (divisor or 1.0), round(num_parts))
 
     def has_gradient(self) -> bool:
         return any(parameter.grad is not None for parameter in self.parameters)
