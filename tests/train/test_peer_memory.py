@@ -8,14 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from swell.train.collective import peer_memory
-from swell.train.collective.peer_memory import NOWHERE, MemorySpan, batches, own_place, read
+from swell.train.collective.peer_memory import NOWHERE, MemorySpan, own_place, read
 from swell.wire import environ
-
-spans = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 100)), max_size=20)
 
 #: Tells where it keeps 100,000 numbers, and lives until its input ends.
 HOLDER = """
@@ -79,29 +75,6 @@ def test_what_cannot_be_read_is_an_error(holder: tuple[subprocess.Popen[str], in
     process.wait()
     with pytest.raises(OSError, match=f"process {process.pid}"):
         read(process.pid, [MemorySpan(address, 16)], [here])
-
-
-@given(spans, st.integers(1, 50), st.integers(1, 5))
-def test_batches_are_small_and_leave_nothing_out(
-    given_spans: list[tuple[int, int, int]], max_bytes: int, max_spans: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(peer_memory, "MAX_CALL_BYTES", max_bytes)
-        patch.setattr(peer_memory, "MAX_CALL_SPANS", max_spans)
-        pairs = [(MemorySpan(source, size), MemorySpan(target, size)) for source, target, size in given_spans]
-        found = list(batches(pairs))
-    for batch in found:
-        assert 0 < len(batch) <= max_spans
-        assert 0 < sum(source.num_bytes for source, _ in batch) <= max_bytes
-    expected = [(source + i, target + i) for source, target, size in given_spans for i in range(size)]
-    copied = [
-        (source.address + i, target.address + i)
-        for batch in found
-        for source, target in batch
-        for i in range(source.num_bytes)
-    ]
-    assert copied == expected
-    assert all(source.num_bytes == target.num_bytes for batch in found for source, target in batch)
 
 
 def test_workers_of_one_machine_are_at_one_place_unless_their_hosts_are_reached_apart(

@@ -10,7 +10,7 @@ import ctypes
 import os
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -26,12 +26,11 @@ from swell.train.collective.interfaces import own_address
 NOWHERE = ""
 _BOOT_ID, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
 _SET_PTRACER = 0x59616D61  #: PR_SET_PTRACER of Linux's prctl(2)
-#: One call of process_vm_readv(2) takes so many spans (IOV_MAX), and copies less than 2 GiB. Calls are
-#: smaller, for threads share them: the first use of new memory costs more processor time than the copy.
-MAX_CALL_SPANS = 1024
+#: Threads share the calls: the first use of new memory costs more processor time than the copy.
 MAX_CALL_BYTES = 16 * 2**20
 MAX_THREADS = 4
 TOKEN_BYTES = 16
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def own_place() -> str:
@@ -85,7 +84,7 @@ def read_lent(lent: LentMemory) -> bytes:
 def allow_siblings() -> None:
     """Let the children of this process's parent read this one, where Yama lets only parents do so."""
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SET_PTRACER, ctypes.c_ulong(os.getppid()))  # fails where there is no Yama
+        _libc.prctl(_SET_PTRACER, ctypes.c_ulong(os.getppid()))  # fails where there is no Yama
 
 
 def read(pid: int, sources: Sequence[MemorySpan], targets: Sequence[MemorySpan]) -> None:
@@ -96,44 +95,26 @@ def read(pid: int, sources: Sequence[MemorySpan], targets: Sequence[MemorySpan])
     """
     if sys.platform != "linux":
         raise OSError("only Linux has process_vm_readv")
-    calls = list(batches(zip(sources, targets, strict=True)))
-    num_threads = min(len(calls), MAX_THREADS, len(os.sched_getaffinity(0)))
-    if num_threads <= 1:
-        for call in calls:
-            _read_once(pid, call)
-        return
+    calls = [
+        (source.address + done, target.address + done, min(MAX_CALL_BYTES, source.num_bytes - done))
+        for source, target in zip(sources, targets, strict=True)
+        for done in range(0, source.num_bytes, MAX_CALL_BYTES)
+    ]
+    num_threads = max(1, min(len(calls), MAX_THREADS, len(os.sched_getaffinity(0))))
     with ThreadPoolExecutor(num_threads) as pool:
-        for _ in pool.map(partial(_read_once, pid), calls):
-            """It raises what a call has raised."""
+        list(pool.map(partial(_read_once, pid), calls))  # which raises what a call has raised
 
 
-def _read_once(pid: int, pairs: Sequence[tuple[MemorySpan, MemorySpan]]) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    there, here = (np.array(spans, dtype=np.uint64) for spans in zip(*pairs, strict=True))
-    num_read: int = libc.process_vm_readv(
-        ctypes.c_int(pid),
-        ctypes.c_void_p(here.ctypes.data),
-        ctypes.c_ulong(len(here)),
-        ctypes.c_void_p(there.ctypes.data),
-        ctypes.c_ulong(len(there)),
-        ctypes.c_ulong(0),
-    )
-    if num_read != int(here[:, 1].sum()):  # less than all where a span is not to be read
+class _Part(ctypes.Structure):
+    """What process_vm_readv(2) takes."""
+
+    _fields_ = [("address", ctypes.c_void_p), ("num_bytes", ctypes.c_size_t)]
+
+
+def _read_once(pid: int, call: tuple[int, int, int]) -> None:
+    there, here, num_bytes = call
+    parts = [ctypes.byref(_Part(address, num_bytes)) for address in (here, there)]
+    one = ctypes.c_ulong(1)
+    num_read: int = _libc.process_vm_readv(ctypes.c_int(pid), parts[0], one, parts[1], one, ctypes.c_ulong(0))
+    if num_read != num_bytes:  # less where a part of it is not to be read
         raise OSError(ctypes.get_errno(), f"the memory of process {pid} cannot be read")
-
-
-def batches(pairs: Iterable[tuple[MemorySpan, MemorySpan]]) -> Iterator[list[tuple[MemorySpan, MemorySpan]]]:
-    """The same spans, those of no bytes left out, cut so that one call can do each batch."""
-    batch: list[tuple[MemorySpan, MemorySpan]] = []
-    room_bytes = MAX_CALL_BYTES
-    for source, target in pairs:
-        done = 0
-        while done < source.num_bytes:
-            size = min(source.num_bytes - done, room_bytes)
-            batch.append((MemorySpan(source.address + done, size), MemorySpan(target.address + done, size)))
-            done, room_bytes = done + size, room_bytes - size
-            if room_bytes == 0 or len(batch) == MAX_CALL_SPANS:
-                yield batch
-                batch, room_bytes = [], MAX_CALL_BYTES
-    if batch:
-        yield batch
