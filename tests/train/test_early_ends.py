@@ -38,20 +38,3 @@ def test_how_a_script_has_ended_is_said(
         assert (said.steps, said.is_early) == (steps, is_early)
         assert agent.exit_status(worker) == 0
     assert len(agent.all_said(messages.Finished)) == 2
-
-
-@pytest.mark.parametrize(
-    ("how", "is_found"),
-    [("flat", True), ("range", True), ("exits", True), ("breaks", False), ("ends", False)],
-)
-def test_a_loop_that_ends_before_its_job_is_found_in_the_trial_run(
-    start_agent: Callable[..., FakeAgent], how: str, is_found: bool
-) -> None:
-    agent = start_agent(mode="profile", global_batch=6, total_steps=None, compares=True)
-    agent.start(0, SCRIPT, how)
-    agent.exit_status(0)
-    found = [found for _, told in agent.all_said(messages.Profiled) for found in told.findings]
-    early = [finding for finding in found if finding.name == "ends-early"]
-    assert bool(early) == is_found
-    assert not any(finding.holds for finding in found)
-    assert all("for epoch in run.epochs():" in f.text and str(SCRIPT) in f.place for f in early)

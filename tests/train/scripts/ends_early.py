@@ -8,9 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.runtime import resume_check
 
-resume_check.BUDGET_S = resume_check.FIRST_S = 60.0  # on a machine as busy as it may be
 how = sys.argv[1]
 torch.manual_seed(0)
 model = nn.Linear(3, 1)

@@ -33,7 +33,6 @@ class RehearsalResult:
     model: bytes = b""  #: parameters and buffers after `NUM_STEPS`; empty: the script did not get so far
     place: str = ""  #: FILE:LINE of the loop
     counts: LoopExit | None = None  #: of the loop, if it takes its batches with `next`
-    is_early: bool = False  #: the script came to its end before `NUM_STEPS`, and did not leave `run.epochs()`
     error: str = ""  #: the script's own
 
 
@@ -78,7 +77,6 @@ class Rehearsal(Host):
         return super().share(step)
 
     def finish(self, is_early: bool) -> None:
-        self._story.is_early = is_early
         self._tell()
 
     def hear(self, message: messages.Message) -> None:

@@ -106,19 +106,7 @@ class _ResumeCheck:
             raise NotTried(f"it writes outside of its folder: {_last_line(whole.error)}")
         if whole.error:
             return []  # the trial run itself tells
-        return [*self._of_end(whole), *self._of_going_on(whole)]
-
-    def _of_end(self, whole: RehearsalResult) -> list[ScriptFinding]:
-        """Return what to say of a script that came to its end, if its job may be longer than an epoch."""
-        total, per_epoch = self._host.terms.total_steps, self._host.terms.course.steps_per_epoch
-        if not whole.is_early or (total is not None and per_epoch is not None and total <= per_epoch):
-            return []
-        text = (
-            "the script came to its end after a few steps of short epochs, so that a longer job of it ends "
-            "early and keeps no promise; put the loop over run.batches() into `for epoch in run.epochs():`, "
-            "which goes on to the job's end, and leave that loop, without sys.exit(), to end early on purpose"
-        )
-        return [ScriptFinding(name="ends-early", text=text, place=whole.place, holds=False)]
+        return self._of_going_on(whole)
 
     def _of_going_on(self, whole: RehearsalResult) -> list[ScriptFinding]:
         found = [] if whole.counts is None else [_finding_of_next(whole.counts)]
