@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from swell.train.runtime.fresh_check import NotTried
 from swell.train.runtime.rehearsal import numbers_in
 from swell.train.runtime.rehearsal_folder import RehearsalFolders
 from swell.train.runtime.resume_check import _ResumeCheck
@@ -39,7 +40,8 @@ def test_a_child_that_is_killed_while_it_tells_has_told_nothing(monkeypatch: pyt
     check = object.__new__(_ResumeCheck)
     check._left_s = 60.0
     check._folders = RehearsalFolders()
-    assert check._rehearse() is None
+    with pytest.raises(NotTried, match="it takes more than"):
+        check._rehearse()
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -52,4 +54,5 @@ def test_a_child_that_takes_too_long_ends(waits: bool, monkeypatch: pytest.Monke
     check = object.__new__(_ResumeCheck)
     check._left_s = 0.1
     check._folders = RehearsalFolders()
-    assert check._rehearse() is None
+    with pytest.raises(NotTried, match="it takes more than"):
+        check._rehearse()

@@ -11,7 +11,6 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import cache, wraps
-from types import FrameType
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -113,14 +112,4 @@ def _watch_makers() -> None:
 
 
 def _named(optimizer: torch.optim.Optimizer) -> str:
-    """The optimizer by its type and the variable of the script that holds it."""
-    kind = type(optimizer).__qualname__
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not str(frame.f_globals.get("__name__")).startswith(("torch.", "swell.train")):
-            held = {**frame.f_globals, **frame.f_locals}
-            name = next((name for name, value in held.items() if value is optimizer), None)
-            if name is not None:
-                return f"the optimizer `{name}` ({kind})"
-        frame = frame.f_back
-    return f"an optimizer ({kind})"
+    return f"an optimizer ({type(optimizer).__qualname__})"

@@ -24,7 +24,6 @@ from dataclasses import replace
 
 import torch
 
-from swell.train.collective.real_numbers import as_real
 from swell.train.data.place import Place
 from swell.train.data.sample_schedule import SampleSchedule
 from swell.train.runtime import fresh_check
@@ -96,31 +95,21 @@ class _ResumeCheck:
     def __init__(self, run: Run, task: Task, host: Profiling) -> None:
         self._run, self._task, self._host = run, task, host
         self._left_s = BUDGET_S
-        self._has_epoch_ends = host.has_epoch_ends
+        self._has_epoch_ends = False
         self._folders = RehearsalFolders()
         flush(open_files())  # or a child would write it again
 
     def findings(self) -> list[ScriptFinding]:
         whole = self._whole()
-        if _writes_elsewhere(whole):
-            raise NotTried(f"it writes outside of its folder: {_last_line(whole.error)}")
         if whole.error:
             return []  # the trial run itself tells
-        return self._of_going_on(whole)
-
-    def _of_going_on(self, whole: RehearsalResult) -> list[ScriptFinding]:
         found = [] if whole.counts is None else [_finding_of_next(whole.counts)]
         if not whole.model or not whole.saved:
             return found  # it leaves its loop, or makes several steps at once
         half = self._rehearse(whole)
-        if half is None:
-            raise _OutOfTime
         if half.model == whole.model:
             return found
-        again = self._rehearse()
-        if again is None:
-            raise _OutOfTime
-        if again.model != whole.model:
+        if self._rehearse().model != whole.model:
             raise NotTried("it does not learn the same twice")
         if half.error:
             text = f"a job of this script that goes on after {HALF_WAY} steps fails: {_last_line(half.error)}"
@@ -129,19 +118,22 @@ class _ResumeCheck:
 
     def _whole(self) -> RehearsalResult:
         """Without an interruption; without the ends of epochs where these take long."""
-        story = self._rehearse(limit_s=FIRST_S)
-        if (story is None or _writes_elsewhere(story)) and self._has_epoch_ends:
-            self._has_epoch_ends = False
-            story = self._rehearse(limit_s=FIRST_S)
-        if story is None:
-            raise _OutOfTime
-        return story
+        why: NotTried = _OutOfTime()
+        for has_epoch_ends in (True, False) if self._host.has_epoch_ends else (False,):
+            self._has_epoch_ends = has_epoch_ends
+            try:
+                whole = self._rehearse(limit_s=FIRST_S)
+            except _OutOfTime as too_long:
+                why = too_long
+                continue
+            if not any(refused in _last_line(whole.error) for refused in _REFUSED):
+                return whole
+            why = NotTried(f"it writes outside of its folder: {_last_line(whole.error)}")
+        raise why
 
     # ------------------------------------------------------------------ processes
-    def _rehearse(
-        self, whole: RehearsalResult | None = None, limit_s: float = BUDGET_S
-    ) -> RehearsalResult | None:
-        """What a child tells; None if it does not in time. Raises _InChild in the child.
+    def _rehearse(self, whole: RehearsalResult | None = None, limit_s: float = BUDGET_S) -> RehearsalResult:
+        """What a child tells. Raises _OutOfTime if it does not in time, and _InChild in the child.
 
         Args:
             whole: it goes on from what this run had saved half way.
@@ -166,7 +158,10 @@ class _ResumeCheck:
             told = file.read() if status == 0 else b""
         if status == NOT_PRIVATE:
             raise NotTried("on this machine it could change files: neither overlays nor Landlock are there")
-        return pickle.loads(told) if told else None  # noqa: S301 - of a child of this process
+        if not told:
+            raise _OutOfTime
+        result: RehearsalResult = pickle.loads(told)  # noqa: S301 - of a child of this process
+        return result
 
     def _enter(self, folder: str) -> None:
         try:
@@ -226,20 +221,12 @@ def _fork() -> int:
         return os.fork()
 
 
-def _writes_elsewhere(story: RehearsalResult) -> bool:
-    return any(refused in _last_line(story.error) for refused in _REFUSED)
-
-
 def _last_line(error: str) -> str:
     return (error.strip().splitlines() or [""])[-1]
 
 
 def _finding_of(whole: RehearsalResult, rest: RehearsalResult) -> ScriptFinding:
-    much = "the script leaves its loop earlier"
-    if rest.model:
-        one, other = _tensors(whole.model), _tensors(rest.model)
-        apart = [(one[name] - other[name]).abs().max().item() for name in one]
-        much = f"parameters or buffers differ by up to {max(apart, default=0.0):.2g}"
+    much = "parameters or buffers differ" if rest.model else "the script leaves its loop earlier"
     text = (
         f"a run that is saved after {HALF_WAY} steps and goes on in a new process is another one after "
         f"{NUM_STEPS}: {much}. Something that the script counts or keeps is neither in run.state nor in a "
@@ -247,15 +234,6 @@ def _finding_of(whole: RehearsalResult, rest: RehearsalResult) -> ScriptFinding:
         f"and keep it in run.state, or use run.steps, run.epoch or run.progress, which go on ({PAGE})"
     )
     return ScriptFinding(name="script-state", text=text, place=whole.place)
-
-
-def _tensors(model: bytes) -> dict[str, torch.Tensor]:
-    """The parameters and buffers that a child has told."""
-    told = pickle.loads(model)  # noqa: S301 - of a child of this process
-    return {
-        name: as_real(torch.frombuffer(bytearray(data), dtype=kind)).double()
-        for name, (kind, data) in told.items()
-    }
 
 
 def _finding_of_next(counts: LoopExit) -> ScriptFinding:
