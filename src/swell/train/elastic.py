@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import torch
@@ -30,7 +30,7 @@ from swell.train.runtime.managed_run import Linked
 from swell.train.runtime.model_check import check_model
 from swell.train.runtime.resume_check import check_resume
 from swell.train.runtime.run import Run, started
-from swell.train.runtime.trial_run import Profiling
+from swell.train.runtime.trial_run import NO_END, Profiling
 from swell.train.scaling import NOISE_INTERVAL, RULES
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
@@ -144,8 +144,9 @@ def elastic(
     train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise, own_shard)
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     if isinstance(host, Profiling):
-        host.compare_lengths(epochs, steps, train_state.schedulers())
         known_steps, shown = host.known_steps(own_steps), host.shown_counts()
+    if host.is_end_certain:
+        _check_schedules(train_state.schedulers(), known_steps)
     task = Task(
         train_state,
         _gradients(model, host, 0 if noise is None else NOISE_INTERVAL, deterministic, own_shard),
@@ -340,6 +341,22 @@ def _check_rate_rule(rate_rule: str, loss_reduction: str) -> None:
             f"elastic() got rate_rule={rate_rule!r} and loss_reduction='sum', whose gradient grows with the "
             "batch by itself; take the mean, or leave the rule out"
         )
+
+
+def _check_schedules(schedulers: Sequence[Stateful | None], end: int) -> None:
+    """Raises ValueError where a scheduler would be stepped beyond its end, amid the run.
+
+    Args:
+        end: steps of the run, or a number beyond any where that is not known.
+    """
+    for each in schedulers:
+        total = getattr(each, "total_steps", None)
+        if isinstance(total, int) and total < end < NO_END:
+            raise ValueError(
+                f"the scheduler, a {type(each).__name__}, is made for {total} steps, and the run has {end}: "
+                f"step {total + 1} would fail; make it with total_steps={end}, or submit the job with the "
+                "batch and the end that it is for"
+            )
 
 
 def _use_device(model: nn.Module, stepped: torch.optim.Optimizer | OptimizerSet, host: Host) -> None:

@@ -38,7 +38,6 @@ import msgspec
 
 from swell.tally import Reduction, Tally
 from swell.wire.findings import ScriptFinding
-from swell.wire.job_lengths import JobLength
 from swell.wire.numbers import Number
 
 #: Bytes of the all-reduces that each kind of device is calibrated with: up to 7.5 million parameters.
@@ -271,7 +270,6 @@ class Profiled(Message, frozen=True, kw_only=True):
     findings: list[ScriptFinding] = []
     divided_bytes: int = 0  #: of `state_bytes`, what is divided among the workers
     has_mirrors: bool = False  #: each part of that lies at two workers
-    own_length: JobLength | None = None  #: of the script, for other jobs of it; None: not looked for
     save_s: float | None = None  #: that training should stand still for a checkpoint; None: not known
 
 

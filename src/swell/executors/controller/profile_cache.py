@@ -12,12 +12,9 @@ import msgspec
 
 from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.script_conditions import local_batches
-from swell.executors.gang.trial_plan import job_finding
 from swell.model.code import decode_tree, tree_path
 from swell.model.command import ProfileJob
-from swell.model.findings import JobFinding
 from swell.model.job import BetweenSteps, JobSpec, Profile
-from swell.wire.job_lengths import OF_LENGTHS, JobLength, differences
 from swell.wire.whole_files import write_whole
 
 _Kept = TypeVar("_Kept")
@@ -52,42 +49,14 @@ class ProfileCache:
         profile = _read(path, Profile)
         if profile is None or not _covers(profile, command):
             return None
-        findings = self._findings(path, command.spec, profile)
-        if findings is None and profile.findings is not None:
-            return None
-        profile = msgspec.structs.replace(profile, findings=findings)
         known_s = self.times(command.device_kind).extra_s(profile.grad_bytes)
         return msgspec.structs.replace(profile, crossing_s=known_s) if known_s else profile
 
-    def keep_profile(
-        self, command: ProfileJob, profile: Profile, own_length: JobLength | None = None
-    ) -> None:
-        """Store it, and the script's own numbers, for later jobs. No effect if the code cannot be read."""
+    def keep_profile(self, command: ProfileJob, profile: Profile) -> None:
+        """Store it for later jobs. No effect if the code cannot be read."""
         if (path := self._profile_path(command)) is not None:
             known = _read(path, Profile)
             _write(path, msgspec.structs.replace(profile, end_s=known.end_s) if known else profile)
-            if own_length is not None:
-                _write(_length_path(path), own_length)
-
-    def _findings(self, path: Path, spec: JobSpec, profile: Profile) -> tuple[JobFinding, ...] | None:
-        """What holds of this job, which may end elsewhere than the one that was tried out.
-
-        None if nothing was looked for, or if the job would fail for its end: a trial run tells it as it does.
-        """
-        if profile.findings is None:
-            return None
-        others = tuple(found for found in profile.findings if found.name not in OF_LENGTHS)
-        script = _read(_length_path(path), JobLength)
-        if script is None:
-            return others
-        steps = spec.end.total_steps(spec.global_batch, None)
-        job = JobLength(batch=spec.global_batch, epochs=spec.end.epochs, steps=steps)
-        end = spec.end.total_steps(spec.global_batch, profile.samples_per_epoch)
-        try:
-            differ = list(differences(job, script, end if spec.end.target is None else None))
-        except ValueError:
-            return None
-        return (*others, *map(job_finding, differ))
 
     def correct(self, job_id: str, between: BetweenSteps | None = None, end_s: float | None = None) -> None:
         """What a job's run has shown of the time without steps, for later jobs of its script.
@@ -160,11 +129,6 @@ class ProfileCache:
     def _read_sources(self, code: str) -> bytes:
         """Those of a snapshot. Raises OSError: it is gone, perhaps."""
         return decode_tree(tree_path(self._state_dir, code).read_bytes()).sources_digest.encode()
-
-
-def _length_path(profile_path: Path) -> Path:
-    """Where the numbers lie that a script takes for its own."""
-    return profile_path.with_name(f"{profile_path.stem}-length.json")
 
 
 def _covers(profile: Profile, command: ProfileJob) -> bool:

@@ -140,7 +140,7 @@ class Trials:
                     self._apart.add(frozenset(pair))
             self._cache.keep_times(one.command.device_kind)
             if one.trial.profile is not None:
-                self._cache.keep_profile(one.command, one.trial.profile, one.trial.own_length)
+                self._cache.keep_profile(one.command, one.trial.profile)
         self._later(self.advance)
 
     # ------------------------------------------------------------ in line

@@ -37,7 +37,6 @@ from swell.model.failure import LOG_ENDS
 from swell.model.job import MOST_BETWEEN_S, Profile
 from swell.model.lengths import span
 from swell.wire import messages
-from swell.wire.job_lengths import JobLength
 
 CALIBRATE_ENTRY = "swell.train.runtime.calibrate:main"
 
@@ -114,11 +113,6 @@ class Trial:
     def left(self) -> list[Part]:
         """Parts of which any may begin now, the first that should; empty while one has processes."""
         return [] if self._running or self.is_over else self.plan.left(self._now_s)
-
-    @property
-    def own_length(self) -> JobLength | None:
-        """What the script takes for its batch and its end; None: that is not known."""
-        return self.plan.measured.own_length if self.plan.measured else None
 
     def number_from(self, worker: int) -> None:
         """Workers before this number were used on a host that is new to it."""

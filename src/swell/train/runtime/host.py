@@ -63,6 +63,7 @@ class Host:
     is_amid_epoch = True  #: an epoch of the job, whose loop the script has left, is certainly not over
     measures_noise = False  #: the noise of gradients is to be told: the platform chooses the batch by it
     stops_on_nan = False  #: training ends at a loss that is no number
+    is_end_certain = True  #: training does not end before its last step, as at a target that is met
 
     def __init__(self, device: torch.device, seed: int, max_local_batch: int | None) -> None:
         self.device = device

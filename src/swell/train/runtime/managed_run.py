@@ -76,6 +76,7 @@ class Linked(Host):
         most = tighter(max_local_batch, welcome.max_local_batch)
         super().__init__(torch.device(welcome.device), welcome.seed, most)
         self.measures_noise, self.stops_on_nan = welcome.measures_noise, welcome.stop_on_nan
+        self.is_end_certain = welcome.target is None
         self._link = link
         self._welcome = welcome
         self._meter = Meter(welcome.pace_per_s)

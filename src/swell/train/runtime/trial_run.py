@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import torch
 
@@ -25,7 +25,6 @@ from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.staging import COPIED_BYTES_PER_S
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding, not_compared
-from swell.wire.job_lengths import JobLength, differences
 from swell.wire.private_files import are_private
 
 if TYPE_CHECKING:  # most jobs need none of it
@@ -79,6 +78,7 @@ class Profiling(Host):
         welcome = link.welcome
         most = tighter(max_local_batch, welcome.max_local_batch)
         super().__init__(torch.device(welcome.device), welcome.seed, most)
+        self.is_end_certain = welcome.target is None
         self._comparison = SizeComparison(self.device, self.seed)
         self._is_comparing = False
         self._size_index = 0  #: of the batch size that is being measured
@@ -90,8 +90,6 @@ class Profiling(Host):
         self._compute_s: dict[int, float] = {}
         self._left_s: float | None = None  # when the epoch ended
         self._own_steps: int | None = None  # of the script
-        self._own_batch = 0  # of the script; 0: it names none
-        self._own_length: JobLength | None = None  # of the script
         self.findings: list[ScriptFinding] = []  #: of other checks of the script
         self._reads: ReadWatch | None = None
 
@@ -124,33 +122,11 @@ class Profiling(Host):
         """What `run.total_steps` is in the job. `own`: of the script, as in `total_steps`."""
         return self._job_steps or (UNBOUNDED if own == UNBOUNDED else NO_END)
 
-    def compare_lengths(self, epochs: int | None, steps: int | None, schedulers: list[Any]) -> None:
-        """Find where the job's batch and end are not those that the script takes them for.
-
-        Args:
-            epochs, steps: that the script names.
-
-        Raises:
-            ValueError: see `differences`.
-        """
-        welcome, batch = self._link.welcome, self._true_course.global_batch
-        job = JobLength(batch=batch, epochs=welcome.epochs, steps=welcome.total_steps)
-        totals = [(type(one).__name__, getattr(one, "total_steps", None)) for one in schedulers]
-        ends = [(name, total) for name, total in totals if isinstance(total, int)]
-        script = JobLength(batch=self._own_batch or batch, epochs=epochs, steps=steps, schedules=ends)
-        end = self._job_steps if welcome.target is None else None  # else it may end before
-        self._own_length = script
-        try:
-            self.findings += differences(job, script, end)
-        except ValueError as error:  # told at the script's line, as all that is wrong with its call
-            raise ValueError(str(error)) from None
-
     @property
     def edition(self) -> int:  # type: ignore[override]
         return self._comparison.edition if self._is_comparing else self._size_index
 
     def global_batch(self, own: int) -> int:
-        self._own_batch = own if own > 1 else 0  # a loader's default is no choice
         return self._link.welcome.global_batch or own
 
     def adapt(self, course: AnyCourse) -> AnyCourse:
@@ -352,7 +328,6 @@ class Profiling(Host):
             goes_on=goes_on,
             between_s=between_s,
             findings=[*self._comparison.findings, *self.findings],
-            own_length=self._own_length,
             save_s=None if task.state.shard is not None else task.state.num_bytes() / COPIED_BYTES_PER_S,
         )
 
