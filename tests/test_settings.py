@@ -21,7 +21,7 @@ from swell.executors.gang.timeouts import Timeouts
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent import process as agent
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.launch import await_address, start_agent, stop_agent
+from swell.executors.local.launch import start_agent, stop_agent
 from swell.settings import InvalidSetting, Settings, bounds, make_settings, parse_setting, spell
 
 KNOWN = [field for field in msgspec.structs.fields(Settings) if field.name != "parameters"]
@@ -145,8 +145,8 @@ def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.Monke
         advertise="10.9.0.1",
         door=LISTENING_DOOR,
     )
-    process = start_agent(options)
-    assert await_address(options, process).hosts, "hosts can join"
+    process, address = start_agent(options)
+    assert address.hosts, "hosts can join"
     assert stop_agent(tmp_path)
     assert process.wait(10) == 0
 

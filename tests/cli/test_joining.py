@@ -16,8 +16,7 @@ from tests.preloaded_program import preloaded
 
 from swell.executors.engine import LISTENING_DOOR
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.launch import await_address, start_agent, stop_agent
-from swell.executors.local.protocol import AgentAddress
+from swell.executors.local.launch import start_agent, stop_agent
 
 ROOT = Path(__file__).parents[2]
 NODE = ("node", "--devices", "paced:2@200", "--name", "n1")
@@ -38,7 +37,7 @@ class Shell:
         options = AgentOptions(
             state_dir=self.state, preload=("msgspec",), listen="127.0.0.1:0", door=LISTENING_DOOR
         )
-        self.agent: AgentAddress = await_address(options, start_agent(options))
+        _, self.agent = start_agent(options)
 
     def run(self, *words: object) -> subprocess.CompletedProcess[str]:
         program = preloaded(str(ROOT / "src"))

@@ -27,7 +27,7 @@ from swell.api.user_list import TenantLimits, UserList
 from swell.cli import down, main
 from swell.cli import up as up_command
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.launch import await_address, start_agent
+from swell.executors.local.launch import start_agent
 from swell.model.job import Phase
 from swell.model.view import Story
 from swell.platform_options import PlatformOptions
@@ -503,9 +503,7 @@ def left_agent(state: Path) -> subprocess.Popen[bytes]:
     folder = StateFolder(state)
     folder.create()
     folder.journal.touch()
-    options = AgentOptions(state_dir=state, preload=("json",))
-    agent = start_agent(options)
-    await_address(options, agent)
+    agent, _ = start_agent(AgentOptions(state_dir=state, preload=("json",)))
     return agent
 
 
