@@ -160,7 +160,7 @@ class DriftWatch:
         return Drift(self._state.steps + 1, self._num, message, is_healed)
 
     def _describe_hyperparameters(self, known: list[list[dict[str, Any]]]) -> str:
-        """In what the workers' hyperparameters differ; empty if they do not."""
+        """Return in what the workers' hyperparameters differ; empty if they do not."""
         if counts := _by_value([len(groups) for groups in known]):
             return f"the number of parameter groups differs: {counts}; add a group on all, before elastic()"
         for number, group in enumerate(known[0]):

@@ -130,7 +130,7 @@ def _routes(lacking: Sequence[int], cards: Sequence[MemberCard], holders: Sequen
 def _copy(
     group: Group, state: TrainState, cards: Sequence[MemberCard], routes: Mapping[int, int]
 ) -> set[int]:
-    """From the second rank of each route to the first; returns those that cannot read it."""
+    """Copy from the second rank of each route to the first; return those that cannot read it."""
     source = routes.get(group.rank)
     taken = None if source is None else _take(cards[source], state, group.device)
     has_failed = group.gather(int(source is not None and taken is None))  # until then no lender trains on
