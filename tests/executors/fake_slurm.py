@@ -27,6 +27,8 @@ class FakeSlurm:
     jobs: dict[int, SliceJob] = field(default_factory=dict)
     scripts: dict[int, str] = field(default_factory=dict)
     asked_nodes: dict[int, str] = field(default_factory=dict)
+    ends: dict[int, float] = field(default_factory=dict)  #: when jobs end that have started, by its clock
+    now_s: float = 0.0  #: by its clock
     grace_s: float = 30.0
     refusal: str = ""
     silence: str = ""
@@ -35,13 +37,14 @@ class FakeSlurm:
 
     # ------------------------------------------------------------ what happens in it
     def start(self, at_s: float = 0.0) -> None:
-        """Give nodes to jobs that wait, the oldest first. `at_s`: seconds since 1970, by its clock."""
+        """Give nodes to jobs that wait, the oldest first. `at_s`: by its clock."""
         for job in list(self.jobs.values()):
             wanted = self.asked_nodes.get(job.id, "")
             free = [name for name in self.nodes if self.state(name) == "idle" and wanted in ("", name)]
             if job.word == "PENDING" and free:
-                ends_at_s = None if self.limit_s is None else at_s + self.limit_s
-                self.change(job.id, state="RUNNING", node=free[0], ends_at_s=ends_at_s)
+                self.change(job.id, state="RUNNING", node=free[0])
+                if self.limit_s is not None:
+                    self.ends[job.id] = at_s + self.limit_s
 
     def change(self, job: int, **about: object) -> None:
         """`state`: in Slurm's word."""
@@ -69,7 +72,8 @@ class FakeSlurm:
 
     def seen(self) -> ClusterRead:
         idle = tuple(name for name in self.nodes if self.state(name) == "idle")
-        jobs = tuple(self.jobs.values())
+        left_s = {job: end_s - self.now_s for job, end_s in self.ends.items()}
+        jobs = tuple(replace(job, left_s=left_s.get(job.id)) for job in self.jobs.values())
         return ClusterRead(jobs=jobs, num_fit=len(self.nodes), idle=idle, grace_s=self.grace_s)
 
     async def submit(self, order: SliceOrder, node: str = "") -> int:

@@ -33,7 +33,6 @@ from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 
 IDLE_S = 60.0
 PERIOD_S = 2.0
-CALENDAR_S = 1.8e9
 ORDER = SliceOrder(host=NodeOptions(), token="token")
 
 #: What the pool has done, in short.
@@ -62,7 +61,7 @@ class Cluster:
         self.pool = self.new_pool()
 
     def new_pool(self) -> SlicePool:
-        return SlicePool(self.engine, self, self, lambda: CALENDAR_S + self.now_s)
+        return SlicePool(self.engine, self, self)
 
     # ------------------------------------------------------------ ClusterPort
     async def read(self) -> ClusterRead:
@@ -110,7 +109,7 @@ class Cluster:
         """Time passes, Slurm starts jobs, hosts join, and the pool looks. Without ends, which have tests."""
         self.now_s += after_s
         if starts:
-            self.slurm.start(CALENDAR_S + self.now_s)
+            self.slurm.start(self.now_s)
         if joins:
             self.join_all()
         return self.take()
@@ -118,6 +117,7 @@ class Cluster:
     def take(self) -> Sequence[Done]:
         """The pool hears what the cluster says, and has things done, which takes no time."""
         before = len(self.done)
+        self.slurm.now_s = self.now_s
         with suppress(StopIteration):
             self.pool.take(self.slurm.seen(), ORDER, self.hosts, self.now_s).send(None)
         return [one for one in self.done[before:] if one[0] != "end"]
@@ -281,7 +281,8 @@ def test_the_end_of_an_allocation_is_told_once_it_has_a_host_and_again_where_it_
     c.look()
     c.look()
     assert c.of("end") == [("end", "n1-1", began_s + 3600.0 - LEAVE_S)]
-    c.slurm.change(1, limit_s=7200.0, ends_at_s=CALENDAR_S + began_s + 7200.0)
+    c.slurm.change(1, limit_s=7200.0)
+    c.slurm.ends[1] = began_s + 7200.0
     c.look()
     c.look()
     assert c.of("end")[1:] == [("end", "n1-1", began_s + 7200.0 - LEAVE_S)]
@@ -304,7 +305,7 @@ def test_no_clock_of_slurm_makes_an_allocation_longer_than_its_limit() -> None:
     c.look()
     c.want(2)
     c.look()
-    c.slurm.change(1, ends_at_s=CALENDAR_S + c.now_s + 9e9)
+    c.slurm.ends[1] = c.now_s + 9e9
     c.look()
     assert c.of("end")[-1][2] <= c.now_s + 3600.0 - LEAVE_S
 
@@ -316,7 +317,7 @@ def test_a_slice_that_begins_while_slurm_is_silent_ends_no_later_than_its_limit(
     c.want(2)
     c.look(starts=False)
     asked_s = c.now_s
-    c.slurm.start(CALENDAR_S + asked_s + 50.0)
+    c.slurm.start(asked_s + 50.0)
     c.now_s += 100.0
     c.join_all()
     for _ in range(2):
@@ -332,7 +333,7 @@ def test_a_slice_whose_end_was_believed_too_early_takes_work_again_once_slurm_an
     c.look()
     c.want(2)
     c.look(starts=False)
-    c.slurm.start(CALENDAR_S + c.now_s + 3000.0)
+    c.slurm.start(c.now_s + 3000.0)
     c.now_s += 3000.0
     c.join_all()
     c.used |= c.hosts
@@ -351,7 +352,7 @@ def test_a_slice_that_slurm_has_taken_and_not_told_of_is_believed_to_have_the_li
     c.look()
     c.want(4)
     asked_s = c.now_s
-    c.slurm.start(CALENDAR_S + c.now_s)
+    c.slurm.start(c.now_s)
     c.now_s += 100.0
     c.join_all()
     c.pool.note_hosts(c.hosts, c.now_s)

@@ -27,20 +27,19 @@ from swell.executors.slurm.slurm_client import (
     parse_jobs,
     parse_nodes,
     parse_partition,
-    slurm_environ,
 )
 
 ORDER = SliceOrder(host=NodeOptions(join="h:1", devices="cuda:2"), token="token")
 
 Result = TypeVar("Result")
 
-#: Slurm 22.05.8, `squeue -h --states=all -o "%A|%T|%N|%l|%e|%r"` with SLURM_TIME_FORMAT=%s.
+#: Slurm 22.05.8, `squeue -h --states=all -o "%A|%T|%N|%l|%L|%r"` .
 SQUEUE = """\
-7|PENDING||UNLIMITED|N/A|Job's account not known, so it can't use this partition (closed allows b)
-1|PENDING||2:00:00|N/A|PartitionConfig
-2|FAILED||1:00:00|1795656278|BadConstraints
-4|RUNNING|n1|1:00:00|1795659878|None
-5|CANCELLED|n2|1-00:00:00|1795656200|None
+7|PENDING||UNLIMITED|UNLIMITED|Job's account not known, so it can't use this partition (closed allows b)
+1|PENDING||2:00:00|2:00:00|PartitionConfig
+2|FAILED||1:00:00|INVALID|BadConstraints
+4|RUNNING|n1|1:00:00|58:20|None
+5|CANCELLED|n2|1-00:00:00|23:59:54|None
 """
 #: The same of `sinfo -h -N -o "%N|%T"`: a node of three partitions, and one that is drained.
 SINFO = """\
@@ -117,7 +116,7 @@ def test_one_look_is_one_query_of_jobs_and_one_of_nodes(programs: Programs) -> N
     assert programs.asked[0] == "scontrol show partition scav --oneliner", "once"
     assert sorted(programs.asked[3:]) == [
         "sinfo -h -N -o %N|%T --partition=scav",
-        f"squeue -h --user={os.getuid()} --name=swell-abc --states=all -o %A|%T|%N|%l|%e|%r",
+        f"squeue -h --user={os.getuid()} --name=swell-abc --states=all -o %A|%T|%N|%l|%L|%r",
     ]
 
 
@@ -159,14 +158,14 @@ def test_a_slice_is_submitted_by_name_with_its_script_as_input(programs: Program
 def test_variables_of_the_job_in_which_the_head_runs_stay_with_the_head(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SLURM_CPUS_PER_TASK"):
+    for name in ("SLURM_JOB_ID", "SBATCH_PARTITION", "SLURM_CPUS_PER_TASK", "SQUEUE_FORMAT"):
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
     programs.answer("sbatch", "1\n")
     run(client().submit(ORDER))
     told = programs.read("environ").splitlines()
-    assert not any(line.startswith(("SLURM_JOB_ID", "SBATCH_", "SLURM_CPUS")) for line in told)
-    assert "SLURM_CONF=/etc/slurm.conf" in told and "SLURM_TIME_FORMAT=%s" in told
+    assert not any(line.startswith(("SLURM_JOB_ID", "SBATCH_", "SLURM_CPUS", "SQUEUE_")) for line in told)
+    assert "SLURM_CONF=/etc/slurm.conf" in told
 
 
 def test_the_default_partition_is_found(programs: Programs) -> None:
@@ -181,26 +180,16 @@ def test_what_is_to_be_cancelled_is_one_command_and_nothing_is_none(programs: Pr
     assert programs.asked == ["scancel --quiet 3 7"]
 
 
-def test_variables_of_slurm_are_told_from_others() -> None:
-    given = {"HOME": "/h", "SLURM_CONF": "/c", "SLURM_JOB_ID": "3", "SQUEUE_FORMAT": "%i", "SLURMISH": "x"}
-    assert slurm_environ(given) == {
-        "HOME": "/h",
-        "SLURM_CONF": "/c",
-        "SLURMISH": "x",
-        "SLURM_TIME_FORMAT": "%s",
-    }
-
-
 # ---------------------------------------------------------------- what they print
 def test_jobs_are_read() -> None:
     held, waits, failed, runs, cancelled = parse_jobs(SQUEUE)
     assert held.reason.startswith("Job's account not known") and held.limit_s is None
     assert waits == SliceJob(
-        id=1, state=SliceState.WAITING, word="PENDING", limit_s=7200, reason="PartitionConfig"
+        id=1, state=SliceState.WAITING, word="PENDING", limit_s=7200, left_s=7200, reason="PartitionConfig"
     )
     assert failed.word == "FAILED" and failed.state is SliceState.FAILED and failed.reason == "BadConstraints"
     assert runs == SliceJob(
-        id=4, state=SliceState.RUNNING, word="RUNNING", node="n1", limit_s=3600, ends_at_s=1795659878.0
+        id=4, state=SliceState.RUNNING, word="RUNNING", node="n1", limit_s=3600, left_s=3500.0
     )
     assert cancelled.limit_s == 86400
 

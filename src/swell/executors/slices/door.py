@@ -76,7 +76,6 @@ class SliceDoor(ListeningDoor):
         self._platform = self.fingerprint[:PLATFORM_CHARACTERS]
         #: Name of the join token of slices, and of those that came after it was revoked.
         self._token = engine.name
-        self._tokens_of_slices = re.compile(rf"{self._token}(-[0-9]+)?")
         host = NodeOptions(
             devices=engine.slice_devices,
             is_borrowed=engine.is_borrowed,
@@ -84,7 +83,7 @@ class SliceDoor(ListeningDoor):
         )
         self._order = SliceOrder(host=host, token="")
         self._port = make_port(self._platform)
-        self._pool = SlicePool(engine, self._port, self, time.time)
+        self._pool = SlicePool(engine, self._port, self)
         self._looking: asyncio.Task[None] | None = None
         self._failures = RateLimitedLog()
         self._looked_s = float("-inf")
@@ -141,8 +140,8 @@ class SliceDoor(ListeningDoor):
     # ------------------------------------------------------------ the cluster
     def _slice_hosts(self) -> list[str]:
         """Hosts that slices have started, and that have joined."""
-        names = self._controller.hosts
-        return [name for name in names if self._tokens_of_slices.fullmatch(self.token_of(name))]
+        tokens = re.compile(rf"{self._token}(-[0-9]+)?")
+        return [name for name in self._controller.hosts if tokens.fullmatch(self.token_of(name))]
 
     async def _look(self) -> None:
         """Ask the cluster once, and do what follows from the answer."""

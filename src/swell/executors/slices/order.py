@@ -64,8 +64,12 @@ def host_words(order: SliceOrder, token_file: str) -> list[str]:
 def host_environ(order: SliceOrder, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a host, by those of what its cluster has started."""
     hidden = _FOREIGN if order.host.devices.startswith("cuda") else (*_FOREIGN, "CUDA_VISIBLE_DEVICES")
-    own = {name: value for name, value in environ.items() if name == _KEPT or not name.startswith(hidden)}
-    return {**own, **GPU_ORDER}
+    return {**own_environ(environ, hidden), **GPU_ORDER}
+
+
+def own_environ(environ: Mapping[str, str], foreign: tuple[str, ...]) -> dict[str, str]:
+    """Return variables without those that begin so."""
+    return {name: value for name, value in environ.items() if name == _KEPT or not name.startswith(foreign)}
 
 
 def host_name(node: str, slice_id: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -93,11 +93,8 @@ class _Slice:
 class SlicePool:
     """Has no clock and no process of its own. `now_s`: time since the machine was booted."""
 
-    def __init__(
-        self, engine: SliceEngine, port: ClusterPort, hosts: SliceHosts, calendar_s: Callable[[], float]
-    ) -> None:
-        """`calendar_s`: seconds since 1970, as the clock of the cluster shows, too."""
-        self._engine, self._port, self._do, self._calendar_s = engine, port, hosts, calendar_s
+    def __init__(self, engine: SliceEngine, port: ClusterPort, hosts: SliceHosts) -> None:
+        self._engine, self._port, self._do = engine, port, hosts
         self._slices: dict[int, _Slice] = {}
         self._hosts: dict[int, str] = {}  #: that have joined, by job
         self._ends: dict[int, str] = {}  #: how jobs of hosts that are there have ended, for people
@@ -189,9 +186,9 @@ class SlicePool:
 
     def _end_s(self, job: SliceJob, now_s: float) -> float:
         latest_s = math.inf if job.limit_s is None else now_s + job.limit_s
-        if job.state is not SliceState.RUNNING or job.ends_at_s is None:
+        if job.state is not SliceState.RUNNING or job.left_s is None:
             return latest_s
-        return min(latest_s, now_s + job.ends_at_s - self._calendar_s())
+        return min(latest_s, now_s + job.left_s)
 
     def _end(self, slice_: _Slice, job: SliceJob, now_s: float) -> None:
         """The cluster has no process of it any longer."""
@@ -258,8 +255,7 @@ class SlicePool:
             if slice_.released_s is not None:
                 is_late = now_s >= slice_.released_s + GONE_S
             else:
-                is_late = slice_.is_waiting and now_s >= slice_.seen_s + BORROW_WAIT_S
-                is_late = is_late and is_node_named
+                is_late = is_node_named and slice_.is_waiting and now_s >= slice_.seen_s + BORROW_WAIT_S
             if is_late:
                 await self._cancel(slice_, now_s)
 

@@ -43,7 +43,7 @@ class SliceJob(msgspec.Struct, frozen=True, kw_only=True):
     word: str = ""  #: for the state, as the cluster has it
     node: str = ""  #: empty: none yet
     limit_s: float | None = None  #: how long it may run; None: there is no limit
-    ends_at_s: float | None = None  #: seconds since 1970, once it has started; None: there is no limit
+    left_s: float | None = None  #: that it may still run, once it has started; None: there is no limit
     reason: str = ""  #: why it waits, or has ended, with the last words of its host
 
     @property

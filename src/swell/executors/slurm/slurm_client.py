@@ -9,14 +9,14 @@ import shlex
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from swell.executors.local.logs.files import read_tail
-from swell.executors.slices.order import SliceOrder, last_words
+from swell.executors.slices.order import SliceOrder, last_words, own_environ
 from swell.executors.slices.port import (
     ClusterRead,
     ClusterUnreachable,
@@ -32,10 +32,9 @@ from swell.slurm_time import slurm_seconds
 LIMIT_S = 60.0
 #: Of a head that runs in a job of Slurm: they are about that job.
 FOREIGN = ("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SINFO_", "SCANCEL_")
-KEPT = ("SLURM_CONF",)
 #: Columns of `squeue` and `sinfo`, which are the same in all versions. Reasons may have a separator in them.
 SEPARATOR = "|"
-JOB_COLUMNS, NODE_COLUMNS = "%A|%T|%N|%l|%e|%r", "%N|%T"
+JOB_COLUMNS, NODE_COLUMNS = "%A|%T|%N|%l|%L|%r", "%N|%T"
 #: States of jobs. All that are none of these have ended.
 STATES = {
     "PENDING": SliceState.WAITING,
@@ -52,8 +51,6 @@ IDLE_STATES = frozenset({"idle", "planned"})
 TAIL_BYTES = 4096
 #: No value, in Slurm's words.
 _NONE = ("", "(null)", "none", "None", "N/A", "n/a")
-#: Whole seconds: times are asked for with SLURM_TIME_FORMAT=%s.
-_SECONDS = re.compile(r"[0-9]+")
 #: What its programs print where a daemon of Slurm does not answer, or munge.
 _SILENCE = re.compile(
     r"munge|auth/|authentication|unable to contact|connect|timed out|zero bytes|communication|transport"
@@ -160,7 +157,11 @@ async def _run(words: Sequence[str], given: str | None = None) -> str:
     """What a command prints. Raises ClusterUnreachable, SliceRefused."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *words, stdin=PIPE if given else None, stdout=PIPE, stderr=PIPE, env=slurm_environ(os.environ)
+            *words,
+            stdin=PIPE if given else None,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=own_environ(os.environ, FOREIGN),
         )
     except OSError as error:
         raise SliceRefused(
@@ -197,12 +198,6 @@ def _failure(program: str, said: str) -> ClusterUnreachable | SliceRefused:
     return SliceRefused(words) if is_refusal else ClusterUnreachable(words)
 
 
-def slurm_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """Variables for Slurm's commands, without those of the job in which the head runs."""
-    own = {name: value for name, value in environ.items() if name in KEPT or not name.startswith(FOREIGN)}
-    return {**own, "SLURM_TIME_FORMAT": "%s"}
-
-
 # ---------------------------------------------------------------- what is printed
 def parse_jobs(text: str) -> tuple[SliceJob, ...]:
     """Jobs, as `squeue -h -o JOB_COLUMNS` prints them. Raises ClusterUnreachable."""
@@ -210,7 +205,7 @@ def parse_jobs(text: str) -> tuple[SliceJob, ...]:
 
 
 def _job(line: str) -> SliceJob:
-    job_id, state, node, limit, end, reason = _columns(line, JOB_COLUMNS)
+    job_id, state, node, limit, left, reason = _columns(line, JOB_COLUMNS)
     if not job_id.isdigit():
         raise _strange(line)
     return SliceJob(
@@ -219,7 +214,7 @@ def _job(line: str) -> SliceJob:
         word=state.strip().upper(),
         node=_value(node),
         limit_s=parse_duration(limit),
-        ends_at_s=float(end) if _SECONDS.fullmatch(end) else None,
+        left_s=parse_duration(left),
         reason=_value(reason),
     )
 
@@ -240,8 +235,8 @@ def parse_partition(text: str) -> tuple[str, float]:
     words = dict(word.partition("=")[::2] for word in text.split())
     if "PartitionName" not in words:
         raise _strange(text)
-    grace = words.get("GraceTime", "0")
-    return words["PartitionName"], float(grace) if _SECONDS.fullmatch(grace) else 0.0
+    grace = words.get("GraceTime", "")
+    return words["PartitionName"], float(grace) if grace.isdecimal() else 0.0
 
 
 def parse_duration(text: str) -> float | None:
