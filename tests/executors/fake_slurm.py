@@ -8,12 +8,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.port import (
-    ClusterRead,
-    ClusterUnreachable,
-    SliceJob,
-    SliceRefused,
-)
+from swell.executors.slices.port import ClusterError, ClusterRead, SliceJob
 from swell.executors.slurm.slurm_client import batch_script, state_of
 
 
@@ -79,7 +74,7 @@ class FakeSlurm:
     async def submit(self, order: SliceOrder, node: str = "") -> int:
         self._answer()
         if self.refusal:
-            raise SliceRefused(self.refusal)
+            raise ClusterError(self.refusal)
         return self.add(batch_script(order), node)
 
     def add(self, script: str = "", node: str = "") -> int:
@@ -102,4 +97,4 @@ class FakeSlurm:
     def _answer(self) -> None:
         self.num_asked += 1
         if self.silence:
-            raise ClusterUnreachable(self.silence)
+            raise ClusterError(self.silence)

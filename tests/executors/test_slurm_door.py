@@ -17,7 +17,7 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.slices import door
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.port import ClusterRead, SliceRefused
+from swell.executors.slices.port import ClusterError, ClusterRead
 from swell.executors.slurm.engine import SlurmEngine
 from swell.executors.slurm.slurm_door import SlurmDoor
 from swell.model.event import AnyEvent, NodeLost
@@ -167,7 +167,7 @@ def test_a_partition_that_is_not_there_is_refused_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refuse() -> ClusterRead:
-        raise SliceRefused("scontrol: Partition x not found")
+        raise ClusterError("scontrol: Partition x not found", is_final=True)
 
     slurm = FakeSlurm()
     monkeypatch.setattr(slurm, "read", refuse)

@@ -118,7 +118,7 @@ def test_what_slurm_refuses_is_told_at_the_start_by_the_doctor_and_beside_the_no
     program.ok("down")
     program.ok(*UP, "--sbatch", "--constraint=big", "--min-nodes", "1")
     said = program("doctor").stdout
-    assert re.search(r"BAD +slurm: .*Invalid feature specification\n +-> change --partition", said), said
+    assert re.search(r"BAD +slurm: .*Invalid feature specification\n +-> see `scontrol ping`", said), said
 
     def lost() -> str:
         text = program.ok("nodes")

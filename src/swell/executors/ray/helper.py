@@ -23,15 +23,11 @@ from swell.executors.ray.engine import CPU, GPU, RayEngine
 from swell.executors.ray.ray_client import Answer, Request
 from swell.executors.ray.slice_actor import SliceActor
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
+from swell.executors.slices.port import ClusterError, ClusterRead, SliceJob, SliceState
 
 #: Of all that Swell has in a cluster.
 NAMESPACE = "swell"
 CONNECT_S = 5.0
-
-
-class NoRay(RuntimeError):
-    """Ray cannot be reached; the text names the remedy."""
 
 
 class RaySlices:
@@ -115,12 +111,12 @@ class RaySlices:
 
 
 def connect(address: str) -> str:
-    """Returns the address of this machine, as Ray knows it. Raises NoRay."""
+    """Returns the address of this machine, as Ray knows it. Raises ClusterError."""
     try:
         _try_line(address)  # Ray itself takes half a minute to find that no program listens
         ray.init(address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False)
     except Exception as error:
-        raise NoRay(
+        raise ClusterError(
             f"there is no Ray to be reached at {address!r} ({' '.join(str(error).split())}); it must be the "
             "address of a running cluster with the versions of Ray and of Python that are here: start one "
             "with `ray start --head`, or name it with --address HOST:6379"
@@ -157,7 +153,7 @@ def main() -> None:
     engine = msgspec.json.decode(sys.argv[2], type=RayEngine)
     try:
         slices = RaySlices(sys.argv[1], engine, connect(engine.address))
-    except NoRay as error:
+    except ClusterError as error:
         out.write(msgspec.json.encode(Answer(refusal=str(error))) + b"\n")
         return
     for line in sys.stdin.buffer:
@@ -167,7 +163,7 @@ def main() -> None:
         for number in request.end:
             slices.end(number)
         is_look = request.start is None and not request.end
-        answer = Answer(read=slices.look() if is_look else None)
+        answer = Answer(read=slices.look()) if is_look else Answer()
         out.write(msgspec.json.encode(answer) + b"\n")
 
 

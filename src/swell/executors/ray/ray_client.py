@@ -17,7 +17,7 @@ import msgspec
 
 from swell.executors.ray.engine import RayEngine
 from swell.executors.slices.order import SliceOrder
-from swell.executors.slices.port import ClusterRead, ClusterUnreachable, SliceRefused
+from swell.executors.slices.port import ClusterError, ClusterRead
 from swell.model.lengths import span
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.whole_files import write_whole
@@ -42,7 +42,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What the helper says to a request."""
 
     refusal: str = ""  #: why Ray cannot be had; the text names the remedy, and the helper ends
-    read: ClusterRead | None = None
+    read: ClusterRead = ClusterRead(jobs=())
 
 
 class RayClient:
@@ -57,16 +57,14 @@ class RayClient:
         self._asking = asyncio.Lock()
 
     async def read(self) -> ClusterRead:
-        read = (await self._ask(Request())).read
-        assert read is not None  # noqa: S101 - of every answer to it
-        return read
+        return (await self._ask(Request())).read
 
     async def submit(self, order: SliceOrder, node: str = "") -> int:
         number = self._last() + 1
         try:
             write_whole(self._last_file, f"{number}\n".encode())
         except OSError as error:
-            raise SliceRefused(
+            raise ClusterError(
                 f"{self._last_file} cannot be written ({error.strerror}); make room on its disk"
             ) from error
         await self._ask(Request(start=order, id=number))
@@ -93,14 +91,14 @@ class RayClient:
 
     # ------------------------------------------------------------ inside
     async def _ask(self, request: Request) -> Answer:
-        """Raises ClusterUnreachable, SliceRefused."""
+        """Raises ClusterError."""
         async with self._asking:
             try:
                 async with asyncio.timeout(ANSWER_S):
                     return await self._answer(request)
             except TimeoutError:
                 await self.close()
-                raise ClusterUnreachable(
+                raise ClusterError(
                     f"Ray at {self._where!r} did not answer within {span(ANSWER_S)}; the head of the cluster "
                     "must be up and reachable from here: see `ray status`, or name another with --address"
                 ) from None
@@ -109,7 +107,7 @@ class RayClient:
                 raise
 
     async def _answer(self, request: Request) -> Answer:
-        """Raises ClusterUnreachable, SliceRefused."""
+        """Raises ClusterError."""
         process = self._process or await self._start()
         assert process.stdin is not None and process.stdout is not None  # noqa: S101 - they are pipes
         try:
@@ -117,11 +115,11 @@ class RayClient:
             await process.stdin.drain()
             answer = msgspec.json.decode(await process.stdout.readline(), type=Answer)
         except (ConnectionError, *NO_MESSAGE) as error:
-            raise ClusterUnreachable(
+            raise ClusterError(
                 "the helper that has Ray has ended, and is started again: see agent.log in the state folder"
             ) from error
         if answer.refusal:
-            raise SliceRefused(answer.refusal)
+            raise ClusterError(answer.refusal)
         return answer
 
     async def _start(self) -> Process:
@@ -134,7 +132,7 @@ class RayClient:
                 env={**os.environ, **QUIET},
             )
         except OSError as error:
-            raise ClusterUnreachable(
+            raise ClusterError(
                 f"the helper that has Ray cannot be started ({error.strerror or error}); this machine may "
                 "lack memory, processes or open files: see `ulimit -a`"
             ) from error

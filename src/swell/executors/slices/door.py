@@ -23,7 +23,7 @@ from swell.executors.remote.listening_door import ListeningDoor
 from swell.executors.slices.engine import SliceEngine
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.pool import SlicePool
-from swell.executors.slices.port import ClusterPort, ClusterUnreachable, SliceRefused
+from swell.executors.slices.port import ClusterError, ClusterPort
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 from swell.model.lengths import span
 
@@ -96,11 +96,9 @@ class SliceDoor(ListeningDoor):
         try:
             async with asyncio.timeout(OPEN_S):
                 own = (await self._port.read()).address
-        except SliceRefused as error:
-            raise DoorError(str(error)) from error
-        except (ClusterUnreachable, TimeoutError) as error:
+        except (ClusterError, TimeoutError) as error:
             why = str(error) or f"{self._cluster} did not answer within {span(OPEN_S)}"
-            if self.needs_answer:
+            if self.needs_answer or (isinstance(error, ClusterError) and error.is_final):
                 raise DoorError(why) from error
             self._tell_silence(why)
         token = str(read_token(self.token_file(self._token)))
@@ -132,7 +130,7 @@ class SliceDoor(ListeningDoor):
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self._port.cancel([job.id for job in (await self._port.read()).jobs])
-        except (TimeoutError, ClusterUnreachable, SliceRefused) as error:
+        except (TimeoutError, ClusterError) as error:
             remedy = self.remedy.format(self._platform)
             self._log.warning("slices may be left in %s (%s): %s", self._cluster, error, remedy)
         await self._port.close()
@@ -152,7 +150,7 @@ class SliceDoor(ListeningDoor):
                 self._silence = ""
             order = self._order.with_host(grace_s=read.grace_s)
             await self._pool.take(read, order, self._slice_hosts(), _now_s())
-        except (ClusterUnreachable, SliceRefused) as error:
+        except ClusterError as error:
             self._tell_silence(str(error))
 
     def _note_error(self, look: asyncio.Task[None]) -> None:

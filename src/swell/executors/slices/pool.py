@@ -9,14 +9,7 @@ from typing import Protocol
 
 from swell.executors.slices.engine import SliceEngine
 from swell.executors.slices.order import SliceOrder, slice_of
-from swell.executors.slices.port import (
-    ClusterPort,
-    ClusterRead,
-    ClusterUnreachable,
-    SliceJob,
-    SliceRefused,
-    SliceState,
-)
+from swell.executors.slices.port import ClusterError, ClusterPort, ClusterRead, SliceJob, SliceState
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
 from swell.model.retry import retry_pause_s
 
@@ -111,7 +104,7 @@ class SlicePool:
             order: what further slices are to run.
             hosts: of slices, that have joined.
 
-        Raises ClusterUnreachable, SliceRefused: the cluster ends no slice now.
+        Raises ClusterError: the cluster ends no slice now.
         """
         self._hosts = _by_job(hosts)
         self._note_jobs({job.id: job for job in read.jobs}, now_s)
@@ -230,7 +223,7 @@ class SlicePool:
                 self._told.pop(self._engine.label, None)
                 begun = SliceJob(id=job, state=SliceState.WAITING, limit_s=self._limit_s)
                 self._slices[job] = _Slice(begun, now_s, node, self._end_s(begun, now_s))
-        except (ClusterUnreachable, SliceRefused) as error:
+        except ClusterError as error:
             self._back_off(now_s)
             self._tell(self._engine.label, str(error), now_s)
 

@@ -11,12 +11,12 @@ import msgspec
 from swell.executors.slices.order import SliceOrder
 
 
-class ClusterUnreachable(Exception):
-    """The cluster does not answer now, and may do so later; the text has its words."""
+class ClusterError(Exception):
+    """The cluster does not answer, or refuses what it was asked; the text has its words."""
 
-
-class SliceRefused(Exception):
-    """The cluster has refused what it was asked; the text has its words."""
+    def __init__(self, text: str, *, is_final: bool = False) -> None:
+        super().__init__(text)
+        self.is_final = is_final  #: to ask again is of no use
 
 
 class SliceState(StrEnum):
@@ -63,13 +63,13 @@ class ClusterRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterPort(Protocol):
-    """Every call may take seconds. Each raises ClusterUnreachable if the cluster does not answer."""
+    """Every call may take seconds. Each raises ClusterError."""
 
     async def read(self) -> ClusterRead:
-        """Jobs of this platform, and nodes for it. Raises SliceRefused: no slice can be asked for."""
+        """Jobs of this platform, and nodes for it."""
 
     async def submit(self, order: SliceOrder, node: str = "") -> int:
-        """Ask for a slice; its id. `node`: on which it is to be; empty: on any. Raises SliceRefused."""
+        """Ask for a slice; its id. `node`: on which it is to be; empty: on any."""
 
     async def cancel(self, jobs: Collection[int]) -> None:
         """End slices, or take them from the queue. No effect on one that has ended."""

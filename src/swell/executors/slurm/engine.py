@@ -80,21 +80,21 @@ class SlurmEngine(SliceEngine, kw_only=True):
         """Whether Slurm's programs are here and answer, and what they say of a slice."""
         import asyncio
 
-        from swell.executors.slices.port import ClusterUnreachable, SliceRefused
+        from swell.executors.slices.port import ClusterError
         from swell.model.finding import bad
         from swell.model.lengths import span
 
         try:
             return asyncio.run(self._asked())
-        except TimeoutError:
-            return [bad("slurm", f"did not answer within {span(ASK_S)}", "see `scontrol ping`")]
-        except ClusterUnreachable as error:
-            return [bad("slurm", str(error), "see `scontrol ping` and `munge -n | unmunge`")]
-        except SliceRefused as error:
-            return [bad("slurm", str(error), "change --partition, --slice-devices or --sbatch")]
+        except (TimeoutError, ClusterError) as error:
+            why = str(error) or f"did not answer within {span(ASK_S)}"
+            remedy = (
+                "see `scontrol ping`; if it refuses a slice, change --partition, --slice-devices or --sbatch"
+            )
+            return [bad("slurm", why, remedy)]
 
     async def _asked(self) -> list[Finding]:
-        """Raises TimeoutError, ClusterUnreachable, SliceRefused."""
+        """Raises TimeoutError, ClusterError."""
         import asyncio
 
         from swell.executors.slurm.slurm_client import SlurmClient

@@ -17,13 +17,7 @@ import msgspec
 
 from swell.executors.local.logs.files import read_tail
 from swell.executors.slices.order import SliceOrder, last_words, own_environ
-from swell.executors.slices.port import (
-    ClusterRead,
-    ClusterUnreachable,
-    SliceJob,
-    SliceRefused,
-    SliceState,
-)
+from swell.executors.slices.port import ClusterError, ClusterRead, SliceJob, SliceState
 from swell.executors.slurm.pool_log import PoolLog
 from swell.model.lengths import span
 from swell.slurm_time import slurm_seconds
@@ -51,12 +45,6 @@ IDLE_STATES = frozenset({"idle", "planned"})
 TAIL_BYTES = 4096
 #: No value, in Slurm's words.
 _NONE = ("", "(null)", "none", "None", "N/A", "n/a")
-#: What its programs print where a daemon of Slurm does not answer, or munge.
-_SILENCE = re.compile(
-    r"munge|auth/|authentication|unable to contact|connect|timed out|zero bytes|communication|transport"
-    r"|unexpected message|configuration source|fetch config|temporarily|try again|\brpc",
-    re.IGNORECASE,
-)
 TASK_MODULE = "swell.executors.slurm.slice_task"
 _END = "END_OF_SLICE_ORDER"
 
@@ -89,7 +77,7 @@ class SlurmClient:
     async def partition(self) -> tuple[str, float]:
         """The partition of the options, else the default one, and its GraceTime in seconds.
 
-        Raises ClusterUnreachable, SliceRefused: there is none.
+        Raises ClusterError: there is none.
         """
         if self._partition_known is None:
             named = [self._partition] if self._partition else []
@@ -127,11 +115,11 @@ class SlurmClient:
         words += [f"--nodelist={node}"] if node else []
         said = (await _run(words, batch_script(order))).strip().partition(";")[0]
         if not said.isdigit():
-            raise ClusterUnreachable(f"sbatch printed {said[:80]!r} in place of the number of a job")
+            raise ClusterError(f"sbatch printed {said[:80]!r} in place of the number of a job")
         return int(said)
 
     async def try_out(self) -> None:
-        """Whether Slurm would take a job, which it does not get. Raises SliceRefused."""
+        """Whether Slurm would take a job, which it does not get. Raises ClusterError."""
         await _run(["sbatch", "--test-only", *self._submission], "#!/bin/bash\n")
 
     async def cancel(self, jobs: Collection[int]) -> None:
@@ -154,7 +142,7 @@ exec {step} {shlex.quote(sys.executable)} -P -m {TASK_MODULE} <<'{_END}'
 
 
 async def _run(words: Sequence[str], given: str | None = None) -> str:
-    """What a command prints. Raises ClusterUnreachable, SliceRefused."""
+    """What a command prints. Raises ClusterError."""
     try:
         process = await asyncio.create_subprocess_exec(
             *words,
@@ -164,17 +152,16 @@ async def _run(words: Sequence[str], given: str | None = None) -> str:
             env=own_environ(os.environ, FOREIGN),
         )
     except OSError as error:
-        raise SliceRefused(
+        raise ClusterError(
             f"{words[0]} cannot be run ({error.strerror}); a platform with --engine slurm runs where Slurm's "
-            "commands are: start it on a login node, or add their folder to PATH"
+            "commands are: start it on a login node, or add their folder to PATH",
+            is_final=True,
         ) from error
     try:
         async with asyncio.timeout(LIMIT_S):
             out, err = await process.communicate(given.encode() if given else None)
     except TimeoutError:
-        raise ClusterUnreachable(
-            f"{words[0]} did not answer within {span(LIMIT_S)}; see `scontrol ping`"
-        ) from None
+        raise ClusterError(f"{words[0]} did not answer within {span(LIMIT_S)}; see `scontrol ping`") from None
     finally:
         await _end(process)
     if process.returncode:
@@ -190,17 +177,16 @@ async def _end(process: Process) -> None:
         await process.wait()
 
 
-def _failure(program: str, said: str) -> ClusterUnreachable | SliceRefused:
+def _failure(program: str, said: str) -> ClusterError:
     """Slurm's own words in one line, without the program's name and level before each."""
     lines = [re.sub(r"^\s*\w+: (error|fatal): ", "", line).strip() for line in said.splitlines()]
     words = f"{program}: {'; '.join(dict.fromkeys(line for line in lines if line))[:400]}"
-    is_refusal = program in ("sbatch", "scontrol") and not _SILENCE.search(said)
-    return SliceRefused(words) if is_refusal else ClusterUnreachable(words)
+    return ClusterError(words, is_final=bool(re.search("artition .*not found", said)))
 
 
 # ---------------------------------------------------------------- what is printed
 def parse_jobs(text: str) -> tuple[SliceJob, ...]:
-    """Jobs, as `squeue -h -o JOB_COLUMNS` prints them. Raises ClusterUnreachable."""
+    """Jobs, as `squeue -h -o JOB_COLUMNS` prints them. Raises ClusterError."""
     return tuple(_job(line) for line in text.splitlines() if line.strip())
 
 
@@ -225,13 +211,13 @@ def state_of(word: str) -> SliceState:
 
 
 def parse_nodes(text: str) -> dict[str, str]:
-    """States of nodes, as `sinfo -h -N -o NODE_COLUMNS` prints them. Raises ClusterUnreachable."""
+    """States of nodes, as `sinfo -h -N -o NODE_COLUMNS` prints them. Raises ClusterError."""
     rows = (_columns(line, NODE_COLUMNS) for line in text.splitlines() if line.strip())
     return {name.strip(): state.strip().lower() for name, state in rows}
 
 
 def parse_partition(text: str) -> tuple[str, float]:
-    """Name and GraceTime, as `scontrol show partition --oneliner` prints them. Raises ClusterUnreachable."""
+    """Name and GraceTime, as `scontrol show partition --oneliner` prints them. Raises ClusterError."""
     words = dict(word.partition("=")[::2] for word in text.split())
     if "PartitionName" not in words:
         raise _strange(text)
@@ -255,8 +241,8 @@ def _columns(line: str, asked: str) -> list[str]:
     return columns
 
 
-def _strange(text: str) -> ClusterUnreachable:
-    return ClusterUnreachable(f"Slurm printed {text.strip()[:80]!r}; this version of it is not understood")
+def _strange(text: str) -> ClusterError:
+    return ClusterError(f"Slurm printed {text.strip()[:80]!r}; this version of it is not understood")
 
 
 def _value(text: str) -> str:
