@@ -672,31 +672,17 @@ def test_a_share_is_set_on_all_hosts(fleet: Fleet) -> None:
     assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.25, 0.25]
 
 
-def test_a_change_that_is_off_takes_its_share_back(fleet: Fleet) -> None:
+def test_a_share_comes_with_the_change_and_a_change_that_is_off_brings_none(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", share=0.5))
     fleet.hosts["b"].is_held = True
     fleet.perform(change(2, "a/0", "b/0", share=0.25))
     fleet.hosts["b"].let_through(1)
     fleet.hosts["b"].drop_held()  # its worker is not heard to have begun
-    assert fleet.hosts["a"].shares[JOB] == 0.25
     fleet.lose("b")
     (failed,) = of_kind(fleet, ResizeFailed)
     assert failed.generation == 2 and fleet.hosts["a"].shares[JOB] == 0.5
     fleet.perform(change(3, "a/0", share=0.75))
     assert of_kind(fleet, GangResized)[-1].generation == 3 and fleet.hosts["a"].shares[JOB] == 0.75
-
-
-def test_a_refused_change_leaves_the_share_of_the_one_that_is_under_way(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0"))
-    fleet.hosts["b"].is_held = True
-    fleet.perform(change(2, "a/0", "b/0", share=0.5))
-    fleet.hosts["b"].let_through(1)
-    fleet.hosts["b"].drop_held()  # its worker is not heard to have begun
-    fleet.hosts["c"].refusal = Outcome.LOST, "no room on its disk"
-    fleet.perform(change(3, "a/0", "c/0", share=0.25))
-    (failed,) = of_kind(fleet, ResizeFailed)
-    assert failed.generation == 3 and not of_kind(fleet, GangResized)
-    assert [fleet.hosts[name].shares[JOB] for name in "ab"] == [0.5, 0.5]
 
 
 def test_a_report_has_what_the_gang_used_on_all_its_hosts(fleet: Fleet) -> None:

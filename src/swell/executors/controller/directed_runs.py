@@ -27,9 +27,7 @@ from swell.model.event import (
     GangResized,
     GangStarted,
     Outcome,
-    ResizeFailed,
     StepsReported,
-    WorkersLost,
 )
 from swell.wire.messages import Alive, Finished
 
@@ -296,9 +294,8 @@ class DirectedRuns:
         gang = run.gang
         if gang is None:
             return
-        if isinstance(event, ResizeFailed | WorkersLost) and event.generation == gang.generation:
-            # A change is off, and its share is taken back.
-            share = gang.gang.wanted_configuration.weight
+        if isinstance(event, GangStarted | GangResized):
+            share = gang.gang.configuration.weight
             self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
         if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
             self._hosts.tell(min(run.hosts), messages.DropCode(job_id=run.job_id))

@@ -181,8 +181,6 @@ class GangCommands:
             self._undo(preparation)
             self._runs.report(refusal)
         else:
-            share = command.target.configuration.weight  # hosts hear of it before all that follows
-            self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
             run.hosts.update(preparation.opened)
             gang.number_from(max(preparation.opened.values(), default=0))
             self._obey(gang, command)

@@ -24,7 +24,6 @@ from swell.executors.hosts.messages import (
     FromHost,
     RunKept,
     RunSnapshot,
-    SetShare,
     SignalWorker,
     WorkerKept,
 )
@@ -177,8 +176,6 @@ class Takeover:
         assert gang is not None  # noqa: S101 - it was just adopted
         self.runs.begin_run(run)
         effects = take_over(gang, whole.workers, whole.lost, whole.num_heard, self.runs.now_s())
-        for host in whole.kept:  # a change of it may have been under way
-            self.hosts.tell(host, SetShare(run=run.key, share=gang.gang.wanted_configuration.weight))
         for number, host in run.workers.items():
             for order in run.dealings[number].orders:
                 self.hosts.tell(host, order)
