@@ -248,6 +248,7 @@ def test_on_gpus_scripts_may_run_beside_a_calibration(tmp_path: Path) -> None:
     machines.measure("b")
     assert machines.answers() == [], "it waits for what is measured now"
     machines.calibrate()
+    machines.pass_time(0.1)
     assert machines.answers() == ["b"]
 
 

@@ -331,7 +331,7 @@ def test_groups_make_steps_only_if_it_is_wanted_and_for_as_long() -> None:
     trial = stepping_trial(hold=False, pre_run_s=10.0)
     assert trial.left == [group_of(2)]
     assert step_group(trial, 1, 0.06, 10.5) == []
-    [told] = trial.settle(11.5)
+    [told] = trial.tick(11.5)
     assert isinstance(told, Report) and isinstance(told.event, JobProfiled)
     assert told.event.profile.group_step_s == {2: 0.06}, "its ten seconds are over"
 

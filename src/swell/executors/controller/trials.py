@@ -153,13 +153,9 @@ class Trials:
 
     def _line(self) -> list[TrialRun]:
         """Runs of which nothing is under way, the first to come first."""
-        now_s = self._runner.now_s()
-        for one in list(self._runs.values()):
-            if one.is_open and (effects := one.trial.settle(now_s)):
-                self._runner.do(one.run, effects)
         line = [one for one in self._runs.values() if one.is_waiting]
         if line and line[0].waits_since_s is None:
-            line[0].waits_since_s = now_s
+            line[0].waits_since_s = self._runner.now_s()
         return line
 
     def _begin(self, one: TrialRun) -> bool:

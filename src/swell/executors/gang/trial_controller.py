@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import singledispatchmethod
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.allreduce import GroupTimes
@@ -134,12 +133,6 @@ class Trial:
         self._finish_if_complete()
         return self._drain()
 
-    def settle(self, now_s: float) -> list[Effect]:
-        """Tell what was measured if nothing is left: others may have measured what it waited for."""
-        self._now_s = now_s
-        self._finish_if_complete()
-        return self._drain()
-
     def stop(self, now_s: float) -> list[Effect]:
         """The answer is not wanted any more; `is_over` once the processes are gone."""
         self._now_s = now_s
@@ -191,6 +184,7 @@ class Trial:
         self._now_s = now_s
         if self._running is not None:
             self._watch(self._running)
+        self._finish_if_complete()  # others may have measured what it waited for
         return self._drain()
 
     def _watch(self, running: PartProcesses) -> None:
@@ -227,100 +221,79 @@ class Trial:
         )
 
     # ------------------------------------------------------------ what workers say
-    @singledispatchmethod
     def _hear(self, message: messages.FromWorker, member: Member, running: PartProcesses) -> None:
-        """The rest is a sign of life."""
+        """What is not named here is a sign of life."""
+        match message:
+            case messages.Hello():
+                self._effects.append(Send(member.number, self._welcome(running.part, member.slot)))
+            case messages.Ready():
+                self._note_ready(message, member, running)
+            case messages.Bound(generation=generation, address=address):
+                told = messages.StoreAddress(generation=generation, address=address)
+                self._effects += [Send(number, told) for number in running.members if number != member.number]
+            case messages.Joined():
+                running.joined_s = self._now_s
+            case messages.Calibrated() if running.part.sums:
+                up_s = self._now_s if running.joined_s is None else running.joined_s
+                launch_s = up_s - (up_s if running.forked_s is None else running.forked_s)
+                self.plan.note_sums(running.part, message, launch_s)
+                running.is_measured = True
+            case messages.GroupStepped(step_s=step_s) if running.part.kind is PartKind.GROUP and step_s > 0.0:
+                self.plan.note_group(running.part.num_workers, step_s)
+                running.is_measured = True
+            case messages.Profiled():
+                self._note_profiled(message, member, running)
+            case messages.OutOfMemory(num_samples=num_samples, message=text):
+                running.is_to_repeat |= running.is_alone and self.plan.script.halve(num_samples)
+                running.fail(text, is_fault=True)
+            case messages.NotCompared(finding=finding):
+                self.plan.script.do_not_compare(finding)
+                running.is_to_repeat = running.is_alone
+                running.fail(finding.text)
+            case messages.JoinFailed(message=text) | messages.Broken(message=text):
+                self._give_up(running, text)
+            case messages.Failed():
+                self._note_failed(message, running)
 
-    @_hear.register
-    def _(self, message: messages.Hello, member: Member, running: PartProcesses) -> None:
-        plan, script, part, slot = self.plan, self.plan.script, running.part, member.slot
+    def _welcome(self, part: Part, slot: tuple[str, ...]) -> messages.Welcome:
+        plan, script, size = self.plan, self.plan.script, part.num_workers
         bound = script.max_local_batch
         match part.kind:
             case PartKind.SUM | PartKind.CROSSING:
-                num_bytes = plan.summed_bytes(part)
-                welcome = self._job.welcome(slot, "calibrate", allreduce_bytes=num_bytes)
+                return self._job.welcome(slot, "calibrate", allreduce_bytes=plan.summed_bytes(part))
             case PartKind.ALONE:
                 least, compares = script.least_workers, script.compares
-                welcome = self._job.welcome(
+                return self._job.welcome(
                     slot, "profile", script.batches, bound, compares, least_workers=least
                 )
             case PartKind.GROUP:
-                batches, num_steps = (plan.group_batch(part.num_workers),), plan.group_steps(part.num_workers)
-                welcome = self._job.welcome(slot, "group", batches, bound, group_steps=num_steps)
-        self._effects.append(Send(member.number, welcome))
+                batches, num_steps = (plan.group_batch(size),), plan.group_steps(size)
+                return self._job.welcome(slot, "group", batches, bound, group_steps=num_steps)
 
-    @_hear.register
-    def _(self, message: messages.Ready, member: Member, running: PartProcesses) -> None:
+    def _note_ready(self, message: messages.Ready, member: Member, running: PartProcesses) -> None:
         member.state = State.READY
-        members = running.members.values()
         if running.is_alone:
             self.plan.start_s = self._now_s - member.since_s
             self.plan.script.num_holders = message.num_holders
-        elif not running.is_grouped and all(each.state is State.READY for each in members):
+        elif not running.is_grouped and all(m.state is State.READY for m in running.members.values()):
             running.is_grouped = True
-            self._effects += [
-                Send(number, _order(running.part, number - running.first)) for number in running.members
-            ]
+            for number in running.members:
+                self._effects.append(Send(number, _order(running.part, number - running.first)))
 
-    @_hear.register
-    def _(self, message: messages.Bound, member: Member, running: PartProcesses) -> None:
-        address = messages.StoreAddress(generation=message.generation, address=message.address)
-        self._effects += [Send(number, address) for number in running.members if number != member.number]
-
-    @_hear.register
-    def _(self, message: messages.Joined, member: Member, running: PartProcesses) -> None:
-        running.joined_s = self._now_s
-
-    @_hear.register
-    def _(self, message: messages.Calibrated, member: Member, running: PartProcesses) -> None:
-        if running.part.sums:
-            up_s = self._now_s if running.joined_s is None else running.joined_s
-            launch_s = up_s - (up_s if running.forked_s is None else running.forked_s)
-            self.plan.note_sums(running.part, message, launch_s)
-            running.is_measured = True
-
-    @_hear.register
-    def _(self, message: messages.GroupStepped, member: Member, running: PartProcesses) -> None:
-        if running.part.kind is PartKind.GROUP and message.step_s > 0.0:
-            self.plan.note_group(running.part.num_workers, message.step_s)
-            running.is_measured = True
-
-    @_hear.register
-    def _(self, message: messages.Profiled, member: Member, running: PartProcesses) -> None:
+    def _note_profiled(self, message: messages.Profiled, member: Member, running: PartProcesses) -> None:
+        fewest = min(self.plan.script.sizes_in_memory)
         if not _is_sound(message.compute_s):
             running.fail(unmeasured(self._job.spec.entry), is_fault=True)
-            return
-        fewest = min(self.plan.script.sizes_in_memory)
-        if message.num_shards is not None and message.num_shards < fewest:
+        elif message.num_shards is not None and message.num_shards < fewest:
             running.fail(too_few_shards(message.num_shards, fewest), is_fault=True)
-            return
-        self.plan.note_script(message, self._now_s)
-        running.is_measured = True
-        running.epoch_ended_s = self._now_s if message.goes_on else None
-        if self.plan.start_s is None:
-            self.plan.start_s = self._now_s - member.since_s
+        else:
+            self.plan.note_script(message, self._now_s)
+            running.is_measured = True
+            running.epoch_ended_s = self._now_s if message.goes_on else None
+            if self.plan.start_s is None:
+                self.plan.start_s = self._now_s - member.since_s
 
-    @_hear.register
-    def _(self, message: messages.OutOfMemory, member: Member, running: PartProcesses) -> None:
-        if running.is_alone:
-            running.is_to_repeat |= self.plan.script.halve(message.num_samples)
-        running.fail(message.message, is_fault=True)
-
-    @_hear.register
-    def _(self, message: messages.NotCompared, member: Member, running: PartProcesses) -> None:
-        self.plan.script.do_not_compare(message.finding)
-        running.is_to_repeat = running.is_alone
-        running.fail(message.finding.text)
-
-    @_hear.register(messages.JoinFailed)
-    @_hear.register(messages.Broken)
-    def _(
-        self, message: messages.JoinFailed | messages.Broken, member: Member, running: PartProcesses
-    ) -> None:
-        self._give_up(running, message.message)
-
-    @_hear.register
-    def _(self, message: messages.Failed, member: Member, running: PartProcesses) -> None:
+    def _note_failed(self, message: messages.Failed, running: PartProcesses) -> None:
         script, text = self.plan.script, message.message
         if message.is_out_of_memory and self._is_repeated(running, script.divide_more):
             running.fail(text, is_fault=True)
