@@ -16,7 +16,6 @@ from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.node.options import NodeOptions
-from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.join_tokens import read_token
 from swell.executors.remote.listening_door import ListeningDoor
@@ -85,7 +84,6 @@ class SliceDoor(ListeningDoor):
         self._port = make_port(self._platform)
         self._pool = SlicePool(engine, self._port, self)
         self._looking: asyncio.Task[None] | None = None
-        self._failures = RateLimitedLog()
         self._looked_s = float("-inf")
         self._is_closed = False
         self._silence = ""  #: why the cluster does not answer, as last told
@@ -111,12 +109,15 @@ class SliceDoor(ListeningDoor):
 
     def tick(self) -> None:
         super().tick()
+        if self._is_closed:
+            return
+        if self._looking is not None and self._looking.done():
+            look, self._looking = self._looking, None
+            look.result()  # an error of our own is the agent's to log, and the next look is taken
         now_s = _now_s()
-        is_looking = self._looking is not None and not self._looking.done()
-        if not is_looking and not self._is_closed and now_s >= self._looked_s + self.period_s:
+        if self._looking is None and now_s >= self._looked_s + self.period_s:
             self._looked_s = now_s
             self._looking = asyncio.get_running_loop().create_task(self._look())
-            self._looking.add_done_callback(self._note_error)
 
     def want_devices(self, num: int) -> None:
         self._pool.num_wanted = num
@@ -152,11 +153,6 @@ class SliceDoor(ListeningDoor):
             await self._pool.take(read, order, self._slice_hosts(), _now_s())
         except ClusterError as error:
             self._tell_silence(str(error))
-
-    def _note_error(self, look: asyncio.Task[None]) -> None:
-        """An error of our own is told seldom, and the next look is taken."""
-        if not look.cancelled() and (error := look.exception()) is not None and self._failures.take():
-            self._log.error("what was to be done with %s failed", self._cluster, exc_info=error)
 
     def _tell_silence(self, why: str) -> None:
         """Nothing is lost by it: hosts and jobs go on, and leave slices that end."""
