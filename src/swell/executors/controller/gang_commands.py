@@ -13,7 +13,7 @@ from swell.executors.controller.trials import Trials
 from swell.executors.gang.effects import Report
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.hosts import messages
-from swell.executors.hosts.messages import RunOpened, RunRefused
+from swell.executors.hosts.messages import RunOpened, RunRefused, trial_run
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import HostRuledOut, Outcome
 from swell.model.job import JobSpec
@@ -206,7 +206,7 @@ class GangCommands:
     def _rule_out(self, host: str, refused: RunRefused) -> None:
         """Before what comes of it is told, so that the head does not choose the host again."""
         devices = tuple(sorted(device for device, of in self._hosts.host_of.items() if of == host))
-        job_id = self._trials.job_of(refused.run) or refused.run
+        job_id = refused.run.removeprefix(trial_run(""))
         self._runs.report(HostRuledOut(at_s=0.0, job_id=job_id, devices=devices, message=refused.why))
 
     def lose_host(self, name: str, why: str) -> None:

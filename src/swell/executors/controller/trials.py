@@ -358,10 +358,6 @@ class Trials:
         if not one.is_called_off:
             self._give_up(one.command, outcome, why)
 
-    def job_of(self, run: str) -> str:
-        """Whose trial run a host makes ready for; empty if it is none."""
-        return self._runs[run].run.job_id if run in self._runs else ""
-
     # ------------------------------------------------------------ answers
     def _leave_out(self, one: TrialRun, part: Part, why: str) -> None:
         self._runner.do(one.run, one.trial.leave_out(part, why, self._runner.now_s()))

@@ -52,20 +52,14 @@ MAX_CURVES = 120
 
 @dataclass(slots=True)
 class _Worker:
-    """See `KeptWorker`."""
+    """What the next controller is told of a worker."""
 
-    number: int
-    pid: int | None = None
-    is_stopped: bool = False
-    num_orders: int = 0
-    num_said: int = 0
+    facts: KeptWorker  #: without `said`, and without curves
     said: dict[tuple[type, int | None], tuple[int, FromWorker]] = field(default_factory=dict)
-    exit: KeptExit | None = None
-    reported: Reported | None = None
     curves: deque[dict[str, Tally]] = field(default_factory=lambda: deque(maxlen=MAX_CURVES))
 
     def note(self, message: FromWorker) -> None:
-        self.num_said += not isinstance(message, Alive)
+        self.facts.num_said += not isinstance(message, Alive)
         if isinstance(message, Reported):
             self._note_values(message)
             return
@@ -77,7 +71,7 @@ class _Worker:
             )
         kind = type(message), getattr(message, "generation", None)
         self.said.pop(kind, None)  # it comes last from now on
-        self.said[kind] = self.num_said, message
+        self.said[kind] = self.facts.num_said, message
 
     def note_record(self, num_heard: int) -> None:
         """The record of its gang knows of so many messages."""
@@ -89,9 +83,9 @@ class _Worker:
             return
         if news.curves:
             self._keep_curves(news.curves)
-        before = self.reported or Reported(values={})
+        before = self.facts.reported or Reported(values={})
         relative = sorted({*before.relative} - news.curves.keys() | {*news.relative})
-        self.reported = Reported(
+        self.facts.reported = Reported(
             values=_latest(before.values, news.values), refusal=news.refusal, relative=relative
         )
 
@@ -110,19 +104,10 @@ class _Worker:
 
     def kept(self) -> KeptWorker:
         nothing: dict[str, Tally] = {}
-        reported = self.reported and msgspec.structs.replace(
-            self.reported, curves=reduce(plus, self.curves, nothing)
+        reported = self.facts.reported and msgspec.structs.replace(
+            self.facts.reported, curves=reduce(plus, self.curves, nothing)
         )
-        return KeptWorker(
-            number=self.number,
-            pid=self.pid,
-            is_stopped=self.is_stopped,
-            num_orders=self.num_orders,
-            num_said=self.num_said,
-            said=tuple(self.said.values()),
-            reported=reported,
-            exit=self.exit,
-        )
+        return msgspec.structs.replace(self.facts, said=tuple(self.said.values()), reported=reported)
 
 
 def _latest(values: Mapping[str, Number], news: Mapping[str, Number]) -> dict[str, Number]:
@@ -177,18 +162,18 @@ class KeptRuns:
             return
         match message:
             case StartWorker(worker=worker, number=number):
-                run.workers[worker] = _Worker(worker, num_orders=number)
+                run.workers[worker] = _Worker(KeptWorker(number=worker, num_orders=number))
                 run.next_worker = max(run.next_worker, worker + 1)
             case TellWorker(worker=worker, number=number) | SignalWorker(worker=worker, number=number):
                 if worker in run.workers:
-                    run.workers[worker].num_orders = number
+                    run.workers[worker].facts.num_orders = number
             case KeepRecord(record=record):
                 run.record = record
                 for worker, dealings in record.dealings.items():
                     if worker in run.workers:
                         run.workers[worker].note_record(dealings.num_heard)
-                heard = [w.number for w in run.workers.values() if w.exit and w.number not in record.workers]
-                for number in heard:
+                ended = [number for number, worker in run.workers.items() if worker.facts.exit]
+                for number in set(ended) - record.workers.keys():
                     del run.workers[number]
             case CloseRun(run=key):
                 self._close(key, run)
@@ -207,7 +192,7 @@ class KeptRuns:
                 if run is not None and (worker := run.workers.get(message.worker)) is not None:
                     _note_of_worker(run, worker, message)
                     if isinstance(message, WorkerSaid):
-                        return msgspec.structs.replace(message, num_orders=worker.num_orders)
+                        return msgspec.structs.replace(message, num_orders=worker.facts.num_orders)
         return message
 
     def _close(self, key: str, run: _Run) -> None:
@@ -224,12 +209,12 @@ def _note_of_worker(
 ) -> None:
     match message:
         case WorkerForked(pid=pid):
-            worker.pid = pid
+            worker.facts.pid = pid
         case WorkerSaid(message=said):
             worker.note(said)
         case WorkerHalted(is_stopped=is_stopped):
-            worker.is_stopped = is_stopped
+            worker.facts.is_stopped = is_stopped
         case WorkerExited(status=status, log_tail=log_tail) if run.record is None:
-            del run.workers[worker.number]  # no controller will take the run over
+            del run.workers[worker.facts.number]  # no controller will take the run over
         case WorkerExited(status=status, log_tail=log_tail):
-            worker.exit = KeptExit(status=status, log_tail=log_tail)
+            worker.facts.exit = KeptExit(status=status, log_tail=log_tail)

@@ -44,7 +44,7 @@ class KeptExit(msgspec.Struct, frozen=True, kw_only=True):
     log_tail: str
 
 
-class KeptWorker(msgspec.Struct, frozen=True, kw_only=True):
+class KeptWorker(msgspec.Struct, kw_only=True):
     """A worker that lives, or of whose end the former controller may not have heard."""
 
     number: int
