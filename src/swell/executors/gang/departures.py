@@ -10,7 +10,7 @@ from swell.executors.gang.gang_record import ChangeAim
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import describe_exit, ended_early, half, is_fault_of_script, told_of_lack
+from swell.executors.gang.timeouts import describe_exit, ended_early, half, is_fault_of_script
 from swell.model.event import Outcome
 from swell.wire import messages
 
@@ -44,7 +44,11 @@ def note_lack(live: GangRuntime, message: messages.OutOfMemory, member: Member) 
     """No fault of the script's: it dies like one that was killed, and comes again with smaller passes."""
     before = live.gang.max_local_batch
     live.gang.max_local_batch = bound = half(message.num_samples, before)
-    member.failure = told_of_lack(member.number, message.num_samples, bound, message.message)
+    member.failure = (
+        f"worker {member.number} ran out of memory with {message.num_samples} samples at once "
+        f"({message.message}); from now on at most {bound} go through the model together, and a worker does "
+        "its part of a step in several passes"
+    )
     member.left_s = live.now_s
     if bound != before:
         live.replies.warn(member.failure)

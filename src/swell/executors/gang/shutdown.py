@@ -6,8 +6,9 @@ from swell.executors.gang import training_progress
 from swell.executors.gang.gang_record import Ending
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import cut_off, describe_exit, stands_still
+from swell.executors.gang.timeouts import describe_exit, stands_still
 from swell.model.event import GangEnded, GangSuspended, Outcome
+from swell.model.lengths import span
 
 
 # ------------------------------------------------------------ it begins
@@ -96,7 +97,7 @@ def kill_late(live: GangRuntime, ending: Ending) -> None:
         )
     ]
     if late and ending.outcome is Outcome.SUCCEEDED:
-        told = cut_off(live.now_s - ending.since_s)
+        told = f"succeeded, but its last lines were cut off after {span(live.now_s - ending.since_s)}"
         ending.message = f"{ending.message}; {told}" if ending.message else told
     live.kill(late)
 

@@ -105,10 +105,6 @@ def unmeasured(script: str) -> str:
     )
 
 
-def cut_off(passed_s: float) -> str:
-    return f"succeeded, but its last lines were cut off after {span(passed_s)}"
-
-
 def is_fault_of_script(status: int) -> bool:
     """Whether its script, or what its job asks for, has ended a process, and not a signal."""
     return status == UNFIT or (status >= 0 and status != EXIT_STOPPED)
@@ -124,16 +120,15 @@ def describe_exit(member: Member, status: int, log_tail: str) -> str:
     """How a worker ended, in the words of its own traceback where there is one."""
     if member.failure:
         return member.failure
-    if status == NOT_STARTED:
-        return f"worker {member.number} could not be started, through no fault of the script: {log_tail}"
-    if status == UNFIT:
-        return f"worker {member.number} could not be started: {log_tail}"
-    if status == HOST_LOST:
-        return f"worker {member.number} was lost: {log_tail}"
-    if status == OVER_MEMORY:
-        return f"worker {member.number} was killed: the processes of its job went beyond their {log_tail}"
-    if status == OUT_OF_MEMORY:
-        return f"worker {member.number} was killed {log_tail}"
+    ends = {
+        NOT_STARTED: f"could not be started, through no fault of the script: {log_tail}",
+        UNFIT: f"could not be started: {log_tail}",
+        HOST_LOST: f"was lost: {log_tail}",
+        OVER_MEMORY: f"was killed: the processes of its job went beyond their {log_tail}",
+        OUT_OF_MEMORY: f"was killed {log_tail}",
+    }
+    if status in ends:
+        return f"worker {member.number} {ends[status]}"
     if status < 0:
         return f"worker {member.number} was killed by {signal_name(-status)}"
     text = f"worker {member.number} exited with status {status}"
@@ -153,14 +148,6 @@ def half(num_samples: int, bound: int | None) -> int:
     """
     halved = max(1, num_samples // 2)
     return halved if bound is None else min(halved, bound)
-
-
-def told_of_lack(worker: int, num_samples: int, bound: int, error: str) -> str:
-    """Return the warning for the job's owner: the job is slower from now on, and otherwise the same."""
-    return (
-        f"worker {worker} ran out of memory with {num_samples} samples at once ({error}); from now on at "
-        f"most {bound} go through the model together, and a worker does its part of a step in several passes"
-    )
 
 
 def too_few_shards(num_shards: int, fewest_workers: int) -> str:
