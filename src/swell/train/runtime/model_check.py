@@ -1,15 +1,11 @@
-"""Models and loops that cannot be summed over workers are refused at every size, also where one would do."""
+"""Models that cannot be summed over workers are refused at every size, also where one would do."""
 
 from __future__ import annotations
-
-from functools import cache
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from swell.train.collective.gradients import LoopError
 from swell.train.collective.norms import StatisticsError
 from swell.train.state.codec import is_shard
 from swell.train.state.module_forms import saved_buffers
@@ -20,7 +16,6 @@ def check_model(model: nn.Module) -> None:
 
     A SyncBatchNorm is a StatisticsError.
     """
-    _watch_steps()
     for name, module in model.named_modules():
         named = f"the model's module {name!r}" if name else "the model"
         if isinstance(module, DistributedDataParallel) or type(module).__name__ == "FullyShardedDataParallel":
@@ -65,18 +60,3 @@ def _check_tensors(named: str, module: nn.Module) -> None:
                 "to new workers: use to_dense(), or register the buffer with persistent=False if each "
                 "worker computes it for itself"
             )
-
-
-@cache
-def _watch_steps() -> None:
-    register_optimizer_step_pre_hook(_check_outside_backward)
-
-
-def _check_outside_backward(*_: object) -> None:
-    """A hook before steps of all optimizers. Raises LoopError if one steps as soon as a gradient is there."""
-    if torch._C._current_graph_task_id() != -1:
-        raise LoopError(
-            "an optimizer steps within loss.backward(), with this worker's own gradients (a hook of "
-            "register_post_accumulate_grad_hook, or the like); take the hook out: run.step(loss) steps "
-            "the optimizer, with the average of all workers"
-        )
