@@ -71,15 +71,6 @@ def test_a_known_difference_is_named_and_does_not_hold(
     assert str(IDIOMS) in found.place
 
 
-def test_several_optimizers_are_not_told_to_do_what_is_refused_with_them(
-    start_agent: Callable[..., FakeAgent],
-) -> None:
-    found = findings(start_agent, "two_optimizers_with_noise_and_norm")
-    assert found and not any("deterministic" in finding.text for finding in found)
-    told = " ".join(finding.text for finding in found)
-    assert "GroupNorm" in told or "dataset draws" in told
-
-
 DIFFERENCES: list[tuple[str, ...]] = [
     ("sum_loss", "sum-loss"),
     ("divided_by_the_batch", "sum-loss"),

@@ -116,7 +116,6 @@ def elastic(
     """
     end_script()
     loader = check_loader(loader)
-    _check_kinds(model, optimizer, scheduler, state)
     model, stepped, scheduler = _joined(model, optimizer, scheduler)
     _check_optimizer(model, stepped)
     _check_first()
@@ -392,31 +391,6 @@ def _named_schedulers(
             'name: {"first": ..., "second": ...}'
         )
     return SchedulerSet(named, optimizer)
-
-
-def _check_kinds(model: object, optimizer: object, scheduler: object, state: object) -> None:
-    """Raises TypeError for arguments that are no module, optimizer or scheduler, or no mapping of these."""
-    if not isinstance(model, nn.Module | Mapping):
-        raise TypeError(
-            f"elastic() was given {_kind(model)} as model; give it a torch.nn.Module, or several by name as "
-            "in {'g': g, 'd': d}"
-        )
-    named = optimizer if isinstance(optimizer, Mapping) else {"": optimizer}
-    for each in named.values() or [optimizer]:
-        if isinstance(each, type) or not hasattr(each, "param_groups"):
-            raise TypeError(
-                f"elastic() was given {_kind(each)} as optimizer; give it a torch.optim.Optimizer, as "
-                "torch.optim.Adam(model.parameters()), or several by name as in {'g': opt_g, 'd': opt_d}"
-            )
-    for each in scheduler.values() if isinstance(scheduler, Mapping) else [scheduler]:
-        if each is not None and (isinstance(each, type) or not callable(getattr(each, "step", None))):
-            raise TypeError(f"elastic() was given {_kind(each)} as scheduler; give it one of torch.optim's")
-    if state is not None and not isinstance(state, Mapping):
-        raise TypeError(f"elastic() was given {_kind(state)} as state; give it entries by name, as a dict")
-
-
-def _kind(thing: object) -> str:
-    return f"the class {thing.__qualname__}" if isinstance(thing, type) else f"a {type(thing).__qualname__}"
 
 
 def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerSet) -> None:

@@ -241,20 +241,6 @@ def noise_in_the_loop() -> None:
     train(classifier(), loss_of)
 
 
-def two_optimizers_with_noise_and_norm() -> None:
-    models = {"first": classifier(nn.BatchNorm1d(16)), "second": classifier(nn.Dropout(0.4))}
-    optimizers = {name: torch.optim.SGD(model.parameters(), 0.1) for name, model in models.items()}
-    loader = DataLoader(TensorDataset(inputs, labels), batch_size=BATCH, shuffle=True)
-    run = swell.train.elastic(models, optimizers, loader, epochs=3)
-    for _ in run.epochs():
-        for x, y in run.batches():
-            for name, model in models.items():
-                optimizers[name].zero_grad()
-                loss = mean_loss(model, x, y)
-                loss.backward()
-                run.step(loss, optimizer=optimizers[name])
-
-
 # ---------------------------------------------------------------- other results at other sizes
 def sum_loss() -> None:
     def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

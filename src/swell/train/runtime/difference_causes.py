@@ -45,7 +45,6 @@ class ComparedSizes:
     shards: tuple[ProbeResult, ProbeResult] | None  #: None: any number of workers has the same
     again: ProbeResult
     tolerance: float
-    has_several_optimizers: bool = False  #: then `deterministic=True` is refused
     #: Variables of the script that its worker's part of the batch sets, and that `again` began with.
     carried: tuple[str, ...] = ()
     each_pass: tuple[str, ...] = ()  #: variables that change with each pass of a step
@@ -225,26 +224,19 @@ def _buffers(compared: ComparedSizes) -> Iterator[ScriptFinding]:
             return
 
 
-_OTHER_NORMS = "a norm within samples, such as GroupNorm or LayerNorm, has none of it"
-_DRAWN_BEFORE = "noise that the dataset draws for each sample has none of it"
-
-
-def _ways_out(compared: ComparedSizes, other: str) -> str:
-    """Return what takes a known difference away; `other` is what does with several optimizers."""
-    return other if compared.has_several_optimizers else "`deterministic=True` takes it away"
-
-
 def _known(compared: ComparedSizes) -> Iterator[ScriptFinding]:
     place = compared.whole.place
     if compared.has_norm:
         text = (
             "a batch norm takes its statistics from each worker's own part of the batch; that is a known "
-            f"difference, as in data-parallel training elsewhere: {_ways_out(compared, _OTHER_NORMS)}"
+            "difference, as in data-parallel training elsewhere: `deterministic=True` takes it away, where "
+            "there is one optimizer, or a norm within samples, such as GroupNorm or LayerNorm"
         )
         yield ScriptFinding(name="batch-statistics", text=text, place=place, holds=False)
     if compared.has_drawn:
         text = (
             "dropout or other random numbers are drawn for each worker's part of the batch; that is a known "
-            f"difference, of the numbers and not of what is learnt: {_ways_out(compared, _DRAWN_BEFORE)}"
+            "difference, of the numbers and not of what is learnt: `deterministic=True` takes it away, where "
+            "there is one optimizer, or drawing in the dataset, for each sample"
         )
         yield ScriptFinding(name="random-draws", text=text, place=place, holds=False)

@@ -38,7 +38,6 @@ from swell.train.runtime.loop_exits import loop_exits
 from swell.train.runtime.script_frames import place_of_caller
 from swell.train.runtime.values_left import Key, is_plain_data, is_same, of_second, spelled, with_values
 from swell.train.state import codec
-from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_values import copied
 from swell.wire.findings import ScriptFinding, not_compared
 
@@ -352,7 +351,6 @@ class SizeComparison:
             shards,
             again,
             tolerance_of(list(self._parameters), self._is_lower),
-            has_several_optimizers=isinstance(self._task.state.optimizer, OptimizerSet),
             carried=_named(carried),
         )
 
