@@ -367,7 +367,7 @@ def test_a_refusal_is_told_once_and_tried_again_later_each_time() -> None:
     c.want(2)
     for _ in range(200):
         c.look()
-    assert c.of("tell") == [("tell", "slurm-scav", "sbatch: no")]
+    assert c.of("tell") == [("tell", "slurm-slices", "sbatch: no")]
     assert 400 / LONGEST_PAUSE_S < len(c.of("submit")) < 12
     assert FIRST_PAUSE_S > PERIOD_S
 
@@ -397,7 +397,7 @@ def test_why_slices_wait_is_told_in_slurms_word_where_it_is_not_their_turn_alone
     for job in (1, 2):
         c.slurm.change(job, reason="QOSMaxJobsPerUserLimit")
     why = "2 slices waiting in Slurm's queue (QOSMaxJobsPerUserLimit)"
-    assert c.look() == [("tell", "slurm-scav", why)]
+    assert c.look() == [("tell", "slurm-slices", why)]
     assert c.look() == []
 
 

@@ -157,7 +157,7 @@ def test_a_refusal_is_told_where_users_look_at_nodes(tmp_path: Path) -> None:
         agent.door.want_devices(2)
         await agent.until(lambda: bool(agent.listener.events))
         event = agent.listener.events[0]
-        assert isinstance(event, NodeLost) and event.name == "slurm-scav" and event.cause == slurm.refusal
+        assert isinstance(event, NodeLost) and event.name == "slurm-slices" and event.cause == slurm.refusal
         await agent.door.close()
 
     run(check())

@@ -59,7 +59,7 @@ def test_a_job_grows_with_its_slices_and_goes_on_through_preemption_and_a_restar
     slurm: SlurmCluster, program: Program, tmp_path: Path
 ) -> None:
     folder = tmp_path / "job"
-    assert "Slurm, partition scav: slices are asked for" in program.ok(*UP, "--idle-s", "1")
+    assert "Slurm: slices are asked for" in program.ok(*UP, "--idle-s", "1")
     job = begin(program, folder)
     await_workers(slurm, program, job, 4)
     program.await_steps(folder, 5)
@@ -122,7 +122,7 @@ def test_what_slurm_refuses_is_told_at_the_start_by_the_doctor_and_beside_the_no
 
     def lost() -> str:
         text = program.ok("nodes")
-        return text if "lost: slurm-scav, " in text else ""
+        return text if "lost: slurm-slices, " in text else ""
 
     said = eventually(lost, "why there is no slice")
     assert "Invalid feature specification" in said

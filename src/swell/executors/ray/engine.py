@@ -42,10 +42,6 @@ class RayEngine(SliceEngine, kw_only=True):
     ] = ""
 
     @property
-    def where(self) -> str:
-        return f"Ray at {self.address}"
-
-    @property
     def resource(self) -> str:
         """Name of the resource of Ray."""
         return self.device_resource or (GPU if self.has_gpus else CPU)

@@ -60,18 +60,8 @@ class SliceEngine(Engine, kw_only=True):
         return self.slice_devices.startswith("cuda")
 
     @property
-    def where(self) -> str:
-        """Which cluster, for people."""
-        return self.cluster
-
-    @property
     def about(self) -> str:
-        return f"{self.where}: slices are asked for while jobs could use them; see `swell nodes`"
-
-    @property
-    def label(self) -> str:
-        """What users see in place of a node, where there is no slice."""
-        return f"{self.name}-slices"
+        return f"{self.cluster}: slices are asked for while jobs could use them; see `swell nodes`"
 
     def check(self, listen: str) -> None:
         _ = self.num_devices

@@ -88,6 +88,7 @@ class SlicePool:
 
     def __init__(self, engine: SliceEngine, port: ClusterPort, hosts: SliceHosts) -> None:
         self._engine, self._port, self._do = engine, port, hosts
+        self._label = f"{engine.name}-slices"  #: what users see in place of a node, where there is no slice
         self._slices: dict[int, _Slice] = {}
         self._hosts: dict[int, str] = {}  #: that have joined, by job
         self._ends: dict[int, str] = {}  #: how jobs of hosts that are there have ended, for people
@@ -204,9 +205,7 @@ class SlicePool:
         reason = next((job.reason for job in waiting if job.reason not in QUEUE_REASONS), "")
         if reason:
             num = f"{len(waiting)} slice{'s' * (len(waiting) > 1)}"
-            self._tell(
-                self._engine.label, f"{num} waiting in {self._engine.cluster}'s queue ({reason})", now_s
-            )
+            self._tell(self._label, f"{num} waiting in {self._engine.cluster}'s queue ({reason})", now_s)
 
     def _tell(self, about: str, why: str, now_s: float) -> None:
         """Why there is no slice, once of each cause. `about`: in place of the name of a node."""
@@ -220,12 +219,12 @@ class SlicePool:
         try:
             for node in nodes:
                 job = await self._port.submit(order, node)
-                self._told.pop(self._engine.label, None)
+                self._told.pop(self._label, None)
                 begun = SliceJob(id=job, state=SliceState.WAITING, limit_s=self._limit_s)
                 self._slices[job] = _Slice(begun, now_s, node, self._end_s(begun, now_s))
         except ClusterError as error:
             self._back_off(now_s)
-            self._tell(self._engine.label, str(error), now_s)
+            self._tell(self._label, str(error), now_s)
 
     def _num_slices(self, num_kept: int, num_fit: int) -> int:
         """How many there should be: as they are, as long as no daemon has told."""

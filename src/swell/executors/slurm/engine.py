@@ -41,14 +41,6 @@ class SlurmEngine(SliceEngine, kw_only=True):
         ),
     ] = ""
 
-    @property
-    def where(self) -> str:
-        return f"Slurm, partition {self.partition}" if self.partition else "Slurm, its default partition"
-
-    @property
-    def label(self) -> str:
-        return f"slurm-{self.partition}" if self.partition else super().label
-
     def check(self, listen: str) -> None:
         super().check(listen)
         if any(word.startswith(("-p", "--partition")) for word in self._words):
