@@ -217,12 +217,13 @@ class Group:
 
     def run(self, collective: Callable[[], object]) -> None:
         """Do something that all members do together. Raises GroupBroken if that fails."""
-        self.check()
-        self._await_device()  # an error in what the script has begun there is its own
+        if self._is_nccl:  # an error in what the script has begun there is its own
+            self._await_device()
         try:
             with self._heartbeat.waiting("peers"):
                 collective()
-                self._await_device()  # NCCL only begins it: what is waited for, or aborted, is its end
+                if self._is_nccl:  # it only begins it: what is waited for, or aborted, is its end
+                    self._await_device()
         except RuntimeError as error:  # includes DistBackendError
             if is_out_of_memory(error):
                 raise
@@ -230,8 +231,7 @@ class Group:
         self.check()  # an aborted NCCL collective ends without a word, and without a result
 
     def _await_device(self) -> None:
-        if self._is_nccl:
-            torch.cuda.current_stream(self.device).synchronize()
+        torch.cuda.current_stream(self.device).synchronize()
 
     def _told(self, error: Exception) -> str:
         return BROKEN_OFF if self._sockets.is_cut else str(error)

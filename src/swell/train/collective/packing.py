@@ -226,7 +226,8 @@ class Packing:
         counts = [float(count) for count in (*had_gradient, *self._statistics.moved())]
         flat.counts.copy_(torch.tensor([part.word, *counts], dtype=self.dtype))
         flat.said.zero_()
-        flat.norms.zero_()
+        if self._num_norms:
+            flat.norms.zero_()
         if part.factor == 0.0:
             flat.loss.zero_()
             return

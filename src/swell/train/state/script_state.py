@@ -137,18 +137,20 @@ class ScriptState(MutableMapping[str, Any]):
     # ------------------------------------------------------------------ steps that are repeated
     def begin_step(self) -> None:
         """A step begins: `rewind` comes back to here. Of objects, only generators are copied."""
-        self.see_all()
+        if self._unseen:
+            self.see_all()
         self._kept = {name: copied(value) for name, value in self._values.items()} if self._values else {}
-        self._kept_objects = {
-            name: copied(as_stateful(thing).state_dict())
-            for name, thing in self._objects.items()
-            if isinstance(thing, GENERATORS)
-        }
+        self._kept_objects = {}
+        if self._objects:
+            self._keep(GENERATORS)
 
     def keep_objects(self) -> None:
         """Keep the other objects for `rewind`, too."""
+        self._keep(object)
+
+    def _keep(self, kinds: type | tuple[type, ...]) -> None:
         for name, thing in self._objects.items():
-            if name not in self._kept_objects:
+            if name not in self._kept_objects and isinstance(thing, kinds):
                 self._kept_objects[name] = copied(as_stateful(thing).state_dict())
 
     def rewind(self) -> None:

@@ -281,7 +281,8 @@ class TrainState:
         if is_between:
             self._restored_at = ""
             self.objects.see_all()
-            self._put_restored()
+            if self._restored is not None:
+                self._put_restored(self._restored)
 
     def forget_loads(self) -> None:
         """The script begins with what was restored, whatever it has loaded since."""
@@ -294,12 +295,12 @@ class TrainState:
         if self._guard is not None:
             self.forget_loads()
         self.variables.leave_boundary()
-        self._put_restored()
-
-    def _put_restored(self) -> None:
         if self._restored is not None:
-            self.put_settings(self._restored)
-            self._restored = None
+            self._put_restored(self._restored)
+
+    def _put_restored(self, settings: Settings) -> None:
+        self.put_settings(settings)
+        self._restored = None
 
     def script_values(self, frame: FrameType | None = None) -> codec.Tree:
         """Copies of what the script keeps, by the parts of `tree`."""
