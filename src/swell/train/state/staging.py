@@ -40,8 +40,7 @@ class Stage:
     def __init__(self) -> None:
         self._rooms: list[torch.Tensor] = []
         self._forms: list[Form] = []
-        self._streams: dict[torch.device, torch.cuda.Stream] = {}
-        self._copied: list[torch.cuda.Event] = []
+        self._copied: torch.cuda.Event | None = None
 
     def has_room(self, forms: Sequence[Form]) -> bool:
         return self._forms == forms
@@ -71,36 +70,25 @@ class Stage:
         A GPU copies before it does what is submitted to it later, so that an update cannot change what is
         being copied; `await_copies` waits for it.
         """
-        rooms, copies, streams = iter(self._rooms), dict[int, torch.Tensor](), set[torch.device]()
-        for key, storage in _storages(tensors).items():
-            copies[key] = room = next(rooms)
-            source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-            if storage.device.type != "cuda":
-                room.copy_(source)
-                continue
-            streams.add(storage.device)
-            with torch.cuda.stream(self._stream(storage.device)):
-                room.copy_(source, non_blocking=True)
-        self._copied = [self._join(device) for device in streams]
+        storages = _storages(tensors)
+        is_on_gpu = any(storage.device.type == "cuda" for storage in storages.values())
+        stream = torch.cuda.Stream() if is_on_gpu else None
+        if stream is not None:  # it begins after what was submitted until now
+            stream.wait_stream(torch.cuda.current_stream())
+        copies = dict[int, torch.Tensor]()
+        with torch.cuda.stream(stream):
+            for room, (key, storage) in zip(self._rooms, storages.items(), strict=True):
+                source = torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+                copies[key] = room.copy_(source, non_blocking=True)
+        if stream is not None:
+            torch.cuda.current_stream().wait_stream(stream)
+            self._copied = stream.record_event()
         return [_view(tensor, copies) for tensor in tensors]
 
     def await_copies(self) -> None:
         """Wait until the last copy is made. To be called in any thread."""
-        for event in self._copied:
-            event.synchronize()
-
-    def _stream(self, device: torch.device) -> torch.cuda.Stream:
-        """The stream that copies from this device; it begins after what was submitted until now."""
-        stream = self._streams.get(device) or self._streams.setdefault(device, torch.cuda.Stream(device))
-        stream.wait_stream(torch.cuda.current_stream(device))
-        return stream
-
-    def _join(self, device: torch.device) -> torch.cuda.Event:
-        stream = self._streams[device]
-        torch.cuda.current_stream(device).wait_stream(stream)
-        event = torch.cuda.Event()
-        event.record(stream)
-        return event
+        if self._copied is not None:
+            self._copied.synchronize()
 
 
 def forms_of(tensors: Iterable[torch.Tensor]) -> list[Form]:
