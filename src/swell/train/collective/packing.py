@@ -11,12 +11,12 @@ from torch import nn
 from swell.train.collective.equality import NUM_WORDS
 from swell.train.collective.norms import BatchNormStatistics
 from swell.train.collective.real_numbers import as_real
-from swell.train.collective.trained import mark_trained, was_trained
 from swell.train.data.sample_schedule import Pass, Share
 from swell.train.scaling import shows_parts
 
 #: What each worker says in addition to what it has computed: votes, stops, marks, habits.
 NUM_VOTES = 4
+_MARK = "_swell_has_trained"
 #: These, and what tells whether all workers are the same.
 NUM_SAID = NUM_VOTES + NUM_WORDS
 
@@ -259,3 +259,14 @@ def _copy_scaled(targets: list[torch.Tensor], sources: list[torch.Tensor], weigh
             torch.mul(source, weight, out=target)
         else:  # scaled in the wider type
             target.copy_(source).mul_(weight)
+
+
+# What a run has trained so far: a script may freeze parameters, and unfreeze others later. They only become
+# more, so that buffers of a step have the same parts on all workers, whenever those came.
+def mark_trained(parameters: Iterable[nn.Parameter]) -> None:
+    for parameter in parameters:
+        setattr(parameter, _MARK, True)
+
+
+def was_trained(parameter: nn.Parameter) -> bool:
+    return hasattr(parameter, _MARK)

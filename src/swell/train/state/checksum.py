@@ -11,10 +11,11 @@ from functools import lru_cache
 
 import torch
 
+from swell.train.collective.real_numbers import bits_of
+
 #: Elements at a time: what a processor's cache holds.
 CHUNK = 65536
 
-_INTEGERS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
 _WEIGHT = 0x1E3779B97F4A7C15
 _MIX = 6364136223846793005
 
@@ -57,7 +58,7 @@ def _words(tensor: torch.Tensor, places: range) -> torch.Tensor:
         first = places.start // width * width
         plain = plain[first // width : -(-places.stop // width)]
     flat = plain.reshape(-1)[places.start - first : places.stop - first]
-    return flat.view(_INTEGERS[flat.element_size()])
+    return bits_of(flat).reshape(-1)
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
-from swell.train.collective.trained import mark_trained, was_trained
+from swell.train.collective.packing import mark_trained, was_trained
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms
