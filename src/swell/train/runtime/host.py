@@ -166,7 +166,7 @@ class Torchrun(Host):
         tally = self._task.gradients.reduce(share, loss, ballot, self._group)
         if not tally.is_same:
             drift = self._drift_watch.settle(self._group)
-            if self.rank == 0 and drift.is_told:
+            if self.rank == 0:
                 say_drift(drift)
         return tally
 

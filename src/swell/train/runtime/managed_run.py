@@ -50,7 +50,7 @@ from swell.train.runtime.warmup import warm_up
 from swell.train.state.background_save import BackgroundSave
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
-from swell.train.state.drift import Drift, DriftError, DriftWatch, UntoldDrifts
+from swell.train.state.drift import DriftError, DriftWatch, UntoldDrifts
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
@@ -208,7 +208,7 @@ class Linked(Host):
             self._group.close()
         return not_finite(float(loss), state, self._checkpoints.folder, kept_steps)
 
-    def _note_drift(self, drift: Drift) -> None:
+    def _note_drift(self, drift: messages.Drifted) -> None:
         """Raises DriftError, on all workers, if the run is to end then."""
         if self._drift_watch.on_drift == "fail":
             self._task.state.undo.revert()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -27,8 +26,7 @@ from swell.train.state.codec import EncodeError
 from swell.train.state.replica import Replica
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
-from swell.wire import messages
-from swell.wire.messages import OnDrift
+from swell.wire.messages import Drifted, OnDrift
 
 #: Steps from one slice to the next.
 INTERVAL = 16
@@ -51,53 +49,36 @@ _OF_TENSORS = (
 class DriftError(RuntimeError):
     """The workers' replicas differ, and the run was to end then. What is saved is rank 0's state."""
 
-    def __init__(self, drift: Drift) -> None:
-        super().__init__(f"the replicas of the workers differ in step {drift.step}: {drift.message}")
-
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """The replicas differed in a step."""
-
-    step: int  #: counted from 1
-    num: int  #: so many times in this group
-    message: str  #: what differs, on which ranks, and the likely cause
-    is_healed: bool  #: all have rank 0's state now
-
-    @property
-    def is_told(self) -> bool:
-        """The first time, the second, the fourth, and so on."""
-        return self.num & (self.num - 1) == 0
+    def __init__(self, drift: Drifted) -> None:
+        super().__init__(f"the replicas of the workers differ in step {drift.last_step}: {drift.message}")
 
 
 class UntoldDrifts:
     """What rank 0 has not told its agent yet."""
 
     def __init__(self) -> None:
-        self._told: messages.Drifted | None = None
+        self._told: Drifted | None = None
 
-    def add(self, drift: Drift) -> None:
+    def add(self, drift: Drifted) -> None:
         before = self._told
-        self._told = messages.Drifted(
-            first_step=drift.step if before is None else before.first_step,
-            last_step=drift.step,
-            num=1 if before is None else before.num + 1,
-            message=drift.message,
-            is_healed=drift.is_healed,
-        )
+        first, num = (drift.first_step, 0) if before is None else (before.first_step, before.num)
+        self._told = msgspec.structs.replace(drift, first_step=first, num=num + 1)
 
-    def take(self) -> messages.Drifted | None:
+    def take(self) -> Drifted | None:
         told, self._told = self._told, None
         return told
 
 
-def say(drift: Drift) -> None:
-    """Print the drift to stderr, for a user of a run without an agent. No warning: scripts silence those."""
-    healed = "; rank 0's state was given to all" if drift.is_healed else ""
-    times = f", for the {drift.num}th time" if drift.num > 2 else ""  # 4, 8, 16, ...
-    sys.stderr.write(
-        f"swell: the replicas of the workers differ in step {drift.step}{times}{healed}: {drift.message}\n"
-    )
+def say(drift: Drifted) -> None:
+    """Print the first drift, the second, the fourth and so on to stderr, for a run without an agent.
+
+    No warning: scripts silence those.
+    """
+    if drift.num & (drift.num - 1) == 0:
+        healed = "; rank 0's state was given to all" if drift.is_healed else ""
+        times = f", for the {drift.num}th time" if drift.num > 2 else ""  # 4, 8, 16, ...
+        where = f"in step {drift.last_step}{times}{healed}"
+        sys.stderr.write(f"swell: the replicas of the workers differ {where}: {drift.message}\n")
 
 
 class DriftWatch:
@@ -135,7 +116,7 @@ class DriftWatch:
             return self._replica.checksum()
         return None if step % INTERVAL else self._replica.checksum(turn=step // INTERVAL)
 
-    def settle(self, group: Group) -> Drift:
+    def settle(self, group: Group) -> Drifted:
         """The vote says that the replicas differ: find out how, and heal it if that is wanted.
 
         Raises:
@@ -148,16 +129,21 @@ class DriftWatch:
         self._num += 1
         message = self._describe_hyperparameters(known) or self._describe_tensors(group)
         is_healed = self.on_drift == "heal" and self._heal(group, known, len(sums) == 1)
-        return Drift(self._state.steps + 1, self._num, message, is_healed)
+        return self._told(message, is_healed)
 
-    def of_mirrors(self, is_healed: bool) -> Drift:
+    def of_mirrors(self, is_healed: bool) -> Drifted:
         """Two workers have the same part of a divided state, and it differs."""
         self._num += 1
         message = (
             "what the optimizer keeps differs between two workers that have the same part of it "
             "(mirrors=True); the script changes optimizer.state on some workers only, or memory is faulty"
         )
-        return Drift(self._state.steps + 1, self._num, message, is_healed)
+        return self._told(message, is_healed)
+
+    def _told(self, message: str, is_healed: bool) -> Drifted:
+        """`num`: so many times in this group."""
+        step = self._state.steps + 1
+        return Drifted(first_step=step, last_step=step, num=self._num, message=message, is_healed=is_healed)
 
     def _describe_hyperparameters(self, known: list[list[dict[str, Any]]]) -> str:
         """Return in what the workers' hyperparameters differ; empty if they do not."""
