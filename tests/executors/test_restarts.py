@@ -341,7 +341,7 @@ def test_names_are_few_and_fit_on_a_screen() -> None:
     first, second = reports_of(processes)
     assert list(first.metrics) == ["val/loss"] and len(second.metrics) == MOST_METRICS - 1
     (warning,) = [event.message for event in processes.events if isinstance(event, JobWarned)]
-    assert "are not kept: a name has 1 to 100 characters" in warning
+    assert "are not kept: a job has up to 200 names of 1 to 100 printable characters" in warning
 
 
 def test_a_script_that_begins_anew_is_told_of() -> None:

@@ -27,7 +27,18 @@ class MetricNames:
 
     def admitted(self, values: Mapping[str, _Value]) -> dict[str, _Value]:
         """The values whose names are kept."""
-        return {name: value for name, value in values.items() if self._is_kept(name)}
+        kept = {}
+        for name, value in values.items():
+            is_name = 0 < len(name) <= MOST_CHARACTERS and name.isprintable()
+            if name in self._names or (is_name and len(self._names) < MOST_METRICS):
+                self._names.add(name)
+                kept[name] = value
+            else:
+                self._refusal = self._refusal or (
+                    f"values of a metric named {name[:40]!a} are not kept: a job has up to {MOST_METRICS} "
+                    f"names of 1 to {MOST_CHARACTERS} printable characters; report the same ones each time"
+                )
+        return kept
 
     def take_refusal(self) -> str:
         """What the job's owner is to be told of names that are not kept; empty: nothing, or it was told."""
@@ -35,21 +46,3 @@ class MetricNames:
             return ""
         self._is_told = True
         return self._refusal
-
-    def _is_kept(self, name: str) -> bool:
-        if name in self._names:
-            return True
-        if not 0 < len(name) <= MOST_CHARACTERS or not name.isprintable():
-            self._refusal = self._refusal or (
-                f"values of a metric named {name[:40]!a} are not kept: a name has 1 to {MOST_CHARACTERS} "
-                "characters, all of them printable; report them under another name"
-            )
-            return False
-        if len(self._names) == MOST_METRICS:
-            self._refusal = self._refusal or (
-                f"the script reports more than {MOST_METRICS} names, and values of further ones are ignored: "
-                "report the same names each time"
-            )
-            return False
-        self._names.add(name)
-        return True
