@@ -50,16 +50,17 @@ def show_options_of_engine(context: typer.Context, name: str | None) -> str | No
 
 
 def _parameter(option: str, kinds: list[type[Engine]]) -> inspect.Parameter:
-    flags, told = flags_of(kinds[0], option), []
+    flags, told = flags_of(kinds[0], option), dict[str, list[str]]()
     for kind in kinds:
         default = getattr(kind(), option)
         word = (default if default != "" else "none") if len(flags) == 1 else flags[not default][2:]
         text = meaning(kind, option).description
-        told.append(f"With --engine {kind.name}: {text} Default: {word}.")
+        told.setdefault(f"{text} Default: {word}.", []).append(kind.name)
+    help_text = " ".join(f"With --engine {' or '.join(names)}: {text}" for text, names in told.items())
     if len(flags) == 2:
-        return _annotated(option, bool, "/".join(flags), None, " ".join(told))
+        return _annotated(option, bool, "/".join(flags), None, help_text)
     metavar = (meaning(kinds[0], option).extra or {}).get("metavar", option.upper())
-    return _annotated(option, str, flags[0], metavar, " ".join(told))
+    return _annotated(option, str, flags[0], metavar, help_text)
 
 
 def _annotated(name: str, kind: type, flags: str, metavar: str | None, text: str) -> inspect.Parameter:
