@@ -13,8 +13,8 @@ from tests.executors.several_hosts import SeveralHosts
 from tests.train.wild import BATCH, SAME, STEPS_PER_EPOCH, read_story, run_alone
 
 from swell.executors.hosts import messages as h
-from swell.model.command import LaunchGang, Reconfigure, StopGang
-from swell.model.event import GangEnded, GangResized, GangStarted, Outcome, WorkersLost
+from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang
+from swell.model.event import GangEnded, GangResized, GangStarted, JobProfiled, Outcome, WorkersLost
 from swell.model.job import Elasticity, EndCondition, JobSpec
 from swell.model.target import Target
 from swell.wire import messages as m
@@ -90,6 +90,17 @@ def said(hosts: SeveralHosts, kind: type[m.Message]) -> list[m.Message]:
         for told in heard
         if isinstance(told, h.WorkerSaid) and isinstance(told.message, kind)
     ]
+
+
+def test_a_trial_run_measures_an_all_reduce_over_two_hosts(hosts: SeveralHosts, tmp_path: Path) -> None:
+    from swell.measure import training  # it imports torch
+
+    spec = make_spec(entry=training.__file__, workdir=str(tmp_path), global_batch=training.GLOBAL_BATCH)
+    hosts.perform(ProfileJob(job_id="tried", spec=spec, sizes=(1, 2), device_kind="cpu"))
+    profile = hosts.wait(JobProfiled, "tried").profile
+    assert profile.crossing_s.keys() == {2} and profile.crossing_s[2].keys() == {2}
+    assert profile.allreduce_s[2] > 0.0
+    hosts.until(lambda: not any(host.is_needed for host in hosts.hosts.values()))
 
 
 def test_a_script_finds_what_torchrun_tells_of_several_hosts(hosts: SeveralHosts, tmp_path: Path) -> None:
