@@ -50,8 +50,8 @@ class SliceEngine(Engine, kw_only=True):
         num = 0 if found is None else int(found[1] or found[2])
         if num < 1:
             raise InvalidEngine(
-                f"--slice-devices {self.slice_devices}: a slice has a number of devices, one at least; write "
-                "cuda:N, cpu:N or paced:N@RATE"
+                f"--slice-devices {self.slice_devices}: this names no kind and number of devices; "
+                "write cuda:N, cpu:N or paced:N@RATE, N one at least"
             )
         return num
 
