@@ -10,8 +10,6 @@ import contextlib
 import fcntl
 import os
 import selectors
-import termios
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,10 +103,9 @@ class Outputs:
         """The worker is gone: its last words go to its log. What others that hold its pipe print is lost."""
         output = self._outputs[exited.key]
         if output.descriptor is not None:
-            left = _num_unread(output.descriptor)
-            while left > 0 and (content := _read(output.descriptor, min(left, TURN_BYTES))):
-                self._take(output, content)
-                left -= len(content)
+            for _ in range(PIPE_BYTES // TURN_BYTES):
+                if content := _read(output.descriptor, TURN_BYTES):
+                    self._take(output, content)
             self._close(output)
         self._tell_values(output, is_last=True)
         output.exited = exited
@@ -157,9 +154,3 @@ def _read(descriptor: int, limit: int) -> bytes | None:
         return os.read(descriptor, limit)
     except BlockingIOError:
         return None
-
-
-def _num_unread(descriptor: int) -> int:
-    number = array("i", [0])
-    fcntl.ioctl(descriptor, termios.FIONREAD, number)
-    return number[0]
