@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from swell.executors.local.zygote.client import REAP_S, ZygoteClient
@@ -19,11 +19,6 @@ from swell.executors.local.zygote.launch import ZygoteProgram
 IDLE_S = 300.0
 #: Modules that are there for any interpreter; what else is preloaded was chosen for the platform's.
 EVERYWHERE = frozenset({"swell", "torch"})
-
-
-def modules_everywhere(preload: Iterable[str]) -> tuple[str, ...]:
-    """Those of the platform's preload that any interpreter with Swell has."""
-    return tuple(name for name in preload if name.partition(".")[0] in EVERYWHERE)
 
 
 class Zygotes:
@@ -80,7 +75,7 @@ class Zygotes:
             name, preload = "zygote", tuple(self._preload)
             if python != sys.executable:
                 name += f"-{hashlib.sha256(python.encode()).hexdigest()[:8]}"
-                preload = modules_everywhere(preload)
+                preload = tuple(name for name in preload if name.partition(".")[0] in EVERYWHERE)
             program = ZygoteProgram(python, preload, self._state_dir / f"{name}.log", self._lock_fd)
             self._clients[python] = ZygoteClient(program, self._heard)
         return self._clients[python]
