@@ -119,7 +119,6 @@ class GangRecord(msgspec.Struct, kw_only=True):
     slots: tuple[Slot, ...] = ()  #: the settled gang: empty until it has started
     configuration: Configuration = PLAIN_CONFIGURATION  #: of the settled gang
     generation: int = 0  #: that the settled gang trains as
-    is_unheard: bool = False  #: a loss was told, and nothing shows yet that the head has heard of it
     wanted_slots: tuple[Slot, ...] = ()  #: the devices of the workers there should be
     wanted_configuration: Configuration = PLAIN_CONFIGURATION
     change: PendingChange | None = None
@@ -129,7 +128,6 @@ class GangRecord(msgspec.Struct, kw_only=True):
     members: dict[int, Member] = {}  #: its live workers
     final: Finished | None = None  #: the last word of a job that met its end condition
     next_worker: int = 0  #: number of the next worker that is started
-    has_spawned: bool = False  #: a worker was started
     max_local_batch: int | None = None  #: samples of a pass, as far as is known
     mean_time_to_loss_s: float | None = None  #: as the head said last
     steps: int = 0  #: finished, as far as is known
@@ -177,7 +175,7 @@ class GangRecord(msgspec.Struct, kw_only=True):
     @property
     def is_to_close(self) -> bool:
         """Whether no process is left, and none is to come."""
-        is_begun = self.has_spawned if self.restarts is None else self.is_suspending
+        is_begun = self.formation.round > 0 if self.restarts is None else self.is_suspending
         return not self.members and (self.is_ending or is_begun)
 
     # ------------------------------------------------------------ its members

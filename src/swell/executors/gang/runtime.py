@@ -61,7 +61,7 @@ class GangRuntime:
     # ------------------------------------------------------------ what is done to workers
     def start(self, slot: Slot) -> None:
         gang = self.gang
-        number, gang.next_worker, gang.has_spawned = gang.next_worker, gang.next_worker + 1, True
+        number, gang.next_worker = gang.next_worker, gang.next_worker + 1
         self.members[number] = Member(number, slot, since_s=self.now_s)
         self.effects.append(Spawn(number, slot))
 

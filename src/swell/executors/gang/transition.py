@@ -34,8 +34,7 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
     it names for free.
     """
     gang, spec, target = live.gang, live.job.spec, command.target
-    gang.is_unheard = gang.is_unheard and set(target.devices) != set(flatten(gang.slots))
-    if gang.is_unheard:
+    if gang.replies.losses and set(target.devices) != set(flatten(gang.slots)):
         why = "workers had been lost when this was asked for"
         live.replies.reply(ResizeFailed(**live.replies.facts(), message=why))
         return
@@ -62,8 +61,7 @@ def suspend(live: GangRuntime) -> None:
     if not gang.has_started:  # the checkpoint that it was to begin from is all there is
         shutdown.end(live, Outcome.STOPPED, "")
         return
-    gang.is_unheard = False  # while it is being suspended the head names no devices
-    gang.replies.losses.clear()
+    gang.replies.losses.clear()  # while it is being suspended the head names no devices
     if gang.is_suspending and gang.change is not None:
         gang.change.since_s = live.now_s
         return
@@ -112,7 +110,6 @@ def cut_back(live: GangRuntime, why: str) -> None:
     lost = _become(live, _staying(live, (State.LEFT,)))
     is_of_others = set(gang.wanted_slots) != set(gang.slots)
     if lost:
-        gang.is_unheard = True
         gang.change = change if gang.is_suspending else None
         live.replies.reply(WorkersLost(**facts, devices=lost, message=why))
     elif change is not None and change.aim is ChangeAim.RESIZE and (change.failure or is_of_others):
@@ -144,7 +141,6 @@ def finish_change(live: GangRuntime) -> None:
         live.reporting.flush()
     facts = live.replies.facts()
     if change.failure and lost:
-        gang.is_unheard = True
         live.replies.reply(WorkersLost(**facts, devices=lost, message=change.failure))
     elif change.failure:
         failed = SuspendFailed if change.aim is ChangeAim.SUSPEND else ResizeFailed
