@@ -20,7 +20,7 @@ def note_left(live: GangRuntime, message: messages.Left, member: Member) -> None
     """A worker that leaves to be suspended does so once all have agreed that the state is saved."""
     member.left_s = live.now_s
     save = None if live.gang.change is None else live.gang.change.save
-    if save is not None and save.round == message.generation:
+    if save is not None and message.generation == live.gang.formation.round:
         save.has_left = True
         member.state = State.LEFT
     elif member.state is State.LEAVING:

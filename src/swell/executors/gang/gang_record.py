@@ -26,10 +26,8 @@ class ChangeAim(StrEnum):
 
 
 class SaveOrder(msgspec.Struct, kw_only=True):
-    """The latest order to save and to leave."""
+    """What has come of the order to save and to leave that the latest group was given."""
 
-    round: int  #: the group that it was sent to
-    is_void: bool = False  #: that group broke
     is_saved: bool = False  #: since it was sent
     has_left: bool = False  #: a worker, so all agreed that it is saved
 
@@ -152,9 +150,8 @@ class GangRecord(msgspec.Struct, kw_only=True):
 
     @property
     def is_save_out(self) -> bool:
-        """An order to save and to leave is being carried out."""
-        save = None if self.change is None else self.change.save
-        return save is not None and not save.is_void
+        """An order to save and to leave is being carried out; a break of the group makes it void."""
+        return self.change is not None and self.change.save is not None and not self.setback.is_open
 
     @property
     def is_safe(self) -> bool:

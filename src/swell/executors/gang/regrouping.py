@@ -55,7 +55,6 @@ def _note_out(live: GangRuntime, message: messages.JoinFailed | messages.Broken,
 
 def note_break(live: GangRuntime, round: int, why: str) -> None:
     """A collective of this round's group failed; members that have not noticed are told."""
-    _void_save(live)
     live.gang.setback.note(why, live.now_s)
     _abort(live, {round})
 
@@ -78,14 +77,8 @@ def note_death(live: GangRuntime, member: Member, why: str) -> None:
     if member.state is State.LEAVING and not live.gang.setback.is_open:
         _abort(live, {member.whole_round})
         return
-    _void_save(live)
     live.gang.setback.note_death(why, live.now_s)
     _abort(live, {live.gang.formation.round, member.whole_round})
-
-
-def _void_save(live: GangRuntime) -> None:
-    if live.gang.change is not None and live.gang.change.save is not None:
-        live.gang.change.save.is_void = True
 
 
 def _abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
@@ -203,7 +196,7 @@ def _order_save(live: GangRuntime) -> None:
     change, formation = live.gang.change, live.gang.formation
     if change is not None and not live.gang.is_save_out:
         _note_order(live)
-        change.save = SaveOrder(round=formation.round)
+        change.save = SaveOrder()
         live.send(formation.group, messages.Suspend(generation=formation.round))
 
 
