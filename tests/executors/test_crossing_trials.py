@@ -206,3 +206,18 @@ def test_a_trial_waits_where_another_one_measures_devices_of_its_host_and_of_oth
     worker = fleet.workers("trial:a")[0]
     worker.host.exit(worker, NOT_STARTED)
     assert [worker.host.name for worker in fleet.workers("trial:b")] == ["b"]
+
+
+def test_a_job_that_is_tried_again_waits_for_a_host_that_makes_ready_for_its_last_trial(
+    fleet: MeasuringFleet,
+) -> None:
+    others(fleet).is_held = True
+    fleet.add("a")
+    fleet.lose("a")
+    fleet.add("a")
+    assert len(fleet.hosts["b"].runs) == 1
+    others(fleet).let_through()
+    fleet.pass_time(0.2)
+    assert [type(message) for message in fleet.hosts["b"].told[:3]] == [h.OpenRun, h.CloseRun, h.OpenRun]
+    fleet.run_scripts()
+    assert fleet.profiles()

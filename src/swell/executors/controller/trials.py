@@ -77,6 +77,7 @@ class Trials:
         self._queue: deque[ProfileJob] = deque()
         self._runs: dict[str, TrialRun] = {}  #: by key, in order of arrival
         self._apart: set[frozenset[str]] = set()  #: hosts whose workers did not find each other
+        self._late: set[tuple[str, str]] = set()  #: hosts that make ready, and for which run that has ended
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -133,6 +134,7 @@ class Trials:
         one = self._runs.get(run.key)
         if one is not None and one.trial.is_over:
             del self._runs[run.key]
+            self._late.update((host, run.key) for host in one.opening)
             if one.trial.why_not_crossed:
                 pair, why = (one.host, one.other_host), one.trial.why_not_crossed
                 log.warning("all-reduces over %s and %s were not measured: %s", *pair, why)
@@ -245,7 +247,8 @@ class Trials:
         """
         full: set[str] = set()  # kinds of devices whose hosts have enough to do
         for command in list(self._queue):
-            if command.device_kind in full or trial_run(command.job_id) in self._runs:
+            key = trial_run(command.job_id)
+            if command.device_kind in full or key in self._runs or any(key == run for _, run in self._late):
                 continue
             host = self._choose(command)
             if self._is_full(host):
@@ -299,6 +302,7 @@ class Trials:
     def opened(self, host: str, opened: RunOpened) -> None:
         """Workers of the run can be started on this host."""
         one = self._runs.get(opened.run)
+        self._late.discard((host, opened.run))
         if one is None or host not in one.opening:
             self._hosts.tell(host, CloseRun(run=opened.run))
             return
@@ -328,6 +332,7 @@ class Trials:
         and another one is asked.
         """
         one = self._runs.get(refused.run)
+        self._late.discard((host, refused.run))
         if one is not None and host in one.opening:
             self._do_without(one, host, refused.outcome, refused.why)
 
@@ -340,6 +345,7 @@ class Trials:
             elif host in (one.host, one.other_host):
                 self._do_without(one, host, Outcome.LOST, why)
         self._apart = {hosts for hosts in self._apart if host not in hosts}
+        self._late = {(name, run) for name, run in self._late if name != host}
         self._later(self.advance)
 
     def _do_without(self, one: TrialRun, host: str, outcome: Outcome, why: str) -> None:
