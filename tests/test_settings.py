@@ -152,7 +152,7 @@ def test_an_agent_is_started_with_them(tmp_path: Path, monkeypatch: pytest.Monke
 
     taken: list[AgentOptions] = []
 
-    async def serve(options: AgentOptions, lock_fd: int, new_door: object) -> None:
+    async def serve(options: AgentOptions, lock_fd: int) -> None:
         taken.append(options)
 
     monkeypatch.setattr(agent, "serve", serve)

@@ -206,7 +206,7 @@ def test_an_engine_that_cannot_be_used_says_why_in_one_line(site: Site) -> None:
     )
     done = site.run("up", "--engine", "doorless", "--state", "other")
     assert done.returncode == 2 and "Traceback" not in done.stderr
-    assert "broken.nowhere:Door cannot be imported (ModuleNotFoundError" in done.stderr
+    assert "broken.nowhere:Door fails (ModuleNotFoundError" in done.stderr
 
 
 def test_an_option_of_an_engine_that_cannot_be_used_says_that(site: Site) -> None:

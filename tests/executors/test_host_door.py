@@ -25,7 +25,7 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE
-from swell.executors.remote.join_warnings import Probe, no_probe
+from swell.executors.remote.join_warnings import Probe, probe
 from swell.executors.remote.lease_book import LEASES_FILE, UnusableLeases, open_leases
 from swell.executors.remote.messages import JOIN_PROTOCOL, Join, SaidInTerm, python_version
 from swell.model.node import Node
@@ -155,7 +155,7 @@ class World:
         self.start_controller()
         self.host = self.new_host()
 
-    def start_controller(self, probe: Probe = no_probe) -> None:
+    def start_controller(self, probe: Probe = probe) -> None:
         self.cut()
         self.controller = FakeController()
         leases = open_leases(self.folder, TIMES, lambda: self.time_s)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from swell.executors.remote.join_warnings import NetworkProbe, listen_for_probes
+from swell.executors.remote.join_warnings import listen_for_probes, probe
 
 LOOPBACK = "127.0.0.1"
 
 
 async def verdict(port: int) -> str:
     told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    probe = NetworkProbe()
     probe(LOOPBACK, port, told.set_result)
     return await told
 

@@ -22,7 +22,7 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import NAME, revoked
-from swell.executors.remote.join_warnings import Probe, about_clock, about_way, no_probe
+from swell.executors.remote.join_warnings import Probe, about_clock, about_way, probe
 from swell.executors.remote.messages import (
     FromJoined,
     HostLeft,
@@ -113,7 +113,7 @@ class HostDoor:
         leases: GrantedLeases,
         session: str,
         torch: str = "",
-        probe: Probe = no_probe,
+        probe: Probe = probe,
     ) -> None:
         """
         Args:

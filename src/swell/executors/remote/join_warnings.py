@@ -16,8 +16,10 @@ CLOCK_SKEW_S = 30.0
 #: For a connection to a host.
 REACH_S = 5.0
 
-#: Called with an address, a port, and who is to hear why they cannot be reached; empty: they can.
+#: Called with an address, a port, and what is to hear why they cannot be reached; empty: they can.
 Probe = Callable[[str, int, Callable[[str], None]], None]
+
+_probes: set[asyncio.Task[None]] = set()  #: that are under way: the event loop does not keep them
 
 
 def about_clock(join: Join) -> str:
@@ -42,20 +44,11 @@ def about_way(join: Join, why_not: str) -> str:
     )
 
 
-def no_probe(address: str, port: int, told: Callable[[str], None]) -> None:
-    """Nothing is tried."""
-
-
-class NetworkProbe:
-    """See `Probe`: with connections of this process, in the running event loop."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def __call__(self, address: str, port: int, told: Callable[[str], None]) -> None:
-        task = asyncio.get_running_loop().create_task(_reach(address, port, told))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+def probe(address: str, port: int, told: Callable[[str], None]) -> None:
+    """Try to connect, in the running event loop."""
+    task = asyncio.get_running_loop().create_task(_reach(address, port, told))
+    _probes.add(task)
+    task.add_done_callback(_probes.discard)
 
 
 async def _reach(address: str, port: int, told: Callable[[str], None]) -> None:

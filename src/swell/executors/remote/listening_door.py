@@ -30,7 +30,6 @@ from swell.executors.remote.join_tokens import (
     read_token,
     write_token,
 )
-from swell.executors.remote.join_warnings import NetworkProbe
 from swell.executors.remote.lease_book import UnusableLeases, open_leases
 from swell.executors.remote.messages import (
     JOIN_PROTOCOL,
@@ -65,7 +64,7 @@ class ListeningDoor(HostDoor):
             self._tokens = TokenList(folder)
             self._seen_tokens = self._tokens.stamp
             leases = open_leases(folder, options.leases, granter_now_s)
-            super().__init__(controller, leases, session, torch_version(), NetworkProbe())
+            super().__init__(controller, leases, session, torch_version())
             self._handshakes = Handshakes(self._greet, controller_context(certificate))
             self._accepted = JoinAccepted(
                 protocol=JOIN_PROTOCOL,

@@ -13,15 +13,15 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.address import address_path
 from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.lock import AgentRunning, hold_lock
 from swell.executors.local.agent.options import AgentOptions, decode_options
-from swell.executors.local.agent.supervisor import NewDoor, WorkerSupervisor
+from swell.executors.local.agent.supervisor import WorkerSupervisor
 from swell.executors.local.limits.allocation import confine
 from swell.executors.local.protocol import AgentAddress
 from swell.wire.whole_files import write_whole
@@ -37,9 +37,9 @@ def write_address(state_dir: Path, address: AgentAddress) -> None:
         sys.exit(f"cannot write {address_path(state_dir)} ({error.strerror}); make room on its disk")
 
 
-async def serve(options: AgentOptions, lock_fd: int, new_door: NewDoor | None) -> None:
+async def serve(options: AgentOptions, lock_fd: int) -> None:
     """Until the daemon or a signal says to stop, and every process is gone. Raises DoorError."""
-    supervisor = WorkerSupervisor(options, lock_fd, new_door)
+    supervisor = WorkerSupervisor(options, lock_fd, make_door if options.door else None)
     port = await supervisor.listen()
     address = AgentAddress(
         port=port,
@@ -56,34 +56,20 @@ async def serve(options: AgentOptions, lock_fd: int, new_door: NewDoor | None) -
     log.info("every process is gone")
 
 
-def _door(place: str) -> NewDoor | None:
-    """What lets hosts in, if they may come. Ends the process if it cannot be imported."""
-    module, _, name = place.partition(":")
+def make_door(controller: Controller, options: AgentOptions, session: str) -> Door:
+    """Make what lets hosts in, which may be of another package. Raises DoorError, whatever that does."""
+    module, _, name = options.door.partition(":")
     try:
-        return _guarded(getattr(import_module(module), name), place) if place else None
-    except Exception as error:  # noqa: BLE001 - whatever the package of an engine does
-        sys.exit(
-            f"the engine cannot be used: {place} cannot be imported ({type(error).__name__}: {error}); "
+        door: Door = getattr(import_module(module), name)(controller, options, session)
+    except DoorError:
+        raise
+    except Exception as error:
+        log.exception("the door of the engine cannot be made")
+        raise DoorError(
+            f"the engine cannot be used: {options.door} fails ({type(error).__name__}: {error}); "
             "repair its package, or choose another --engine"
-        )
-
-
-def _guarded(new_door: NewDoor, place: str) -> NewDoor:
-    """Any failure of a door that is made becomes one line: it may be of another package."""
-
-    def make(*parts: Any) -> Door:
-        try:
-            return new_door(*parts)
-        except DoorError:
-            raise
-        except Exception as error:
-            log.exception("the door of the engine cannot be made")
-            raise DoorError(
-                f"the engine cannot be used: {place} fails ({type(error).__name__}: {error}); "
-                "repair its package, or choose another --engine"
-            ) from error
-
-    return make
+        ) from error
+    return door
 
 
 def main() -> None:
@@ -93,7 +79,7 @@ def main() -> None:
     confine(options.sharing.cores)
     try:
         lock_fd = hold_lock(options.state_dir)
-        asyncio.run(serve(options, lock_fd, _door(options.door)))
+        asyncio.run(serve(options, lock_fd))
     except (AgentRunning, DoorError) as error:
         sys.exit(str(error))
 

@@ -27,6 +27,7 @@ from swell.executors.local.logs.files import (
     read_tail,
 )
 from swell.executors.local.zygote.forking import Fork
+from swell.executors.rate_limited_log import RateLimitedLog
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import DEFAULT_RACK
 from swell.wire import environ
@@ -37,21 +38,6 @@ log = logging.getLogger("swell.agent")
 
 #: See `ThreadBackground`.
 Background = Callable[[Callable[[], OSError | None], Callable[[OSError | None], None]], None]
-
-
-@dataclass(slots=True)
-class LeaderNote:
-    """A worker that came to be rank 0, and since when."""
-
-    log: Path
-    worker: int
-    position: int | None  #: in its log; None: its end when it is looked at
-
-    def line(self) -> tuple[int, int]:
-        """See `note_leaders`. Looks at the disk once."""
-        if self.position is None:
-            self.position = end_offset(self.log)
-        return self.worker, self.position
 
 
 @dataclass(slots=True)
@@ -67,9 +53,10 @@ class HostedRun:
     reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
     rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
     leader: int | None = None  #: the worker that is rank 0
-    unnoted: list[LeaderNote] = field(default_factory=list)  #: that the job's folder lacks
+    #: Leaders that the job's folder lacks, with the positions in their logs; None: the end of what is there.
+    unnoted: list[tuple[int, int | None]] = field(default_factory=list)
     is_noting: bool = False
-    is_note_failing: bool = False  #: the last try was in vain
+    note_failures: RateLimitedLog = field(default_factory=RateLimitedLog)
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     links: dict[int, LineLink] = field(default_factory=dict)
     live: set[int] = field(default_factory=set)
@@ -107,7 +94,7 @@ class HostedRun:
         self.leader = effect.worker
         # Of the first one of a gang, what it says on its way to the group is the job's too.
         position = 0 if isinstance(effect, StartWorker) else None
-        self.unnoted.append(LeaderNote(self.log_path(effect.worker), effect.worker, position))
+        self.unnoted.append((effect.worker, position))
 
     def note_leaders(self, in_background: Background) -> None:
         """Which workers led, as far as it is not yet on disk; to be called again while that is full."""
@@ -117,7 +104,8 @@ class HostedRun:
 
         def note() -> OSError | None:
             try:
-                note_leaders(self.folder, [one.line() for one in notes])
+                begins = [end_offset(self.log_path(one)) if begin is None else begin for one, begin in notes]
+                note_leaders(self.folder, zip((one for one, _ in notes), begins, strict=True))
             except OSError as error:
                 return error
             return None
@@ -126,9 +114,8 @@ class HostedRun:
             self.is_noting = False
             if error is None:
                 del self.unnoted[: len(notes)]
-            elif not self.is_note_failing:
+            elif self.note_failures.take():
                 log.warning("cannot note the leader of %s: %s; `swell logs` lacks its lines", self.key, error)
-            self.is_note_failing = error is not None
 
         in_background(note, settle)
 
