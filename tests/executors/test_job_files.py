@@ -18,7 +18,7 @@ from swell.executors.hosts import messages as h
 from swell.executors.local.agent import job_code
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.job_code import PARTIAL_AGE_S, written_beside
-from swell.executors.local.agent.job_files import JobPlace, OpeningRefusal, place_job
+from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import log_path
 from swell.executors.storage import job_folder, storage_of
@@ -53,7 +53,7 @@ class Submitted:
         """The project is on no host."""
         shutil.rmtree(os.path.realpath(self.project))
 
-    def open(self, host: str, **changes: Any) -> JobPlace | OpeningRefusal:
+    def open(self, host: str, **changes: Any) -> JobPlace | h.RunRefused:
         options = AgentOptions(
             state_dir=self.storage.parent / host,
             preload=(),
@@ -69,9 +69,9 @@ class Submitted:
         assert isinstance(place, JobPlace), place
         return place
 
-    def refused(self, **changes: Any) -> OpeningRefusal:
+    def refused(self, **changes: Any) -> h.RunRefused:
         refusal = self.open("a", **changes)
-        assert isinstance(refusal, OpeningRefusal)
+        assert isinstance(refusal, h.RunRefused)
         return refusal
 
 
@@ -229,7 +229,7 @@ def test_a_storage_that_is_full_refuses_the_run_for_now(
 def test_a_folder_that_no_job_can_have_is_refused_for_good(tmp_path: Path, job_id: str) -> None:
     options = AgentOptions(state_dir=tmp_path, preload=(), call="")
     refusal = place_job(options, h.OpenRun(run=JOB, job_id=job_id, spec=make_spec()))
-    assert isinstance(refusal, OpeningRefusal) and refusal.outcome is Outcome.FAILED
+    assert isinstance(refusal, h.RunRefused) and refusal.outcome is Outcome.FAILED
     assert "cannot name a folder" in refusal.why
 
 

@@ -24,7 +24,7 @@ from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellW
 from swell.executors.local.agent.containers import Containers
 from swell.executors.local.agent.gang_limits import GangLimits
 from swell.executors.local.agent.job_code import drop_code
-from swell.executors.local.agent.job_files import JobPlace, OpeningRefusal, place_job
+from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.agent.scratch import Scratch
@@ -86,7 +86,9 @@ class LocalHost:
         self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, self._hear_zygote)
-        self._scratch = Scratch(options.state_dir, boot_id, _in_background)
+        self._scratch = Scratch(
+            options.state_dir, boot_id, lambda work: self._background(work, lambda _: None)
+        )
         self._containers = Containers(
             options.containers,
             options.state_dir,
@@ -216,15 +218,15 @@ class LocalHost:
         self._openings[order.run] = order
         self._background(partial(place_job, self._options, order), partial(self._placed, order))
 
-    def _placed(self, order: OpenRun, place: JobPlace | OpeningRefusal) -> None:
+    def _placed(self, order: OpenRun, place: JobPlace | messages.RunRefused) -> None:
         """An order that came again meanwhile counts in place of the one before."""
         if self._openings.get(order.run) is not order:
             return
         del self._openings[order.run]
-        if isinstance(place, OpeningRefusal):
-            self._refuse(order, place)
-        else:
+        if isinstance(place, JobPlace):
             self._opened(order, place)
+        else:
+            self._answer(place)
 
     def _opened(self, order: OpenRun, place: JobPlace) -> None:
         kind = TRIAL if order.is_trial else WORKER
@@ -234,12 +236,6 @@ class LocalHost:
         if not order.is_trial:
             self._limits.launch(run.key, order.share, order.spec.memory_bytes)
         self._answer(messages.RunOpened(run=run.key, first_worker=place.first_worker))
-
-    def _refuse(self, order: OpenRun, refusal: OpeningRefusal) -> None:
-        refused = messages.RunRefused(
-            run=order.run, outcome=refusal.outcome, why=refusal.why, is_lacking=refusal.is_lacking
-        )
-        self._answer(refused)
 
     def _close(self, run: HostedRun) -> None:
         del self._runs[run.key]
@@ -389,8 +385,3 @@ def hold_port(address: str) -> socket.socket:
         held.close()
         raise
     return held
-
-
-def _in_background(work: Callable[[], None]) -> None:
-    """Run work in a thread: it may take long, and the event loop serves all workers."""
-    asyncio.get_running_loop().run_in_executor(None, work)

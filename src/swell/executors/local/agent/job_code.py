@@ -38,31 +38,28 @@ UNLINKED = frozenset({"__pycache__"})
 NUM_NAMED = 3
 
 
-def read_tree(storage: Path, digest: str) -> CodeTree | None:
-    """The manifest of a snapshot; None if it is not there."""
-    try:
-        return decode_tree(tree_path(storage, digest).read_bytes())
-    except FileNotFoundError:
-        return None
-
-
-def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> None:
+def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> CodeTree | None:
     """Make the job's tree with links to the originals, if it is to have one and has none.
 
     Several hosts may do so at the same time: the first one that has it whole gives it its name.
+
+    Returns:
+        The manifest of its snapshot; None: there is none, or it is gone and was not needed.
 
     Raises:
         ValueError: the snapshot is not there any more, or is damaged.
         OSError: it cannot be written.
     """
-    code = job_dir / FOLDER
-    if not spec.code or code.is_dir():
-        return
-    tree = read_tree(storage, spec.code)
+    if not spec.code:
+        return None
+    code, manifest = job_dir / FOLDER, tree_path(storage, spec.code)
+    tree = decode_tree(manifest.read_bytes()) if manifest.exists() else None
+    if code.is_dir():
+        return tree
     if tree is None:
         raise ValueError(f"snapshot {spec.code[:12]} of its code is gone from {storage}; submit it again")
     with suppress(FileExistsError):  # the daemon has linked it, perhaps at this very moment
-        os.link(tree_path(storage, spec.code), job_tree_path(job_dir))
+        os.link(manifest, job_tree_path(job_dir))
     _remove_left(job_dir)
     partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=job_dir))
     try:
@@ -74,6 +71,7 @@ def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> None:
             raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    return tree
 
 
 def _remove_left(job_dir: Path) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from errno import ENOENT
 from pathlib import Path
 
-from swell.executors.hosts.messages import OpenRun
-from swell.executors.local.agent.job_code import FOLDER, place_code, place_in, read_tree
+from swell.executors.hosts.messages import OpenRun, RunRefused
+from swell.executors.local.agent.job_code import FOLDER, place_code, place_in
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
 from swell.executors.storage import CHECKPOINTS, job_folder
@@ -34,34 +34,28 @@ class JobPlace:
         return self.folder / CHECKPOINTS
 
 
-@dataclass(frozen=True, slots=True)
-class OpeningRefusal:
-    """See `RunRefused`."""
-
-    outcome: Outcome
-    why: str
-    is_lacking: bool = False
-
-
-def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | OpeningRefusal:
+def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | RunRefused:
     """Make ready for workers of a run on the host with these options. Call it in the background."""
     spec, host = order.spec, options.joined_as
     on = f"host {host!r}" if host else "this machine"
     why = lack_of_needs(spec, on) or (_lack_of_paths(spec, on) if host else "")
     if why:
-        return OpeningRefusal(Outcome.LOST, why, is_lacking=True)
+        return RunRefused(run=order.run, outcome=Outcome.LOST, why=why, is_lacking=True)
     try:
         folder = job_folder(options.storage_dir, order.job_id)
         (folder / CHECKPOINTS).mkdir(mode=0o700, parents=True, exist_ok=True)
-        place_code(options.storage_dir, folder, spec)
+        tree = place_code(options.storage_dir, folder, spec)
         first = next_number(folder, TRIAL if order.is_trial else WORKER)
         if not host:
             return JobPlace(folder, first, spec.workdir, spec.entry)
-        return _place_away(options, folder, spec, first)
+        variables = {environ.AWAY: host, environ.LEASE: str(options.state_dir / LEASE_FILE)}
+        workdir, entry = (spec.workdir, spec.entry) if tree is None else _away(tree, folder / FOLDER, spec)
+        return JobPlace(folder, first, workdir, entry, variables)
     except ValueError as error:
-        return OpeningRefusal(Outcome.FAILED, str(error))
+        return RunRefused(run=order.run, outcome=Outcome.FAILED, why=str(error))
     except OSError as error:
-        return OpeningRefusal(Outcome.LOST, f"its folder cannot be used on {on}: {error}")
+        why = f"its folder cannot be used on {on}: {error}"
+        return RunRefused(run=order.run, outcome=Outcome.LOST, why=why)
 
 
 def lack_of_needs(spec: JobSpec, on: str) -> str:
@@ -96,18 +90,13 @@ def _lack_of_paths(spec: JobSpec, on: str) -> str:
     return ""
 
 
-def _place_away(options: AgentOptions, folder: Path, spec: JobSpec, first: int) -> JobPlace:
-    """The working directory is the job's own where this host has it too, and else that of the snapshot."""
-    variables = {environ.AWAY: options.joined_as, environ.LEASE: str(options.state_dir / LEASE_FILE)}
-    tree = read_tree(options.storage_dir, spec.code) if spec.code else None
-    if tree is None:
-        return JobPlace(folder, first, spec.workdir, spec.entry, variables)
+def _away(tree: CodeTree, code: Path, spec: JobSpec) -> tuple[str, str]:
+    """Return where workers run, and what: in the job's own folder if it is here, else in the snapshot."""
     if spec.image and (missing := next((root for root in tree.roots if not os.path.isdir(root)), None)):
         raise FileNotFoundError(ENOENT, "its container shows this folder, which is not there", missing)
-    code, real = folder / FOLDER, os.path.realpath(spec.workdir)
+    real = os.path.realpath(spec.workdir)
     is_here = os.path.isdir(real) and real == tree.roots[0]
-    workdir = spec.workdir if is_here else str(place_in(code, tree.roots[0]))
-    return JobPlace(folder, first, workdir, _entry(tree, code, spec), variables)
+    return spec.workdir if is_here else str(place_in(code, tree.roots[0])), _entry(tree, code, spec)
 
 
 def _entry(tree: CodeTree, code: Path, spec: JobSpec) -> str:
