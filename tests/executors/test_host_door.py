@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -643,22 +642,6 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(tmp_path: Pa
     world.pass_time(0.2)
     tried.pop()("")
     assert offer_of(world) == NODE
-
-
-@pytest.mark.parametrize(("skew_s", "said"), [(300.0, "5 min ahead of"), (-90.0, "90 s behind"), (5.0, "")])
-def test_a_clock_that_is_wrong_by_minutes_is_told_and_changes_nothing_else(
-    tmp_path: Path, skew_s: float, said: str
-) -> None:
-    world = World(tmp_path)
-    world.host.join = msgspec.structs.replace(world.host.join, clock_s=time.time() + skew_s)
-    world.pass_time(1.0)
-    world.host.terms.stream.say(
-        SaidInTerm(term=1, message=h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
-    )
-    world.pass_time(TIMES.wait_s)
-    assert world.is_joined() and world.controller.lost == []
-    remarks = offer_of(world).lacks[1:]
-    assert remarks == () if not said else said in remarks[0] and "leases and deadlines do not" in remarks[0]
 
 
 # ---------------------------------------------------------------- messages

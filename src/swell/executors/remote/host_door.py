@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -22,7 +23,7 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import NAME, revoked
-from swell.executors.remote.join_warnings import Probe, about_clock, about_way, probe
+from swell.executors.remote.join_warnings import Probe, about_way, probe
 from swell.executors.remote.messages import (
     FromJoined,
     HostLeft,
@@ -67,7 +68,7 @@ class JoinedHost:
     def __init__(self, door: HostDoor, join: Join, session: str) -> None:
         self.join = join  #: of its line, or of its last one; without the secret
         self.stream = ResumableStream(session, self)
-        self.remarks: dict[str, str] = {}  #: by topic; empty: none
+        self.remark = ""  #: on the way to it; empty: none
         self._door = door
         self.begin_term(None)
 
@@ -193,23 +194,19 @@ class HostDoor:
         host.join = join
         log.info("host %s has a line from %s", host.name, line.peer)
         host.stream.attach(line)
-        self._look_at(host, join)
-
-    def _look_at(self, host: JoinedHost, join: Join) -> None:
-        """What is odd about it stands in `swell nodes`; the way to it is tried meanwhile."""
-        self._remark(host, "clock", about_clock(join))
         if join.probe_port:
-            told = lambda why: self._remark(host, "way", about_way(join, why))  # noqa: E731
-            self._probe(join.advertise, join.probe_port, told)
+            self._probe(join.advertise, join.probe_port, partial(self._note_way, host))
 
-    def _remark(self, host: JoinedHost, topic: str, remark: str) -> None:
-        if host.remarks.get(topic, "") == remark:
+    def _note_way(self, host: JoinedHost, why_not: str) -> None:
+        """It stands in `swell nodes` if the head cannot reach a host. `why_not`: empty if it can."""
+        remark = about_way(host.join, why_not)
+        if host.remark == remark:
             return
-        host.remarks[topic] = remark
+        host.remark = remark
         if remark:
             log.warning("host %s: %s", host.name, remark)
         if host.offered is not None and self._hosts.get(host.name) is host:
-            self._owner.hear(host.name, _remarked(host.offered, host.remarks))
+            self._owner.hear(host.name, _remarked(host.offered, remark))
 
     def lose_line(self, host: JoinedHost, why: str) -> None:
         """Changes nothing as long as the host has a lease."""
@@ -248,7 +245,7 @@ class HostDoor:
             return
         if isinstance(message, DevicesOffered):
             host.offered = message
-            message = _remarked(message, host.remarks)
+            message = _remarked(message, host.remark)
         self._owner.hear(host.name, message)
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
@@ -386,11 +383,12 @@ class HostDoor:
             host.stream.close()
 
 
-def _remarked(offered: DevicesOffered, remarks: Mapping[str, str]) -> DevicesOffered:
-    """Return the offer with the remarks on the host added to what each node lacks."""
-    said = tuple(remark for remark in remarks.values() if remark)
-    nodes = tuple(msgspec.structs.replace(node, lacks=node.lacks + said) for node in offered.nodes)
-    return msgspec.structs.replace(offered, nodes=nodes) if said else offered
+def _remarked(offered: DevicesOffered, remark: str) -> DevicesOffered:
+    """Return the offer with a remark on the host, if there is one, added to what each node lacks."""
+    if not remark:
+        return offered
+    nodes = tuple(msgspec.structs.replace(node, lacks=(*node.lacks, remark)) for node in offered.nodes)
+    return msgspec.structs.replace(offered, nodes=nodes)
 
 
 def _unlike(name: str, has: str, needed: str) -> LineRefused:

@@ -1,18 +1,15 @@
-"""What is odd about a host that has joined, and keeps it from nothing but what the remark says."""
+"""Whether the head reaches a host that has joined: gangs that span nodes need it, and nothing else does."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 from swell.executors.remote.messages import Join
 from swell.model.lengths import span
 
-#: A host whose clock differs by less need not be told of.
-CLOCK_SKEW_S = 30.0
 #: For a connection to a host.
 REACH_S = 5.0
 
@@ -20,18 +17,6 @@ REACH_S = 5.0
 Probe = Callable[[str, int, Callable[[str], None]], None]
 
 _probes: set[asyncio.Task[None]] = set()  #: that are under way: the event loop does not keep them
-
-
-def about_clock(join: Join) -> str:
-    """Empty: nothing. To be asked when the host has just said it."""
-    skew_s = join.clock_s - time.time()
-    if not join.clock_s or abs(skew_s) < CLOCK_SKEW_S:
-        return ""
-    which = "ahead of" if skew_s > 0 else "behind"
-    return (
-        f"its clock is {span(abs(skew_s))} {which} the head's; leases and deadlines do not depend on it, "
-        "times in files and logs there do: set it"
-    )
 
 
 def about_way(join: Join, why_not: str) -> str:

@@ -6,7 +6,6 @@ Each message of the stream has the term that it belongs to, which is that of the
 from __future__ import annotations
 
 import platform
-import time
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
@@ -36,7 +35,6 @@ class Join(OpeningMessage, frozen=True, kw_only=True):
     session: str = ""  #: of the host's process, which no other one has
     python: str = ""  #: version
     torch: str = ""  #: version, without that of its build; empty: none is installed
-    clock_s: float = 0.0  #: seconds since 1970, by the host's clock
     advertise: str = ""  #: where workers of other hosts are to reach its own
     probe_port: int = 0  #: of that address, which takes connections and closes them; 0: none
 
@@ -92,7 +90,7 @@ FromJoined = SaidInTerm | HostLeft
 
 
 def introduction(host: str, machine: str, session: str, advertise: str = "", probe_port: int = 0) -> Join:
-    """Return the first message of a host, without its token. It has the time of day."""
+    """Return the first message of a host, without its token."""
     return Join(
         protocol=JOIN_PROTOCOL,
         version=__version__,
@@ -102,7 +100,6 @@ def introduction(host: str, machine: str, session: str, advertise: str = "", pro
         session=session,
         python=python_version(),
         torch=torch_version(),
-        clock_s=time.time(),
         advertise=advertise,
         probe_port=probe_port,
     )
