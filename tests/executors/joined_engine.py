@@ -112,7 +112,7 @@ class JoinedEngine:
             assert end.host.admit(link, msgspec.json.decode(line, type=Hello))
 
         handshakes = Handshakes(identify)
-        host = LocalHost(options, f"boot-{name}", lock_fd, hear)
+        host = LocalHost(options, lock_fd, hear)
         self.hosts[name] = end = OnHost(host, lock_fd)
         self._controller.join_host(name, end)
         host.start(f"{LOOPBACK}:{await handshakes.listen(LOOPBACK)}")

@@ -69,7 +69,7 @@ class SeveralHosts:
             state_dir=state_dir, preload=DEFAULT_PRELOAD, call=DEFAULT_CALL, advertise=address
         )
         handshakes = Handshakes(lambda link, line: self._identify(name, link, line))
-        host = LocalHost(options, name, self._locks[name], lambda told: self._hear(name, told))
+        host = LocalHost(options, self._locks[name], lambda told: self._hear(name, told))
         self.hosts[name], self.said[name] = host, []
         self.controller.join_host(name, host)
         port = await handshakes.listen(LOOPBACK)

@@ -77,7 +77,7 @@ class LocalWorld:
         self._lock_fd = hold_lock(state_dir)
         options = AgentOptions(state_dir=state_dir, preload=("msgspec",), call=CALL)
         handshakes = Handshakes(self._identify)
-        self.host = LocalHost(options, "boot", self._lock_fd, self.heard.append)
+        self.host = LocalHost(options, self._lock_fd, self.heard.append)
         port = await handshakes.listen(LOOPBACK)
         self.host.start(f"{LOOPBACK}:{port}")
         paced = DeviceBinding(torch_device="cpu", kind="paced@400", pace_per_s=400.0)

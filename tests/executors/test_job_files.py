@@ -169,7 +169,7 @@ def test_code_is_dropped_without_a_look_at_the_storage_in_the_event_loop(
         return storage_of(folder)
 
     async def drop() -> None:
-        host = LocalHost(AgentOptions(state_dir=state_dir, preload=(), call=""), "b", -1, lambda _: None)
+        host = LocalHost(AgentOptions(state_dir=state_dir, preload=(), call=""), -1, lambda _: None)
         monkeypatch.setattr("swell.executors.local.agent.options.storage_of", look)
         host.tell(h.DropCode(job_id=JOB))
         async with asyncio.timeout(10):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swell.executors.local.agent.scratch import LINK, PREFIX, Scratch
+from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.zygote import mirror
 from swell.executors.local.zygote.forking import Fork
 from swell.executors.local.zygote.mirror import mirrored
@@ -148,7 +148,7 @@ def test_a_mirror_reads_as_what_it_mirrors(
 # ---------------------------------------------------------------- how long they live
 @pytest.fixture
 def scratch(tmp_path: Path) -> Scratch:
-    scratch = Scratch(tmp_path / "state", "boot", lambda work: work())
+    scratch = Scratch(tmp_path / "state", lambda work: work())
     scratch.begin()
     return scratch
 
@@ -177,12 +177,10 @@ def test_folders_go_with_their_worker(scratch: Scratch, tmp_path: Path) -> None:
 
 def test_what_a_killed_agent_left_is_removed_by_the_next(scratch: Scratch, tmp_path: Path) -> None:
     left = scratch.equip(fork_of(tmp_path), is_trial=True)
-    stranger = tmp_path / f"{PREFIX}linked"
+    stranger = tmp_path / "stranger"
     stranger.mkdir()
-    (tmp_path / "state" / "scratch" / "odd").mkdir()
-    (tmp_path / "state" / "scratch" / "odd" / LINK).symlink_to(tmp_path / "state" / "scratch" / "odd2")
-    (tmp_path / "state" / "scratch" / "odd2").symlink_to(stranger)
-    again = Scratch(tmp_path / "state", "other", lambda work: work())
+    (tmp_path / "state" / "scratch" / "odd").symlink_to(stranger)
+    again = Scratch(tmp_path / "state", lambda work: work())
     again.begin()
     assert not Path(left.mirror).exists() and not Path(left.sockets).parent.exists()
     assert stranger.exists()
@@ -191,7 +189,7 @@ def test_what_a_killed_agent_left_is_removed_by_the_next(scratch: Scratch, tmp_p
 
 def test_without_room_for_folders_workers_do_without(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("no folder")
-    scratch = Scratch(tmp_path / "state", "boot", lambda work: work())
+    scratch = Scratch(tmp_path / "state", lambda work: work())
     scratch.begin()
     fork = scratch.equip(fork_of(tmp_path), is_trial=False)
     assert fork.sockets == ""

@@ -53,7 +53,7 @@ class Machine:
         options = AgentOptions(state_dir=state_dir, preload=DEFAULT_PRELOAD, call=DEFAULT_CALL)
         self._options = options
         handshakes = Handshakes(self._identify)
-        self.host = LocalHost(options, "boot", self._lock_fd, self._hear)
+        self.host = LocalHost(options, self._lock_fd, self._hear)
         port = await handshakes.listen(LOOPBACK)
         self.host.start(f"{LOOPBACK}:{port}")
         paced = DeviceBinding(torch_device="cpu", kind="paced@20000", pace_per_s=20000.0)

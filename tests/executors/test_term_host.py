@@ -27,7 +27,7 @@ class WarmingHost(TermHost):
 
     def __init__(self, *lacks: str) -> None:
         options = AgentOptions(state_dir=Path("none"), storage="none")
-        super().__init__(options, "boot", -1, self._hear, NODE, lambda: lacks)
+        super().__init__(options, -1, self._hear, NODE, lambda: lacks)
         self.said: list[str] = []
 
     @property

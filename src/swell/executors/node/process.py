@@ -81,7 +81,7 @@ class HostProcess:
         self._handshakes = Handshakes(self._identify)
         self._inside: TermHost | None = None
         self._address = ""
-        self._num_insides = self._probe_port = 0
+        self._probe_port = 0
         self._settings = PlatformSettings()  #: whose storage this machine was seen to have
         self._is_told_to_leave = asyncio.Event()
         self._withdrawal = Withdrawal(time.monotonic)
@@ -213,7 +213,6 @@ class HostProcess:
 
     # ------------------------------------------------------------ workers
     def _new_inside(self, answer: Callable[[FromHost], None]) -> TermHost:
-        self._num_insides += 1
         preload = self._settings.preload
         modules = there_of(preload)
         own = {"preload": modules, "storage": self._options.storage or self._settings.storage}
@@ -225,10 +224,9 @@ class HostProcess:
             rack=self._options.rack,
             joined_as=self._options.name,
         )
-        boot_id = f"{self._session}-{self._num_insides}"
         lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
         self._inside = TermHost(
-            options, boot_id, self._lock_fd, answer, self._node, lacks, lambda: self._withdrawal.warning
+            options, self._lock_fd, answer, self._node, lacks, lambda: self._withdrawal.warning
         )
         self._inside.start(self._address)
         return self._inside

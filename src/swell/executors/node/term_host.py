@@ -35,7 +35,6 @@ class TermHost(LocalHost):
     def __init__(
         self,
         options: AgentOptions,
-        boot_id: str,
         lock_fd: int,
         answer: Callable[[FromHost], None],
         node: LocalNode,
@@ -47,7 +46,7 @@ class TermHost(LocalHost):
             find_lacks: says what this machine cannot do; asked in a thread.
             leaving: says that the machine is about to go; None: it is not.
         """
-        super().__init__(options, boot_id, lock_fd, answer)
+        super().__init__(options, lock_fd, answer)
         self._node, self._find_lacks, self._leaving = node, find_lacks, leaving
         self.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
         self._has_offered = False

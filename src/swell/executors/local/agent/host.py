@@ -65,7 +65,6 @@ class LocalHost:
     def __init__(
         self,
         options: AgentOptions,
-        boot_id: str,
         lock_fd: int,
         answer: Callable[[FromHost], None],
     ) -> None:
@@ -86,9 +85,7 @@ class LocalHost:
         self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
         self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, self._hear_zygote)
-        self._scratch = Scratch(
-            options.state_dir, boot_id, lambda work: self._background(work, lambda _: None)
-        )
+        self._scratch = Scratch(options.state_dir, lambda work: self._background(work, lambda _: None))
         self._containers = Containers(
             options.containers,
             options.state_dir,

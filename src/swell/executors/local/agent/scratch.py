@@ -3,16 +3,19 @@
 A trial run writes in one instead of the job's working directory (`mirror`), and another one takes the place
 of its temporary directory. Every worker has one for the sockets of its loader's processes, which leave them
 behind when they are killed. Sockets need short paths (107 bytes), so these folders are in the machine's
-temporary directory, in one that a link in the state folder names; the others are in the state folder.
+temporary directory, in one that is named after the state folder; the others are in the state folder.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import logging
 import os
+import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -22,7 +25,6 @@ from swell.wire import environ
 from swell.wire.private_files import remove_room
 
 PREFIX = "swell-"
-LINK = "temporary"
 
 log = logging.getLogger("swell.agent")
 
@@ -30,23 +32,24 @@ log = logging.getLogger("swell.agent")
 class Scratch:
     """One agent's. A folder that cannot be made is done without: workers then use what they find."""
 
-    def __init__(self, state_dir: Path, boot_id: str, in_background: Callable[[Callable[[], None]], object]):
+    def __init__(self, state_dir: Path, in_background: Callable[[Callable[[], None]], object]) -> None:
         """`in_background`: runs what may take long."""
         self._root = state_dir / "scratch"
-        self._own = self._root / boot_id
+        self._prefix = f"{PREFIX}{hashlib.sha256(bytes(state_dir.resolve())).hexdigest()[:12]}-"
         self._in_background = in_background
+        self._own: Path | None = None
         self._temporary: Path | None = None
         self._numbers = itertools.count()
-        self._folders: dict[str, tuple[Path, ...]] = {}  #: by worker
+        self._folders: dict[str, list[Path]] = {}  #: by worker
 
     def begin(self) -> None:
         """Make the folders of this agent; remove those of killed ones, of which no process is left."""
-        before = [path for path in self._root.glob("*") if path != self._own]
-        self._in_background(lambda: _remove_left(before))
+        left = [*self._root.glob("*"), *Path(tempfile.gettempdir()).glob(f"{self._prefix}*")]
+        self._in_background(lambda: _remove(left))
         try:
-            self._own.mkdir(mode=0o700, parents=True)
-            self._temporary = Path(tempfile.mkdtemp(prefix=PREFIX))
-            (self._own / LINK).symlink_to(self._temporary)
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._own = Path(tempfile.mkdtemp(dir=self._root))
+            self._temporary = Path(tempfile.mkdtemp(prefix=self._prefix))
         except OSError as error:
             log.warning("cannot make folders for workers' temporary files: %s", error)
 
@@ -55,10 +58,10 @@ class Scratch:
         number = str(next(self._numbers))
         sockets = self._made(self._temporary, number)
         if not is_trial:
-            self._folders[fork.key] = (sockets,) if sockets else ()
+            self._folders[fork.key] = [sockets] if sockets else []
             return msgspec.structs.replace(fork, sockets=str(sockets or ""))
         mirror, temporary = self._made(self._own, number), self._made(sockets, "tmp")
-        self._folders[fork.key] = tuple(folder for folder in (sockets, mirror) if folder)
+        self._folders[fork.key] = [folder for folder in (sockets, mirror) if folder]
         variables = {environ.TRIAL: "1", environ.WORKDIR: fork.workdir, environ.MIRROR: str(mirror or "")}
         if temporary is not None:
             variables["TMPDIR"] = str(temporary)
@@ -71,12 +74,12 @@ class Scratch:
 
     def drop(self, key: str) -> None:
         """The worker is gone."""
-        if folders := self._folders.pop(key, ()):
+        if folders := self._folders.pop(key, []):
             self._in_background(lambda: _remove(folders))
 
     def end(self) -> None:
         """Every worker is gone."""
-        _remove_left([self._own])
+        _remove([folder for folder in (self._own, self._temporary) if folder is not None])
 
     def _made(self, parent: Path | None, name: str) -> Path | None:
         if parent is None:
@@ -89,26 +92,10 @@ class Scratch:
         return parent / name
 
 
-def _remove(folders: tuple[Path, ...]) -> None:
+def _remove(folders: list[Path]) -> None:
+    """Remove those that are folders of this user, and no links to any."""
     for folder in folders:
-        remove_room(folder)  # what is left goes with the agent
-
-
-def _remove_left(owns: list[Path]) -> None:
-    """What an agent had, here and in the temporary directory."""
-    for own in owns:
-        link = own / LINK
-        if link.is_symlink():
-            temporary = Path(os.readlink(link))
-            if temporary.name.startswith(PREFIX) and _is_own(temporary):
-                _remove((temporary,))
-        _remove((own,))
-
-
-def _is_own(folder: Path) -> bool:
-    """Whether it is a folder of this user, and no link to one."""
-    try:
-        found = folder.lstat()
-    except FileNotFoundError:
-        return False
-    return folder.is_dir() and not folder.is_symlink() and found.st_uid == os.getuid()
+        with suppress(FileNotFoundError):
+            found = folder.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                remove_room(folder)  # what is left goes with the agent

@@ -61,7 +61,6 @@ class WorkerSupervisor:
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(
             options,
-            self.boot_id,
             lock_fd,
             self._hear_host,
         )
