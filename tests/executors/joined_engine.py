@@ -20,9 +20,9 @@ from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
+from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.lines import LineLink
 from swell.model.event import Event

@@ -21,9 +21,9 @@ from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import FromHost
+from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import DEFAULT_CALL, DEFAULT_PRELOAD, LOOPBACK, AgentOptions
 from swell.executors.local.lines import LineLink
 from swell.model.event import AnyEvent

@@ -23,8 +23,8 @@ from tests.executors.test_host_door import FakeController
 from swell.executors.gang.gang_settings import GangSettings, LogLimits
 from swell.executors.hosts import messages as h
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.job_files import place_job
-from swell.executors.local.agent.lock import hold_lock
 from swell.executors.local.agent.options import AgentOptions, PlatformSettings
 from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.containers.engine import ContainerChoice

@@ -22,8 +22,8 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.hosts.messages import FromHost
+from swell.executors.local.agent.address import AgentRunning, hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
-from swell.executors.local.agent.lock import AgentRunning, hold_lock
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
 from swell.executors.local.devices import DeviceError, LocalNode
 from swell.executors.local.limits.allocation import confine

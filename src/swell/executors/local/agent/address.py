@@ -1,16 +1,30 @@
 """The files by which an agent of a state folder is found: where it listens, and its lock.
 
-The daemon and commands import this module, and nothing else of an agent.
+The daemon and commands import this module, and nothing else of an agent. All that an agent or a host starts
+inherits the lock.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
+import os
+import time
 from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.processes.strays import end_strays
 from swell.executors.local.protocol import AgentAddress
+
+#: After a crash the kernel needs a moment to end the workers of the agent before.
+LOCK_WAIT_S = 10.0
+
+log = logging.getLogger("swell.agent")
+
+
+class AgentRunning(RuntimeError):
+    """Another agent, or a process that it started, still holds this state folder."""
 
 
 def try_lock(descriptor: int) -> bool:
@@ -20,6 +34,26 @@ def try_lock(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def hold_lock(state_dir: Path, wait_s: float = LOCK_WAIT_S) -> int:
+    """The descriptor of the lock. Raises AgentRunning."""
+    descriptor = os.open(lock_path(state_dir), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    deadline_s = time.monotonic() + wait_s
+    num_strays = 0
+    while not try_lock(descriptor):
+        if time.monotonic() > deadline_s:
+            os.close(descriptor)
+            raise AgentRunning(
+                f"{state_dir} is in use by another agent or a process that it started; "
+                "end it with `swell down`"
+            )
+        num_strays += end_strays(state_dir)  # a copy of a worker holds the lock as the worker did
+        time.sleep(0.05)  # the kernel has no lock with a time limit
+    num_strays += end_strays(state_dir)
+    if num_strays:
+        log.warning("ended %d processes that jobs of an earlier agent had left behind", num_strays)
+    return descriptor
 
 
 def lock_path(state_dir: Path) -> Path:

@@ -17,9 +17,8 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.local.agent.address import address_path
+from swell.executors.local.agent.address import AgentRunning, address_path, hold_lock
 from swell.executors.local.agent.door import Door, DoorError
-from swell.executors.local.agent.lock import AgentRunning, hold_lock
 from swell.executors.local.agent.options import AgentOptions, decode_options
 from swell.executors.local.agent.supervisor import WorkerSupervisor
 from swell.executors.local.limits.allocation import confine
