@@ -21,12 +21,8 @@ from swell.model.kind import RULE, is_kind
 from swell.model.option import option
 
 
-class InvalidHostName(ValueError):
-    """No host can be called so; the text names the rule."""
-
-
 class InvalidHostOptions(ValueError):
-    """These are no options of a host of this version; the text says why."""
+    """No host can have these options, or none of this version; the text says why."""
 
 
 class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,7 +80,7 @@ class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fiel
         """Return the same options with a name and an address.
 
         Raises:
-            InvalidAddress, InvalidHostName, DeviceError: an option cannot be.
+            InvalidAddress, InvalidHostOptions, DeviceError: an option cannot be.
         """
         if self.kind and not is_kind(self.kind):
             raise DeviceError(
@@ -92,7 +88,12 @@ class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fiel
             )
         if self.rack:
             check_rack(self.rack)
-        name = check_name(self.name or socket.gethostname().partition(".")[0])
+        name = self.name or socket.gethostname().partition(".")[0]
+        if not NAME.fullmatch(name):
+            raise InvalidHostOptions(
+                f"a host cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: "
+                "choose one with --name"
+            )
         advertise = check_address(self.advertise or address_towards(self.head))
         return msgspec.structs.replace(self, name=name, advertise=advertise)
 
@@ -129,7 +130,7 @@ def read_options(words: Sequence[str]) -> tuple[Path, NodeOptions]:
 
     Raises:
         InvalidHostOptions: they are of no host of this version.
-        InvalidAddress, InvalidHostName, DeviceError: see `NodeOptions.completed`.
+        InvalidAddress, DeviceError: see `NodeOptions.completed`.
     """
     try:
         state_dir, text = words
@@ -151,13 +152,3 @@ def address_towards(head: HostAddress) -> str:
     except OSError:
         return LOOPBACK
     return own
-
-
-def check_name(name: str) -> str:
-    """The same name. Raises InvalidHostName."""
-    if not NAME.fullmatch(name):
-        raise InvalidHostName(
-            f"a host cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: "
-            "choose one with --name"
-        )
-    return name

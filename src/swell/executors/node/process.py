@@ -30,7 +30,7 @@ from swell.executors.local.limits.allocation import confine
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
-from swell.executors.node.options import InvalidHostName, InvalidHostOptions, NodeOptions, read_options
+from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.state import HostState, SeenStorage, UnusableHostState, make_folder, unusable
 from swell.executors.node.term_host import TermHost, lacks_of, there_of
 from swell.executors.node.terms import HostTerms
@@ -58,7 +58,6 @@ KNOWN = (
     CannotJoin,
     DeviceError,
     InvalidAddress,
-    InvalidHostName,
     InvalidHostOptions,
     InvalidToken,
     LimitError,
