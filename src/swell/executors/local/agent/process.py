@@ -63,7 +63,8 @@ def make_door(controller: Controller, options: AgentOptions, session: str) -> Do
     except DoorError:
         raise
     except Exception as error:
-        log.exception("the door of the engine cannot be made")
+        if not isinstance(error, ImportError):
+            log.exception("the door of the engine cannot be made")
         raise DoorError(
             f"the engine cannot be used: {options.door} fails ({type(error).__name__}: {error}); "
             "repair its package, or choose another --engine"
