@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import psutil
 import pytest
 from tests.platform.program import (
     DEVICES,
@@ -212,7 +213,7 @@ def test_a_trial_run_of_troubles(swell: Program, tmp_path: Path, seed: int) -> N
         try:
             pid = victims[victim]()
             os.kill(pid, signal.SIGSTOP if victim == "stop" else signal.SIGKILL)
-        except (ValueError, LookupError, ProcessLookupError):
+        except (ValueError, LookupError, ProcessLookupError, psutil.NoSuchProcess):
             continue  # it is not there now
     for job in jobs:
         assert swell.await_end(job.id).message == ""
