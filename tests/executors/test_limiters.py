@@ -393,7 +393,6 @@ def test_as_options_cores_are_exact(cores: float | None) -> None:
     """`swell up` waits for a node with as many."""
     assert float(CoreSharing(cores).words[1]) == (cores or 0.0)
     assert CoreSharing(2.0).words == ("--cores", "2", "--cpu-shares", "weight")
-    assert CoreSharing(2.0).unlike(CoreSharing(3.0)) == ("--cores", "2")
 
 
 def test_what_needs_control_groups_is_refused_without_them(tmp_path: Path) -> None:

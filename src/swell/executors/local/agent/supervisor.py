@@ -150,7 +150,7 @@ class WorkerSupervisor:
         Empty if it can.
         """
         own = self._options
-        other = own.sharing.unlike(hello.sharing)
+        other = own.sharing.words if own.sharing != hello.sharing else ()
         if own.listen != hello.listen:
             other = (*other, "--listen", own.listen or "''")
         if own.engine != hello.engine:

@@ -23,11 +23,6 @@ class CoreSharing:
         cores = repr(self.cores or 0.0).removesuffix(".0")
         return "--cores", cores, "--cpu-shares", self.mode.value
 
-    def unlike(self, other: CoreSharing) -> tuple[str, ...]:
-        """Those of these options that the other ones differ in."""
-        pairs = zip(self.words[::2], self.words[1::2], other.words[1::2], strict=True)
-        return tuple(word for option, ours, theirs in pairs if ours != theirs for word in (option, ours))
-
 
 #: Why a gang's memory is not limited.
 NO_MEMORY_LIMIT = "only control groups of version 2 limit the memory of a gang"
