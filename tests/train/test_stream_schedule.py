@@ -189,7 +189,7 @@ def test_a_reader_serves_a_gang_of_another_size_from_what_it_has_read() -> None:
     assert numbers.num_read == 40
     assert served(reader, step=5, num_workers=1) == [[20, 21, 22, 23]]
     assert numbers.num_read == 40 + 24, "that was too long ago: it begins again"
-    void = reader[Ticket(-1, StreamSchedule(4, False)._claim(8, 0, 1, None))]
+    void = reader[Ticket(-1, StreamSchedule(4, False).share(8, 0, 1).claim)]
     assert void.num_found == 0
 
 

@@ -30,7 +30,7 @@ class Pass:
     step: int
     epoch: int
     first: int  #: place of the first sample among those of the step
-    indices: list[int]  #: samples to compute, never empty: see `divide`. Of a stream: places in the step
+    indices: list[int]  #: samples to compute, never empty: see `StepCut`. Of a stream: places in the step
     num_local: int  #: samples that count; 0 when the one in `indices` is borrowed
     num_global: int  #: samples of this step on all workers
     weight: float | None = None  #: of its loss and gradients in the step's sum; None: that of its samples
@@ -121,6 +121,48 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
+class StepCut:
+    """How the samples of a step are cut among the workers, and which of the parts a worker has."""
+
+    rank: int
+    num_workers: int
+    own_batch: int  #: samples of a step of the job's own batch
+    num_shards: int | None = None  #: of such a step
+    max_local_batch: int | None = None  #: samples that a pass may have at most, if there is a bound
+    has_even_passes: bool = False  #: all workers make as many, of which the first may be borrowed
+    #: Samples of a worker, and of a shard: where there are too few for all, some have none.
+    least_samples: int = 1
+
+    def share(self, num_global: int, part: Callable[[range, range], Pass]) -> Share:
+        """What the worker computes of a step of so many samples.
+
+        Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes
+        borrowed samples that count for nothing, so that its model runs and its all-reduce takes part.
+
+        Args:
+            part: makes a pass, of its places among the step's samples, and of those that are computed.
+        """
+        most_parts = max(1, num_global // self.least_samples)
+        if self.num_shards is None:
+            num_parts = min(self.num_workers, most_parts)
+            own = cut(num_parts, self.num_workers, self.rank)  # one part, or none
+            places = cut(num_global, num_parts, own.start)[: None if own else 0]
+            most = -(-num_global // num_parts) if self.has_even_passes else len(places)
+            num_passes = 1 if self.max_local_batch is None else -(-most // self.max_local_batch)
+            shards, num_shards = range(0), 0
+            parts = _slices(places, max(1, num_passes))
+        else:
+            num_shards = min(_shards_in(num_global, self.num_shards, self.own_batch), most_parts)
+            shards = cut(num_shards, self.num_workers, self.rank)
+            parts = [cut(num_global, num_shards, shard) for shard in shards]
+            if not parts:
+                first = cut(num_global, num_shards, shards.start).start
+                parts = [range(first, first)]
+        passes = [part(each, each or borrowed(each.start, self.least_samples, num_global)) for each in parts]
+        return Share(tuple(passes), shards, num_shards)
+
+
+@dataclass(frozen=True, slots=True)
 class SampleClaim:
     """What a worker wants of a stream for one step. It is sent to the loader's processes."""
 
@@ -128,44 +170,72 @@ class SampleClaim:
     epoch: int
     start: int  #: samples of the epoch before this step
     num_wanted: int  #: that the step has
-    rank: int
-    num_workers: int
-    num_shards: int | None  #: of a step of the own batch
-    max_local_batch: int | None
-    own_batch: int
+    cut: StepCut
     drops_last: bool
-    has_even_passes: bool = False  #: see `divide`
-    least_samples: int = 1  #: see `divide`
 
     def num_taken(self, num_found: int) -> int:
         """Samples that the step takes, of those that the stream had for it."""
         if num_found == self.num_wanted or not self.drops_last:
             return num_found
-        return num_found // self.own_batch * self.own_batch
+        return num_found // self.cut.own_batch * self.cut.own_batch
 
     def share(self, num_global: int) -> Share:
         """This worker's part, now that the step is known to have so many samples, at least one."""
 
-        def part(places: range) -> Pass:
-            indices = list(places or borrowed(places.start, self.least_samples, num_global))
-            return Pass(self.step, self.epoch, places.start, indices, len(places), num_global)
+        def part(places: range, computed: range) -> Pass:
+            return Pass(self.step, self.epoch, places.start, list(computed), len(places), num_global)
 
-        num_shards = shards_in(num_global, self.num_shards, self.own_batch)
-        share = divide(
-            num_global,
-            self.rank,
-            self.num_workers,
-            num_shards,
-            self.max_local_batch,
-            part,
+        return replace(self.cut.share(num_global, part), claim=self)
+
+
+class Schedule:
+    """What the schedules of a dataset and of a stream have in common: how their steps are cut."""
+
+    global_batch: int  #: samples of a step of the own batch
+    drops_last: bool  #: leave out what an epoch has beyond whole own batches, as the loader asked
+    num_shards: int | None  #: of a step of the own batch; fewer in one that has fewer samples
+    total_steps: int  #: of the own batch, until the end
+    has_even_passes: bool  #: all workers make as many in a step
+    least_samples: int  #: of a pass, as far as a step has so many
+    place: Place
+    batch: int  #: samples of the coming steps
+
+    def __post_init__(self) -> None:
+        check_shards(self.global_batch, self.num_shards, None)
+        self.batch = self.global_batch
+
+    @property
+    def epoch(self) -> int:
+        return self.place.epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
+        return self.place.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore `place` from its state dict."""
+        self.place.load_state_dict(state)
+
+    def check_passes(self, max_local_batch: int | None) -> None:
+        """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
+        check_shards(self.global_batch, self.num_shards, max_local_batch)
+
+    def cut_of(self, rank: int, num_workers: int, max_local_batch: int | None) -> StepCut:
+        """How steps are cut for a worker. Raises ValueError: as `check_passes`."""
+        self.check_passes(max_local_batch)
+        return StepCut(
+            rank,
+            num_workers,
+            self.global_batch,
+            self.num_shards,
+            max_local_batch,
             self.has_even_passes,
             self.least_samples,
         )
-        return replace(share, claim=self)
 
 
 @dataclass
-class SampleSchedule:
+class SampleSchedule(Schedule):
     """The batches of a whole training run, in order. Steps are counted in two ways.
 
     Those of the *own batch* measure how far the run is: an epoch has `steps_per_epoch`, whatever batches it
@@ -173,18 +243,17 @@ class SampleSchedule:
     """
 
     num_samples: int  #: of an epoch: those in the dataset, or `sampler.length`
-    global_batch: int  #: samples of a step of the own batch
+    global_batch: int
     is_shuffled: bool
-    drops_last: bool  #: leave out what an epoch has beyond whole own batches, as the loader asked
+    drops_last: bool
     seed: int = 0
-    num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
-    total_steps: int = UNBOUNDED  #: of the own batch, until the end
-    has_even_passes: bool = False  #: all workers make as many in a step
+    num_shards: int | None = None
+    total_steps: int = UNBOUNDED
+    has_even_passes: bool = False
+    least_samples: int = 1
     place: Place = field(default_factory=Place)
     sampler: EpochSampler | None = None  #: the script's own, which says the order
-    least_samples: int = 1  #: of a pass, as far as a step has so many
     loads_ahead: bool = False  #: beyond the end of an epoch
-    batch: int = field(init=False)  #: samples of the coming steps
     steps_per_epoch: int = field(init=False)  #: of the own batch
     samples_per_epoch: int = field(init=False)  #: that are trained on in an epoch
 
@@ -194,17 +263,12 @@ class SampleSchedule:
                 f"the dataset has {self.num_samples} samples and a batch takes {self.global_batch}, so "
                 "no step would ever have its batch; make the batch smaller, or give more data"
             )
-        check_shards(self.global_batch, self.num_shards, None)
+        super().__post_init__()
         whole, rest = divmod(self.num_samples, self.global_batch)
         self.steps_per_epoch = whole if self.drops_last or not rest else whole + 1
         self.samples_per_epoch = min(self.num_samples, self.steps_per_epoch * self.global_batch)
-        self.batch = self.global_batch
 
     # ------------------------------------------------------------------ how far the run is
-    @property
-    def epoch(self) -> int:
-        return self.place.epoch
-
     @property
     def own_steps(self) -> int:
         """Whole steps of the own batch that are done."""
@@ -246,17 +310,9 @@ class SampleSchedule:
     def end_epoch(self) -> None:
         self.place.epoch, self.place.start, self.place.order = self.place.epoch + 1, 0, None
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
-        return self.place.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `place` from its state dict."""
-        self.place.load_state_dict(state)
-
     # ------------------------------------------------------------------ what a step has
     def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
-        """What worker `rank` of `num_workers` computes in a step, from the one at the place on; see `divide`.
+        """What worker `rank` of `num_workers` computes in a step, from the one at the place on.
 
         Args:
             max_local_batch: samples that a pass may have at most, if there is a bound.
@@ -269,25 +325,13 @@ class SampleSchedule:
         if is_drawn := isinstance(order, EpochOrder):
             places = order.places(start, num_global, self.global_batch)
             start, num_global = places.start, len(places)
-        self.check_passes(max_local_batch)
 
-        def part(places: range) -> Pass:
-            computed = places or borrowed(places.start, self.least_samples, num_global)
+        def part(places: range, computed: range) -> Pass:
             indices = list(order[start + computed.start : start + computed.stop])
             drawn_from = start + computed.start if is_drawn else None
             return Pass(step, epoch, places.start, indices, len(places), num_global, drawn_from=drawn_from)
 
-        num_shards = shards_in(num_global, self.num_shards, self.global_batch)
-        share = divide(
-            num_global,
-            rank,
-            num_workers,
-            num_shards,
-            max_local_batch,
-            part,
-            self.has_even_passes,
-            self.least_samples,
-        )
+        share = self.cut_of(rank, num_workers, max_local_batch).share(num_global, part)
         return replace(share, order=order.digest) if isinstance(order, EpochOrder) else share
 
     def trial_pass(self, step: int, places: range, size: int) -> Pass:
@@ -332,52 +376,10 @@ class SampleSchedule:
         own_steps = self.total_steps - epoch * self.steps_per_epoch
         return min(self.samples_per_epoch, own_steps * self.global_batch)
 
-    def check_passes(self, max_local_batch: int | None) -> None:
-        """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
-        check_shards(self.global_batch, self.num_shards, max_local_batch)
-
     def _order(self, epoch: int) -> Sequence[int] | EpochOrder:
         if self.sampler is not None:
             return self.sampler.order(epoch, self.place.order if epoch == self.place.epoch else None)
         return _shuffled(self.num_samples, self.seed, epoch) if self.is_shuffled else range(self.num_samples)
-
-
-def divide(
-    num_global: int,
-    rank: int,
-    num_workers: int,
-    num_shards: int | None,
-    max_local_batch: int | None,
-    part: Callable[[range], Pass],
-    has_even_passes: bool = False,
-    least_samples: int = 1,
-) -> Share:
-    """What worker `rank` of `num_workers` computes of a step of so many samples.
-
-    Counts of the workers differ by at most one, or one shard. A worker with nothing to do computes borrowed
-    samples that count for nothing, so that its model runs and its all-reduce takes part.
-
-    Args:
-        part: makes a pass of places among the step's samples; of none, one that borrows some, see `borrowed`.
-        has_even_passes: all workers make as many, of which the first may be borrowed.
-        least_samples: of a worker, and of a shard: where there are too few for all, some have none.
-    """
-    most_parts = max(1, num_global // least_samples)
-
-    if num_shards is None:
-        num_parts = min(num_workers, most_parts)
-        own = cut(num_parts, num_workers, rank)  # one part, or none
-        places = cut(num_global, num_parts, own.start)[: None if own else 0]
-        most = -(-num_global // num_parts) if has_even_passes else len(places)
-        num_passes = 1 if max_local_batch is None else -(-most // max_local_batch)
-        return Share(tuple(map(part, _slices(places, max(1, num_passes)))))
-    num_shards = min(num_shards, most_parts)
-    shards = cut(num_shards, num_workers, rank)
-    parts = [cut(num_global, num_shards, shard) for shard in shards]
-    if not parts:
-        borrowed = cut(num_global, num_shards, shards.start).start
-        parts = [range(borrowed, borrowed)]
-    return Share(tuple(map(part, parts)), shards, num_shards)
 
 
 def borrowed(start: int, num: int, num_global: int) -> range:
@@ -386,11 +388,9 @@ def borrowed(start: int, num: int, num_global: int) -> range:
     return range(first, min(first + num, num_global))
 
 
-def shards_in(num_samples: int, num_shards: int | None, own_batch: int) -> int | None:
+def _shards_in(num_samples: int, num_shards: int, own_batch: int) -> int:
     """Shards of a step of so many samples, none of them larger than those of the own batch."""
-    if num_shards is None or num_samples <= own_batch:
-        return num_shards
-    return -(-num_samples * num_shards // own_batch)
+    return num_shards if num_samples <= own_batch else -(-num_samples * num_shards // own_batch)
 
 
 def check_shards(global_batch: int, num_shards: int | None, max_local_batch: int | None) -> None:

@@ -65,7 +65,7 @@ class StreamFeed:
         claim = share_of(step).claim
         assert claim is not None  # noqa: S101 - it is a stream's
         num_taken = claim.num_taken(serving.num_found)
-        is_lack = serving.num_found < min(claim.num_wanted, claim.own_batch)
+        is_lack = serving.num_found < min(claim.num_wanted, claim.cut.own_batch)
         if claim.start == 0 and (is_lack or not num_taken):
             raise StreamError(
                 f"epoch {place.epoch} of the stream has {serving.num_found} samples and a batch takes "

@@ -7,12 +7,11 @@ many samples a step has and where an epoch ends, as long as the stream gives all
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from swell.train.data.place import UNBOUNDED, Place
-from swell.train.data.sample_schedule import SampleClaim, SampleSchedule, Share, check_shards
+from swell.train.data.sample_schedule import SampleClaim, SampleSchedule, Schedule, Share, StepCut
 
 
 class StreamError(RuntimeError):
@@ -29,24 +28,19 @@ class StreamPlace(Place):
 
 
 @dataclass
-class StreamSchedule:
+class StreamSchedule(Schedule):
     """The batches of a whole training run on a stream, in order; see `SampleSchedule`."""
 
-    global_batch: int  #: samples of a step of the own batch
-    drops_last: bool  #: leave out what an epoch's last step has beyond whole own batches, as the loader asked
-    num_shards: int | None = None  #: of a step of the own batch; fewer in one that has fewer samples
+    global_batch: int
+    drops_last: bool
+    num_shards: int | None = None
     length: int | None = None  #: samples of an epoch, as far as the dataset says; used for forecasts only
     place: StreamPlace = field(default_factory=StreamPlace)
     pending: dict[str, Any] = field(default_factory=dict)  #: `origin` of the place after the step under way
-    total_steps: int = UNBOUNDED  #: of the own batch, until the end
-    has_even_passes: bool = False  #: all workers make as many in a step
-    least_samples: int = 1  #: of a pass, as far as a step has so many
+    total_steps: int = UNBOUNDED
+    has_even_passes: bool = False
+    least_samples: int = 1
     is_length_told: bool = False  #: that `length` is wrong, or it is not to be told
-    batch: int = field(init=False)  #: samples of the coming steps
-
-    def __post_init__(self) -> None:
-        check_shards(self.global_batch, self.num_shards, None)
-        self.batch = self.global_batch
 
     @property
     def samples_per_epoch(self) -> int:
@@ -61,10 +55,6 @@ class StreamSchedule:
         return -(-self.samples_per_epoch // self.global_batch) or None
 
     # ------------------------------------------------------------------ how far the run is
-    @property
-    def epoch(self) -> int:
-        return self.place.epoch
-
     @property
     def own_steps(self) -> int:
         """Whole steps of the own batch that are done."""
@@ -119,26 +109,13 @@ class StreamSchedule:
         place.epoch += 1
         place.start, place.origin = 0, None
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state dict of `place`, which is all that a checkpoint keeps of the course."""
-        return self.place.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `place` from its state dict."""
-        self.place.load_state_dict(state)
-
     # ------------------------------------------------------------------ what a step has
-    def check_passes(self, max_local_batch: int | None) -> None:
-        """Raises ValueError if a shard has more samples than a pass may have, of whatever batch it is."""
-        check_shards(self.global_batch, self.num_shards, max_local_batch)
-
     def share(self, step: int, rank: int, num_workers: int, max_local_batch: int | None = None) -> Share:
         """The share of worker `rank` in a step if the stream has all samples that the step wants.
 
         Whether it has is found out with the share's `claim`.
         """
-        self.check_passes(max_local_batch)
-        claim = self._claim(step, rank, num_workers, max_local_batch)
+        claim = self._claim(step, self.cut_of(rank, num_workers, max_local_batch))
         return claim.share(claim.num_wanted)
 
     def trial_share(self, step: int, size: int, num_shards: int, max_local_batch: int | None) -> Share:
@@ -149,34 +126,20 @@ class StreamSchedule:
         Args:
             num_shards: into which the step is divided; 0: none.
         """
-        claim = self._claim(step, 0, 1, max_local_batch, size)
-        return replace(claim, num_shards=num_shards or None, drops_last=True).share(size)
+        cut = replace(self.cut_of(0, 1, None), num_shards=num_shards or None, own_batch=size)
+        claim = self._claim(step, replace(cut, max_local_batch=max_local_batch), size)
+        return replace(claim, drops_last=True).share(size)
 
     @property
     def _end(self) -> int:
         """Samples of the present epoch that the run trains on if that is long enough."""
         return (self.total_steps - self.place.steps_before) * self.global_batch
 
-    def _claim(
-        self, step: int, rank: int, num_workers: int, max_local_batch: int | None, size: int | None = None
-    ) -> SampleClaim:
+    def _claim(self, step: int, cut: StepCut, size: int | None = None) -> SampleClaim:
         """What a worker wants of the stream for a step of `size` samples, by default the current batch."""
         batch = size or self.batch
         start = self.place.start + (step - self.place.step) * batch
-        return SampleClaim(
-            step=step,
-            epoch=self.place.epoch,
-            start=start,
-            num_wanted=min(batch, self._end - start),
-            rank=rank,
-            num_workers=num_workers,
-            num_shards=self.num_shards,
-            max_local_batch=max_local_batch,
-            own_batch=size or self.global_batch,
-            drops_last=self.drops_last,
-            has_even_passes=self.has_even_passes,
-            least_samples=self.least_samples,
-        )
+        return SampleClaim(step, self.place.epoch, start, min(batch, self._end - start), cut, self.drops_last)
 
 
 AnyCourse = SampleSchedule | StreamSchedule

@@ -234,7 +234,8 @@ class SizeComparison:
         share = self._course.trial_share(0, self._num, min(shards, self._num) if shards else 0, None)
         if self._probe.rank is None or share.claim is None or shards is not None:
             return share
-        return replace(share.claim, rank=self._probe.rank, num_workers=2).share(self._num)
+        cut = replace(share.claim.cut, rank=self._probe.rank, num_workers=2)
+        return replace(share.claim, cut=cut).share(self._num)
 
     def _places(self) -> range:
         if self._probe.rank is None:
