@@ -62,7 +62,6 @@ class TrialTerms(NamedTuple):
     course: AnyCourse  #: of the job
     size: int  #: samples of a step
     num_shards: int  #: of it; 0: it has none
-    total_steps: int | None  #: of the job, as far as that is known
 
 
 class Profiling(Host):
@@ -101,7 +100,7 @@ class Profiling(Host):
     @property
     def terms(self) -> TrialTerms:
         size = min(self._sizes, default=min(self._true_course.global_batch, MOST_TRIED))
-        return TrialTerms(self._link, self._true_course, size, self._num_shards(size), self._job_steps)
+        return TrialTerms(self._link, self._true_course, size, self._num_shards(size))
 
     @property
     def _job_steps(self) -> int | None:
