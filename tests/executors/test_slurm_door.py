@@ -104,6 +104,32 @@ def test_slices_come_while_jobs_could_use_them_and_their_script_says_where_to_jo
     run(check())
 
 
+def test_a_slice_that_is_asked_for_while_the_platform_goes_down_goes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check() -> None:
+        slurm, is_asked, may_answer = FakeSlurm(["n1"]), asyncio.Event(), asyncio.Event()
+        at_once = slurm.submit
+
+        async def submit(order: SliceOrder, node: str = "") -> int:
+            is_asked.set()
+            await may_answer.wait()
+            return await at_once(order, node)
+
+        monkeypatch.setattr(slurm, "submit", submit)
+        agent = Agent(tmp_path / "state", slurm)
+        await agent.door.open()
+        agent.door.want_devices(2)
+        await agent.until(is_asked.is_set)
+        closing = asyncio.create_task(agent.door.close())
+        await asyncio.sleep(0)
+        may_answer.set()
+        await closing
+        assert slurm.num_submitted == 1 and not slurm.in_state("PENDING")
+
+    run(check())
+
+
 def test_two_platforms_of_one_user_do_not_have_one_name(tmp_path: Path) -> None:
     doors = [Agent(tmp_path / name, FakeSlurm()).door for name in "ab"]
     assert doors[0]._platform != doors[1]._platform

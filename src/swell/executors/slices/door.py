@@ -125,11 +125,10 @@ class SliceDoor(ListeningDoor):
     async def close(self) -> None:
         self._is_closed = True
         await super().close()
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+        looking = [] if self._looking is None else [self._looking]
         try:
             async with asyncio.timeout(CLOSE_S):
+                await asyncio.gather(*looking, return_exceptions=True)  # what it asks for is known then
                 await self._port.cancel([job.id for job in (await self._port.read()).jobs])
         except (TimeoutError, ClusterError) as error:
             remedy = self.remedy.format(self._platform)
