@@ -67,9 +67,8 @@ class Restarts(msgspec.Struct, kw_only=True):
 
     slots: tuple[Slot, ...] = ()  #: that it was started on, in rank order
     num_starts: int = 0
-    is_leaving: bool = False  #: it was told to stop, after a step
-    terminate_at_s: float | None = None  #: SIGTERM is due then where no step has ended
-    kill_at_s: float | None = None
+    leaving_s: float | None = None  #: when it was told to stop after a step; None: it was not
+    terminated_s: float | None = None  #: when it had SIGTERM, from us or from itself after that step
     asked_port: Slot | None = None  #: of the worker on whose host a port is looked for
     port: int = 0  #: that its rank 0 was told to listen at
     is_distributed: bool = False  #: its script works with other workers

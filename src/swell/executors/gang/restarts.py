@@ -38,15 +38,16 @@ def go_on(live: GangRuntime, restarts: Restarts) -> None:
     """Stop the processes if others are wanted, or none; start those that are wanted, once all are gone."""
     gang = live.gang
     is_other = restarts.slots != gang.wanted_slots or gang.is_suspending
-    if live.members and is_other and not restarts.is_leaving:
+    if live.members and is_other and restarts.leaving_s is None:
         # SIGTERM is to come in the same step of all, and not while the script writes its checkpoint.
-        restarts.is_leaving = True
-        restarts.terminate_at_s = live.now_s + live.timeouts.step_end_s
+        restarts.leaving_s = live.now_s
         live.effects += [Kill(number, environ.STOP_AT_STEP) for number in live.members]
     elif not live.members and restarts.asked_port is None:
         restarts.asked_port = gang.wanted_slots[0]
         live.effects.append(FindPort(gang.wanted_slots[0]))
-    elif live.members and not restarts.is_leaving and all(m.pid is not None for m in live.members.values()):
+    elif (
+        live.members and restarts.leaving_s is None and all(m.pid is not None for m in live.members.values())
+    ):
         transition.finish_change(live)
 
 
@@ -70,8 +71,7 @@ def _takes_port(live: GangRuntime, restarts: Restarts) -> bool:
 
 def _start(live: GangRuntime, restarts: Restarts, address: str, port: int) -> None:
     slots = restarts.slots = live.gang.wanted_slots
-    restarts.port, restarts.is_leaving = port, False
-    restarts.terminate_at_s = restarts.kill_at_s = None
+    restarts.port, restarts.leaving_s, restarts.terminated_s = port, None, None
     restarts.tally.restart()
     restarts.votes.clear()
     hosts = [live.job.host_of(slot) for slot in slots]
@@ -105,19 +105,14 @@ def pass_time(live: GangRuntime, restarts: Restarts) -> None:
     for member in live.members.values():
         if member.pid is None or not live.is_stopped(member.number):
             member.heard_s = live.now_s
-    if live.gang.is_ending:
+    limits = live.timeouts
+    if live.gang.is_ending or restarts.leaving_s is None:
         return
-    if restarts.terminate_at_s is not None and live.now_s >= restarts.terminate_at_s:
-        _await_exits(live, restarts)
+    if restarts.terminated_s is None and live.now_s >= restarts.leaving_s + limits.step_end_s:
+        restarts.terminated_s = live.now_s
         live.terminate(live.members.values())
-    if restarts.kill_at_s is not None and live.now_s >= restarts.kill_at_s:
-        restarts.kill_at_s = None
+    elif restarts.terminated_s is not None and live.now_s >= restarts.terminated_s + limits.restart_s:
         live.kill(live.members.values())
-
-
-def _await_exits(live: GangRuntime, restarts: Restarts) -> None:
-    """They have SIGTERM. A second one could come while they save."""
-    restarts.terminate_at_s, restarts.kill_at_s = None, live.now_s + live.timeouts.restart_s
 
 
 def note_exit(live: GangRuntime, restarts: Restarts, member: Member, status: int, log_tail: str) -> None:
@@ -125,12 +120,12 @@ def note_exit(live: GangRuntime, restarts: Restarts, member: Member, status: int
     ending = live.gang.ending
     is_bad_start = found_port_taken(log_tail, restarts.port)
     is_misjudged = is_bad_start and ending is not None and ending.outcome is Outcome.FAILED  # for its echo
-    if status and (is_misjudged or (ending is None and not restarts.is_leaving)):
+    if status and (is_misjudged or (ending is None and restarts.leaving_s is None)):
         is_at_fault = is_fault_of_script(status) and not is_bad_start
         why = describe_exit(member, status, log_tail)
         live.gang.setback.is_over_memory = status == OVER_MEMORY
         shutdown.end(live, Outcome.FAILED if is_at_fault else Outcome.LOST, why)
-    elif ending is None and not restarts.is_leaving and not live.members:
+    elif ending is None and restarts.leaving_s is None and not live.members:
         shutdown.end(live, Outcome.SUCCEEDED, "")
 
 
@@ -175,8 +170,8 @@ def _note_steps(live: GangRuntime, restarts: Restarts, message: messages.Stepped
     pause_s, warning = restarts.tally.note(message, live.now_s)
     live.gang.steps = live.gang.saved_steps = restarts.tally.steps
     report(live, num_workers=message.num_workers, names_loss=True, step_s=message.step_s, pause_s=pause_s)
-    if message.is_last and restarts.terminate_at_s is not None:
-        _await_exits(live, restarts)
+    if message.is_last and restarts.leaving_s is not None and restarts.terminated_s is None:
+        restarts.terminated_s = live.now_s  # a second SIGTERM could come while it saves
     if warning:
         live.replies.warn(warning)
 
