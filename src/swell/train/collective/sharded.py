@@ -30,7 +30,7 @@ class ShardedGradients(Gradients):
     def _remake(self) -> None:
         super()._remake()
         self._made: list[FlatBuffer] = []  # those in the fold are not spare
-        self._spare: list[FlatBuffer] = []
+        self._spare = []
         self._tree_sum = TreeSum()
 
     def _pack(self, part: Pass, loss: torch.Tensor) -> None:

@@ -31,7 +31,7 @@ class LoadGuard:
         for kind in (nn.Module, *map(type, others)):
             if kind not in _watched:
                 _watched.add(kind)
-                kind.load_state_dict = _watching(kind.load_state_dict)
+                kind.load_state_dict = _watching(kind.load_state_dict)  # type: ignore[attr-defined]
         _guards.append(self)
 
     def close(self) -> None:
