@@ -13,7 +13,7 @@ import torch.distributed as dist
 
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.group import Group, GroupBroken, await_all
-from swell.train.sharding.divided_block import DividedBlock
+from swell.train.sharding.divided_block import BlockExchange, DividedBlock
 from swell.train.sharding.intervals import Interval, Intervals, common, size, union
 from swell.train.sharding.layout import Layout
 from swell.train.sharding.state_pieces import StatePieces
@@ -27,44 +27,7 @@ all_gather: Callable[..., dist.Work | None] = (
 NUM_COMPARED, COMPARE_EVERY = 2, 64
 
 
-class LoneExchange:
-    """Exchange of a worker that is alone, with its share in a trial run: what others would keep is zero."""
-
-    is_lost = False
-
-    def __init__(self, units: Sequence[Interval], pieces: StatePieces) -> None:
-        self._units, self._pieces = units, pieces
-
-    def gather(self, block: DividedBlock) -> torch.Tensor:
-        begin, _ = unit = self._units[block.number]
-        full = block.empty().zero_()
-        for first, last in common(self._pieces.intervals, (unit,)):
-            torch.cat(self._pieces.values((first, last)), out=full[first - begin : last - begin])
-        return full
-
-    def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
-        begin, _ = unit = self._units[block.number]
-        held = common(self._pieces.intervals, (unit,))
-        return torch.cat([gradient[first - begin : last - begin] for first, last in held])
-
-    def begin_step(self) -> None:
-        """There are no others to tell."""
-
-    def end_step(self) -> None:
-        """There are no others to tell."""
-
-    def agree(self, flags: list[bool]) -> list[bool]:
-        return flags
-
-    def gather_numbers(self, own: torch.Tensor) -> torch.Tensor:
-        return own.view(1)
-
-    @property
-    def owned(self) -> Intervals:
-        return self._pieces.intervals
-
-
-class GroupExchange:
+class GroupExchange(BlockExchange):
     """Exchange with the workers of a group, by the layout of the state there."""
 
     def __init__(
@@ -84,19 +47,22 @@ class GroupExchange:
             lose: called where it cannot go on, with the reason; it does not return.
             is_amid: the group before broke, and its members may be at different places of their scripts.
         """
-        self._group, self._pieces, self._units = group, pieces, units
+        super().__init__(units, pieces)
+        self._group = group
         self._meet_again, self._lose, self._is_amid = meet_again, lose, is_amid
         each = units[: len(blocks)]  # the last one is no block
         self._owned = [[_within(own, unit) for own in layout.owned] for unit in each]
         self._mirrored = [[_within(has, unit) for has in layout.mirrored] for unit in each]
-        self.owned = layout.owned[group.rank]
+        self._own = layout.owned[group.rank]
         self._has_ended = False
-        #: The step under way comes again: all that is gathered is zero until the next one begins.
-        self.is_lost = False
         self._broken: GroupBroken | None = None
         self._num_steps = 0  # that were begun
         self._is_within = False  # a step
         self._is_first = True  # since that changed
+
+    @property
+    def owned(self) -> Intervals:
+        return self._own
 
     def begin_step(self) -> None:
         self._num_steps, self._is_within, self._is_first = self._num_steps + 1, True, True

@@ -17,7 +17,6 @@ import torch
 
 from swell.train.collective.gradients import LoopError
 from swell.train.sharding.away_state import AWAY, AwayState
-from swell.train.sharding.block_exchange import LoneExchange
 from swell.train.sharding.divided_block import WRITTEN, BlockExchange, DividedBlock
 from swell.train.sharding.intervals import common, size
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
@@ -162,7 +161,7 @@ class StateShard:
             made.make_room(self.pieces.forms())
             made.take(self.pieces)
             self.replace(made, is_whole=False)
-            self.connect(LoneExchange(self.places.units, made))
+            self.connect(BlockExchange(self.places.units, made))
 
     def expect_whole(self) -> None:
         """A whole state is about to be loaded: make room for the parameters of all blocks."""
