@@ -17,16 +17,14 @@ from swell.wire.whole_files import write_whole
 NAME = "stream.json"
 
 
-class _Spot(msgspec.Struct, frozen=True):
-    epoch: int
-    start: int
-    step: int
+#: Epoch, start and step of a `StreamPlace`.
+Spot = tuple[int, int, int]
 
 
 class _Note(msgspec.Struct, frozen=True):
     pid: int  #: of the worker that wrote this
-    now: _Spot
-    saved: _Spot | None  #: in the newest checkpoint
+    now: Spot
+    saved: Spot | None  #: in the newest checkpoint
 
 
 class StreamPosition:
@@ -45,7 +43,7 @@ class StreamPosition:
         Args:
             is_saved: the newest checkpoint is of this position.
         """
-        now = _Spot(place.epoch, place.start, place.step)
+        now = (place.epoch, place.start, place.step)
         if is_saved:
             self._saved = now
         with contextlib.suppress(OSError):
@@ -59,7 +57,7 @@ class StreamPosition:
         if (note := self._read()) is None:
             return None
         spot = note.now if Path(f"/proc/{note.pid}").exists() else note.saved
-        return None if spot is None or not spot.start else StreamPlace(spot.epoch, spot.start, spot.step)
+        return StreamPlace(*spot) if spot is not None and spot[1] else None
 
     def _read(self) -> _Note | None:
         try:
