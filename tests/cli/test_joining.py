@@ -119,7 +119,7 @@ def test_doctor_on_a_joined_machine_looks_at_it_and_at_its_lease(shell: Shell) -
         process.terminate()
         process.communicate()
     about = {finding["about"] for finding in of_host}
-    assert {"torch", "trial runs", "cpu shares", "network", "disk", "shared memory", "clock"} <= about
+    assert {"torch", "trial runs", "cpu shares", "disk", "shared memory", "storage"} <= about
     texts = {f"{finding['about']}: {finding['text']}" for finding in of_host}
     head = shell.agent.hosts
     assert f"host: runs (pid {process.pid}), as n1 of the head at {head}" in texts
