@@ -65,6 +65,7 @@ class MachineOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             "MODE",
             "What a job's CPU share means: weight (others get what it does not use), quota (a hard limit) or "
             "off. Default: weight.",
+            is_rare=True,
         ),
     ] = ShareMode.WEIGHT
     advertise: Annotated[

@@ -131,7 +131,7 @@ class ModuleForms:
     def _strange_tensors(self) -> Iterator[tuple[str, str]]:
         """What has become of a parameter, a buffer or a group of an optimizer, and a name of it."""
         known, now = self._parameters, _parameters_of(self._model)
-        for name in now.keys() - known.keys():
+        for name in [name for name in now if name not in known]:
             yield f"the model's parameter {name!r} is new since elastic()", self._new_part(name)
         for name, form in now.items():
             if known.get(name, form) != form:
@@ -158,7 +158,7 @@ class ModuleForms:
                 yield f"the model's {name!r} is new since the loop began", name
             elif known.setdefault(name, make) != make:
                 yield f"the model's {name!r} was a {known[name]} when the loop began, and is a {make}", name
-        for name in known.keys() - now.keys():
+        for name in [name for name in known if name not in now]:
             if not known[name].startswith("function"):
                 yield f"the model's {name!r} is gone since the loop began", name
 
