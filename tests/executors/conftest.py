@@ -16,7 +16,7 @@ from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import stop_agent
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.zygote.forking import Warm
+from swell.executors.local.zygote.messages import Warm
 from swell.model.job import JobSpec
 
 

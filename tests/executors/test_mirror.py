@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.zygote import mirror
-from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.messages import Fork
 from swell.executors.local.zygote.mirror import mirrored
 from swell.wire import environ
 

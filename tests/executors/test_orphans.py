@@ -13,7 +13,7 @@ from tests.executors.zygotes import Zygote
 from swell.executors.local.processes.listing import ProcessEntry, is_alive
 from swell.executors.local.processes.mark import ProcessMark, parse_mark, read_mark
 from swell.executors.local.zygote import orphans
-from swell.executors.local.zygote.forking import Exited, Signal, Warm
+from swell.executors.local.zygote.messages import Exited, Signal, Warm
 from swell.wire.environ import MARK
 
 DAEMON = "setsid sleep 60"

@@ -14,7 +14,7 @@ from tests.executors.zygotes import Zygote, fork_of
 from tests.full_disk import fill, mounted
 
 from swell.executors.local.logs.writer import MOST_WAITING_BYTES, NO_ANSWER
-from swell.executors.local.zygote.forking import Exited, Forked, Signal, ValuesPrinted
+from swell.executors.local.zygote.messages import Exited, Forked, Signal, ValuesPrinted
 from swell.executors.local.zygote.value_lines import INTERVAL_S
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from swell.executors.local.zygote import zygotes
-from swell.executors.local.zygote.forking import Exited, Fork, WorkerAnswer
 from swell.executors.local.zygote.launch import ZygoteProgram
+from swell.executors.local.zygote.messages import Exited, Fork, WorkerAnswer
 from swell.executors.local.zygote.zygotes import IDLE_S, Zygotes
 
 

@@ -23,7 +23,7 @@ from swell.executors.local.containers.engine import (
 )
 from swell.executors.local.limits.control_groups import platform_group
 from swell.executors.local.logs.files import TRIAL, read_tail
-from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.messages import Fork
 from swell.wire import environ
 
 #: Exit statuses of `run` where there was no worker. What is above `SIGNALLED` is a signal.

@@ -35,7 +35,7 @@ from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.zygote.client import REAP_S
-from swell.executors.local.zygote.forking import (
+from swell.executors.local.zygote.messages import (
     Exited,
     Forked,
     ValuesPrinted,

@@ -26,7 +26,7 @@ from swell.executors.local.logs.files import (
     note_leaders,
     read_tail,
 )
-from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.messages import Fork
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import DEFAULT_RACK

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.messages import Fork
 from swell.wire import environ
 from swell.wire.private_files import remove_room
 

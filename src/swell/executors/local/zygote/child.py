@@ -16,7 +16,7 @@ from multiprocessing.process import current_process
 from typing import NoReturn
 
 from swell.executors.local.processes.parent_death import die_with_parent
-from swell.executors.local.zygote.forking import Fork
+from swell.executors.local.zygote.messages import Fork
 from swell.executors.local.zygote.mirror import become_private, mirrored
 from swell.wire.environ import EXIT_STOPPED
 

@@ -17,7 +17,8 @@ from swell.executors.gang.timeouts import signal_name
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import kill_marked
-from swell.executors.local.zygote.forking import (
+from swell.executors.local.zygote.launch import ZygoteProgram
+from swell.executors.local.zygote.messages import (
     Answer,
     Exited,
     Fork,
@@ -26,7 +27,6 @@ from swell.executors.local.zygote.forking import (
     Warm,
     WorkerAnswer,
 )
-from swell.executors.local.zygote.launch import ZygoteProgram
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
 REAP_S = 5.0

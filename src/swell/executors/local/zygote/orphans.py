@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from swell.executors.local.processes.listing import ProcessEntry, kill, list_processes
 from swell.executors.local.processes.mark import read_mark
-from swell.executors.local.zygote.forking import Exited
+from swell.executors.local.zygote.messages import Exited
 
 #: What hears of its parent's end by a closed pipe is given the time to end by itself.
 GRACE_S = 0.5

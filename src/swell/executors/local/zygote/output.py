@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swell.executors.local.logs.writer import ANSWER_WITHIN_S, LogWriter
-from swell.executors.local.zygote.forking import Exited, Fork, ValuesPrinted
+from swell.executors.local.zygote.messages import Exited, Fork, ValuesPrinted
 from swell.executors.local.zygote.value_lines import ValueLines
 
 #: What a worker can print while the zygote is stopped. More would exhaust an ordinary user's share of pipes.

@@ -26,7 +26,7 @@ from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.processes.mark import MarkStamp
 from swell.executors.local.processes.parent_death import adopt_orphans, die_with_parent
 from swell.executors.local.zygote.child import become_worker
-from swell.executors.local.zygote.forking import Answer, Exited, Fork, Forked, Request, Warm
+from swell.executors.local.zygote.messages import Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.zygote.orphans import Orphans
 from swell.executors.local.zygote.output import Outputs
 from swell.wire.lines import LineBuffer

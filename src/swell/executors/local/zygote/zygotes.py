@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from swell.executors.local.zygote.client import REAP_S, ZygoteClient
-from swell.executors.local.zygote.forking import Exited, Fork, WorkerAnswer
 from swell.executors.local.zygote.launch import ZygoteProgram
+from swell.executors.local.zygote.messages import Exited, Fork, WorkerAnswer
 
 #: The zygote of another interpreter than the platform's ends after so long without a worker.
 IDLE_S = 300.0
