@@ -25,7 +25,7 @@ from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.join_warnings import Probe, probe
-from swell.executors.remote.lease_book import LEASES_FILE, UnusableLeases, open_leases
+from swell.executors.remote.lease_book import LEASES_FILE, open_leases
 from swell.executors.remote.messages import JOIN_PROTOCOL, Join, SaidInTerm, python_version
 from swell.model.node import Node
 from swell.wire import messages as m
@@ -36,7 +36,7 @@ NAME, JOB, SPEC = "n1", "job-7", make_spec()
 
 
 class FakeController:
-    """See `HostsOwner`."""
+    """A `Controller`, as far as hosts come and go."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, h.NodeHost] = {}
@@ -472,9 +472,7 @@ def test_what_could_not_be_written_is_written_before_the_next_lease(
 
 def test_damaged_records_are_told_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / LEASES_FILE).write_text("[{")
-    with pytest.raises(
-        UnusableLeases, match=r"leases\.json cannot be read .*restore it, or remove it: the next"
-    ):
+    with pytest.raises(DoorError, match=r"leases\.json cannot be read .*restore it, or remove it: the next"):
         open_leases(tmp_path, TIMES, lambda: 0.0)
 
 

@@ -20,12 +20,12 @@ from tests.executors.test_host_door import FakeController
 
 from swell import __version__
 from swell.executors.local.agent import handshakes
+from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.lines import MAX_LINE_BYTES, UNANSWERED_S, LineLink, LineRefused
 from swell.executors.remote import join_tokens, joining
 from swell.executors.remote.certificate import (
     CERTIFICATE_FILE,
-    UnusableCertificate,
     controller_context,
     fingerprint_of,
     host_context,
@@ -37,7 +37,6 @@ from swell.executors.remote.join_tokens import (
     InvalidToken,
     JoinToken,
     TokenList,
-    TokenListError,
     parse_token,
     read_token,
     write_token,
@@ -517,12 +516,12 @@ def test_what_the_head_keeps_opens_nothing(tmp_path: Path) -> None:
     assert token.secret.hex() not in file.read_text() and str(token) not in file.read_text()
     assert TokenList(tmp_path).why_refused("a", token.secret.hex()) is None
     for name in ("a", "b c", ""):
-        with pytest.raises(TokenListError, match="choose another one"):
+        with pytest.raises(DoorError, match="choose another one"):
             tokens.add(name, bytes(32))
-    with pytest.raises(TokenListError, match="choose of a"):
+    with pytest.raises(DoorError, match="choose of a"):
         tokens.revoke("b")
     file.write_text("{")
-    with pytest.raises(TokenListError, match="is damaged"):
+    with pytest.raises(DoorError, match="is damaged"):
         TokenList(tmp_path)
 
 
@@ -548,7 +547,7 @@ def test_a_certificate_is_made_once_and_told_if_damaged(tmp_path: Path) -> None:
     assert len(fingerprint) == 32 and fingerprint_of(make_certificate(tmp_path)) == fingerprint
     path.write_text("x")
     for use in (fingerprint_of, controller_context):
-        with pytest.raises(UnusableCertificate, match="remove it and give every host a new join token"):
+        with pytest.raises(DoorError, match="remove it and give every host a new join token"):
             use(path)
 
 

@@ -123,12 +123,12 @@ def _address(folder: StateFolder) -> str:
 @contextmanager
 def _tokens_of(folder: StateFolder) -> Iterator[TokenList]:
     """Raises InvalidOption, with the reason of what cannot be."""
-    from swell.executors.remote.certificate import UnusableCertificate
-    from swell.executors.remote.join_tokens import TokenList, TokenListError
+    from swell.executors.local.agent.door import DoorError
+    from swell.executors.remote.join_tokens import TokenList
 
     try:
         yield TokenList(folder.path)
-    except (TokenListError, UnusableCertificate) as error:
+    except DoorError as error:
         raise InvalidOption(str(error)) from error
     except OSError as error:
         raise InvalidOption(

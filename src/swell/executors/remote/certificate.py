@@ -7,16 +7,13 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from swell.executors.local.agent.door import DoorError
 from swell.wire.whole_files import write_whole
 
 #: Key and certificate in one file: they are there together or not at all.
 CERTIFICATE_FILE = "listen.pem"
 #: It is not looked at: hosts compare the fingerprint and nothing else.
 VALID_DAYS = 36500
-
-
-class UnusableCertificate(ValueError):
-    """The file cannot be read as what it should be; the text names the remedy."""
 
 
 def make_certificate(folder: Path) -> Path:
@@ -28,7 +25,7 @@ def make_certificate(folder: Path) -> Path:
 
 
 def fingerprint_of(path: Path) -> bytes:
-    """SHA-256 of the certificate, 32 bytes. Raises UnusableCertificate."""
+    """SHA-256 of the certificate, 32 bytes. Raises DoorError."""
     try:
         text = path.read_text("ascii")
         der = ssl.PEM_cert_to_DER_cert(text[text.index(ssl.PEM_HEADER) :])
@@ -38,7 +35,7 @@ def fingerprint_of(path: Path) -> bytes:
 
 
 def controller_context(path: Path) -> ssl.SSLContext:
-    """Return the TLS context of the side that listens. Raises UnusableCertificate."""
+    """Return the TLS context of the side that listens. Raises DoorError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0  # hosts resume no sessions
@@ -93,8 +90,8 @@ def _self_signed() -> bytes:
     return private + certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _unusable(path: Path, error: Exception) -> UnusableCertificate:
-    return UnusableCertificate(
+def _unusable(path: Path, error: Exception) -> DoorError:
+    return DoorError(
         f"{path} is no certificate with its key ({error}); it must be the file that Swell wrote: restore it, "
         "or remove it and give every host a new join token"
     )

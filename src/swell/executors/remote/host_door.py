@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
+from swell.executors.controller.controller import Controller
 from swell.executors.hosts import messages
-from swell.executors.hosts.messages import DevicesOffered, FromHost, NodeHost, ToHost
+from swell.executors.hosts.messages import DevicesOffered, ToHost
 from swell.executors.leases.granted_leases import GrantedLeases
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.agent.door import DoorError
@@ -45,18 +45,6 @@ KEPT = messages.RunKept | messages.WorkerKept | messages.EndKept
 log = logging.getLogger("swell.hosts")
 _decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
 _decode_asked: Callable[[bytes], LeaseAsked] = msgspec.json.Decoder(LeaseAsked).decode
-
-
-class HostsOwner(Protocol):
-    """The controller, as far as hosts come and go; see `Controller`."""
-
-    def await_hosts(self, names: Collection[str]) -> None: ...
-
-    def join_host(self, name: str, host: NodeHost) -> None: ...
-
-    def lose_host(self, name: str, why: str) -> None: ...
-
-    def hear(self, host: str, message: FromHost) -> None: ...
 
 
 class JoinedHost:
@@ -110,7 +98,7 @@ class HostDoor:
 
     def __init__(
         self,
-        owner: HostsOwner,
+        owner: Controller,
         leases: GrantedLeases,
         session: str,
         torch: str = "",

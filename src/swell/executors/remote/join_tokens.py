@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.agent.door import DoorError
 from swell.wire.whole_files import sync, write_whole
 
 SCHEME = "swell-join-1"
@@ -110,10 +111,6 @@ def _bytes(text: str) -> bytes:
 
 
 # ---------------------------------------------------------------- those that were given out
-class TokenListError(ValueError):
-    """The list is damaged, or what was asked of it cannot be; the text names the remedy."""
-
-
 class KnownToken(msgspec.Struct, frozen=True, kw_only=True):
     """Who reads the file cannot join with it."""
 
@@ -125,13 +122,13 @@ class TokenList:
     """Join tokens in a file of a state folder: those of one user read and write it, the agent among them."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises TokenListError if the file is damaged."""
+        """Raises DoorError if the file is damaged."""
         self._path = folder / TOKENS_FILE
         self._read()
 
     @property
     def names(self) -> dict[str, bool]:
-        """Names of all tokens, each with whether it was revoked. Raises TokenListError: it is damaged."""
+        """Names of all tokens, each with whether it was revoked. Raises DoorError: it is damaged."""
         return {name: token.is_revoked for name, token in self._read().items()}
 
     @property
@@ -146,20 +143,18 @@ class TokenList:
             fingerprint: of the controller's certificate.
 
         Raises:
-            TokenListError: there cannot be one of this name.
+            DoorError: there cannot be one of this name.
             OSError: the list cannot be written.
         """
         if not NAME.fullmatch(name):
-            raise TokenListError(
+            raise DoorError(
                 f"token name {name!r} cannot be used; a name has 1 to 40 letters, digits, `-` and `_`: "
                 "choose another one"
             )
         token = JoinToken(name, fingerprint, secrets.token_bytes(SECRET_BYTES))
         with self._changing() as tokens:
             if name in tokens:
-                raise TokenListError(
-                    f"there is a join token {name!r}; names are used once: choose another one"
-                )
+                raise DoorError(f"there is a join token {name!r}; names are used once: choose another one")
             tokens[name] = KnownToken(sha256=_digest(token.secret))
         return token
 
@@ -167,13 +162,13 @@ class TokenList:
         """Revoke a token, which opens nothing from now on. The agent closes lines that it has opened.
 
         Raises:
-            TokenListError: there is no such token.
+            DoorError: there is no such token.
             OSError: the list cannot be written.
         """
         with self._changing() as tokens:
             if name not in tokens:
                 known = ", ".join(sorted(tokens)) or "none"
-                raise TokenListError(
+                raise DoorError(
                     f"there is no join token {name!r}; one that was given out can be revoked: choose of "
                     f"{known}"
                 )
@@ -182,7 +177,7 @@ class TokenList:
     def why_refused(self, name: str, secret: str) -> str | None:
         """None: it is in force. The time it takes says nothing about the secret. `secret`: in hexadecimal.
 
-        Raises TokenListError: the list is damaged.
+        Raises DoorError: the list is damaged.
         """
         known = self._read().get(name)
         try:
@@ -217,7 +212,7 @@ class TokenList:
         except FileNotFoundError:
             return {}
         except msgspec.MsgspecError as error:
-            raise TokenListError(
+            raise DoorError(
                 f"{self._path} is damaged ({error}); it must be the list of join tokens that Swell wrote: "
                 "restore it, or remove it and give every host a new token"
             ) from error

@@ -11,16 +11,13 @@ import msgspec
 from swell.executors.awake_clock import AwakeClock
 from swell.executors.leases.granted_leases import UNRECORDED, GrantedLeases, HostTerm
 from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.local.agent.door import DoorError
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.wire.whole_files import sync, write_whole
 
 LEASES_FILE = "leases.json"
 
 log = logging.getLogger("swell.hosts")
-
-
-class UnusableLeases(ValueError):
-    """The file cannot be read as what it should be; the text names the remedy."""
 
 
 def open_leases(folder: Path, times: LeaseTimes, time_s: Callable[[], float]) -> GrantedLeases:
@@ -30,7 +27,7 @@ def open_leases(folder: Path, times: LeaseTimes, time_s: Callable[[], float]) ->
         time_s: the clock of `GrantedLeases`; it may go on while this process is stopped.
 
     Raises:
-        UnusableLeases: the file cannot be read.
+        DoorError: the file cannot be read.
         OSError: it cannot be made.
     """
     path = folder / LEASES_FILE
@@ -47,7 +44,7 @@ def _read(path: Path) -> list[HostTerm]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=list[HostTerm])
     except (OSError, msgspec.MsgspecError) as error:
-        raise UnusableLeases(
+        raise DoorError(
             f"{path} cannot be read ({error}), and it says which hosts may still run workers: "
             "restore it, or remove it: the next agent waits for the length of a lease then"
         ) from error

@@ -11,26 +11,25 @@ from pathlib import Path
 import msgspec
 
 from swell import __version__
+from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import (
-    UnusableCertificate,
     controller_context,
     fingerprint_of,
     make_certificate,
 )
 from swell.executors.remote.host_address import HostAddress, parse_address
-from swell.executors.remote.host_door import HostDoor, HostsOwner
+from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import (
     InvalidToken,
     TokenList,
-    TokenListError,
     read_token,
     write_token,
 )
-from swell.executors.remote.lease_book import UnusableLeases, open_leases
+from swell.executors.remote.lease_book import open_leases
 from swell.executors.remote.messages import (
     JOIN_PROTOCOL,
     Join,
@@ -54,7 +53,7 @@ log = logging.getLogger("swell.hosts")
 class ListeningDoor(HostDoor):
     """See `local.agent.door.Door`."""
 
-    def __init__(self, controller: HostsOwner, options: AgentOptions, session: str) -> None:
+    def __init__(self, controller: Controller, options: AgentOptions, session: str) -> None:
         """Raises DoorError: what earlier agents have left cannot be used."""
         self._listen = parse_address(options.listen)
         folder = self._folder = options.state_dir
@@ -70,12 +69,13 @@ class ListeningDoor(HostDoor):
                 protocol=JOIN_PROTOCOL,
                 version=__version__,
                 settings=options.of_platform,
-                mark=_marked(options.storage_dir),
+                mark=write_mark(options.storage_dir),
             )
-        except (UnusableCertificate, UnusableLeases, TokenListError) as error:
-            raise DoorError(str(error)) from error
         except OSError as error:
-            raise DoorError(_unwritable(folder, error)) from error
+            where = f"{folder} or {options.storage_dir}"
+            raise DoorError(
+                f"cannot use {where} for hosts that join ({error.strerror}); make room on its disk"
+            ) from error
 
     async def open(self) -> str:
         where = self._listen
@@ -117,7 +117,7 @@ class ListeningDoor(HostDoor):
         except NO_MESSAGE:
             line.refuse("the first line is no join message; hosts begin with one: join with `swell`")
             return
-        except TokenListError as error:
+        except DoorError as error:
             line.refuse(f"the head cannot read its join tokens: {error}", is_final=False)
             return
         refused = LineRefused(why=why) if why else self.why_not(join)
@@ -179,15 +179,3 @@ class ListeningDoor(HostDoor):
         except OSError as error:
             raise DoorError(f"{path} cannot be written ({error.strerror}); make room on its disk") from error
         return path
-
-
-def _marked(storage: Path) -> str:
-    """Return what hosts have to find there. Raises DoorError."""
-    try:
-        return write_mark(storage)
-    except OSError as error:
-        raise DoorError(_unwritable(storage, error)) from error
-
-
-def _unwritable(folder: Path, error: OSError) -> str:
-    return f"cannot use {folder} for hosts that join ({error.strerror}); make room on its disk"
