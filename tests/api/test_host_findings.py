@@ -14,7 +14,7 @@ import pytest
 from swell.api.host_findings import host_findings
 from swell.executors.local.processes.strays import HOST_MODULE
 from swell.executors.node.running_host import options_of
-from swell.executors.node.state import HostState, SeenStorage
+from swell.executors.node.state import HostState
 from swell.executors.storage import write_mark
 from swell.model.finding import Level
 from swell.wire.lease_end import LEASE_FILE, ShownEnd
@@ -88,7 +88,7 @@ def test_a_host_is_told_that_it_no_longer_sees_the_storage(tmp_path: Path) -> No
     storage.mkdir()
     with process_with(host_words(folder)):
         assert "storage" not in [found.about for found in host_findings(folder)], "no head has named one yet"
-        HostState(folder).note_storage(SeenStorage(path=str(storage), mark=write_mark(storage)))
+        HostState(folder).note_storage(str(storage), write_mark(storage))
         found = host_findings(folder)[2]
         assert (found.about, found.level) == ("storage", Level.OK)
         storage.rename(tmp_path / "unmounted")

@@ -11,6 +11,7 @@ from tests.cli.conftest import Run
 from tests.store.views import BATCHES, job_view
 
 from swell.cli import main
+from swell.executors.node.state import HOST_FILE
 from swell.model.job import Phase
 from swell.scheduler import new_core
 from swell.store.folder import StateFolder
@@ -56,7 +57,7 @@ def test_doctor_says_that_no_host_runs_where_one_has_run(
     monkeypatch.setenv("SWELL_STATE", str(tmp_path / "none"))
     folder = tmp_path / "none-node"
     folder.mkdir(mode=0o700)
-    (folder / "machine").write_text("abc\n")
+    (folder / HOST_FILE).write_text('{"machine":"abc"}')
     assert main.run(["doctor"]) == 0
     out = capsys.readouterr().out
     assert f"OK    folder: only you can read {folder}\n" in out and "OK    disk: " in out

@@ -33,7 +33,7 @@ from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node import withdrawal
 from swell.executors.node.options import NodeOptions
 from swell.executors.node.process import HostProcess
-from swell.executors.node.state import HostState, make_folder, seen_storage
+from swell.executors.node.state import HostState, make_folder, read_record
 from swell.executors.remote.certificate import CERTIFICATE_FILE, fingerprint_of
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList, write_token
@@ -125,6 +125,13 @@ class JoinedWorld:
         state = HostState(self.state_dir)
         self.process = HostProcess(options, options.node(), self._token, state, self._lock_fd)
         self.running = self._loop.create_task(self.process.run())
+
+    @property
+    def term(self) -> int:
+        """The one that the host has begun last."""
+        record = read_record(self.state_dir)
+        assert record is not None
+        return record.term
 
     def tell(self, message: h.ToHost) -> None:
         async def tell() -> None:
@@ -221,11 +228,10 @@ def test_when_its_lease_ends_every_process_is_gone_and_it_comes_back_without_the
 ) -> None:
     begin(world)
     pid = world.wait(h.WorkerForked).pid
-    begun = world.state_dir / "term"
-    assert begun.read_text() == "1\n"
+    assert world.term == 1
     with monkeypatch.context() as patch:
         patch.setattr(world.door, "hear_aside", lambda host, body: None)
-        world.wait_until(lambda: begun.read_text() == "2\n")
+        world.wait_until(lambda: world.term == 2)
         assert not is_alive(pid), "the next term begins when every process of the former is gone"
     world.wait(h.DevicesOffered, 2)
     assert len(world.controller.lost) == 1
@@ -243,7 +249,7 @@ def test_no_line_is_lost_if_the_head_is_frozen_for_longer_than_the_lease(
     log = log_path(job_folder(tmp_path / "head", RUN), "worker", worker)
     world.wait_until(lambda: log.exists() and b"20\n" in log.read_bytes())
     before = log.read_bytes()
-    world.freeze_head_while(lambda: (world.state_dir / "term").read_text() == "1\n")
+    world.freeze_head_while(lambda: world.term == 1)
     assert not is_alive(world.wait(h.WorkerForked).pid)
     whole = log.read_bytes()
     assert len(whole) > len(before), "some came after the head was frozen"
@@ -271,8 +277,8 @@ def test_a_host_that_does_not_see_the_storage_is_refused_with_the_remedy(
     assert str(folder) in str(error) and "`swell up --storage FOLDER`" in str(error)
     world.start_host(msgspec.structs.replace(world.options, storage=""))
     world.wait(h.DevicesOffered, 2)
-    kept = seen_storage(world.state_dir)
-    assert kept is not None and kept.path == str(tmp_path / "head")
+    kept = read_record(world.state_dir)
+    assert kept is not None and kept.storage == str(tmp_path / "head")
     assert kept.mark == (tmp_path / "head" / MARK_FILE).read_text()
 
 
@@ -308,7 +314,7 @@ def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_word
         world.meet_new_controller()
         world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
         assert world.wait(h.WorkerExited).log_tail == ""
-        assert (world.state_dir / "term").read_text() == "1\n"
+        assert world.term == 1
     finally:
         answers.set()
 

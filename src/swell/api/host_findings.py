@@ -6,7 +6,7 @@ from pathlib import Path
 
 from swell.api.machine_findings import machine_findings
 from swell.executors.node.running_host import find_host, options_of
-from swell.executors.node.state import seen_storage
+from swell.executors.node.state import read_record
 from swell.executors.storage import why_not_shared
 from swell.model.finding import Finding, bad, ok, warn
 from swell.wire.lease_end import LEASE_FILE, LeaseWatch
@@ -47,9 +47,9 @@ def _lease(folder: Path) -> Finding:
 
 def _storage(folder: Path) -> list[Finding]:
     """Whether this machine still sees the folder that the head has, once it was let in with it."""
-    seen = seen_storage(folder)
-    if seen is None:
+    seen = read_record(folder)
+    if seen is None or not seen.storage:
         return []
-    if why := why_not_shared(Path(seen.path), seen.mark):
+    if why := why_not_shared(Path(seen.storage), seen.mark):
         return [bad("storage", why, "mount it again, as it was when the host joined: its jobs wait for it")]
-    return [ok("storage", f"{seen.path} is the one of the head, and can be written")]
+    return [ok("storage", f"{seen.storage} is the one of the head, and can be written")]

@@ -76,11 +76,11 @@ def _examined(state: Path | None) -> list[Finding]:
     """Findings about the platform and the host whose state folders are here, and about this machine once."""
     from swell.api.doctor import about_folder, examine, examine_machine
     from swell.api.host_findings import host_findings
-    from swell.executors.node.state import known_machine
+    from swell.executors.node.state import read_record
     from swell.store.folder import StateFolder
 
     path, of_host = StateFolder(state).path, host_folder(state)
-    is_host = bool(known_machine(of_host))
+    is_host = read_record(of_host) is not None
     found = [about_folder(of_host), *host_findings(of_host)] if is_host else []
     if is_host and (path == of_host or not path.is_dir()):
         return found

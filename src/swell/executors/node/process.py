@@ -31,7 +31,7 @@ from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_options
-from swell.executors.node.state import HostState, SeenStorage, UnusableHostState, make_folder, unusable
+from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.term_host import TermHost, lacks_of, there_of
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
@@ -206,7 +206,7 @@ class HostProcess:
                 is_final=True,
             )
         try:
-            self._state.note_storage(SeenStorage(path=path, mark=mark))
+            self._state.note_storage(path, mark)
         except OSError as error:
             log.warning("`swell doctor` cannot look at the storage (%s): make room on the disk", error)
 
