@@ -183,7 +183,7 @@ class FakeHost:
             case h.CloseRun(run=run):
                 assert not [key for key in self.workers if key[0] == run], "closed with workers in it"
                 self.runs.pop(run, None)
-            case h.DropCode() | h.KeepRecord():
+            case h.KeepRecord():
                 pass
 
     def _open(self, order: h.OpenRun) -> None:

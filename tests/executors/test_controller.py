@@ -724,13 +724,3 @@ def test_a_host_that_joins_is_used_by_what_is_there(fleet: Fleet) -> None:
     fleet.join("d")
     fleet.perform(change(2, "a/0", "d/0"))
     assert [worker.host.name for worker in fleet.workers(JOB)] == ["a", "d"]
-
-
-def test_code_is_dropped_by_one_host_when_the_job_has_succeeded(fleet: Fleet) -> None:
-    fleet.perform(launch("a/0", "b/0"))
-    for worker in fleet.workers(JOB):
-        worker.say(m.Finished(steps=1000))
-        worker.host.exit(worker, 0)
-    (ended,) = of_kind(fleet, GangEnded)
-    assert ended.outcome is Outcome.SUCCEEDED
-    assert [told(fleet, name, h.DropCode) for name in "abc"] == [[h.DropCode(job_id=JOB)], [], []]

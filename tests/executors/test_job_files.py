@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import threading
@@ -16,12 +15,11 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent import job_code
-from swell.executors.local.agent.host import LocalHost
-from swell.executors.local.agent.job_code import PARTIAL_AGE_S, written_beside
+from swell.executors.local.agent.job_code import PARTIAL_AGE_S
 from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import log_path
-from swell.executors.storage import job_folder, storage_of
+from swell.executors.storage import job_folder
 from swell.model.event import Outcome
 from swell.store.code_store import CodeStore
 from swell.train.link.code_paths import why_missing
@@ -144,41 +142,6 @@ def test_a_project_that_was_submitted_through_a_link_is_found(tmp_path: Path) ->
     place = submitted.placed("a")
     assert Path(place.entry).read_text() == FILES["train.py"]
     assert Path(place.workdir, "helper.py").read_text() == FILES["helper.py"]
-
-
-def test_what_a_script_writes_beside_its_code_is_told_there_too(submitted: Submitted) -> None:
-    submitted.leave()
-    place = submitted.placed("a")
-    assert written_beside(place.folder) == ""
-    Path(place.workdir, "out.txt").write_text("x")
-    assert "out.txt" in written_beside(place.folder)
-
-
-def test_code_is_dropped_without_a_look_at_the_storage_in_the_event_loop(
-    submitted: Submitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On the head's machine, where a link in the state folder says where the storage is."""
-    state_dir = tmp_path / "head"
-    state_dir.mkdir()
-    (state_dir / "jobs").symlink_to(submitted.storage / "jobs")
-    code = submitted.placed("a").folder / "code"
-    looked_in = list[int]()
-
-    def look(folder: Path) -> Path:
-        looked_in.append(threading.get_ident())
-        return storage_of(folder)
-
-    async def drop() -> None:
-        host = LocalHost(AgentOptions(state_dir=state_dir, preload=(), call=""), -1, lambda _: None)
-        monkeypatch.setattr("swell.executors.local.agent.options.storage_of", look)
-        host.tell(h.DropCode(job_id=JOB))
-        async with asyncio.timeout(10):
-            while code.exists():
-                await asyncio.sleep(0.01)
-        await host.shut_down()
-
-    asyncio.run(drop())
-    assert threading.get_ident() not in looked_in
 
 
 def damage(path: Path) -> None:

@@ -23,10 +23,8 @@ from swell.executors.gang.gang_record import write_record
 from swell.executors.hosts import messages
 from swell.model.event import (
     AnyEvent,
-    GangEnded,
     GangResized,
     GangStarted,
-    Outcome,
     StepsReported,
 )
 from swell.wire.messages import Alive, Finished
@@ -297,8 +295,6 @@ class DirectedRuns:
         if isinstance(event, GangStarted | GangResized):
             share = gang.gang.configuration.weight
             self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
-        if isinstance(event, GangEnded) and event.outcome is Outcome.SUCCEEDED:
-            self._hosts.tell(min(run.hosts), messages.DropCode(job_id=run.job_id))
 
     def _report_silent(self, run: DirectedRun) -> None:
         """Tell what a gang has used that has told of nothing else for long: its script tells nothing."""

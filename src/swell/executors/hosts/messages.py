@@ -171,29 +171,13 @@ class KeepRecord(HostMessage, frozen=True, kw_only=True):
     record: RunSnapshot
 
 
-class DropCode(HostMessage, frozen=True, kw_only=True):
-    """The job has succeeded: the tree of its code is of no more use."""
-
-    job_id: str
-
-
 class CloseRun(HostMessage, frozen=True, kw_only=True):
     """No worker of the run is left on this host, and none will come."""
 
     run: str
 
 
-ToHost = (
-    OpenRun
-    | StartWorker
-    | TellWorker
-    | SignalWorker
-    | FindRunPort
-    | SetShare
-    | KeepRecord
-    | DropCode
-    | CloseRun
-)
+ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | FindRunPort | SetShare | KeepRecord | CloseRun
 
 
 # ---------------------------------------------------------------- host -> controller

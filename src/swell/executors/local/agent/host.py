@@ -23,7 +23,6 @@ from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.local.agent.containers import Containers
 from swell.executors.local.agent.gang_limits import GangLimits
-from swell.executors.local.agent.job_code import drop_code
 from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.run import HostedRun
@@ -42,7 +41,6 @@ from swell.executors.local.zygote.messages import (
     WorkerAnswer,
 )
 from swell.executors.local.zygote.zygotes import Zygotes
-from swell.executors.storage import job_folder
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.wire.lines import NO_MESSAGE
@@ -73,7 +71,6 @@ class LocalHost:
             answer: takes what the controller is told.
         """
         self._options = options
-        self._storage = options.storage_dir  #: looked up once: later it may not answer
         self._hear = answer
         self._kept = KeptRuns()
         self._clock = AwakeClock(time.monotonic)
@@ -169,9 +166,6 @@ class LocalHost:
         self._kept.note_told(message)
         if isinstance(message, OpenRun):
             self._open(message)
-        elif isinstance(message, messages.DropCode):
-            folder = job_folder(self._storage, message.job_id)
-            self._background(lambda: drop_code(folder), lambda _: None)
         elif (run := self._runs.get(message.run)) is not None:
             self._tell_run(run, message)
 
@@ -334,20 +328,14 @@ class LocalHost:
         run.stopped.discard(worker)
         run.heard_s.pop(worker, None)
         self._scratch.drop(f"{run.key}/{worker}")
-        is_tail_wanted, is_last = bool(status) and not message, not run.pids
+        is_tail_wanted = bool(status) and not message
 
-        def look() -> tuple[str, str]:
-            return run.code_warning() if is_last else "", run.end_log(worker, is_tail_wanted)
-
-        def tell(found: tuple[str, str]) -> None:
+        def tell(tail: str) -> None:
             if worker not in run.live:
                 return
             run.live.discard(worker)
             if (link := run.links.pop(worker, None)) is not None:
                 link.close()
-            warning, tail = found
-            if warning:
-                self._warn(run.job_id, "code", warning)
             if strays := run.strays_warning():
                 self._warn(run.job_id, "", strays)
             exited = messages.WorkerExited(
@@ -355,8 +343,8 @@ class LocalHost:
             )
             self._answer(exited)
 
-        self._log_background(look, tell)
-        asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, ("", ""))
+        self._log_background(lambda: run.end_log(worker, is_tail_wanted), tell)
+        asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, "")
 
     def _find(self, key: str) -> tuple[HostedRun | None, int]:
         run_key, _, worker = key.rpartition("/")

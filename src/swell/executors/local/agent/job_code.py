@@ -9,21 +9,15 @@ it, for all of them.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from swell.model.code import CodeFile, CodeTree, decode_tree, is_within, job_tree_path, object_path, tree_path
 from swell.model.job import JobSpec
-
-log = logging.getLogger("swell.agent")
 
 FOLDER = "code"
 #: What is not whole yet is called so, and is nobody's any longer if it has not changed for so long.
@@ -32,10 +26,7 @@ PARTIAL, PARTIAL_AGE_S = f".{FOLDER}.partial-", 3600.0
 NUM_LEVELS_ABOVE = 3
 #: A folder above with more entries is no folder of a project.
 MAX_ENTRIES_ABOVE = 1000
-#: Of each copy, so that a change is seen.
-CHANGED_AT_S = 315532800
 UNLINKED = frozenset({"__pycache__"})
-NUM_NAMED = 3
 
 
 def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> CodeTree | None:
@@ -82,33 +73,6 @@ def _remove_left(job_dir: Path) -> None:
                 shutil.rmtree(partial, ignore_errors=True)
 
 
-def written_beside(job_dir: Path) -> str:
-    """What the job has written into its tree, in words for its owner; empty if nothing."""
-    code = job_dir / FOLDER
-    try:
-        written = sorted(_written(code, decode_tree(job_tree_path(job_dir).read_bytes())))
-    except FileNotFoundError:  # it runs live code, or has removed some of its tree
-        return ""
-    except (OSError, msgspec.DecodeError) as error:
-        log.warning("cannot tell what was written into %s: %s", code, error)
-        return ""
-    if not written:
-        return ""
-    more = f" and {len(written) - NUM_NAMED} more" if len(written) > NUM_NAMED else ""
-    return (
-        f"the script has written {', '.join(written[:NUM_NAMED])}{more} into the folder of its code, which "
-        f"is the snapshot {code}: it is found there. Write below the working directory, or submit with "
-        "`code: live`"
-    )
-
-
-def drop_code(job_dir: Path) -> None:
-    """The job has succeeded: its tree is of no more use, unless the job has written into it."""
-    if job_tree_path(job_dir).exists() and not written_beside(job_dir):
-        shutil.rmtree(job_dir / FOLDER, ignore_errors=True)
-
-
-# ---------------------------------------------------------------- making it
 def _fill(partial: Path, tree: CodeTree, storage: Path) -> None:
     children = tree.children()
     for folder in children:
@@ -161,24 +125,3 @@ def _copy(kept: Path, to: Path, file: CodeFile) -> None:
     descriptor = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700 if file.is_executable else 0o600)
     with os.fdopen(descriptor, "wb") as copy:
         copy.write(content)
-    os.utime(to, (CHANGED_AT_S, CHANGED_AT_S))
-
-
-# ---------------------------------------------------------------- what the job made of it
-def _written(code: Path, tree: CodeTree) -> Iterator[str]:
-    """Names, relative to the tree, of what is new in it or changed."""
-    children = tree.children()
-    for folder, names in children.items():
-        if not any(is_within(folder, root) for root in tree.roots):
-            continue
-        for entry in os.scandir(place_in(code, folder)):
-            path = os.path.join(folder, entry.name)
-            if entry.is_symlink() or entry.name in UNLINKED:
-                continue
-            if entry.name not in names or (path in tree.files and _is_changed(entry, tree.files[path])):
-                yield path.lstrip("/")
-
-
-def _is_changed(entry: os.DirEntry[str], file: CodeFile) -> bool:
-    state = entry.stat(follow_symlinks=False)
-    return state.st_size != file.num_bytes or int(state.st_mtime) != CHANGED_AT_S

@@ -13,7 +13,6 @@ from swell.executors.gang.gang_settings import LogLimits
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_code import FOLDER as CODE_FOLDER
-from swell.executors.local.agent.job_code import written_beside
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.lines import LineLink
@@ -151,14 +150,6 @@ class HostedRun:
             else f"{num} processes that its script had left behind were"
         )
         return f"{who} ended"
-
-    def code_warning(self) -> str:
-        """What the job's owner should know of what its workers have written; empty if nothing.
-
-        Touches the storage.
-        """
-        is_asked = self.kind == WORKER and self.leader is not None  # of several hosts of a gang one looks
-        return written_beside(self.folder) if is_asked else ""
 
     def fork(self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
