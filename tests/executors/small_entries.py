@@ -137,19 +137,6 @@ def run_program(entry: str, args: list[str]) -> None:
             time.sleep(0.01)
 
 
-def become_daemon(entry: str, args: list[str]) -> None:
-    """Forks twice into a session of its own, and starts no program. `args`: a file for the pid."""
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            Path(args[0]).write_text(str(os.getpid()))
-            time.sleep(60)
-        os._exit(0)
-    os.wait()
-    while not Path(args[0]).exists() or not Path(args[0]).read_text():
-        time.sleep(0.01)
-
-
 def stay(entry: str, args: list[str]) -> None:
     """Starts what `run_program` starts, and works on."""
     run_program(entry, args)

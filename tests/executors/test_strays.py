@@ -26,7 +26,7 @@ from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.processes.strays import AGENT_MODULE, HOST_MODULE, end_strays, is_agent
 from swell.executors.local.protocol import PROTOCOL
 from swell.model.command import Reconfigure, StopGang
-from swell.model.event import GangEnded, GangStarted, JobWarned, Outcome, ResizeFailed
+from swell.model.event import GangEnded, GangStarted, Outcome, ResizeFailed
 from swell.model.job import JobSpec
 from swell.model.target import Configuration, Target
 
@@ -44,15 +44,12 @@ def started(
     return daemons_of(tmp_path, listener.wait(GangStarted).pids)
 
 
-def test_a_jobs_end_is_told_when_its_daemons_are_gone_and_they_are_counted(
+def test_a_jobs_end_is_told_when_its_daemons_are_gone(
     executor: LocalExecutor, listener: Listener, started: list[int]
 ) -> None:
     executor.perform(StopGang(job_id="digits-1", generation=1))
     assert listener.wait(GangEnded).outcome is Outcome.STOPPED
     assert not any(map(is_alive, started))
-    warning = listener.wait(JobWarned)
-    assert warning.message == "2 processes that its script had left behind were ended"
-    assert listener.events.index(warning) < listener.events.index(listener.wait(GangEnded))
 
 
 def test_with_the_zygote_all_that_its_workers_started_ends(

@@ -295,8 +295,6 @@ class LocalHost:
         run, worker = self._find(answer.key)
         match answer:
             case Exited(key=key, status=status, message=message):
-                if run is not None:
-                    run.num_strays += answer.num_ended
                 # One in a container is gone when that is.
                 if not self._containers.ended(key, status, message):
                     self._process_gone(key, status, message)
@@ -336,8 +334,6 @@ class LocalHost:
             run.live.discard(worker)
             if (link := run.links.pop(worker, None)) is not None:
                 link.close()
-            if strays := run.strays_warning():
-                self._warn(run.job_id, "", strays)
             exited = messages.WorkerExited(
                 run=run.key, worker=worker, status=status, log_tail=message or tail
             )

@@ -64,7 +64,6 @@ class HostedRun:
     heard_s: dict[int, float] = field(default_factory=dict)  #: when each one last spoke, or was forked
     stopped: set[int] = field(default_factory=set)  #: workers whose processes are told to be stopped
     held_port: socket.socket | None = None  #: see `host.hold_port`
-    num_strays: int = 0  #: processes ended that workers had left behind, and not told of yet
 
     @property
     def folder(self) -> Path:
@@ -138,18 +137,6 @@ class HostedRun:
         if self.kind == TRIAL and path.exists() and not path.stat().st_size:
             path.unlink()
         return tail
-
-    def strays_warning(self) -> str:
-        """What the job's owner should know once the last of its workers is gone; empty if nothing."""
-        if self.live or not self.num_strays:
-            return ""
-        num, self.num_strays = self.num_strays, 0
-        who = (
-            "1 process that its script had left behind was"
-            if num == 1
-            else f"{num} processes that its script had left behind were"
-        )
-        return f"{who} ended"
 
     def fork(self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""

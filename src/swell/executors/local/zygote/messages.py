@@ -57,7 +57,6 @@ class Exited(Note, frozen=True, kw_only=True):
 
     key: str
     status: int  #: exit code, or minus the signal, or NOT_STARTED
-    num_ended: int = 0  #: processes that had left its process group and had to be ended
     message: str = ""  #: why, where it was not started or its zygote has ended
 
 

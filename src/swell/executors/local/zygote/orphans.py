@@ -6,7 +6,7 @@ parent ends; whose they are stands in their mark. Those of a worker that lives a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from swell.executors.local.processes.listing import ProcessEntry, kill, list_processes
 from swell.executors.local.processes.mark import read_mark
@@ -27,7 +27,6 @@ class Departure:
     number: int  #: in the mark of its processes
     status: int
     kill_at_s: float
-    killed: set[int] = field(default_factory=set)  #: of those that had left its process group
 
 
 class Orphans:
@@ -56,18 +55,13 @@ class Orphans:
                 waited_for.add(departure.key)
                 if now_s >= departure.kill_at_s:
                     kill(orphan.pid)
-                    if orphan.group != departure.pid:
-                        departure.killed.add(orphan.pid)
         over = [
             departure
             for departure in self._departures
             if departure.key not in waited_for or now_s >= departure.kill_at_s + KILL_WITHIN_S
         ]
         self._departures = [departure for departure in self._departures if departure not in over]
-        return [
-            Exited(key=departure.key, status=departure.status, num_ended=len(departure.killed))
-            for departure in over
-        ]
+        return [Exited(key=departure.key, status=departure.status) for departure in over]
 
     def wait_s(self, now_s: float) -> float | None:
         """Until `settle` is due, if no child ends before; None: it is not."""
@@ -79,11 +73,11 @@ class Orphans:
 
     def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> Departure | None:
         """The worker whose end it is a part of; None while it may be one that lives."""
-        mark = read_mark(orphan.pid)  # which cannot be read when it is on its way out
-        number = mark.worker if mark is not None and mark.zygote_id == self._zygote_id else None
+        mark = read_mark(orphan.pid)
+        number = mark.worker if mark is not None and mark.zygote_id == self._zygote_id else 0
         for departure in self._departures:
-            if number == departure.number or orphan.group == departure.pid or orphan.pid in departure.killed:
+            if number == departure.number or orphan.group == departure.pid:
                 return departure
-        if number in live or (number is None and live):
+        if number in live or (not number and live):
             return None
-        return self._departures[-1]  # of a worker whose end was told, or it has no mark
+        return self._departures[-1]  # of a worker whose end was told, or its mark does not say whose it is

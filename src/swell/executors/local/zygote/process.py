@@ -19,16 +19,18 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
 from swell.executors.exit_status import NOT_STARTED
-from swell.executors.local.processes.mark import MarkStamp
+from swell.executors.local.processes.mark import ProcessMark, own_mark
 from swell.executors.local.processes.parent_death import adopt_orphans, die_with_parent
 from swell.executors.local.zygote.child import become_worker
 from swell.executors.local.zygote.messages import Answer, Exited, Fork, Forked, Request, Warm
 from swell.executors.local.zygote.orphans import Orphans
 from swell.executors.local.zygote.output import Outputs
+from swell.wire.environ import MARK
 from swell.wire.lines import LineBuffer
 
 #: One thread each, or importing numpy and torch starts pools that a fork would break.
@@ -44,14 +46,14 @@ class ThreadsError(RuntimeError):
 class Zygote:
     """Serves fork requests from one socket, and reports deaths."""
 
-    def __init__(self, channel: socket.socket, stamp: MarkStamp) -> None:
+    def __init__(self, channel: socket.socket, mark: ProcessMark) -> None:
         self._channel = channel
-        self._stamp = stamp
+        self._mark = mark
         self._received = LineBuffer()
         self._pids: dict[str, int] = {}
         self._num_forks = 0
         self._numbers: dict[int, int] = {}  #: pid -> number in the mark, of live workers
-        self._orphans = Orphans(os.getpid(), stamp.mark.zygote_id)
+        self._orphans = Orphans(os.getpid(), mark.zygote_id)
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
@@ -126,7 +128,7 @@ class Zygote:
             self._wake_read.close()
             signal.set_wakeup_fd(-1)
             self._wake_write.close()
-            self._stamp.stamp(self._num_forks)
+            os.environ[MARK] = replace(self._mark, worker=self._num_forks).text()
             become_worker(request, parent_pid, output)
         os.close(output)
         with contextlib.suppress(PermissionError, ProcessLookupError):
@@ -212,7 +214,7 @@ def serve_on(channel: socket.socket, modules: Sequence[str]) -> None:
     """Import, then fork for the other end, until that hangs up."""
     adopt_orphans()
     keep_descriptors()
-    zygote = Zygote(channel, MarkStamp())
+    zygote = Zygote(channel, own_mark())
     warm_up(modules)
     zygote.say(Warm(pid=os.getpid()))
     zygote.serve()
