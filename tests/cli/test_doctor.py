@@ -64,6 +64,18 @@ def test_doctor_says_that_no_host_runs_where_one_has_run(
     assert "WARN  host: none runs with this folder: this machine works for no platform\n" in out
 
 
+def test_doctor_takes_a_host_named_by_a_relative_path_for_no_platform(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "n1").mkdir(mode=0o700)
+    (tmp_path / "n1" / "machine").write_text("abc\n")
+    assert main.run(["doctor", "--state", "n1"]) == 0
+    out = capsys.readouterr().out
+    assert f"only you can read {tmp_path / 'n1'}\n" in out
+    assert "journal:" not in out and "daemon:" not in out
+
+
 def test_doctor_looks_at_the_machine_though_there_is_no_platform(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

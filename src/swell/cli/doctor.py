@@ -42,7 +42,7 @@ def doctor(
     """Check a state folder and this machine.
 
     Of the folder it looks at journal, jobs, checkpoints and processes, of the machine at devices, torch,
-    control groups, containers, network, disk and clock. It changes nothing.
+    control groups, containers, layers for trial runs, disk and shared memory. It changes nothing.
 
     With --measure it measures the devices of this machine instead. On a machine that has joined a platform it
     checks the state folder of `swell node`, and its lease. Exit status 1: a check failed. The platform may be

@@ -56,7 +56,7 @@ def host_folder(state: Path | None) -> Path:
     from swell.store.folder import default_path
 
     own = default_path(os.environ)
-    return own.with_name(f"{own.name}-node") if state is None else state.expanduser()
+    return own.with_name(f"{own.name}-node") if state is None else state.expanduser().absolute()
 
 
 def _leave(folder: Path, within_s: float) -> None:
