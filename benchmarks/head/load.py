@@ -31,7 +31,7 @@ class EmulatedHost:
     """One host, as `executors.node.process` has it, without its process."""
 
     def __init__(self, index: int, emulation: Emulation) -> None:
-        self.machine: EmulatedMachine | None = None  #: there is none before the first line
+        self.machine: EmulatedMachine | None = None  #: there is none before the first lease
         self.name = name_of(index)
         self._index, self._emulation = index, emulation
         self._session = secrets.token_hex(8)

@@ -337,19 +337,15 @@ def test_a_new_controller_waits_for_a_host_that_is_cut_off(world: World) -> None
     assert len(world.controller.lost) == 1 and not world.controller.awaited
 
 
-def test_other_settings_count_at_once_where_no_worker_can_run_and_else_from_the_next_term(
-    world: World,
-) -> None:
-    assert not world.host.terms.renew()
-    world.pass_time(1.0)
-    assert world.running == {1} and world.controller.lost == []
+def test_the_processes_of_a_term_begin_with_its_first_lease(world: World) -> None:
+    """As the platform is set then: it may be another than that of the term before."""
     world.cut_or_mend()
     world.pass_time(TIMES.wait_s + 1.0)
-    assert world.host.terms.term == 2 and world.host.terms.renew()
+    assert world.host.terms.term == 2 and len(world.host.insides) == 1
     world.cut_or_mend()
     world.pass_time(1.0)
-    assert [inside.term for inside in world.host.insides] == [1, 2, 3]
-    assert world.is_joined() and world.host.terms.term == 3
+    assert [inside.term for inside in world.host.insides] == [1, 2]
+    assert world.is_joined() and world.host.terms.term == 2
 
 
 def test_a_host_that_leaves_is_lost_at_once(world: World) -> None:

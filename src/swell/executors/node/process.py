@@ -190,10 +190,7 @@ class HostProcess:
         if settings.storage:
             is_other = settings.storage != self._settings.storage
             self._see_storage(self._options.storage or settings.storage, accepted.mark, is_other)
-        if settings != self._settings:
-            self._settings = settings
-            if not terms.renew():
-                log.warning("the head has other settings now: here they count from the next term on")
+        self._settings = settings  # they count from the next term on, if this one has begun to run workers
         terms.attach(line)
 
     def _see_storage(self, path: str, mark: str, is_other: bool) -> None:

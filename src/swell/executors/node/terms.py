@@ -1,7 +1,7 @@
 """The host's end: one term after another, each with processes of its own.
 
-A term begins with a new inside. It is offered to the controller when the first lease is there, and its
-processes are killed when the lease ends. The next term begins when they are gone.
+With the first lease of a term its inside begins, which is offered to the controller. Its processes are killed
+when the lease ends. The next term begins when they are gone.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class HostTerms:
         self._now_s, self._show_end = now_s, show_end
         self._lease = HeldLease(begin_term())
         self._signs = PendingHeartbeats()
-        self._inside: TermProcesses | None = None  #: the first is made when there is a line
+        self._inside: TermProcesses | None = None  #: None: the term has had no lease yet
         self._is_offered = self._is_ending = self._is_leaving = False
         self._was_open = False
         self._failures, self._obstacles = RateLimitedLog(), RateLimitedLog()
@@ -103,17 +103,8 @@ class HostTerms:
 
     def attach(self, line: LineLink) -> None:
         """Go on upon this line; see `ResumableStream.attach`."""
-        if self._inside is None:
-            self._inside = self._make_inside()
         self.line_lost.clear()
         self.stream.attach(line)
-
-    def renew(self) -> bool:
-        """Begin another term, with another inside, unless workers may run in this one. Whether it does."""
-        is_idle = self._lease.phase(self._now_s()) is not TermPhase.HELD
-        if is_idle and self._inside is not None and not self._is_ending:
-            self._kill()
-        return is_idle
 
     def leave(self) -> None:
         """End all workers, tell the controller, and begin no other term: `is_over` then."""
@@ -165,16 +156,13 @@ class HostTerms:
         self._lease = HeldLease(number)
         self._is_offered = self._is_ending = False
         self._signs = PendingHeartbeats()
-        self._inside = self._make_inside()
+        self._inside = None
 
     def _kill(self) -> None:
         self._is_ending = True
         self._show_end(-math.inf)
         if self._inside is not None:
             self._inside.kill()
-
-    def _make_inside(self) -> TermProcesses:
-        return self._new_inside(partial(self._say, self.term))
 
     # ------------------------------------------------------------ the stream
     def _say(self, term: int, message: FromHost) -> None:
@@ -212,8 +200,10 @@ class HostTerms:
         if self.has_lease:
             self._show_end(self._lease.end_s)
             is_joined = isinstance(answer, LeaseGranted) and answer.term == self.term
-            if is_joined and not self._is_offered and self._inside is not None:
+            if is_joined and not self._is_offered:
                 self._is_offered = True
+                if self._inside is None:
+                    self._inside = self._new_inside(partial(self._say, self.term))
                 log.info("this host has a lease: workers can be started")
                 self._inside.present()
 
