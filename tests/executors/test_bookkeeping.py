@@ -356,23 +356,6 @@ def test_a_node_that_was_away_as_the_agent_died_is_lost_with_what_was_told_of_it
     assert isinstance(lost, NodeLost) and lost.name == "away" and not lost.is_host_kept
 
 
-def test_a_host_is_told_to_leave_until_it_is_gone() -> None:
-    """What the line took before it broke may not have arrived."""
-    ledger = DeliveryLedger()
-    there = tuple(Node(name=name, devices=(f"{name}/0",), kind="cpu") for name in "ab")
-    ledger.reconcile(msgspec.structs.replace(inventory("boot"), nodes=there))
-    for name in ("a", "b", "lost before"):
-        ledger.note_leaving(name)
-    assert ledger.leaving == ["a", "b"]
-    assert ledger.is_news(EventTold(number=1, event=NodeLost(at_s=0.0, name="a", is_host_kept=True)))
-    assert ledger.leaving == ["a", "b"], "only its devices are away"
-    assert ledger.is_news(EventTold(number=2, event=NodeLost(at_s=0.0, name="a")))
-    assert ledger.is_news(EventTold(number=3, event=NodeJoined(at_s=0.0, node=there[0])))
-    assert ledger.leaving == ["b"], "it was started again"
-    ledger.reconcile(inventory("other"))
-    assert ledger.leaving == []
-
-
 def test_what_was_acknowledged_is_so_on_each_new_line_to_the_same_agent() -> None:
     ledger = DeliveryLedger()
     ledger.reconcile(inventory("boot"))

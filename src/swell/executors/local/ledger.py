@@ -54,7 +54,6 @@ class DeliveryLedger:
         self._trials: dict[str, ProfileJob] = {}
         self._nodes: dict[str, Node] = {}  #: that have joined, as the head knows it or is about to
         self._away: set[str] = set()  #: names of nodes that are not there while their hosts are
-        self._leaving: set[str] = set()  #: names of nodes whose hosts were told to leave, and have not yet
         self._num_delivered = self._num_before_last_call = 0
 
     # ------------------------------------------------------------ commands
@@ -86,17 +85,6 @@ class DeliveryLedger:
     def note_performed(self, number: int) -> None:
         """Drop commands up to this number, which the agent has performed."""
         self._untaken.acknowledge(number)
-
-    # ------------------------------------------------------------ hosts
-    def note_leaving(self, name: str) -> None:
-        """A host that has joined is told to leave, and is told so again on each new line until it is gone."""
-        if name in self._nodes or name in self._away:
-            self._leaving.add(name)
-
-    @property
-    def leaving(self) -> list[str]:
-        """Hosts that were told to leave and have not yet."""
-        return sorted(self._leaving)
 
     # ------------------------------------------------------------ events
     def is_news(self, told: EventTold) -> bool:
@@ -130,8 +118,6 @@ class DeliveryLedger:
         elif isinstance(event, NodeLost):
             self._nodes.pop(event.name, None)
             (self._away.add if event.is_host_kept else self._away.discard)(event.name)
-            if not event.is_host_kept:
-                self._leaving.discard(event.name)
         elif isinstance(event, GangEnded | GangSuspended):
             known = self.gangs.get(event.job_id)
             if known is not None and event.generation >= known.generation:
@@ -160,7 +146,6 @@ class DeliveryLedger:
         """Another agent: it has taken no command yet, and knows the gangs of which hosts have told it."""
         away, self._away = self._away, set()
         before, self._nodes = self._nodes, {node.name: node for node in inventory.nodes}
-        self._leaving &= self._nodes.keys()
         self._num_delivered = self._num_before_last_call = 0
         if is_first:
             return []

@@ -126,7 +126,6 @@ class LocalExecutor:
     def remove_host(self, name: str) -> None:
         """Have a host that has joined end its workers and leave. Waits for nothing."""
         with self._lock:
-            self._ledger.note_leaving(name)
             self._send(RemoveHost(name=name))
 
     def want_devices(self, num: int) -> None:
@@ -269,9 +268,7 @@ class LocalExecutor:
 
     def _said_again(self) -> Iterator[msgspec.Struct]:
         """Messages other than commands that the line before may have lost: it may have taken them in vain."""
-        removed = {message.name for message in self._to_send if isinstance(message, RemoveHost)}
-        yield from (RemoveHost(name=name) for name in sorted(removed.union(self._ledger.leaving)))
-        yield from (message for message in self._to_send if isinstance(message, ShutDown))
+        yield from (message for message in self._to_send if isinstance(message, RemoveHost | ShutDown))
         if self._wanted is not None:
             yield self._wanted
         if number := self._ledger.num_acknowledged:
