@@ -137,7 +137,6 @@ class LocalHost:
             self._look_at_silent(run, now_s)
         for key, usage in self._limits.tick(now_s).items():
             self._answer(messages.UsageRead(run=key, usage=usage))
-        self._zygotes.tick(now_s)
 
     def _look_at_silent(self, run: HostedRun, now_s: float) -> None:
         """A script that knows nothing of Swell says little: it is always looked at."""

@@ -1,7 +1,4 @@
-"""A zygote for each interpreter that jobs ask for.
-
-The platform's own stays, others while they have workers.
-"""
+"""A zygote for each interpreter that jobs ask for; it stays as long as the agent."""
 
 from __future__ import annotations
 
@@ -13,10 +10,8 @@ from pathlib import Path
 
 from swell.executors.local.zygote.client import REAP_S, ZygoteClient
 from swell.executors.local.zygote.launch import ZygoteProgram
-from swell.executors.local.zygote.messages import Exited, Fork, WorkerAnswer
+from swell.executors.local.zygote.messages import Fork, WorkerAnswer
 
-#: The zygote of another interpreter than the platform's ends after so long without a worker.
-IDLE_S = 300.0
 #: Modules that are there for any interpreter; what else is preloaded was chosen for the platform's.
 EVERYWHERE = frozenset({"swell", "torch"})
 
@@ -32,9 +27,6 @@ class Zygotes:
         self._lock_fd = lock_fd
         self._hear = hear
         self._clients: dict[str, ZygoteClient] = {}  #: by interpreter
-        self._pythons: dict[str, str] = {}  #: worker -> its interpreter
-        self._used_s: dict[str, float] = {}
-        self._ending: set[asyncio.Task[None]] = set()
 
     def start(self) -> None:
         """Warm up that of the platform's interpreter."""
@@ -47,28 +39,16 @@ class Zygotes:
 
     def fork(self, request: Fork, python: str) -> None:
         """`python`: path of the worker's interpreter; empty: the platform's."""
-        self._pythons[request.key] = python or sys.executable
         self._client(python or sys.executable).fork(request)
 
     def signal(self, key: str, number: int) -> None:
-        """Send a signal to a worker of any zygote."""
-        if key in self._pythons:
-            self._clients[self._pythons[key]].signal(key, number)
-
-    def tick(self, now_s: float) -> None:
-        """End those of interpreters that have had no worker for a while."""
-        self._used_s.update(dict.fromkeys((sys.executable, *self._pythons.values()), now_s))
-        for python in list(self._clients):
-            if now_s - self._used_s.setdefault(python, now_s) > IDLE_S:
-                del self._used_s[python]
-                task = asyncio.get_running_loop().create_task(self._clients.pop(python).shut_down())
-                self._ending.add(task)
-                task.add_done_callback(self._ending.discard)
+        """Send a signal to a worker, which one of them has."""
+        for client in self._clients.values():
+            client.signal(key, number)
 
     async def shut_down(self, reap_s: float = REAP_S) -> None:
         """See `ZygoteClient.shut_down`."""
         await asyncio.gather(*(client.shut_down(reap_s) for client in self._clients.values()))
-        await asyncio.gather(*self._ending)
 
     def _client(self, python: str) -> ZygoteClient:
         if python not in self._clients:
@@ -77,10 +57,5 @@ class Zygotes:
                 name += f"-{hashlib.sha256(python.encode()).hexdigest()[:8]}"
                 preload = tuple(name for name in preload if name.partition(".")[0] in EVERYWHERE)
             program = ZygoteProgram(python, preload, self._state_dir / f"{name}.log", self._lock_fd)
-            self._clients[python] = ZygoteClient(program, self._heard)
+            self._clients[python] = ZygoteClient(program, self._hear)
         return self._clients[python]
-
-    def _heard(self, answer: WorkerAnswer) -> None:
-        if isinstance(answer, Exited):
-            self._pythons.pop(answer.key, None)
-        self._hear(answer)
