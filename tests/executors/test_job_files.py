@@ -15,7 +15,6 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
 from swell.executors.local.agent import job_code
-from swell.executors.local.agent.job_code import PARTIAL_AGE_S
 from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import log_path
@@ -110,15 +109,6 @@ def test_hosts_that_open_a_run_at_the_same_time_have_one_tree(
     assert len(places) == 2 and places[0].entry == places[1].entry
     assert Path(places[0].entry).read_text() == FILES["train.py"]
     assert not list(submitted.folder.glob(".code*"))
-
-
-def test_what_a_host_left_that_was_killed_while_it_made_the_tree_is_removed(submitted: Submitted) -> None:
-    old, new = submitted.folder / f"{job_code.PARTIAL}old", submitted.folder / f"{job_code.PARTIAL}new"
-    for folder in (old, new):
-        folder.mkdir(parents=True)
-    os.utime(old, (0, os.stat(old).st_mtime - PARTIAL_AGE_S - 1))
-    submitted.placed("a")
-    assert not old.exists() and new.exists(), "another host may be about to name the new one"
 
 
 def test_workers_have_numbers_that_no_host_has_given(submitted: Submitted) -> None:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,8 +19,8 @@ from swell.model.code import CodeFile, CodeTree, decode_tree, is_within, job_tre
 from swell.model.job import JobSpec
 
 FOLDER = "code"
-#: What is not whole yet is called so, and is nobody's any longer if it has not changed for so long.
-PARTIAL, PARTIAL_AGE_S = f".{FOLDER}.partial-", 3600.0
+#: What is not whole yet is called so.
+PARTIAL = f".{FOLDER}.partial-"
 #: So many folders above those that were looked through have links too: scripts look into `../data`.
 NUM_LEVELS_ABOVE = 3
 #: A folder above with more entries is no folder of a project.
@@ -51,7 +50,6 @@ def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> CodeTree | None:
         raise ValueError(f"snapshot {spec.code[:12]} of its code is gone from {storage}; submit it again")
     with suppress(FileExistsError):  # the daemon has linked it, perhaps at this very moment
         os.link(manifest, job_tree_path(job_dir))
-    _remove_left(job_dir)
     partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=job_dir))
     try:
         _fill(partial, tree, storage)
@@ -63,14 +61,6 @@ def place_code(storage: Path, job_dir: Path, spec: JobSpec) -> CodeTree | None:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return tree
-
-
-def _remove_left(job_dir: Path) -> None:
-    """What hosts have left that were killed while they made it."""
-    for partial in job_dir.glob(f"{PARTIAL}*"):
-        with suppress(FileNotFoundError):
-            if time.time() - partial.stat().st_mtime > PARTIAL_AGE_S:
-                shutil.rmtree(partial, ignore_errors=True)
 
 
 def _fill(partial: Path, tree: CodeTree, storage: Path) -> None:
