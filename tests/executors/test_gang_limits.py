@@ -215,36 +215,6 @@ def test_a_limit_that_cannot_be_set_is_told_and_the_job_runs() -> None:
     assert scene.group.is_closed
 
 
-def test_what_could_not_be_set_at_the_launch_is_set_once_it_can_be() -> None:
-    scene = Scene(broken=("memory", "share"), memory_bytes=1 << 30)
-    scene.limits.tick(10.0)
-    assert len(scene.warnings) == 2
-    scene.limiter.broken.clear()
-    scene.limits.tick(20.0)
-    assert (scene.group.share, scene.group.memory_bytes) == (0.5, 1 << 30)
-    assert scene.warnings[2:] == [("memory", ""), ("share", "")]
-
-
-def test_the_share_of_a_change_of_devices_is_set_once_it_can_be() -> None:
-    scene = Scene()
-    scene.limiter.broken.add("share")
-    scene.change(0.25)
-    scene.limiter.broken.clear()
-    scene.limits.tick(10.0)
-    assert scene.group.share == 0.25
-    assert scene.warnings[1:] == [("share", "")]
-
-
-def test_a_share_that_could_not_be_taken_back_is_once_it_can_be() -> None:
-    scene = Scene()
-    scene.change(0.25)
-    scene.limiter.broken.add("share")
-    scene.change(0.5)
-    scene.limiter.broken.clear()
-    scene.limits.tick(10.0)
-    assert scene.group.share == 0.5
-
-
 def test_a_worker_that_was_killed_for_memory_says_so() -> None:
     scene = Scene(memory_bytes=1 << 30)
     for worker in range(4):

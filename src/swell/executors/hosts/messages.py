@@ -123,7 +123,7 @@ class FindRunPort(HostMessage, frozen=True, kw_only=True):
 
 
 class SetShare(HostMessage, frozen=True, kw_only=True):
-    """Set the share of the host's cores that the run's processes have; what fails is tried again."""
+    """Set the share of the host's cores that the run's processes have."""
 
     run: str
     share: float

@@ -1,6 +1,6 @@
 """What gangs may have of this machine, and what they have used: shares, memory, usage.
 
-What the kernel refuses never ends a job: its owner is warned once, and it is tried again.
+What the kernel refuses never ends a job: its owner is warned once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LimitedGang:
     pids: dict[int, int] = field(default_factory=dict)  #: by worker
     read_s: float = float("-inf")
     num_killed: int = 0  #: by the kernel, for their memory, and told of
-    refused: dict[str, Callable[[], None]] = field(default_factory=dict)  #: what does not work
+    refused: set[str] = field(default_factory=set)  #: topics of what does not work
 
 
 class GangLimits:
@@ -82,7 +82,7 @@ class GangLimits:
             self._tell_lack(gang)
 
     def set_share(self, job_id: str, share: float) -> None:
-        """What cannot be had is tried again, and the job's owner is warned."""
+        """If it cannot be had, the job's owner is warned, and it has the one of before."""
         if (gang := self._gangs.get(job_id)) is not None:
             self._tell_lack(gang)
             self._try(gang, SHARE, partial(gang.group.set_share, share))
@@ -90,7 +90,7 @@ class GangLimits:
     def _tell_lack(self, gang: LimitedGang) -> None:
         """A share was chosen for it."""
         if self._limiter.lack and QUOTA not in gang.refused:
-            gang.refused[QUOTA] = lambda: None
+            gang.refused.add(QUOTA)
             self._warn(gang.job_id, QUOTA, self._limiter.lack)
 
     # ------------------------------------------------------------ processes
@@ -151,9 +151,6 @@ class GangLimits:
 
     def _read(self, gang: LimitedGang, now_s: float) -> GangUsage | None:
         gang.read_s = now_s
-        for about in (MEMORY, SHARE):
-            if (work := gang.refused.get(about)) is not None:
-                self._try(gang, about, work)
         found: list[GangUsage] = []
 
         def read() -> None:
@@ -165,18 +162,14 @@ class GangLimits:
 
     def _try(self, gang: LimitedGang, about: str, work: Callable[[], None]) -> None:
         """The job's owner is told if it does not work, and once it does again, of that."""
-        before = gang.refused.pop(about, None)
+        was_refused, why = about in gang.refused, ""
         try:
             work()
+            gang.refused.discard(about)
         except OSError as error:
-            gang.refused[about] = work
-            if before is None:
-                where = f" ({error.filename})" if error.filename else ""
-                self._tell(gang, about, f"{_REFUSED[about]}: {error.strerror or error}{where}")
-        else:
-            if before is not None:
-                self._tell(gang, about, "")
-
-    def _tell(self, gang: LimitedGang, about: str, text: str) -> None:
-        log.warning("%s: %s", gang.job_id, text or f"{_REFUSED[about]}: no longer")
-        self._warn(gang.job_id, about, text)
+            gang.refused.add(about)
+            where = f" ({error.filename})" if error.filename else ""
+            why = f"{_REFUSED[about]}: {error.strerror or error}{where}"
+        if was_refused != bool(why):
+            log.warning("%s: %s", gang.job_id, why or f"{_REFUSED[about]}: no longer")
+            self._warn(gang.job_id, about, why)
