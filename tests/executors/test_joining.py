@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import os
 import socket
 import ssl
 import time
@@ -500,12 +499,10 @@ def test_a_token_file_is_its_owners_only(tmp_path: Path) -> None:
         read_token(path)
     path.write_text(str(token)[:-1])
     path.chmod(0o600)
-    with pytest.raises(InvalidToken, match=r"token: join token 'a' was cut off or changed"):
+    with pytest.raises(InvalidToken, match=r"token: this is no join token, or a part of one"):
         read_token(path)
     with pytest.raises(InvalidToken, match="cannot be read"):
         read_token(tmp_path)
-    with pytest.raises(InvalidToken, match="no file that only its owner can read"):
-        read_token(Path(os.devnull))
 
 
 def test_what_the_head_keeps_opens_nothing(tmp_path: Path) -> None:

@@ -15,14 +15,14 @@ from swell.executors.node.options import NodeOptions, read_options
 from swell.executors.ray import slice_actor
 from swell.executors.ray.slice_actor import SliceActor, about_host
 from swell.executors.remote import listening_door
-from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken
+from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.remote.messages import torch_version
 from swell.executors.slices.order import SliceOrder, host_environ, host_words
 
 ORDER = SliceOrder(host=NodeOptions(join="h:1", devices="cpu:1", name="n1-1"), token="t")
 LIMIT_S = 60.0
 #: No platform listens at the order's address, so a host with it tries again and again.
-TOKEN = str(JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES)))
+TOKEN = str(JoinToken("ray", bytes(32), bytes(32)))
 
 
 def options_on(labels: dict[str, str]) -> NodeOptions:

@@ -20,7 +20,7 @@ from tests.ray.one_machine import OneMachine, one_machine
 
 from swell.executors.node.options import NodeOptions
 from swell.executors.ray.ray_client import RayClient
-from swell.executors.remote.join_tokens import FINGERPRINT_BYTES, SECRET_BYTES, JoinToken
+from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.slices.order import SliceOrder
 from swell.executors.slices.port import ClusterRead, SliceJob, SliceState
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 LIMIT_S = 60.0
 #: Nobody listens there, so the hosts try again and again.
-TOKEN = JoinToken("ray", bytes(FINGERPRINT_BYTES), bytes(SECRET_BYTES))
+TOKEN = JoinToken("ray", bytes(32), bytes(32))
 ORDER = SliceOrder(host=NodeOptions(join="127.0.0.1:1", devices="cpu:2"), token=str(TOKEN))
 
 

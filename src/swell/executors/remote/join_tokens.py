@@ -7,14 +7,12 @@ digest of each secret, and whether it was revoked.
 from __future__ import annotations
 
 import base64
-import binascii
 import fcntl
 import hashlib
 import hmac
 import os
 import re
 import secrets
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,14 +24,13 @@ from swell.executors.local.agent.door import DoorError
 from swell.wire.whole_files import sync, write_whole
 
 SCHEME = "swell-join-1"
-SECRET_BYTES = FINGERPRINT_BYTES = 32
 #: A name is printed, logged, and stands between dots.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
-#: A file that holds more is not one of ours.
-MAX_FILE_BYTES = 1024
 TOKENS_FILE = "join-tokens.json"
-#: Compared with where no token has the name, so that the answer takes as long.
-_OF_NOBODY = "0" * 64
+#: Of a fingerprint, and of a secret.
+NUM_BYTES = 32
+_BASE64 = "[A-Za-z0-9_-]{43}"
+_LINE = re.compile(rf"{SCHEME}\.({NAME.pattern})\.({_BASE64})\.({_BASE64})")
 
 
 class InvalidToken(ValueError):
@@ -54,36 +51,28 @@ class JoinToken:
 
 def parse_token(text: str) -> JoinToken:
     """Raises InvalidToken, without the text: it may be a secret of something else."""
-    parts = text.strip().split(".")
-    if len(parts) != 4 or parts[0] != SCHEME or not NAME.fullmatch(parts[1]):
+    found = _LINE.fullmatch(text.strip())
+    if found is None:
         raise InvalidToken(
-            f"this is no join token; one is a line `{SCHEME}.NAME.FINGERPRINT.SECRET`: "
+            f"this is no join token, or a part of one; one is a line `{SCHEME}.NAME.FINGERPRINT.SECRET`: "
             "copy the whole line that the head printed"
         )
-    fingerprint, secret = _bytes(parts[2]), _bytes(parts[3])
-    if len(fingerprint) != FINGERPRINT_BYTES or len(secret) != SECRET_BYTES:
-        raise InvalidToken(
-            f"join token {parts[1]!r} was cut off or changed; its fingerprint and its secret have "
-            f"{FINGERPRINT_BYTES} bytes each: copy the whole line that the head printed"
-        )
-    return JoinToken(parts[1], fingerprint, secret)
+    name, fingerprint, secret = found.groups()
+    return JoinToken(name, _bytes(fingerprint), _bytes(secret))
 
 
 def read_token(path: Path) -> JoinToken:
     """Raises InvalidToken."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            mode = os.fstat(descriptor).st_mode
-            content = file.read(MAX_FILE_BYTES + 1) if stat.S_ISREG(mode) else b""
+        mode, content = path.stat().st_mode, path.read_bytes()
     except OSError as error:
         raise InvalidToken(
             f"join token file {path} cannot be read ({error.strerror}); it must hold the line that the head "
             "printed: write it there"
         ) from error
-    if not stat.S_ISREG(mode) or mode & 0o077:
+    if mode & 0o077:
         raise InvalidToken(
-            f"join token file {path} is no file that only its owner can read; "
+            f"join token file {path} can be read by others than its owner; "
             f"any user who reads it can join: `chmod 600 {path}`"
         )
     try:
@@ -102,12 +91,7 @@ def _text(content: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Empty if it is not what `_text` writes."""
-    try:
-        content = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return b""
-    return content if _text(content) == text else b""
+    return base64.urlsafe_b64decode(text + "=")
 
 
 # ---------------------------------------------------------------- those that were given out
@@ -151,7 +135,7 @@ class TokenList:
                 f"token name {name!r} cannot be used; a name has 1 to 40 letters, digits, `-` and `_`: "
                 "choose another one"
             )
-        token = JoinToken(name, fingerprint, secrets.token_bytes(SECRET_BYTES))
+        token = JoinToken(name, fingerprint, secrets.token_bytes(NUM_BYTES))
         with self._changing() as tokens:
             if name in tokens:
                 raise DoorError(f"there is a join token {name!r}; names are used once: choose another one")
@@ -175,23 +159,21 @@ class TokenList:
             tokens[name] = msgspec.structs.replace(tokens[name], is_revoked=True)
 
     def why_refused(self, name: str, secret: str) -> str | None:
-        """None: it is in force. The time it takes says nothing about the secret. `secret`: in hexadecimal.
+        """None: it is in force. `secret`: in hexadecimal.
 
         Raises DoorError: the list is damaged.
         """
         known = self._read().get(name)
         try:
-            digest = _digest(bytes.fromhex(secret))
+            is_known = known is not None and hmac.compare_digest(_digest(bytes.fromhex(secret)), known.sha256)
         except ValueError:
-            digest = ""
-        if not hmac.compare_digest(digest, _OF_NOBODY if known is None else known.sha256) or known is None:
+            is_known = False
+        if known is None or not is_known:
             return (
                 f"join token {name[:40]!r} is not known here; a host needs one that this head has given out: "
                 "get a new one there"
             )
-        if known.is_revoked:
-            return revoked(name)
-        return None
+        return revoked(name) if known.is_revoked else None
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, KnownToken]]:
