@@ -5,13 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import DevicesOffered, FromHost, KeptTold
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
-from swell.executors.node import term_host as module
 from swell.executors.node.term_host import TermHost
 from swell.model.node import Node
 
@@ -90,16 +87,5 @@ def test_what_a_machine_lacks_is_said_with_its_devices_and_not_before() -> None:
         host.is_cold = False
         host.tick()
         assert host.said == ["all kept", "devices lacks module x"]
-
-    asyncio.run(scene())
-
-
-def test_modules_that_take_too_long_do_not_keep_devices_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scene() -> None:
-        monkeypatch.setattr(module, "WARM_WITHIN_S", 0.0)
-        host = WarmingHost()
-        host.present()
-        await looked(host)
-        assert host.said == ["devices"]
 
     asyncio.run(scene())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import time
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 
@@ -17,14 +15,11 @@ from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.containers.engine import ContainerChoice, EngineDown, find_engine
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.lines import LineLink
-from swell.model.lengths import span
 from swell.wire.messages import Hello
 
 #: For a zygote to tell that its workers have ended; then it is killed, and they with it. Well within the
 #: margin that the controller waits after a lease (`LeaseTimes.margin_s`).
 REAP_S = 1.0
-#: Modules that take longer to import do not keep devices back: some jobs do not need them.
-WARM_WITHIN_S = 60.0
 
 log = logging.getLogger("swell.node")
 
@@ -49,20 +44,17 @@ class TermHost(LocalHost):
         super().__init__(options, lock_fd, answer)
         self._node, self._find_lacks, self._leaving = node, find_lacks, leaving
         self.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
-        self._has_offered = False
-        self._limit_s = math.inf  #: by when the devices are offered, warm or not; inf: no controller asks
+        self._has_offered = self._is_asked = False
         self._looking: asyncio.Future[tuple[str, ...]] | None = None
         self._ending: asyncio.Task[None] | None = None
 
     def present(self) -> None:
         """Devices are offered once workers can start on them: what is given to a job before waits unused."""
         self.tell_kept()
+        self._is_asked = True
         if self._has_offered:
             self._offer()
-        else:
-            self._limit_s = min(self._limit_s, time.monotonic() + WARM_WITHIN_S)
-            self._offer_if_warm()
-        if not self._has_offered:
+        elif not self._offer_if_warm():
             self.tell_all_kept()
         self.tell_leaving()
         if self._looking is None:
@@ -74,14 +66,13 @@ class TermHost(LocalHost):
         if (warning := self._leaving()) is not None:
             self._answer(warning)
 
-    def _offer_if_warm(self) -> None:
-        is_asked, is_cold = self._limit_s < math.inf, self.is_warming_up
-        if self._has_offered or not is_asked or (is_cold and time.monotonic() < self._limit_s):
-            return
-        self._has_offered = True
-        self._offer()
-        what = f"modules are not imported after {span(WARM_WITHIN_S)}" if is_cold else "modules are imported"
-        log.info("%s: the devices of this host are offered", what)
+    def _offer_if_warm(self) -> bool:
+        """For the first time. Returns whether they have been."""
+        if self._is_asked and not self._has_offered and not self.is_warming_up:
+            self._has_offered = True
+            self._offer()
+            log.info("modules are imported: the devices of this host are offered")
+        return self._has_offered
 
     def _offer(self) -> None:
         self.offer(self._node.bindings, (self._node.node,))
