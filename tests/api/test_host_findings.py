@@ -13,7 +13,7 @@ import pytest
 
 from swell.api.host_findings import host_findings
 from swell.executors.local.processes.strays import HOST_MODULE
-from swell.executors.node.running_host import options_of
+from swell.executors.node.options import options_of
 from swell.executors.node.state import HostState
 from swell.executors.storage import write_mark
 from swell.model.finding import Level

@@ -19,7 +19,7 @@ from tests.preloaded_program import preloaded
 
 from swell.api.client import connect
 from swell.executors.local.launch import find_agent
-from swell.executors.node.running_host import find_host
+from swell.executors.node.options import find_host
 from swell.platform_options import PlatformOptions
 from swell.store.folder import StateFolder
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swell.api.machine_findings import machine_findings
-from swell.executors.node.running_host import find_host, options_of
+from swell.executors.node.options import find_host, options_of
 from swell.executors.node.state import read_record
 from swell.executors.storage import why_not_shared
 from swell.model.finding import Finding, bad, ok, warn

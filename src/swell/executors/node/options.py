@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ import msgspec
 
 from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.devices import DeviceError, LocalNode, check_rack, parse_devices
-from swell.executors.local.processes.strays import HOST_MODULE
+from swell.executors.local.processes.listing import list_processes
+from swell.executors.local.processes.strays import HOST_MODULE, is_agent
 from swell.executors.node.machine_options import MachineOptions, absolute_path
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
 from swell.executors.remote.join_tokens import NAME
@@ -138,6 +140,25 @@ def read_options(words: Sequence[str]) -> tuple[Path, NodeOptions]:
     except ValueError as error:
         raise InvalidHostOptions(f"{error}; a host process is started by `swell node`") from error
     return Path(state_dir).resolve(), options.completed()
+
+
+def find_host(state_dir: Path) -> int | None:
+    """Pid of the host process of a state folder, as another process of the user sees it; None: none runs."""
+    state_dir = state_dir.resolve()
+    return next((found.pid for found in list_processes() if is_agent(found.pid, state_dir)), None)
+
+
+def options_of(pid: int) -> NodeOptions:
+    """What a host process was started with.
+
+    Raises:
+        OSError: it is gone, or another user's.
+        ValueError: this version knows no such options.
+    """
+    words = list(map(os.fsdecode, Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[:-1]))
+    if HOST_MODULE not in words:
+        raise InvalidHostOptions("`swell node` has not started it")
+    return read_options(words[words.index(HOST_MODULE) + 1 :])[1]
 
 
 def address_towards(head: HostAddress) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.hosts.messages import FromHost
+from swell.executors.hosts.messages import FromHost, HostLeaving
 from swell.executors.local.agent.address import AgentRunning, hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
@@ -83,7 +83,7 @@ class HostProcess:
         self._probe_port = 0
         self._settings = PlatformSettings()  #: whose storage this machine was seen to have
         self._is_told_to_leave = asyncio.Event()
-        self._withdrawal = Withdrawal(time.monotonic)
+        self._withdrawal: Withdrawal | None = None  #: None: this host stays
 
     def leave(self) -> None:
         """`run` returns in a moment."""
@@ -95,13 +95,13 @@ class HostProcess:
             self.leave()
             return
         log.info("this host leaves within %g s: %s", within_s, why)
-        self._withdrawal.begin(within_s, why)
+        self._withdrawal = Withdrawal(within_s, why, time.monotonic())  # in place of an earlier one
         if self._inside is not None:
             self._inside.tell_leaving()
 
     def end_in_order(self) -> None:
         """SIGTERM: with the time that was granted for it, unless it has come before."""
-        is_first = not self._withdrawal.has_begun
+        is_first = self._withdrawal is None
         why = self._options.sigterm_means or "it was told to end (SIGTERM)"
         self.leave_within(self._options.grace_s if is_first else 0.0, why)
 
@@ -153,7 +153,8 @@ class HostProcess:
         """Until nothing is left of it."""
         while not terms.is_over:
             terms.tick()
-            if self._withdrawal.is_due(self._inside is not None and self._inside.is_needed):
+            is_needed = self._inside is not None and self._inside.is_needed
+            if self._withdrawal is not None and self._withdrawal.is_due(is_needed, time.monotonic()):
                 self.leave()
             await asyncio.sleep(TICK_S)
 
@@ -221,11 +222,13 @@ class HostProcess:
             joined_as=self._options.name,
         )
         lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
-        self._inside = TermHost(
-            options, self._lock_fd, answer, self._node, lacks, lambda: self._withdrawal.warning
-        )
+        self._inside = TermHost(options, self._lock_fd, answer, self._node, lacks, self._warning)
         self._inside.start(self._address)
         return self._inside
+
+    def _warning(self) -> HostLeaving | None:
+        """What a controller is to hear; None: this host stays."""
+        return None if self._withdrawal is None else self._withdrawal.warning(time.monotonic())
 
     def _identify(self, link: LineLink, line: bytes) -> None:
         try:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 from swell.executors.hosts.messages import HostLeaving
-from swell.executors.node.running_host import find_host
+from swell.executors.node.options import find_host
+from swell.executors.node.state import UnusableHostState
 from swell.wire.whole_files import write_whole
 
 LEAVE_FILE = "leave"
@@ -23,54 +23,35 @@ END_AHEAD_S = 3.0
 END_SHARE = 0.5
 
 
-class NoHostProcess(ValueError):
-    """None runs with this state folder; the text names the remedy."""
-
-
 class Withdrawal:
-    """Withdrawal of one host process from its platform. Times are of one clock."""
+    """Withdrawal of one host process from its platform, from now on. Times are of one clock."""
 
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        self._now_s = now_s
-        self._until_s: float | None = None
-        self._end_s = self._needed_s = 0.0
-        self._why = ""
-
-    @property
-    def has_begun(self) -> bool:
-        return self._until_s is not None
-
-    @property
-    def warning(self) -> HostLeaving | None:
-        """What a controller is to hear; None: this host stays."""
-        if self._until_s is None:
-            return None
-        return HostLeaving(within_s=max(0.0, self._until_s - self._now_s()), why=self._why)
-
-    def begin(self, within_s: float, why: str) -> None:
-        """The machine will be gone so soon. A later word replaces an earlier one."""
-        self._needed_s, self._why = self._now_s(), why
-        self._until_s = self._needed_s + within_s
+    def __init__(self, within_s: float, why: str, now_s: float) -> None:
+        """The machine will be gone so soon."""
+        self._why, self._needed_s, self._until_s = why, now_s, now_s + within_s
         self._end_s = self._until_s - min(END_AHEAD_S, END_SHARE * within_s)
 
-    def is_due(self, is_needed: bool) -> bool:
+    def warning(self, now_s: float) -> HostLeaving:
+        """What a controller is to hear."""
+        return HostLeaving(within_s=max(0.0, self._until_s - now_s), why=self._why)
+
+    def is_due(self, is_needed: bool, now_s: float) -> bool:
         """Whether to end now. `is_needed`: workers, or what they have left, are here yet."""
-        now_s = self._now_s()
         if is_needed:
             self._needed_s = now_s
-        return self.has_begun and (now_s >= self._end_s or now_s >= self._needed_s + IDLE_S)
+        return now_s >= self._end_s or now_s >= self._needed_s + IDLE_S
 
 
 def order_leave(state_dir: Path, within_s: float) -> None:
     """Have the host process of this folder leave. Returns before it has.
 
     Raises:
-        NoHostProcess, OSError.
+        UnusableHostState, OSError.
     """
     state_dir = state_dir.resolve()
     pid = find_host(state_dir)
     if pid is None:
-        raise NoHostProcess(
+        raise UnusableHostState(
             f"no host process runs with the state folder {state_dir}; `swell node --leave` tells the one of "
             "its folder: run it on that host as the same user, and name the folder with --state"
         )
@@ -84,7 +65,6 @@ def take_order(state_dir: Path) -> float | None:
     try:
         text = path.read_text("ascii")
         path.unlink()
-        within_s = float(text)
+        return float(text)
     except (OSError, ValueError):
         return None
-    return within_s if within_s >= 0 else None
