@@ -67,7 +67,7 @@ class TermHost(LocalHost):
             self._answer(warning)
 
     def _offer_if_warm(self) -> bool:
-        """For the first time. Returns whether they have been."""
+        """Offer the devices once workers can start on them. Returns whether they are offered."""
         if self._is_asked and not self._has_offered and not self.is_warming_up:
             self._has_offered = True
             self._offer()
