@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from swell.train.state.checksum import CHUNK, checksum, combine, is_summable
+from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.replica import MAX_SLICES, Replica, num_slices_of
 from swell.train.state.train_state import TrainState
 
@@ -137,6 +138,24 @@ def test_numbers_and_nested_tensors_of_an_optimizer_count() -> None:
     entry["history"][0][1] = 2.0
     assert own.checksum() != other.checksum()
     assert "history[0] of 0.weight" in own.checksums()
+
+
+def test_what_each_of_several_optimizers_keeps_counts_and_stays_as_it_is() -> None:
+    """Also where both train one parameter."""
+    model = nn.ModuleList([nn.Linear(2, 1), nn.Linear(2, 1)])
+    first = torch.optim.Adam(model.parameters(), lr=0.1)
+    second = torch.optim.Adam(model[1].parameters(), lr=0.1)
+    state = TrainState(model, OptimizerSet({"first": first, "second": second}), None, {})
+    sum(layer(torch.ones(1, 2)).sum() for layer in model).backward()
+    first.step()
+    second.step()
+    own = Replica(state)
+    before = own.checksums()
+    assert {"first.exp_avg of 1.bias", "second.exp_avg of 1.bias"} <= before.keys()
+    second.state[model[1].bias]["exp_avg"].add_(1.0)
+    assert dict(own.checksums().items() - before.items()).keys() == {"second.exp_avg of 1.bias"}
+    saved = state.optimizer.state_dict()  # a state that was only looked at has no entries of other models
+    assert [len(saved[name]["state"]) for name in ("first", "second")] == [4, 2]
 
 
 def test_a_learning_rate_that_is_a_tensor_counts_in_each_slice() -> None:

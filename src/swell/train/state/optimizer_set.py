@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,9 +27,13 @@ class OptimizerSet:
         return [group for optimizer in self for group in optimizer.param_groups]
 
     @property
-    def state(self) -> ChainMap[Any, Any]:
-        """What is kept for each parameter; of one that several train, by the first of them."""
-        return ChainMap(*(optimizer.state for optimizer in self))
+    def state(self) -> dict[torch.Tensor, dict[str, Any]]:
+        """What is kept for each parameter, by its optimizers' names: two of them may train the same one."""
+        kept: dict[torch.Tensor, dict[str, Any]] = {}
+        for name, optimizer in self.named.items():
+            for parameter, slots in optimizer.state.items():
+                kept.setdefault(parameter, {})[name] = slots
+        return kept
 
     def state_dict(self) -> dict[str, Any]:
         return {name: optimizer.state_dict() for name, optimizer in self.named.items()}

@@ -119,8 +119,11 @@ class Replica:
 
     def _kept(self) -> Iterator[tuple[str, Any]]:
         """What the optimizer keeps for the parameters, if all workers have the same."""
-        for name, parameter in () if self._is_divided else self._parameters.items():
-            for path, value in _leaves(self._optimizer.state.get(parameter, {}), ""):
+        if self._is_divided:
+            return
+        kept = self._optimizer.state
+        for name, parameter in self._parameters.items():
+            for path, value in _leaves(kept.get(parameter, {}), ""):
                 yield f"{path} of {name}", value
 
 
