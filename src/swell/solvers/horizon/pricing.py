@@ -32,7 +32,7 @@ class PricingProblems(NamedTuple):
     can_end: BoolArray  #: (J,) some plan does all of the demand
     weights: FloatArray  #: (T,)
     rest: FloatArray  #: (T + 1,) sum of the weights of a step and those after it
-    begins: IntArray  #: see `Lattice`
+    begins: IntArray  #: see `StateLayers`
     following: IntArray
     done: FloatArray  #: (S,) share of the demand that is done in a state; what it began with not counted
     worth: FloatArray  #: (S,) of the steps to come
