@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -32,7 +33,7 @@ from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
-from swell.executors.node.term_host import TermHost, lacks_of, there_of
+from swell.executors.node.term_host import TermHost
 from swell.executors.node.terms import HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress
@@ -210,9 +211,10 @@ class HostProcess:
 
     # ------------------------------------------------------------ workers
     def _new_inside(self, answer: Callable[[FromHost], None]) -> TermHost:
-        preload = self._settings.preload
-        modules = there_of(preload)
-        own = {"preload": modules, "storage": self._options.storage or self._settings.storage}
+        modules = [name for name in self._settings.preload if find_spec(name.partition(".")[0]) is not None]
+        if lacking := set(self._settings.preload).difference(modules):
+            log.warning("this host lacks modules of `--preload`: install %s", ", ".join(sorted(lacking)))
+        own = {"preload": tuple(modules), "storage": self._options.storage or self._settings.storage}
         options = AgentOptions(
             **{**msgspec.structs.asdict(self._settings), **own},
             state_dir=self._state.folder,
@@ -221,8 +223,7 @@ class HostProcess:
             rack=self._options.rack,
             joined_as=self._options.name,
         )
-        lacks = partial(lacks_of, [name for name in preload if name not in modules], options.containers)
-        self._inside = TermHost(options, self._lock_fd, answer, self._node, lacks, self._warning)
+        self._inside = TermHost(options, self._lock_fd, answer, self._node, self._warning)
         self._inside.start(self._address)
         return self._inside
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from importlib.util import find_spec
-
-import msgspec
+from collections.abc import Callable
 
 from swell.executors.hosts.messages import FromHost, HostLeaving
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.containers.engine import ContainerChoice, EngineDown, find_engine
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.lines import LineLink
 from swell.wire.messages import Hello
@@ -33,19 +29,13 @@ class TermHost(LocalHost):
         lock_fd: int,
         answer: Callable[[FromHost], None],
         node: LocalNode,
-        find_lacks: Callable[[], tuple[str, ...]] = tuple,
         leaving: Callable[[], HostLeaving | None] = lambda: None,
     ) -> None:
-        """
-        Args:
-            find_lacks: says what this machine cannot do; asked in a thread.
-            leaving: says that the machine is about to go; None: it is not.
-        """
+        """`leaving`: says that the machine is about to go; None: it is not."""
         super().__init__(options, lock_fd, answer)
-        self._node, self._find_lacks, self._leaving = node, find_lacks, leaving
+        self._node, self._leaving = node, leaving
         self.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
         self._has_offered = self._is_asked = False
-        self._looking: asyncio.Future[tuple[str, ...]] | None = None
         self._ending: asyncio.Task[None] | None = None
 
     def present(self) -> None:
@@ -57,9 +47,6 @@ class TermHost(LocalHost):
         elif not self._offer_if_warm():
             self.tell_all_kept()
         self.tell_leaving()
-        if self._looking is None:
-            self._looking = asyncio.get_running_loop().run_in_executor(None, self._find_lacks)
-            self._looking.add_done_callback(lambda looking: self._tell_lacks(looking.result()))
 
     def tell_leaving(self) -> None:
         """Warn the controller, if this machine is about to go."""
@@ -76,15 +63,6 @@ class TermHost(LocalHost):
 
     def _offer(self) -> None:
         self.offer(self._node.bindings, (self._node.node,))
-
-    def _tell_lacks(self, lacks: tuple[str, ...]) -> None:
-        """An engine that does not answer holds nothing up: jobs without an image can have the devices."""
-        for lack in lacks:
-            log.warning("this host %s", lack)
-        if lacks and self._ending is None:
-            self._node = LocalNode(msgspec.structs.replace(self._node.node, lacks=lacks), self._node.bindings)
-            if self._has_offered:
-                self._offer()
 
     # ------------------------------------------------------------ until it ends
     @property
@@ -110,24 +88,3 @@ class TermHost(LocalHost):
             return False
         self._ending.result()  # a failure ends this process, and the kernel all others of it
         return True
-
-
-def there_of(preload: Iterable[str]) -> tuple[str, ...]:
-    """The modules of which the package is installed here; nothing is imported."""
-    return tuple(name for name in preload if find_spec(name.partition(".")[0]) is not None)
-
-
-def lacks_of(missing: Iterable[str], containers: ContainerChoice) -> tuple[str, ...]:
-    """Sentences for people. May wait for a container engine.
-
-    Args:
-        missing: modules that are to be preloaded and are not installed.
-        containers: `auto` is what there is, which may be nothing.
-    """
-    lacks = [f"lacks module {name} (`--preload`): install it there, or leave it out" for name in missing]
-    if containers in (ContainerChoice.DOCKER, ContainerChoice.PODMAN):
-        try:
-            find_engine(containers)
-        except EngineDown as error:
-            lacks.append(f"runs no containers (`--containers {containers}`): {error}")
-    return tuple(lacks)
