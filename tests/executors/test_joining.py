@@ -42,12 +42,12 @@ from swell.executors.remote.join_tokens import (
 )
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.listening_door import ListeningDoor
-from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted
+from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted, introduction
 from swell.model.coding import encode
 
 LOOPBACK = "127.0.0.1"
 PATIENCE_S = 20.0
-ME = Join(protocol=JOIN_PROTOCOL, version=__version__, host="n1", machine="m", token="")
+ME = introduction("n1", "m", "")
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Door(ListeningDoor):
         self._head = head
 
     def why_not(self, join: Join) -> LineRefused | None:
-        return self._head.why_not(join)
+        return self._head.why_not(join) or super().why_not(join)
 
     def joined(self, line: LineLink, join: Join) -> None:
         self._head.take(line, join)
@@ -218,15 +218,12 @@ def test_a_revoked_token_is_refused(tmp_path: Path) -> None:
     assert TokenList(tmp_path).names == {"rack-1": False, "lent": True}, "it is on disk"
 
 
-def test_another_version_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def attach(head: Head) -> None:
-        monkeypatch.setattr(joining, "JOIN_PROTOCOL", JOIN_PROTOCOL + 1)
-        await head.attach(me=msgspec.structs.replace(ME, version="9.9"))
-
-    text = str(refused(tmp_path, attach))
-    protocols = f"(protocol {JOIN_PROTOCOL + 1}), this head has {__version__} (protocol {JOIN_PROTOCOL})"
-    assert f"host 'n1' has Swell 9.9 {protocols}" in text
-    assert text.endswith(f"install Swell {__version__} on the host")
+def test_another_version_is_refused_by_name(tmp_path: Path) -> None:
+    other = msgspec.structs.replace(ME, version="9.9", protocol=JOIN_PROTOCOL + 1)
+    text = str(refused(tmp_path, lambda head: head.attach(me=other)))
+    own = f"Swell {__version__} (protocol {JOIN_PROTOCOL})"
+    assert f"host 'n1' has Swell 9.9 (protocol {JOIN_PROTOCOL + 1}), this platform has {own}" in text
+    assert text.endswith(f"install {own} on the host")
 
 
 def test_who_has_a_token_can_be_refused_for_another_reason(tmp_path: Path) -> None:

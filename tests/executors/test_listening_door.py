@@ -43,7 +43,7 @@ def test_a_port_that_is_taken_meanwhile_is_left_and_that_is_told(
     port = asyncio.run(open_and_close(tmp_path, listen))
     with socket.create_server((parse_address(listen).host, port), family=family):
         assert asyncio.run(open_and_close(tmp_path, listen)) not in (0, port)
-    assert f"port {port} cannot be had" in caplog.text
+    assert "its port cannot be had" in caplog.text and str(port) in caplog.text
 
 
 def test_a_token_that_is_revoked_closes_the_lines_that_it_has_opened(tmp_path: Path) -> None:

@@ -188,7 +188,7 @@ class HostProcess:
         Raises CannotJoin: this machine does not see the storage. That it did once is enough: one that hangs
         takes no lease.
         """
-        settings = accepted.settings or PlatformSettings()
+        settings = accepted.settings
         if settings.storage:
             is_other = settings.storage != self._settings.storage
             self._see_storage(self._options.storage or settings.storage, accepted.mark, is_other)

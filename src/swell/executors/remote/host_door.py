@@ -23,7 +23,7 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import NAME, revoked
-from swell.executors.remote.join_warnings import Probe, about_way, probe
+from swell.executors.remote.join_warnings import Probe, probe
 from swell.executors.remote.messages import (
     FromJoined,
     HostLeft,
@@ -31,7 +31,7 @@ from swell.executors.remote.messages import (
     LeaveOrdered,
     SaidInTerm,
     ToldInTerm,
-    python_version,
+    why_unlike,
 )
 from swell.executors.remote.stream import ResumableStream
 from swell.model.coding import decoder
@@ -130,23 +130,11 @@ class HostDoor:
                 f"a host cannot be called {name}; a name has 1 to 40 letters, digits, `-` and `_`, and "
                 "`local`, `node0`, `node1`, ... are the head's own: choose another one with --name"
             )
-            return LineRefused(why=why)
-        if join.session in self._removed:
+        elif join.session in self._removed:
             why = f"node {name} was removed from the platform: start `swell node` again to have it back"
-            return LineRefused(why=why)
-        torch = self._torch or self._torch_beside(join.host)
-        if torch and join.torch != torch:
-            has = f"torch {join.torch}" if join.torch else "no torch"
-            return _unlike(name, has, f"torch {torch}")
-        own, has = python_version(), join.python
-        if has and _language(has) != _language(own):
-            return _unlike(name, f"Python {has}", f"Python {own}")
-        return self._why_name_not_free(join)
-
-    def _torch_beside(self, name: str) -> str:
-        """The version of the other hosts; empty: none has one."""
-        others = (host for host in self._hosts.values() if host.name != name)
-        return next((host.join.torch for host in others if host.join.torch), "")
+        elif not (why := why_unlike(join, self._torch)):
+            return self._why_name_not_free(join)
+        return LineRefused(why=why)
 
     def _why_name_not_free(self, join: Join) -> LineRefused | None:
         known = self._hosts.get(join.host)
@@ -187,7 +175,10 @@ class HostDoor:
 
     def _note_way(self, host: JoinedHost, why_not: str) -> None:
         """It stands in `swell nodes` if the head cannot reach a host. `why_not`: empty if it can."""
-        remark = about_way(host.join, why_not)
+        remark = why_not and (
+            f"the head cannot reach it at {host.join.advertise} ({why_not}); gangs that span nodes need "
+            "that: correct --advertise, or open the way there"
+        )
         if host.remark == remark:
             return
         host.remark = remark
@@ -244,7 +235,7 @@ class HostDoor:
             self._refuse_nonsense(host, error)
             return
         if self._is_closing or host.join.session in self._removed:
-            self._end(host, asked)
+            self._refuse_lease(host, asked)
             return
         try:
             answer = self._leases.answer(host.name, host.join.machine, asked)
@@ -262,7 +253,7 @@ class HostDoor:
             log.info("host %s has a lease in term %d", host.name, answer.term)
         host.stream.say_aside(answer)
 
-    def _end(self, host: JoinedHost, asked: LeaseAsked) -> None:
+    def _refuse_lease(self, host: JoinedHost, asked: LeaseAsked) -> None:
         """It gets no lease; a question in a higher term says that no worker of the present one is left."""
         if host.term is None:
             return
@@ -377,16 +368,3 @@ def _remarked(offered: DevicesOffered, remark: str) -> DevicesOffered:
         return offered
     nodes = tuple(msgspec.structs.replace(node, lacks=(*node.lacks, remark)) for node in offered.nodes)
     return msgspec.structs.replace(offered, nodes=nodes)
-
-
-def _unlike(name: str, has: str, needed: str) -> LineRefused:
-    why = (
-        f"host {name} has {has}, this platform has {needed}; workers of one job need the same version: "
-        f"install {needed} on the host"
-    )
-    return LineRefused(why=why)
-
-
-def _language(version: str) -> tuple[str, ...]:
-    """Return the language version of Python: 3.11 of 3.11.7. Code that one version reads another may not."""
-    return tuple(version.split(".")[:2])

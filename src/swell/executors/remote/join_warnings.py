@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import suppress
 
-from swell.executors.remote.messages import Join
 from swell.model.lengths import span
 
 #: For a connection to a host.
@@ -17,16 +15,6 @@ REACH_S = 5.0
 Probe = Callable[[str, int, Callable[[str], None]], None]
 
 _probes: set[asyncio.Task[None]] = set()  #: that are under way: the event loop does not keep them
-
-
-def about_way(join: Join, why_not: str) -> str:
-    """`why_not`: it cannot be reached; empty: it can."""
-    if not why_not:
-        return ""
-    return (
-        f"the head cannot reach it at {join.advertise} ({why_not}); gangs that span nodes need that: correct "
-        "--advertise, or open the way there"
-    )
 
 
 def probe(address: str, port: int, told: Callable[[str], None]) -> None:
@@ -42,8 +30,6 @@ async def _reach(address: str, port: int, told: Callable[[str], None]) -> None:
         async with asyncio.timeout(REACH_S):
             _, line = await asyncio.open_connection(address, port)
             line.close()
-            with suppress(OSError):
-                await line.wait_closed()
     except TimeoutError:
         why = f"no answer within {span(REACH_S)}"
     except OSError as error:
@@ -56,10 +42,6 @@ async def listen_for_probes(address: str) -> int:
 
     Raises OSError: the address is none of this machine.
     """
-
-    def close(_reader: asyncio.StreamReader, line: asyncio.StreamWriter) -> None:
-        line.close()
-
-    server = await asyncio.start_server(close, address, 0)
+    server = await asyncio.start_server(lambda _, line: line.close(), address, 0)
     port: int = server.sockets[0].getsockname()[1]
     return port

@@ -11,12 +11,7 @@ import msgspec
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import has_fingerprint, host_context
 from swell.executors.remote.join_tokens import JoinToken
-from swell.executors.remote.messages import (
-    JOIN_PROTOCOL,
-    Join,
-    JoinAccepted,
-    Opening,
-)
+from swell.executors.remote.messages import Join, JoinAccepted, Opening
 from swell.model.lengths import span
 from swell.wire.lines import NO_MESSAGE
 
@@ -85,8 +80,7 @@ async def join(
                     "trusted: get a new token if the head is new, else find out who answers there",
                     is_final=True,
                 )
-            secret = {"protocol": JOIN_PROTOCOL, "token": token.name, "secret": token.secret.hex()}
-            line.send(msgspec.structs.replace(join, **secret))
+            line.send(msgspec.structs.replace(join, token=token.name, secret=token.secret.hex()))
             await answered
     except BaseException as error:
         answered.cancel()

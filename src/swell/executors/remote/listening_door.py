@@ -6,11 +6,11 @@ import asyncio
 import logging
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from swell import __version__
 from swell.executors.controller.controller import Controller
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.handshakes import Handshakes
@@ -31,11 +31,9 @@ from swell.executors.remote.join_tokens import (
 )
 from swell.executors.remote.lease_book import open_leases
 from swell.executors.remote.messages import (
-    JOIN_PROTOCOL,
     Join,
     JoinAccepted,
     torch_version,
-    why_not_understood,
 )
 from swell.executors.storage import write_mark
 from swell.wire.lines import NO_MESSAGE
@@ -59,15 +57,13 @@ class ListeningDoor(HostDoor):
         folder = self._folder = options.state_dir
         try:
             certificate = make_certificate(folder)
-            self._fingerprint = fingerprint_of(certificate)
+            self.fingerprint = fingerprint_of(certificate)  #: no other platform has the same
             self._tokens = TokenList(folder)
             self._seen_tokens = self._tokens.stamp
             leases = open_leases(folder, options.leases, granter_now_s)
             super().__init__(controller, leases, session, torch_version())
             self._handshakes = Handshakes(self._greet, controller_context(certificate))
             self._accepted = JoinAccepted(
-                protocol=JOIN_PROTOCOL,
-                version=__version__,
                 settings=options.of_platform,
                 mark=write_mark(options.storage_dir),
             )
@@ -94,26 +90,22 @@ class ListeningDoor(HostDoor):
     async def _listen_again(self) -> int:
         """Listen at the port of the agent before, where the kernel was to choose one: its hosts look there.
 
-        Returns 0 if that is the first time, or it is taken: hosts that cannot find the agent end with their
-        leases.
+        Returns 0 if there was none, or it is taken: hosts that do not find the agent end with their leases.
         """
-        try:
-            port = 0 if self._listen.port else int((self._folder / PORT_FILE).read_text())
-        except (OSError, ValueError):
+        path = self._folder / PORT_FILE
+        if self._listen.port or not path.exists():
             return 0
         try:
-            return await self._handshakes.listen(self._listen.host, port) if port else 0
-        except (OSError, OverflowError) as error:
-            log.warning(
-                "hosts of the agent before do not find this one: port %d cannot be had (%s)", port, error
-            )
+            return await self._handshakes.listen(self._listen.host, int(path.read_text()))
+        except (OSError, ValueError, OverflowError) as error:
+            log.warning("hosts of the agent before do not find this one: its port cannot be had (%s)", error)
             return 0
 
     def _greet(self, line: LineLink, text: bytes) -> None:
         """Let a host in that shows a token in force, and speaks this protocol."""
         try:
             join = msgspec.json.decode(text, type=Join)
-            why = self._tokens.why_refused(join.token, join.secret) or why_not_understood(join, __version__)
+            why = self._tokens.why_refused(join.token, join.secret)
         except NO_MESSAGE:
             line.refuse("the first line is no join message; hosts begin with one: join with `swell`")
             return
@@ -126,15 +118,6 @@ class ListeningDoor(HostDoor):
             return
         line.send(self._accepted)
         self.joined(line, join)
-
-    def listen_at(self, where: HostAddress) -> None:
-        """Set the address to listen at, in place of that of the options. Call it before `open`."""
-        self._listen = where
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of the certificate, in hexadecimal digits. No other platform has the same."""
-        return self._fingerprint.hex()
 
     async def close(self) -> None:
         await self._handshakes.close()
@@ -164,17 +147,15 @@ class ListeningDoor(HostDoor):
 
         Raises DoorError.
         """
-        path, known = self._folder / f"{name}.join-token", self._tokens.names
-        try:
+        path = self._folder / f"{name}.join-token"
+        with suppress(InvalidToken):  # the first time, or it was damaged
             token = read_token(path)
-            if known.get(token.name) is False:
+            if not self._tokens.why_refused(token.name, token.secret.hex()):
                 return path
-        except InvalidToken:
-            pass  # the first time, or it was damaged
-        num_before = sum(one.startswith(name) for one in known)
+        num_before = sum(one.startswith(name) for one in self._tokens.names)
         try:
             write_token(
-                path, self._tokens.add(f"{name}-{num_before + 1}" if num_before else name, self._fingerprint)
+                path, self._tokens.add(f"{name}-{num_before + 1}" if num_before else name, self.fingerprint)
             )
         except OSError as error:
             raise DoorError(f"{path} cannot be written ({error.strerror}); make room on its disk") from error

@@ -5,7 +5,7 @@ Each message of the stream has the term that it belongs to, which is that of the
 
 from __future__ import annotations
 
-import platform
+import sys
 from importlib.metadata import PackageNotFoundError, version
 
 import msgspec
@@ -16,15 +16,16 @@ from swell.executors.local.agent.options import PlatformSettings
 from swell.executors.local.lines import LineRefused
 
 #: Raised when a host and a controller of two versions would not understand each other.
-JOIN_PROTOCOL = 3
+JOIN_PROTOCOL = 4
+#: Without its patches: code that one version reads another may not.
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
-class OpeningMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Fields are added with a default and never taken away: other versions have to read what is wrong."""
+class Join(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """First line of a host.
 
-
-class Join(OpeningMessage, frozen=True, kw_only=True):
-    """First line of a host."""
+    Fields are added with a default and never taken away: other versions have to read what is wrong.
+    """
 
     protocol: int
     version: str  #: of Swell, for people
@@ -33,37 +34,31 @@ class Join(OpeningMessage, frozen=True, kw_only=True):
     token: str  #: its name
     secret: str = ""  #: in hexadecimal digits
     session: str = ""  #: of the host's process, which no other one has
-    python: str = ""  #: version
+    python: str = ""  #: see `PYTHON`
     torch: str = ""  #: version, without that of its build; empty: none is installed
     advertise: str = ""  #: where workers of other hosts are to reach its own
     probe_port: int = 0  #: of that address, which takes connections and closes them; 0: none
 
 
-class JoinAccepted(OpeningMessage, frozen=True, kw_only=True):
+class JoinAccepted(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The host is known; from now on both send what they like."""
 
-    protocol: int
-    version: str
-    settings: PlatformSettings | None = None  #: None: the controller knows none; as by default
-    mark: str = ""  #: what the head has just written into its storage, see `storage.why_not_shared`
+    settings: PlatformSettings
+    mark: str  #: what the head has just written into its storage, see `storage.why_not_shared`
 
 
 Opening = JoinAccepted | LineRefused
 
 
-class StreamMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    pass
-
-
 # ---------------------------------------------------------------- controller -> host
-class ToldInTerm(StreamMessage, frozen=True, kw_only=True):
+class ToldInTerm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """See `NodeHost.tell`."""
 
     term: int
     message: ToHost
 
 
-class LeaveOrdered(StreamMessage, frozen=True, kw_only=True):
+class LeaveOrdered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The host is to end its workers, say `HostLeft`, and end."""
 
     why: str
@@ -73,14 +68,14 @@ ToJoined = ToldInTerm | LeaveOrdered
 
 
 # ---------------------------------------------------------------- host -> controller
-class SaidInTerm(StreamMessage, frozen=True, kw_only=True):
+class SaidInTerm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What the host answers."""
 
     term: int
     message: FromHost
 
 
-class HostLeft(StreamMessage, frozen=True, kw_only=True):
+class HostLeft(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """No worker of this term is left, and none will be started in it. The process is about to end."""
 
     term: int
@@ -98,26 +93,28 @@ def introduction(host: str, machine: str, session: str, advertise: str = "", pro
         machine=machine,
         token="",
         session=session,
-        python=python_version(),
+        python=PYTHON,
         torch=torch_version(),
         advertise=advertise,
         probe_port=probe_port,
     )
 
 
-def why_not_understood(join: Join, version: str) -> str | None:
-    """What separates a host from a controller of this version; None: nothing."""
-    if join.protocol == JOIN_PROTOCOL:
-        return None
+def why_unlike(join: Join, torch: str) -> str:
+    """Why workers of a host cannot be in one gang with others; empty: they can. `torch`: empty: any."""
+    if join.protocol != JOIN_PROTOCOL:
+        has = f"Swell {join.version} (protocol {join.protocol})"
+        needed = f"Swell {__version__} (protocol {JOIN_PROTOCOL})"
+    elif torch and join.torch != torch:
+        has, needed = f"torch {join.torch or '(none)'}", f"torch {torch}"
+    elif join.python and join.python != PYTHON:
+        has, needed = f"Python {join.python}", f"Python {PYTHON}"
+    else:
+        return ""
     return (
-        f"host {join.host!r} has Swell {join.version} (protocol {join.protocol}), this head has {version} "
-        f"(protocol {JOIN_PROTOCOL}); both must speak the same protocol: install Swell {version} on the host"
+        f"host {join.host!r} has {has}, this platform has {needed}; workers of one job need the same "
+        f"version: install {needed} on the host"
     )
-
-
-def python_version() -> str:
-    """Return the version of this interpreter."""
-    return platform.python_version()
 
 
 def torch_version() -> str:

@@ -72,7 +72,7 @@ class SliceDoor(ListeningDoor):
         self._controller = controller
         self._cluster = engine.cluster
         self._log = logging.getLogger(f"swell.{engine.name}")
-        self._platform = self.fingerprint[:PLATFORM_CHARACTERS]
+        self._platform = self.fingerprint.hex()[:PLATFORM_CHARACTERS]
         #: Name of the join token of slices, and of those that came after it was revoked.
         self._token = engine.name
         host = NodeOptions(
@@ -101,7 +101,7 @@ class SliceDoor(ListeningDoor):
             self._tell_silence(why)
         token = str(read_token(self.token_file(self._token)))
         if own and not self._is_named:
-            self.listen_at(HostAddress(own, self._listen.port))
+            self._listen = HostAddress(own, self._listen.port)
         address = await super().open()
         join = str(HostAddress(own, parse_address(address).port)) if own and self._listen.is_any else address
         self._order = msgspec.structs.replace(self._order.with_host(join=join), token=token)
