@@ -48,7 +48,7 @@ def check(
     node = node_of_devices(devices)
     if not fields.ENTRY.fullmatch(script) or os.path.isfile(script):
         check_source(fields.entry(os.path.abspath(script), None), is_live=True)
-    checked = check_script(script, arguments or [], next(iter(node.bindings.values())), tell=warn)
+    checked = check_script(script, arguments or [], next(iter(node.bindings.values())))
     if json:
         print_json(checked)
     elif checked.failure:

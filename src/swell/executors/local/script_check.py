@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +32,8 @@ from swell.train.runtime import runner
 runner.run_entry(sys.argv[2], sys.argv[3:])"""
 _from_worker = msgspec.json.Decoder(messages.FromWorker)
 
-#: Until it calls `elastic`; and when it is told that it has not.
-LIMIT_S, TOLD_AFTER_S = 300.0, 10.0
+#: Until it calls `elastic`.
+LIMIT_S = 300.0
 #: Characters of the script's output that are kept.
 TAIL_CHARS = 4000
 
@@ -50,7 +50,6 @@ def check_script(
     entry: str,
     args: Sequence[str],
     device: DeviceBinding,
-    tell: Callable[[str], object] = lambda text: None,
 ) -> ScriptChecked:
     """Run a script up to its first steps, compare one worker with two, and end it after an epoch's end.
 
@@ -58,7 +57,6 @@ def check_script(
 
     Args:
         entry: path of a script, or `package.module:function` in the current folder.
-        tell: called if the script takes long to call `elastic`.
     """
     token = secrets.token_hex(16)
     with (
@@ -88,7 +86,7 @@ def check_script(
             stderr=output,
         )
         try:
-            checked = _judge(_heard(listener, process, token, _welcome(folder, device), tell))
+            checked = _judge(_heard(listener, process, token, _welcome(folder, device)))
         except TimeoutError:
             text = f"{entry} has not called swell.train.elastic within {LIMIT_S:g} s: call it earlier, or"
             checked = ScriptChecked(failure=f"{text} submit the script with `elasticity: restart`")
@@ -121,7 +119,6 @@ def _heard(
     process: subprocess.Popen[bytes],
     token: str,
     welcome: messages.Welcome,
-    tell: Callable[[str], object],
 ) -> Iterator[messages.FromWorker]:
     """What the script's process says, until it ends, or takes long for what follows an epoch.
 
@@ -133,16 +130,12 @@ def _heard(
     with closing(line):
         line.settimeout(1.0)
         buffer, begun_s = LineBuffer(), time.monotonic()
-        is_ready, tell_s, end_s = False, begun_s + TOLD_AFTER_S, begun_s + LIMIT_S
+        is_ready, end_s = False, begun_s + LIMIT_S
         while (chunk := _received(line)) != b"":
-            now_s = time.monotonic()
-            if now_s >= end_s:
+            if time.monotonic() >= end_s:
                 if is_ready:
                     return
                 raise TimeoutError
-            if now_s >= tell_s:
-                tell_s = math.inf
-                tell(f"the script has not called swell.train.elastic yet; it is waited for {LIMIT_S:g} s")
             buffer.feed(chunk or b"")
             for text in buffer.lines():
                 message = _from_worker.decode(text)
@@ -152,7 +145,7 @@ def _heard(
                     case messages.Hello():
                         line.sendall(msgspec.json.encode(welcome) + b"\n")
                     case messages.Ready():
-                        is_ready, tell_s, end_s = True, math.inf, math.inf
+                        is_ready, end_s = True, math.inf
                     case messages.Profiled(goes_on=True):
                         end_s = time.monotonic() + MOST_BETWEEN_S
                 yield message
