@@ -215,8 +215,8 @@ def test_a_second_agent_is_refused_while_any_process_of_the_first_lives(
     executor: LocalExecutor, listener: Listener, state_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = (
-        "import sys; from pathlib import Path; from swell.executors.local.agent import lock; "
-        "lock.hold_lock(Path(sys.argv[1]), wait_s=0.1)"
+        "import sys; from pathlib import Path; from swell.executors.local.agent import address; "
+        "address.hold_lock(Path(sys.argv[1]), wait_s=0.1)"
     )
     second = subprocess.run([sys.executable, "-c", code, str(state_dir)], capture_output=True, text=True)
     assert second.returncode != 0
