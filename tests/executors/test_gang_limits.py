@@ -409,7 +409,7 @@ def test_workers_keep_to_the_cores_that_they_may_have(
     eventually(lambda: bool(usage_in(listener)))
     executor.close()
     other = new_sharing_executor(CoreSharing())
-    with pytest.raises(AgentError, match=r"`swell up --cores 1 --cpu-shares off` adopts"):
+    with pytest.raises(AgentError, match=r"`swell up --cores 1 --cpu-shares off --listen ''`"):
         other.start(Listener().put)
     address = read_address(state_dir)
     assert address is not None and psutil.pid_exists(address.pid), "what runs is not touched"

@@ -258,6 +258,12 @@ class LocalExecutor:
             if self._process is not None:
                 self._process.wait()
             self._process, address = start_agent(self._options)
+        if address.fixed not in ((), self._options.fixed):  # empty: of a version that does not tell
+            raise AgentError(
+                "the agent of a killed platform still runs, and was started with other options: `swell up "
+                f"{' '.join(address.fixed[:-1])}`, with the --engine of before, adopts it and its workers, "
+                "and `swell down` ends them"
+            )
         inventory = self._attach(address)
         with self._lock:
             lost = self._ledger.reconcile(inventory)
@@ -284,9 +290,6 @@ class LocalExecutor:
             token=address.token,
             session=self._session,
             kinds=kinds,
-            sharing=self._options.sharing,
-            listen=self._options.listen,
-            engine=self._options.engine,
         )
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         inventory = self._first_answer()

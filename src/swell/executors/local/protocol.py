@@ -19,11 +19,10 @@ from swell.executors.controller.protocol import (
     Performed,
 )
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.local.limits.limiter import CoreSharing
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
-PROTOCOL = 7
+PROTOCOL = 8
 
 
 # ---------------------------------------------------------------- daemon -> agent
@@ -33,9 +32,6 @@ class Attach(AgentMessage, frozen=True, kw_only=True):
     token: str
     session: str  #: of the daemon's executor; its numbers of commands begin with 1
     kinds: tuple[str, ...] = ()  #: of the devices that the daemon offers
-    sharing: CoreSharing = CoreSharing()  #: how it was told that cores are shared
-    listen: str = ""  #: where it was told that hosts join
-    engine: str = ""  #: options of what it was told brings them
 
 
 class BindDevices(AgentMessage, frozen=True, kw_only=True):
@@ -84,3 +80,4 @@ class AgentAddress(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     boot_id: str
     hosts: str = ""  #: address at which hosts join; empty: none can
+    fixed: tuple[str, ...] = ()  #: see `AgentOptions.fixed`

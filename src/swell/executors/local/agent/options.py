@@ -59,6 +59,11 @@ class AgentOptions(PlatformSettings, frozen=True, kw_only=True):
         return Path(self.storage) if self.storage else storage_of(self.state_dir)
 
     @property
+    def fixed(self) -> tuple[str, ...]:
+        """What a daemon must have been told to adopt the agent: words of `swell up`, and its engine."""
+        return (*self.sharing.words, "--listen", self.listen or "''", self.engine)
+
+    @property
     def reached_at(self) -> str:
         """IP address at which workers on other hosts reach those of this machine."""
         return self.advertise or advertised_by(self.listen)

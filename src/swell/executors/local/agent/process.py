@@ -46,6 +46,7 @@ async def serve(options: AgentOptions, lock_fd: int) -> None:
         token=supervisor.token,
         boot_id=supervisor.boot_id,
         hosts=supervisor.hosts_address,
+        fixed=options.fixed,
     )
     write_address(options.state_dir, address)
     log.info("listens on port %d", port)

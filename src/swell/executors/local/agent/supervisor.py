@@ -120,7 +120,7 @@ class WorkerSupervisor:
 
     # ------------------------------------------------------------ the daemon
     def _attach(self, link: LineLink, hello: Attach) -> None:
-        if refusal := self._refusal(hello) or self._other_options(hello):
+        if refusal := self._refusal(hello):
             link.send(Refused(message=refusal))
             link.close()
             return
@@ -142,28 +142,6 @@ class WorkerSupervisor:
             f"workers of {', '.join(sorted(jobs))} still run on devices of kind {', '.join(sorted(kinds))}, "
             f"and not on {', '.join(sorted(offered))}: `swell up` with the devices of before adopts them, "
             "and after `swell down` it can be another kind"
-        )
-
-    def _other_options(self, hello: Attach) -> str:
-        """Why this daemon cannot adopt what runs: cores are shared, or hosts join, in another way.
-
-        Empty if it can.
-        """
-        own = self._options
-        other = own.sharing.words if own.sharing != hello.sharing else ()
-        if own.listen != hello.listen:
-            other = (*other, "--listen", own.listen or "''")
-        if own.engine != hello.engine:
-            return (
-                "the agent of a killed platform still runs, and was started with another --engine or other "
-                "options of it: `swell up` with those of before adopts it and its workers, and `swell down` "
-                "ends them"
-            )
-        if not other:
-            return ""
-        return (
-            f"the agent of a killed platform still runs, and was started with {' '.join(other)}: "
-            f"`swell up {' '.join(other)}` adopts it and its workers, and `swell down` ends them"
         )
 
     def _lose_daemon(self, link: LineLink) -> None:
