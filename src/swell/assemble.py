@@ -15,7 +15,7 @@ import msgspec
 
 from swell.core.platform_core import PlatformCore
 from swell.executors.local.agent.options import DEFAULT_PRELOAD, AgentOptions
-from swell.executors.local.devices import DeviceError, only_kind, parse_devices
+from swell.executors.local.devices import DeviceError, parse_devices
 from swell.executors.local.limits.detection import check_sharing
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_stopped
@@ -64,7 +64,6 @@ def open_platform(
     """
     check_sharing(options.sharing)
     nodes = parse_devices(options.devices, options.sharing.cores, options.rack)
-    only_kind(nodes)
     if not nodes and not options.hosts_may_join:
         raise DeviceError(
             f"devices {options.devices!r}: without devices of its own a platform needs hosts that can join: "

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import msgspec
@@ -129,22 +128,6 @@ def _parse(text: str, num_cores: int) -> tuple[LocalNode, ...]:
     if kind == "paced" and (match := _PACED.fullmatch(count)):
         return _paced_nodes(text, match)
     raise DeviceError(f"devices {text!r} are not known; write one of: {FORMS}")
-
-
-def only_kind(nodes: Iterable[LocalNode]) -> str:
-    """The kind of all their devices; empty if there are none.
-
-    Raises:
-        DeviceError: they are of several kinds. Speeds are measured for one kind, and a gang would be as
-            slow as its slowest device.
-    """
-    kinds = sorted({local.node.kind for local in nodes})
-    if len(kinds) > 1:
-        raise DeviceError(
-            f"the nodes have devices of {len(kinds)} kinds ({', '.join(kinds)}); `swell up` offers one kind: "
-            "leave out the others, and let them join with `swell node`"
-        )
-    return kinds[0] if kinds else ""
 
 
 def _node(
