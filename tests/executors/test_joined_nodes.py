@@ -260,7 +260,7 @@ def test_with_the_agent_go_the_nodes_that_had_joined_it_and_then_their_gangs() -
 
 
 def test_nodes_whose_leases_ended_without_an_agent_are_lost_before_their_gangs_and_join_after() -> None:
-    """So it is no fault of the jobs, and their stories name the nodes."""
+    """So it is no fault of the jobs."""
     nodes = tuple(Node(name=name, devices=(f"{name}/0",), kind="cpu") for name in "abc")
     gangs = tuple(
         LiveGang(job_id=f"on {name}", generation=1, devices=(f"{name}/0",), pids=(1,), steps=3)
@@ -273,9 +273,7 @@ def test_nodes_whose_leases_ended_without_an_agent_are_lost_before_their_gangs_a
     lost, *ends, joined = ledger.reconcile(inventory("two", nodes, (gangs[1],)))
     assert isinstance(lost, NodeLost) and lost.name == "c"
     assert isinstance(joined, NodeJoined) and joined.node == nodes[2]
-    told = {end.job_id: end.message for end in ends if isinstance(end, GangEnded)}
-    assert list(told) == ["on a", "on node0"]
-    assert "'c' is lost" in told["on a"] and "agent was killed" in told["on node0"]
+    assert [end.job_id for end in ends if isinstance(end, GangEnded)] == ["on a", "on node0"]
 
 
 def test_an_inventory_of_before_names_no_nodes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from swell.executors.controller.protocol import EventTold, ExecutorCommand, Inventory, Perform
@@ -28,7 +27,6 @@ from swell.model.node import Node
 from swell.model.running import regained_nodes
 
 AGENT_KILLED = "the agent was killed, and its workers with it"
-NO_AGENT = "there was no agent for so long that its lease had ended, and its workers with it"
 #: What answers a command, if it has the command's generation.
 ANSWERS = (GangStarted, GangResized, ResizeFailed, SuspendFailed, WorkersLost, GangEnded, GangSuspended)
 
@@ -171,22 +169,18 @@ class DeliveryLedger:
         self.note_performed(self._untaken.num_added)  # each gets another number
         for command in again:
             self._untaken.add(command)
-        causes = dict.fromkeys(sorted({*before, *away} - self._nodes.keys()), AGENT_KILLED)
-        causes |= {node.name: NO_AGENT for node in left}
-        lost_nodes = [NodeLost(at_s=0.0, name=name, cause=cause) for name, cause in causes.items()]
-        lost_gangs = [self._lost(job_id, self.gangs.pop(job_id), left) for job_id in gone]
+        names = [*sorted({*before, *away} - self._nodes.keys()), *(node.name for node in left)]
+        lost_nodes = [NodeLost(at_s=0.0, name=name, cause=AGENT_KILLED) for name in names]
+        lost_gangs = [
+            GangEnded(
+                at_s=0.0,
+                job_id=job_id,
+                generation=known.generation,
+                outcome=Outcome.LOST,
+                steps=known.steps,
+                message=AGENT_KILLED,
+            )
+            for job_id, known in ((job_id, self.gangs.pop(job_id)) for job_id in gone)
+        ]
         # The agent has told that they joined, but before they were lost here.
         return [*lost_nodes, *lost_gangs, *(NodeJoined(at_s=0.0, node=node) for node in left)]
-
-    def _lost(self, job_id: str, known: KnownGang, left: Iterable[Node]) -> AnyEvent:
-        """`left`: see `regained_nodes`."""
-        names = [node.name for node in left if not set(known.devices).isdisjoint(node.devices)]
-        hosts = " and ".join(map(repr, names))
-        return GangEnded(
-            at_s=0.0,
-            job_id=job_id,
-            generation=known.generation,
-            outcome=Outcome.LOST,
-            steps=known.steps,
-            message=f"host {hosts} is lost: {NO_AGENT}" if names else AGENT_KILLED,
-        )
