@@ -221,10 +221,10 @@ class FakeNvml:
     def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:  # noqa: N802
         return uuid
 
-    def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
+    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
         if self.problem is not None:
             raise pynvml.NVMLError(self.problem)
-        return b"580.159.03"
+        return "580.159.03"
 
     def nvmlSystemGetCudaDriverVersion_v2(self) -> int:  # noqa: N802
         return 12080

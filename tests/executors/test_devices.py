@@ -91,8 +91,8 @@ class FakeNvml:
     def nvmlDeviceGetHandleByIndex(self, index: int) -> tuple[str, str, bool | None]:  # noqa: N802
         return self._gpus[index]
 
-    def nvmlDeviceGetUUID(self, gpu: tuple[str, str, bool | None]) -> bytes:  # noqa: N802
-        return gpu[0].encode()
+    def nvmlDeviceGetUUID(self, gpu: tuple[str, str, bool | None]) -> str:  # noqa: N802
+        return gpu[0]
 
     def nvmlDeviceGetName(self, gpu: tuple[str, str, bool | None]) -> str:  # noqa: N802
         return gpu[1]

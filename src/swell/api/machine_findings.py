@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pynvml
 
 from swell.executors.local.containers.engine import engine_offers
-from swell.executors.local.devices import DeviceError, LocalNode, as_text, parse_devices
+from swell.executors.local.devices import DeviceError, LocalNode, parse_devices
 from swell.executors.local.limits.detection import limiter_offers
 from swell.executors.local.machine_offer import MachineOffer
 from swell.model.finding import Finding, bad, ok, warn
@@ -154,7 +154,7 @@ def look_at_gpus(uuids: Sequence[str]) -> GpuDriver | None:
     try:
         version = pynvml.nvmlSystemGetCudaDriverVersion_v2()
         return GpuDriver(
-            version=as_text(pynvml.nvmlSystemGetDriverVersion()),
+            version=pynvml.nvmlSystemGetDriverVersion(),
             cuda=f"{version // 1000}.{version % 1000 // 10}",
             used={uuid: pids for uuid in uuids if (pids := _processes_on(uuid))},
         )

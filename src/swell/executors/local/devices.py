@@ -201,9 +201,7 @@ def _find_gpus() -> list[tuple[str, str]]:
         return []
     try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        found = [
-            (as_text(pynvml.nvmlDeviceGetUUID(h)), as_text(pynvml.nvmlDeviceGetName(h))) for h in handles
-        ]
+        found = [(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
         divided = {gpu for gpu, handle in zip(found, handles, strict=True) if _is_divided(handle)}
     finally:
         pynvml.nvmlShutdown()
@@ -248,7 +246,3 @@ def _visible(gpus: list[tuple[str, str]], chosen: str | None) -> list[tuple[str,
             )
         visible.append(matches[0])
     return visible
-
-
-def as_text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
