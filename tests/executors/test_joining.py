@@ -391,14 +391,14 @@ def test_a_host_that_joins_in_the_last_moment_stays_or_can_try_again(
     """Its first line comes in the same turn of the loop in which the time is up."""
     opened = asyncio.Event()
 
-    class Seen(handshakes._UnidentifiedLine):
+    class Seen(LineLink):
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
             opened.set()
 
     async def scene(head: Head) -> None:
         monkeypatch.setattr(handshakes, "HELLO_S", 1.0)
-        monkeypatch.setattr(handshakes, "_UnidentifiedLine", Seen)
+        monkeypatch.setattr(handshakes, "LineLink", Seen)
         reader, writer = await head.stranger()
         await until(opened.is_set)
         secret = head.token.secret.hex()

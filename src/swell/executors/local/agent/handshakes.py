@@ -82,16 +82,28 @@ class Handshakes:
 
     async def _greet(self, connection: socket.socket) -> None:
         """Returns once the line is taken over, refused or gone."""
-        address, loop = _name_of(connection), asyncio.get_running_loop()
-        limit = asyncio.timeout(HELLO_S)
-        line = _UnidentifiedLine(self._decide, limit)
+        address, loop, greeting = _name_of(connection), asyncio.get_running_loop(), asyncio.current_task()
+        assert greeting is not None  # noqa: S101 - it is called in a task
+        limit, is_decided = asyncio.timeout(HELLO_S), asyncio.Event()
+
+        def hear_first(line: LineLink, text: bytes) -> None:
+            line.closed = None
+            is_decided.set()
+            if greeting.cancelling():
+                return  # it has to wait, or came too late, and hears that next
+            self._unidentified.pop(greeting, None)  # it goes on later: nothing may end the line until then
+            limit.reschedule(None)
+            line.received.max_line_bytes = MAX_LINE_BYTES
+            self._identify(line, text)
+
+        line = LineLink(hear_first, lambda _: is_decided.set(), max_line_bytes=FIRST_LINE_BYTES)
         shutdown_s = None if self._context is None else SHUTDOWN_S
         try:
             async with limit:
                 await loop.connect_accepted_socket(
                     lambda: line, connection, ssl=self._context, ssl_shutdown_timeout=shutdown_s
                 )
-                await line.is_decided.wait()
+                await is_decided.wait()
         except TimeoutError:
             line.refuse(f"it did not say within {span(HELLO_S)} who it is: try again", is_final=False)
             self._tell(address, "it did not say in time who it is")
@@ -106,41 +118,10 @@ class Handshakes:
             if line.why_closed:
                 self._tell(address, line.why_closed)
 
-    def _decide(self, line: _UnidentifiedLine, text: bytes) -> None:
-        if line.task.cancelling():
-            return  # it has to wait, or came too late, and hears that next
-        self._unidentified.pop(line.task, None)  # its task goes on later: nothing may end the line until then
-        line.limit.reschedule(None)
-        line.received.max_line_bytes = MAX_LINE_BYTES
-        self._identify(line, text)
-
     def _tell(self, address: str, why: str) -> None:
         self._num_refused += 1
         if self._refusals.take():
             log.warning("refused %s: %s; %d since the start", address, why, self._num_refused)
-
-
-class _UnidentifiedLine(LineLink):
-    """Decided about by its first line, which is short."""
-
-    def __init__(self, decide: Callable[[_UnidentifiedLine, bytes], None], limit: asyncio.Timeout) -> None:
-        """Made by the task that greets it."""
-        super().__init__(self._hear_first, self._forget, max_line_bytes=FIRST_LINE_BYTES)
-        self._decide, self.limit = decide, limit
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - see above
-        self.task = task
-        self.is_decided = asyncio.Event()
-
-    def _hear_first(self, link: LineLink, text: bytes) -> None:
-        self.closed = None
-        try:
-            self._decide(self, text)
-        finally:
-            self.is_decided.set()
-
-    def _forget(self, link: LineLink) -> None:
-        self.is_decided.set()
 
 
 def _name_of(connection: socket.socket) -> str:
