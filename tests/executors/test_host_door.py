@@ -623,6 +623,19 @@ def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(tmp_path: Pa
     assert offer_of(world) == NODE
 
 
+def test_a_host_without_a_line_is_told_of_with_its_node_until_it_is_back_or_lost(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.pass_time(1.0)
+    offer = h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,))
+    world.host.terms.stream.say(SaidInTerm(term=1, message=offer))
+    world.pass_time(0.2)
+    world.cut_or_mend()
+    assert offer_of(world).lacks[0] == "lacks a module" and "does not answer" in offer_of(world).lacks[1]
+    world.cut_or_mend()
+    world.pass_time(0.2)
+    assert offer_of(world) == NODE
+
+
 # ---------------------------------------------------------------- messages
 def test_what_was_said_in_another_term_is_dropped(world: World) -> None:
     num_heard = len(world.controller.heard)

@@ -91,6 +91,7 @@ class JoinedWorld:
     def meet_new_controller(self) -> None:
         former, num_heard = self.door, len(self.heard)
         self._loop.run_until_complete(former._handshakes.close())
+        self.controller.heard = []  # it hears that its line is closed
         self.controller = FakeController()
         self.controller.heard = self.heard
         self.door = self._new_door("next head")

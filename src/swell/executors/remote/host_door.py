@@ -39,6 +39,8 @@ from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
+#: What stands in `swell nodes` as long as a host that has a lease has no line.
+SILENT = "does not answer now: its workers may train on; it is lost if it is not back when its lease ends"
 #: By these a host could claim the gang of any job: they are for the controller after the one that it had.
 KEPT = messages.RunKept | messages.WorkerKept | messages.EndKept
 
@@ -68,6 +70,11 @@ class JoinedHost:
     @property
     def name(self) -> str:
         return self.join.host
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is odd about it now."""
+        return tuple(filter(None, (self.remark, "" if self.is_reached else SILENT)))
 
     # ------------------------------------------------------------ the controller
     @property
@@ -170,6 +177,7 @@ class HostDoor:
         host.join = join
         log.info("host %s has a line from %s", host.name, line.peer)
         host.stream.attach(line)
+        self._tell_remarks(host)
         if join.probe_port:
             self._probe(join.advertise, join.probe_port, partial(self._note_way, host))
 
@@ -184,12 +192,17 @@ class HostDoor:
         host.remark = remark
         if remark:
             log.warning("host %s: %s", host.name, remark)
+        self._tell_remarks(host)
+
+    def _tell_remarks(self, host: JoinedHost) -> None:
+        """What the host has offered, if it has, with what is odd about it now."""
         if host.offered is not None and self._hosts.get(host.name) is host:
-            self._owner.hear(host.name, _remarked(host.offered, remark))
+            self._owner.hear(host.name, _remarked(host.offered, host.remarks))
 
     def lose_line(self, host: JoinedHost, why: str) -> None:
-        """Changes nothing as long as the host has a lease."""
+        """Changes nothing as long as the host has a lease, but for what is said of it."""
         log.info("the line of host %s is closed%s", host.name, f": {why}" if why else "")
+        self._tell_remarks(host)
         self._forget(host)
 
     def _forget(self, host: JoinedHost) -> None:
@@ -224,7 +237,7 @@ class HostDoor:
             return
         if isinstance(message, DevicesOffered):
             host.offered = message
-            message = _remarked(message, host.remark)
+            message = _remarked(message, host.remarks)
         self._owner.hear(host.name, message)
 
     def hear_aside(self, host: JoinedHost, body: bytes) -> None:
@@ -362,9 +375,7 @@ class HostDoor:
             host.stream.close()
 
 
-def _remarked(offered: DevicesOffered, remark: str) -> DevicesOffered:
-    """Return the offer with a remark on the host, if there is one, added to what each node lacks."""
-    if not remark:
-        return offered
-    nodes = tuple(msgspec.structs.replace(node, lacks=(*node.lacks, remark)) for node in offered.nodes)
+def _remarked(offered: DevicesOffered, remarks: tuple[str, ...]) -> DevicesOffered:
+    """Return the offer with remarks on the host added to what each node lacks."""
+    nodes = tuple(msgspec.structs.replace(node, lacks=(*node.lacks, *remarks)) for node in offered.nodes)
     return msgspec.structs.replace(offered, nodes=nodes)
