@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -100,20 +101,25 @@ def test_what_a_plain_loop_learns_is_learnt() -> None:
     assert same(plain.values(), ours.values())
 
 
+def lose_some(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have three sums fail, as where a peer is gone: of the second step of a batch, and of the first."""
+    reduce, num_reduced = run._host.reduce, 0
+
+    def lose(share: Share, loss: torch.Tensor, stop: bool) -> object:
+        nonlocal num_reduced
+        num_reduced += 1
+        return None if num_reduced in (2, 5, 12) else reduce(share, loss, stop)
+
+    monkeypatch.setattr(run._host, "reduce", lose)
+
+
 def test_a_batch_that_is_lost_after_its_first_step_is_undone_and_comes_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     alone, broken = Problem(), Problem()
     train_all(alone, alone.begin())
     run = broken.begin()
-    reduce, num_reduced = run._host.reduce, 0
-
-    def lose_some(share: Share, loss: torch.Tensor, stop: bool) -> object:
-        nonlocal num_reduced
-        num_reduced += 1
-        return None if num_reduced in (2, 5, 12) else reduce(share, loss, stop)
-
-    monkeypatch.setattr(run._host, "reduce", lose_some)
+    lose_some(run, monkeypatch)
     for _ in run.epochs():
         for (x,) in run.batches():
             before = run.steps
@@ -127,6 +133,41 @@ def test_a_batch_that_is_lost_after_its_first_step_is_undone_and_comes_again(
     for one, other in ((alone.opt_d, broken.opt_d), (alone.opt_g, broken.opt_g)):
         kept = zip(one.state.values(), other.state.values(), strict=True)
         assert all(torch.equal(own["exp_avg"], theirs["exp_avg"]) for own, theirs in kept)
+
+
+def train_scaled(
+    problem: Problem, step: Callable[..., object], batches: Iterable[Any]
+) -> torch.amp.GradScaler:
+    """As the loop of a GAN with a GradScaler is written."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=64.0, growth_interval=3)
+    for (x,) in batches:
+        for optimizer, loss_of in (
+            (problem.opt_d, lambda x: problem.d(problem.g(x).detach()).mean() - problem.d(x).mean()),
+            (problem.opt_g, lambda x: -problem.d(problem.g(x)).mean()),
+        ):
+            optimizer.zero_grad()
+            loss = loss_of(x)
+            scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 0.1)
+            step(scaler, loss, optimizer)
+        scaler.update()
+    return scaler
+
+
+def test_a_scaler_of_several_optimizers_is_updated_once_a_batch_also_where_one_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plain, ours = Problem(), Problem()
+    own = train_scaled(
+        plain, lambda scaler, _, optimizer: scaler.step(optimizer), [*plain.loader, *plain.loader]
+    )
+    run = ours.begin()
+    lose_some(run, monkeypatch)
+    batches = (batch for _ in run.epochs() for batch in run.batches())
+    scaler = train_scaled(ours, lambda _, loss, optimizer: run.step(loss, optimizer=optimizer), batches)
+    assert run.steps == 8 and scaler.state_dict() == own.state_dict()
+    assert same(plain.values(), ours.values())
 
 
 def test_all_optimizers_go_on_from_a_checkpoint(tmp_path: Path) -> None:

@@ -144,7 +144,9 @@ class AlternatingRun(Run):
         turns, self._turns, self._is_updating = self._turns, [], True
         self._task.state.is_within_batch = False
         self._task.course.finish_step(self._share)
+        self._calls.is_applying = True
         self._task.state.finish_batch(turns[0].loss if turns[0].has_weight else None)
+        self._calls.is_applying = False
         self._is_updating, self._share = False, None
         self._seed(Purpose.BETWEEN, self._task.state.updates)
         self._host.finish_step(turns[-1])
@@ -162,7 +164,9 @@ class AlternatingRun(Run):
     def _revert(self, frame: FrameType | None = None) -> None:
         """Nothing of the batch is left."""
         self._task.gradients.abandon()
+        self._calls.is_applying = True
         self._undo.revert(frame)
+        self._calls.is_applying = False
         self._turns, self._share = [], None
         self._task.state.forget_batch()
 

@@ -30,7 +30,7 @@ class DeferredCalls:
 
     def __init__(self, state: TrainState) -> None:
         self.is_out = False  #: a batch is, and its `run.step` is to come
-        self.is_applying = False  #: `run.step` does what was deferred
+        self.is_applying = False  #: what was deferred is done, or undone: a scaler's own calls are meant
         self.clips: list[Callable[[], object]] = []  #: of the pass, in order
         self._state = state
         self._norms: list[torch.Tensor] = []  # that the script was given, and that `run.step` will correct
