@@ -1,4 +1,4 @@
-"""A machine whose workers are emulated: an implementation of `executors.node.terms.TermProcesses`."""
+"""A machine whose workers are emulated: in place of `executors.node.term_host.TermHost`."""
 
 from __future__ import annotations
 

@@ -45,11 +45,11 @@ class Ear:
         self.num_replaced = self.num_closed = 0
         self.why = ""
 
-    def heard(self, body: bytes) -> None:
-        self.numbers.append(msgspec.json.decode(body, type=Count, strict=False).number)
+    def heard(self, message: Count) -> None:
+        self.numbers.append(message.number)
 
-    def heard_aside(self, body: bytes) -> None:
-        self.asides.append(msgspec.json.decode(body, type=Count, strict=False).number)
+    def heard_aside(self, message: Count) -> None:
+        self.asides.append(message.number)
 
     def peer_replaced(self) -> None:
         self.num_replaced += 1
@@ -68,7 +68,7 @@ class End:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.stream = ResumableStream(name, self)
+        self.stream = ResumableStream(name, self, Count, Count)
         self.due: list[float] = []  #: said since it knows the present peer
         self.news: list[float] = []  #: heard of the present peer
         self.num_said = 0
@@ -79,10 +79,10 @@ class End:
         self.stream.say(Count(number))
         self.due.append(number)
 
-    def heard(self, body: bytes) -> None:
-        self.news.append(msgspec.json.decode(body, type=Count).number)
+    def heard(self, message: Count) -> None:
+        self.news.append(message.number)
 
-    def heard_aside(self, body: bytes) -> None:
+    def heard_aside(self, message: Count) -> None:
         raise AssertionError("nothing was said aside")
 
     def peer_replaced(self) -> None:
@@ -163,7 +163,7 @@ class Peer:
 
     def __init__(self, num_said: int = 0) -> None:
         self.ear = Ear()
-        self.stream = ResumableStream("a", self.ear)
+        self.stream = ResumableStream("a", self.ear, Count, Count)
         for number in range(num_said):
             self.stream.say(Count(number))
         self.heard: list[LineMessage] = []
@@ -212,7 +212,8 @@ class Talk:
 
     def __init__(self, folder: Path) -> None:
         self.ears = Ear(), Ear()
-        self.head, self.host = ResumableStream("head", self.ears[0]), ResumableStream("host", self.ears[1])
+        self.head = ResumableStream("head", self.ears[0], Count, Count)
+        self.host = ResumableStream("host", self.ears[1], Count, Count)
         options = AgentOptions(state_dir=folder, listen=f"{LOOPBACK}:0")
         self.listener = ListeningDoor(FakeController(), options, "head")
         self.listener.why_not = lambda join: None  # type: ignore[method-assign]

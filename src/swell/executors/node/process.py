@@ -34,7 +34,7 @@ from swell.executors.local.lines import LineLink
 from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.term_host import TermHost
-from swell.executors.node.terms import HostTerms
+from swell.executors.node.terms import HEARTBEATS_TOGETHER, HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
@@ -192,6 +192,7 @@ class HostProcess:
         if settings.storage:
             is_other = settings.storage != self._settings.storage
             self._see_storage(self._options.storage or settings.storage, accepted.mark, is_other)
+        terms.alive_every_s = HEARTBEATS_TOGETHER * settings.gang_settings.worker_settings.heartbeat_s
         self._settings = settings  # they count from the next term on, if this one has begun to run workers
         terms.attach(line)
 

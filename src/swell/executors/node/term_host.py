@@ -21,7 +21,7 @@ log = logging.getLogger("swell.node")
 
 
 class TermHost(LocalHost):
-    """Implements `terms.TermProcesses`."""
+    """The processes of one term, see `HostTerms`. Every method returns at once."""
 
     def __init__(
         self,
@@ -80,10 +80,12 @@ class TermHost(LocalHost):
             self._offer_if_warm()
 
     def kill(self) -> None:
+        """Begin to end every process."""
         self._ending = asyncio.get_running_loop().create_task(self.shut_down(REAP_S))
 
     @property
     def is_gone(self) -> bool:
+        """Whether none is left, after `kill`."""
         if self._ending is None or not self._ending.done():
             return False
         self._ending.result()  # a failure ends this process, and the kernel all others of it

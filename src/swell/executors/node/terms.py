@@ -11,48 +11,26 @@ import logging
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from swell.executors.hosts.messages import FromHost, ToHost, WorkerHalted
+from swell.executors.hosts.messages import FromHost, WorkerHalted, WorkerSaid, WorkersAlive
 from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.messages import FromController, LeaseGranted
 from swell.executors.local.lines import LineLink
-from swell.executors.node.pending_heartbeats import PendingHeartbeats
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.messages import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
 from swell.executors.remote.stream import ResumableStream
-from swell.model.coding import decoder
-from swell.wire.lines import NO_MESSAGE
+from swell.wire.messages import Alive
+
+if TYPE_CHECKING:
+    from swell.executors.node.term_host import TermHost
+
+#: A worker gives one heartbeat every `Welcome.heartbeat_s`, and may be given up after four that did not come.
+#: One by one they would keep a controller busy that has a thousand hosts.
+HEARTBEATS_TOGETHER = 2
+ALIVE_EVERY_S = 1.0
 
 log = logging.getLogger("swell.node")
-_decode: Callable[[bytes], ToJoined] = decoder(ToJoined).decode
-_decode_aside: Callable[[bytes], FromController] = msgspec.json.Decoder(FromController).decode
-
-
-class TermProcesses(Protocol):
-    """The processes of one term. Every method returns at once."""
-
-    def present(self) -> None:
-        """Say what runs here, to a controller that is new, and what the machine has."""
-
-    def tell(self, message: ToHost) -> None:
-        """See `NodeHost`."""
-
-    def tick(self) -> None:
-        """Time has passed."""
-
-    def kill(self) -> None:
-        """Begin to end every process."""
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether none is left, after `kill`."""
-
-
-#: Its argument takes what the controller is to hear.
-NewInside = Callable[[Callable[[FromHost], None]], TermProcesses]
 
 
 class HostTerms:
@@ -62,7 +40,7 @@ class HostTerms:
         self,
         session: str,
         begin_term: Callable[[], int],
-        new_inside: NewInside,
+        new_inside: Callable[[Callable[[FromHost], None]], TermHost],
         now_s: Callable[[], float],
         show_end: Callable[[float], None] = lambda end_s: None,
     ) -> None:
@@ -71,6 +49,7 @@ class HostTerms:
             session: of this process; no other has it.
             begin_term: the number of a new term, which is above all earlier ones and will stay so. Raises
                 OSError.
+            new_inside: its argument takes what the controller is to hear.
             now_s: see `HeldLease`.
             show_end: told when nothing of this process may run any longer, which workers see though this
                 process is stopped. -inf: it is being ended; inf: nothing is left.
@@ -78,15 +57,17 @@ class HostTerms:
         Raises:
             OSError: see `begin_term`.
         """
-        self.stream = ResumableStream(session, self)
+        self.stream = ResumableStream(session, self, ToJoined, FromController)
         self.line_lost = asyncio.Event()  #: the line that was attached last is closed
         self.why_left = ""  #: the controller wants no workers here any longer
         self.is_over = False  #: nothing is left, and nothing will be begun
         self._begin_term, self._new_inside = begin_term, new_inside
         self._now_s, self._show_end = now_s, show_end
         self._lease = HeldLease(begin_term())
-        self._signs = PendingHeartbeats()
-        self._inside: TermProcesses | None = None  #: None: the term has had no lease yet
+        self.alive_every_s = ALIVE_EVERY_S
+        self._alive: dict[str, dict[int, Alive]] = {}  #: by run and worker, in this term; yet to be told
+        self._alive_told_s = -math.inf
+        self._inside: TermHost | None = None  #: None: the term has had no lease yet
         self._is_offered = self._is_ending = self._is_leaving = False
         self._was_open = False
         self._failures, self._obstacles = RateLimitedLog(), RateLimitedLog()
@@ -119,7 +100,8 @@ class HostTerms:
         except Exception:  # the lease is renewed, or ends, all the same
             if self._failures.take():
                 log.exception("what runs on this host cannot be looked after; trying again")
-        self._say_now(self._signs.take_due(self._now_s()))
+        if self._now_s() >= self._alive_told_s + self.alive_every_s:
+            self._tell_alive()
         self._note_line()
         is_over = self._is_ending or self._lease.phase(self._now_s()) is TermPhase.OVER
         if self._is_leaving or is_over:
@@ -155,7 +137,7 @@ class HostTerms:
             return
         self._lease = HeldLease(number)
         self._is_offered = self._is_ending = False
-        self._signs = PendingHeartbeats()
+        self._alive = {}
         self._inside = None
 
     def _kill(self) -> None:
@@ -167,35 +149,35 @@ class HostTerms:
     # ------------------------------------------------------------ the stream
     def _say(self, term: int, message: FromHost) -> None:
         """Send a message of a term, unless that term is over: all its messages are lost together."""
-        if term != self.term or self._signs.hold(message):
+        if term != self.term:
             return
+        if isinstance(message, WorkerSaid):
+            if isinstance(message.message, Alive):
+                self._alive.setdefault(message.run, {})[message.worker] = message.message
+                return
+            self._alive.get(message.run, {}).pop(message.worker, None)  # this is a sign of life, too
         if isinstance(message, WorkerHalted):  # silent since its last sign of life, and no sooner
-            self._say_now(self._signs.take(self._now_s()))
+            self._tell_alive()
         self._say_now(message)
 
-    def _say_now(self, message: FromHost | None) -> None:
-        if message is not None and self.has_lease:
+    def _tell_alive(self) -> None:
+        """The newest sign of each worker, together: it says all that those before it said."""
+        if self._alive:
+            alive, self._alive, self._alive_told_s = self._alive, {}, self._now_s()
+            self._say_now(WorkersAlive(runs=alive))
+
+    def _say_now(self, message: FromHost) -> None:
+        if self.has_lease:
             self.stream.say(SaidInTerm(term=self.term, message=message))
 
-    def heard(self, body: bytes) -> None:
-        try:
-            message = _decode(body)
-        except NO_MESSAGE as error:
-            self.stream.refuse(f"what the head said is no message ({error}); the line is closed")
-            return
+    def heard(self, message: ToJoined) -> None:
         if isinstance(message, LeaveOrdered):
             self.why_left = message.why
             self.leave()
         elif message.term == self.term and self.has_lease and self._inside is not None:
-            self._signs.note_told(message.message)
             self._inside.tell(message.message)
 
-    def heard_aside(self, body: bytes) -> None:
-        try:
-            answer = _decode_aside(body)
-        except NO_MESSAGE as error:
-            self.stream.refuse(f"what the head answered is no message ({error}); the line is closed")
-            return
+    def heard_aside(self, answer: FromController) -> None:
         self._lease.hear(answer, self._now_s())
         if self.has_lease:
             self._show_end(self._lease.end_s)

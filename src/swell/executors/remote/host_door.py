@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -34,8 +33,6 @@ from swell.executors.remote.messages import (
     why_unlike,
 )
 from swell.executors.remote.stream import ResumableStream
-from swell.model.coding import decoder
-from swell.wire.lines import NO_MESSAGE
 
 #: The controller's own machine is called so, and so are its nodes.
 RESERVED = re.compile(r"local|node[0-9]+")
@@ -45,8 +42,6 @@ SILENT = "does not answer now: its workers may train on; it is lost if it is not
 KEPT = messages.RunKept | messages.WorkerKept | messages.EndKept
 
 log = logging.getLogger("swell.hosts")
-_decode: Callable[[bytes], FromJoined] = decoder(FromJoined).decode
-_decode_asked: Callable[[bytes], LeaseAsked] = msgspec.json.Decoder(LeaseAsked).decode
 
 
 class JoinedHost:
@@ -57,7 +52,7 @@ class JoinedHost:
 
     def __init__(self, door: HostDoor, join: Join, session: str) -> None:
         self.join = join  #: of its line, or of its last one; without the secret
-        self.stream = ResumableStream(session, self)
+        self.stream = ResumableStream(session, self, FromJoined, LeaseAsked)
         self.remark = ""  #: on the way to it; empty: none
         self._door = door
         self.begin_term(None)
@@ -87,11 +82,11 @@ class JoinedHost:
             self.stream.say(ToldInTerm(term=self.term, message=message))
 
     # ------------------------------------------------------------ the stream
-    def heard(self, body: bytes) -> None:
-        self._door.hear(self, body)
+    def heard(self, message: FromJoined) -> None:
+        self._door.hear(self, message)
 
-    def heard_aside(self, body: bytes) -> None:
-        self._door.hear_aside(self, body)
+    def heard_aside(self, message: LeaseAsked) -> None:
+        self._door.hear_aside(self, message)
 
     def peer_replaced(self) -> None:
         """Its first question is in a higher term: what the former process had is lost then."""
@@ -212,13 +207,8 @@ class HostDoor:
             del self._hosts[host.name]
 
     # ------------------------------------------------------------ what hosts say
-    def hear(self, host: JoinedHost, body: bytes) -> None:
+    def hear(self, host: JoinedHost, message: FromJoined) -> None:
         """A message of the stream; of another term than the present one it is about workers that are gone."""
-        try:
-            message = _decode(body)
-        except NO_MESSAGE as error:
-            self._refuse_nonsense(host, error)
-            return
         if message.term != host.term:
             return
         if isinstance(message, SaidInTerm):
@@ -240,13 +230,8 @@ class HostDoor:
             message = _remarked(message, host.remarks)
         self._owner.hear(host.name, message)
 
-    def hear_aside(self, host: JoinedHost, body: bytes) -> None:
+    def hear_aside(self, host: JoinedHost, asked: LeaseAsked) -> None:
         """The host asks for its lease."""
-        try:
-            asked = _decode_asked(body)
-        except NO_MESSAGE as error:
-            self._refuse_nonsense(host, error)
-            return
         if self._is_closing or host.join.session in self._removed:
             self._refuse_lease(host, asked)
             return
@@ -275,9 +260,6 @@ class HostDoor:
             self._lose_ended("it was told to end its workers")
         else:
             host.stream.say_aside(TermOver(term=asked.term))
-
-    def _refuse_nonsense(self, host: JoinedHost, error: Exception) -> None:
-        host.stream.refuse(f"host {host.name!r} said what is no message ({error}); the line is closed")
 
     def _tell_seldom(self, what: str) -> None:
         if self._faults.take():

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import msgspec
 
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink, LineRefused
 from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
-from swell.model.coding import encode
+from swell.model.coding import decoder, encode
 from swell.wire.lines import NO_MESSAGE
 
 #: What is around a body, with the longest number.
@@ -64,12 +65,12 @@ _decoder = msgspec.json.Decoder(Resume | Numbered | Received | Aside | LineRefus
 
 
 class Listener(Protocol):
-    """What the owner of a stream hears. Bodies are JSON, see `swell.model.coding`."""
+    """What the owner of a stream hears: messages of the types that it has named."""
 
-    def heard(self, body: bytes) -> None:
+    def heard(self, message: Any) -> None:
         """The next message of the stream."""
 
-    def heard_aside(self, body: bytes) -> None:
+    def heard_aside(self, message: Any) -> None:
         """A message of the moment."""
 
     def peer_replaced(self) -> None:
@@ -82,9 +83,14 @@ class Listener(Protocol):
 class ResumableStream:
     """One end. Every method returns at once, and must be called from the loop's thread."""
 
-    def __init__(self, session: str, listener: Listener) -> None:
-        """`session`: of this process; no other has it."""
+    def __init__(self, session: str, listener: Listener, heard: Any, heard_aside: Any) -> None:
+        """
+        Args:
+            session: of this process; no other has it.
+            heard, heard_aside: types of what the listener hears.
+        """
         self._session, self._listener = session, listener
+        self._decode, self._decode_aside = decoder(heard).decode, decoder(heard_aside).decode
         self._said: RetransmissionQueue[msgspec.Raw] = RetransmissionQueue()
         self._received = ReceivedNumbers()
         self._acknowledged_s = time.monotonic()  #: each by itself: a thousand at once would take long
@@ -194,12 +200,20 @@ class ResumableStream:
             case Received(number=number):
                 self._said.acknowledge(number)
             case Aside(body=body):
-                self._listener.heard_aside(bytes(body))
+                self._pass(self._decode_aside, body, self._listener.heard_aside)
             case Numbered(number=number, body=body) if self._received.take(number):
                 if number >= self._received.num_acknowledged + ACKNOWLEDGE_EVERY:
                     self.acknowledge()
-                self._listener.heard(bytes(body))
+                self._pass(self._decode, body, self._listener.heard)
         self.advance()
+
+    def _pass(self, decode: Callable[[bytes], Any], body: msgspec.Raw, heard: Callable[[Any], None]) -> None:
+        try:
+            message = decode(bytes(body))
+        except NO_MESSAGE as error:
+            self.refuse(f"what the other side said is no message ({error}); the line is closed")
+            return
+        heard(message)
 
     def _resume(self, resume: Resume) -> None:
         former = self._received.sender
