@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +25,6 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE
-from swell.executors.remote.join_warnings import Probe, probe
 from swell.executors.remote.lease_book import LEASES_FILE, open_leases
 from swell.executors.remote.messages import JOIN_PROTOCOL, PYTHON, Join, SaidInTerm
 from swell.model.node import Node
@@ -154,11 +154,11 @@ class World:
         self.start_controller()
         self.host = self.new_host()
 
-    def start_controller(self, probe: Probe = probe) -> None:
+    def start_controller(self) -> None:
         self.cut()
         self.controller = FakeController()
         leases = open_leases(self.folder, TIMES, lambda: self.time_s)
-        self.door = HostDoor(self.controller, leases, f"c{next(self.numbers)}", probe=probe)
+        self.door = HostDoor(self.controller, leases, f"c{next(self.numbers)}")
         self.controller.when_lost = self.check_none_runs
 
     def new_host(self, machine: str = "m") -> FakeHostProcess:
@@ -233,7 +233,7 @@ class World:
 
     def check_settled(self) -> None:
         held = {host.term for host in self.controller.hosts.values()}  # type: ignore[attr-defined]
-        if self.door.is_settled:
+        if not self.door._awaited:
             assert self.running <= held, "a worker runs of which the controller knows nothing"
 
     def is_joined(self) -> bool:
@@ -271,7 +271,7 @@ def test_a_host_is_given_up_when_no_worker_runs_there_and_comes_back(seed: int) 
             chance.choice(events)()
         world.settle()
         world.work()
-        assert world.is_joined() and world.door.is_settled
+        assert world.is_joined() and not world.door._awaited
         assert world.running == {world.host.terms.term}
         assert world.disk == sorted(set(world.disk)), "no number twice"
 
@@ -318,9 +318,9 @@ def test_a_host_process_that_is_gone_is_lost_after_the_wait_and_no_sooner(world:
 
 def test_a_new_controller_is_settled_when_the_host_has_come_with_its_workers(world: World) -> None:
     world.start_controller()
-    assert not world.door.is_settled and world.controller.awaited == {NAME}
+    assert world.door._awaited and world.controller.awaited == {NAME}
     world.pass_time(TIMES.lease_s / 2)
-    assert world.door.is_settled and world.is_joined() and world.controller.lost == []
+    assert not world.door._awaited and world.is_joined() and world.controller.lost == []
     assert world.running == {1} and world.host.terms.term == 1
     assert isinstance(world.controller.heard[0], h.DevicesOffered), "it is told again"
     world.pass_time(2 * TIMES.wait_s)
@@ -331,7 +331,7 @@ def test_a_new_controller_waits_for_a_host_that_is_cut_off(world: World) -> None
     world.cut_or_mend()
     world.start_controller()
     begun_s = world.time_s
-    world.pass_time(2 * TIMES.wait_s, until=lambda: world.door.is_settled)
+    world.pass_time(2 * TIMES.wait_s, until=lambda: not world.door._awaited)
     assert world.time_s - begun_s == pytest.approx(TIMES.wait_s, abs=2 * TICK_S)
     assert world.running == set()
     assert len(world.controller.lost) == 1 and not world.controller.awaited
@@ -483,17 +483,17 @@ def test_a_controller_that_finds_no_records_waits_for_what_hosts_may_run(
     (world.folder / LEASES_FILE).unlink()
     world.start_controller()
     begun_s = world.time_s
-    assert not world.door.is_settled and len(world.controller.awaited) == 1
+    assert world.door._awaited and len(world.controller.awaited) == 1
     assert "is gone, and hosts may have had leases: waiting" in caplog.text
     world.pass_time(1.0)
     world.start_controller()  # which begins to wait again
-    world.pass_time(2 * TIMES.wait_s, until=lambda: world.door.is_settled)
+    world.pass_time(2 * TIMES.wait_s, until=lambda: not world.door._awaited)
     assert world.time_s - begun_s == pytest.approx(TIMES.wait_s + 1.0, abs=2 * TICK_S)
     assert world.running == (set() if is_cut_off else {1}) and UNRECORDED not in world.controller.awaited
     assert world.is_joined() is not is_cut_off
     world.start_controller()
     world.pass_time(TIMES.lease_s / 2)
-    assert world.door.is_settled, "it is in the records now"
+    assert not world.door._awaited, "it is in the records now"
 
 
 def test_a_platform_that_has_given_out_no_token_waits_for_nobody(tmp_path: Path) -> None:
@@ -590,7 +590,7 @@ def test_another_python_is_refused_by_name(world: World) -> None:
 
 
 # ---------------------------------------------------------------- what is odd
-NODE = Node(name=NAME, devices=(), kind="cpu", lacks=("lacks a module",))
+NODE = Node(name=NAME, devices=(), kind="cpu")
 
 
 def offer_of(world: World) -> Node:
@@ -598,42 +598,39 @@ def offer_of(world: World) -> Node:
     return offer.nodes[0]
 
 
-def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(tmp_path: Path) -> None:
-    tried: list[Callable[[str], None]] = []
+def test_a_host_that_the_head_cannot_reach_is_told_of_with_its_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[asyncio.Future[str]] = []
 
-    def probe(address: str, port: int, told: Callable[[str], None]) -> None:
+    async def why_not_reached(address: str, port: int) -> str:
         assert (address, port) == ("10.9.0.11", 4711)
-        tried.append(told)
+        answers.append(asyncio.get_running_loop().create_future())
+        return await answers[-1]
 
-    world = World(tmp_path)
-    world.start_controller(probe)
-    world.host.join = msgspec.structs.replace(world.host.join, advertise="10.9.0.11", probe_port=4711)
-    world.pass_time(1.0)
-    world.host.terms.stream.say(
-        SaidInTerm(term=1, message=h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
-    )
-    world.pass_time(0.2)
-    assert offer_of(world) == NODE, "it is not waited for"
-    tried.pop()("Connection refused")
-    remark = "the head cannot reach it at 10.9.0.11 (Connection refused); gangs that span nodes need that"
-    assert offer_of(world).lacks[0] == "lacks a module" and offer_of(world).lacks[1].startswith(remark)
-    world.cut()
-    world.pass_time(0.2)
-    tried.pop()("")
-    assert offer_of(world) == NODE
+    async def answer(world: World, why: str) -> None:
+        await asyncio.sleep(0)
+        answers.pop().set_result(why)
+        await asyncio.gather(*world.door._probes)
 
+    async def scene() -> None:
+        world = World(tmp_path)
+        world.host.join = msgspec.structs.replace(world.host.join, advertise="10.9.0.11", probe_port=4711)
+        world.pass_time(1.0)
+        offered = h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,))
+        world.host.terms.stream.say(SaidInTerm(term=1, message=offered))
+        world.pass_time(0.2)
+        assert offer_of(world) == NODE, "it is not waited for"
+        await answer(world, "Connection refused")
+        remark = "the head cannot reach it at 10.9.0.11 (Connection refused); gangs that span nodes need that"
+        assert offer_of(world).lacks[0].startswith(remark)
+        world.cut()
+        world.pass_time(0.2)
+        await answer(world, "")
+        assert offer_of(world) == NODE
 
-def test_a_host_without_a_line_is_told_of_with_its_node_until_it_is_back_or_lost(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.pass_time(1.0)
-    offer = h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,))
-    world.host.terms.stream.say(SaidInTerm(term=1, message=offer))
-    world.pass_time(0.2)
-    world.cut_or_mend()
-    assert offer_of(world).lacks[0] == "lacks a module" and "does not answer" in offer_of(world).lacks[1]
-    world.cut_or_mend()
-    world.pass_time(0.2)
-    assert offer_of(world) == NODE
+    monkeypatch.setattr("swell.executors.remote.host_door.why_not_reached", why_not_reached)
+    asyncio.run(scene())
 
 
 # ---------------------------------------------------------------- messages

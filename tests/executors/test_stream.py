@@ -149,7 +149,7 @@ class Wire:
         carry(self.lines[0])
         for sender, end in (self.ends, self.ends[::-1]):
             assert end.news == sender.due
-            assert len(sender.stream) == 0, "nothing is kept that has come"
+            assert not sender.stream._said.messages, "nothing is kept that has come"
 
 
 @given(st.integers(0, 2**32))
@@ -247,7 +247,7 @@ def test_lines_that_are_torn_lose_nothing(tmp_path: Path, caplog: pytest.LogCapt
         assert talk.ears[0].numbers == [-number for number in range(600)]
         talk.host.acknowledge()
         talk.head.acknowledge()
-        await until(lambda: not len(talk.head) and not len(talk.host))
+        await until(lambda: not talk.head._said.messages and not talk.host._said.messages)
         assert talk.ears[0].num_replaced == talk.ears[1].num_replaced == 0
         talk.head.say_aside(Count(7))
         await until(lambda: talk.ears[1].asides == [7])

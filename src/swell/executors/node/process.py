@@ -16,7 +16,6 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -38,7 +37,6 @@ from swell.executors.node.terms import HEARTBEATS_TOGETHER, HostTerms
 from swell.executors.node.withdrawal import Withdrawal, take_order
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
-from swell.executors.remote.join_warnings import listen_for_probes
 from swell.executors.remote.joining import CannotJoin, join
 from swell.executors.remote.messages import JoinAccepted, introduction
 from swell.executors.storage import why_not_shared
@@ -74,7 +72,7 @@ class HostProcess:
     def __init__(
         self, options: NodeOptions, node: LocalNode, token: JoinToken, state: HostState, lock_fd: int
     ) -> None:
-        """`options`: completed."""
+        """`options`: completed. Raises UnusableHostState: there can be no term."""
         self._options, self._node, self._token, self._state = options, node, token, state
         self._lock_fd = lock_fd
         self._session = secrets.token_hex(8)
@@ -83,12 +81,18 @@ class HostProcess:
         self._address = ""
         self._probe_port = 0
         self._settings = PlatformSettings()  #: whose storage this machine was seen to have
-        self._is_told_to_leave = asyncio.Event()
         self._withdrawal: Withdrawal | None = None  #: None: this host stays
+        show_end = ShownEnd(state.folder / LEASE_FILE).show
+        try:
+            self._terms = HostTerms(
+                self._session, state.begin_term, self._new_inside, HostClock().now_s, show_end
+            )
+        except OSError as error:
+            raise unusable(state.folder, error) from error
 
     def leave(self) -> None:
         """`run` returns in a moment."""
-        self._is_told_to_leave.set()
+        self._terms.leave()
 
     def leave_within(self, within_s: float, why: str) -> None:
         """Tell the head, let workers move away, and leave within this time. At once if that is 0."""
@@ -115,33 +119,20 @@ class HostProcess:
     async def run(self) -> None:
         """Until it, or the head, says to leave. Every process of ours is gone then.
 
-        Raises:
-            CannotJoin: the head will never have it.
-            UnusableHostState: there can be no term.
+        Raises CannotJoin: the head will never have it.
         """
         self._address = f"{LOOPBACK}:{await self._handshakes.listen(LOOPBACK)}"
         with suppress(OSError):  # an address that is translated on the way is none of this machine
-            self._probe_port = await listen_for_probes(self._options.advertise)
-        try:
-            terms = HostTerms(
-                self._session,
-                self._state.begin_term,
-                self._new_inside,
-                HostClock().now_s,
-                ShownEnd(self._state.folder / LEASE_FILE).show,
-            )
-        except OSError as error:
-            raise unusable(self._state.folder, error) from error
-        loop = asyncio.get_running_loop()
-        ticking, joining = loop.create_task(self._tick(terms)), loop.create_task(self._keep_joined(terms))
-        told = loop.create_task(self._is_told_to_leave.wait())
-        await asyncio.wait([ticking, joining, told], return_when=asyncio.FIRST_COMPLETED)
+            probed = await asyncio.start_server(lambda _, line: line.close(), self._options.advertise, 0)
+            self._probe_port = probed.sockets[0].getsockname()[1]
+        loop, terms = asyncio.get_running_loop(), self._terms
+        ticking, joining = loop.create_task(self._tick()), loop.create_task(self._keep_joined())
+        await asyncio.wait([ticking, joining], return_when=asyncio.FIRST_COMPLETED)
         is_refused = joining.done() and not terms.is_over  # once it has left it may well be
         terms.leave()
         await ticking
-        for task in (joining, told):
-            task.cancel()
-        await asyncio.wait([joining, told])
+        joining.cancel()
+        await asyncio.wait([joining])
         await _say_farewell(terms)
         terms.stream.close()
         await self._handshakes.close()
@@ -150,25 +141,25 @@ class HostProcess:
         if terms.why_left:
             log.info("the head has ended this host: %s", terms.why_left)
 
-    async def _tick(self, terms: HostTerms) -> None:
+    async def _tick(self) -> None:
         """Until nothing is left of it."""
-        while not terms.is_over:
-            terms.tick()
+        while not self._terms.is_over:
+            self._terms.tick()
             is_needed = self._inside is not None and self._inside.is_needed
             if self._withdrawal is not None and self._withdrawal.is_due(is_needed, time.monotonic()):
                 self.leave()
             await asyncio.sleep(TICK_S)
 
     # ------------------------------------------------------------ the head
-    async def _keep_joined(self, terms: HostTerms) -> None:
+    async def _keep_joined(self) -> None:
         """Until this host has left. Raises CannotJoin: to try again is of no use."""
         head, name, told, num_failures = self._options.head, self._options.name, "", 0
-        while not terms.is_over:
+        while not self._terms.is_over:
             me = introduction(
                 name, self._state.machine, self._session, self._options.advertise, self._probe_port
             )
             try:
-                line = await join(head.host, head.port, self._token, me, partial(self._take, terms))
+                line = await join(head.host, head.port, self._token, me, self._take)
             except CannotJoin as error:
                 if error.is_final:
                     raise
@@ -179,10 +170,10 @@ class HostProcess:
                 continue
             log.info("joined the head at %s as %s", head, name)
             told, num_failures = "", 0
-            await terms.line_lost.wait()
+            await self._terms.line_lost.wait()
             line.close()
 
-    def _take(self, terms: HostTerms, line: LineLink, accepted: JoinAccepted) -> None:
+    def _take(self, line: LineLink, accepted: JoinAccepted) -> None:
         """Go on upon this line, as the platform is set now.
 
         Raises CannotJoin: this machine does not see the storage. That it did once is enough: one that hangs
@@ -192,9 +183,9 @@ class HostProcess:
         if settings.storage:
             is_other = settings.storage != self._settings.storage
             self._see_storage(self._options.storage or settings.storage, accepted.mark, is_other)
-        terms.alive_every_s = HEARTBEATS_TOGETHER * settings.gang_settings.worker_settings.heartbeat_s
+        self._terms.alive_every_s = HEARTBEATS_TOGETHER * settings.gang_settings.worker_settings.heartbeat_s
         self._settings = settings  # they count from the next term on, if this one has begun to run workers
-        terms.attach(line)
+        self._terms.attach(line)
 
     def _see_storage(self, path: str, mark: str, is_other: bool) -> None:
         """Raises CannotJoin: it `is_other` than before, and not the head's."""

@@ -69,7 +69,6 @@ class HostTerms:
         self._alive_told_s = -math.inf
         self._inside: TermHost | None = None  #: None: the term has had no lease yet
         self._is_offered = self._is_ending = self._is_leaving = False
-        self._was_open = False
         self._failures, self._obstacles = RateLimitedLog(), RateLimitedLog()
 
     @property
@@ -85,6 +84,7 @@ class HostTerms:
     def attach(self, line: LineLink) -> None:
         """Go on upon this line; see `ResumableStream.attach`."""
         self.line_lost.clear()
+        self._lease.open_line()
         self.stream.attach(line)
 
     def leave(self) -> None:
@@ -102,18 +102,12 @@ class HostTerms:
                 log.exception("what runs on this host cannot be looked after; trying again")
         if self._now_s() >= self._alive_told_s + self.alive_every_s:
             self._tell_alive()
-        self._note_line()
         is_over = self._is_ending or self._lease.phase(self._now_s()) is TermPhase.OVER
         if self._is_leaving or is_over:
             self._end_term()
-        elif self._was_open and (asked := self._lease.ask(self._now_s())) is not None:
+        elif self.stream.is_open and (asked := self._lease.ask(self._now_s())) is not None:
             self.stream.say_aside(asked)
         self.stream.tick()
-
-    def _note_line(self) -> None:
-        if self.stream.is_open and not self._was_open:
-            self._was_open = True
-            self._lease.open_line()
 
     def _end_term(self) -> None:
         """Kill; once everything is gone, begin the next term, or end."""
@@ -197,6 +191,5 @@ class HostTerms:
         self._is_offered = False
 
     def line_closed(self, why: str) -> None:
-        self._was_open = False
         self.line_lost.set()
         log.info("the line to the head is closed%s", f": {why}" if why else "")

@@ -7,9 +7,9 @@ itself says that no worker of that term is left.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from functools import partial
 
 import msgspec
 
@@ -22,7 +22,7 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import NAME, revoked
-from swell.executors.remote.join_warnings import Probe, probe
+from swell.executors.remote.join_warnings import why_not_reached
 from swell.executors.remote.messages import (
     FromJoined,
     HostLeft,
@@ -104,18 +104,16 @@ class HostDoor:
         leases: GrantedLeases,
         session: str,
         torch: str = "",
-        probe: Probe = probe,
     ) -> None:
         """
         Args:
             session: of this process; no other has it.
             torch: version that the head has; empty: none.
-            probe: tries the way to a host that has joined.
         """
-        self._probe = probe
         self._owner, self._leases = owner, leases
         self._session, self._torch = session, torch
         self._hosts: dict[str, JoinedHost] = {}
+        self._probes: set[asyncio.Task[None]] = set()  #: under way: the event loop does not keep them
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
         self._num_streams = 0
         self._faults = RateLimitedLog()  #: what hosts do wrong, or what cannot be written
@@ -174,10 +172,13 @@ class HostDoor:
         host.stream.attach(line)
         self._tell_remarks(host)
         if join.probe_port:
-            self._probe(join.advertise, join.probe_port, partial(self._note_way, host))
+            task = asyncio.get_running_loop().create_task(self._probe(host))
+            self._probes.add(task)
+            task.add_done_callback(self._probes.discard)
 
-    def _note_way(self, host: JoinedHost, why_not: str) -> None:
-        """It stands in `swell nodes` if the head cannot reach a host. `why_not`: empty if it can."""
+    async def _probe(self, host: JoinedHost) -> None:
+        """It stands in `swell nodes` if the head cannot reach a host."""
+        why_not = await why_not_reached(host.join.advertise, host.join.probe_port)
         remark = why_not and (
             f"the head cannot reach it at {host.join.advertise} ({why_not}); gangs that span nodes need "
             "that: correct --advertise, or open the way there"
@@ -192,7 +193,8 @@ class HostDoor:
     def _tell_remarks(self, host: JoinedHost) -> None:
         """What the host has offered, if it has, with what is odd about it now."""
         if host.offered is not None and self._hosts.get(host.name) is host:
-            self._owner.hear(host.name, _remarked(host.offered, host.remarks))
+            nodes = (msgspec.structs.replace(node, lacks=host.remarks) for node in host.offered.nodes)
+            self._owner.hear(host.name, msgspec.structs.replace(host.offered, nodes=tuple(nodes)))
 
     def lose_line(self, host: JoinedHost, why: str) -> None:
         """Changes nothing as long as the host has a lease, but for what is said of it."""
@@ -227,8 +229,9 @@ class HostDoor:
             return
         if isinstance(message, DevicesOffered):
             host.offered = message
-            message = _remarked(message, host.remarks)
-        self._owner.hear(host.name, message)
+            self._tell_remarks(host)
+        else:
+            self._owner.hear(host.name, message)
 
     def hear_aside(self, host: JoinedHost, asked: LeaseAsked) -> None:
         """The host asks for its lease."""
@@ -296,11 +299,6 @@ class HostDoor:
         return "" if host is None else host.join.token
 
     # ------------------------------------------------------------ orders
-    @property
-    def is_settled(self) -> bool:
-        """Whether no worker of an earlier controller runs on any host, so that its jobs may be started."""
-        return not self._awaited
-
     def remove(self, name: str, why: str = "it was removed from the platform") -> None:
         """Its workers are ended, and its process ends. It may join again when it is started again.
 
@@ -355,9 +353,3 @@ class HostDoor:
         """Hosts go on asking for another controller."""
         for host in list(self._hosts.values()):
             host.stream.close()
-
-
-def _remarked(offered: DevicesOffered, remarks: tuple[str, ...]) -> DevicesOffered:
-    """Return the offer with remarks on the host added to what each node lacks."""
-    nodes = tuple(msgspec.structs.replace(node, lacks=(*node.lacks, *remarks)) for node in offered.nodes)
-    return msgspec.structs.replace(offered, nodes=nodes)

@@ -98,10 +98,6 @@ class ResumableStream:
         self._is_resumed = False  #: the other side has said on this line what it has
         self._why = ""  #: the other side closes the line
 
-    def __len__(self) -> int:
-        """Messages that the other side may not have; they are kept in memory."""
-        return len(self._said.messages)
-
     @property
     def has_line(self) -> bool:
         """Whether a line is attached. The machine at its other end may be gone since a few seconds."""
