@@ -9,10 +9,10 @@ import sys
 import time
 from pathlib import Path
 
-from swell.executors.local.agent.address import address_path, lock_path, read_address, try_lock
+from swell.executors.local.agent.address import AgentRunning, address_path, hold_lock, lock_path, read_address
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import TAIL_BYTES
-from swell.executors.local.processes.strays import AGENT_MODULE, end_strays, is_agent
+from swell.executors.local.processes.strays import AGENT_MODULE, is_agent
 from swell.executors.local.protocol import AgentAddress
 from swell.model.lengths import span
 
@@ -96,18 +96,12 @@ def await_all_gone(state_dir: Path, limit_s: float) -> None:
     Raises:
         AgentError: somebody holds it longer.
     """
-    end_strays(state_dir)
     if not lock_path(state_dir).exists():
         return
-    descriptor = os.open(lock_path(state_dir), os.O_RDWR | os.O_CLOEXEC)
     try:
-        deadline_s = time.monotonic() + limit_s
-        while not try_lock(descriptor):
-            if time.monotonic() > deadline_s:
-                raise AgentError(
-                    f"processes of {state_dir} are still there after {span(limit_s)}; "
-                    f"`fuser {lock_path(state_dir)}` names them"
-                )
-            time.sleep(POLL_S)
-    finally:
-        os.close(descriptor)
+        os.close(hold_lock(state_dir, limit_s))
+    except AgentRunning as error:
+        raise AgentError(
+            f"processes of {state_dir} are still there after {span(limit_s)}; "
+            f"`fuser {lock_path(state_dir)}` names them"
+        ) from error
