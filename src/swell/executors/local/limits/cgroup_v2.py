@@ -12,7 +12,6 @@ from pathlib import Path
 from swell.executors.local.limits.allocation import PERIOD_US, quota_us
 from swell.executors.local.limits.control_groups import ControlGroups
 from swell.model.share_mode import ShareMode
-from swell.wire.group_files import numbers
 
 #: `cpu.weight` of a group for which none was chosen.
 FULL_WEIGHT = 100
@@ -70,16 +69,6 @@ class CgroupV2(ControlGroups):
         if self.sharing.mode is ShareMode.QUOTA:
             return {"cpu.max": f"{quota_us(share, self.sharing.cores)} {PERIOD_US}"}
         return {"cpu.weight": str(weight(share))}
-
-    def limit_memory(self, group: Path, num_bytes: int) -> None:
-        if not (group / "memory.max").exists():
-            raise OSError(f"the controller memory is not delegated to {self.folder.parent}")
-        self.files.write(group / "memory.max", str(num_bytes))
-        with suppress(FileNotFoundError):  # a kernel without swap accounting
-            self.files.write(group / "memory.swap.max", "0")
-
-    def num_killed(self, group: Path) -> int:
-        return numbers(self.files.read(group / "memory.events")).get("oom_kill", 0)
 
 
 def is_root(folder: Path) -> bool:

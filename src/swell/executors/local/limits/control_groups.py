@@ -10,12 +10,13 @@ import itertools
 import logging
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
-from swell.wire.group_files import GroupFiles
+from swell.wire.group_files import GroupFiles, numbers
 
 PREFIX = "swell-"
 
@@ -60,14 +61,6 @@ class ControlGroups(Limiter):
         """Return what to write to which files of a group for a share."""
         raise NotImplementedError
 
-    def limit_memory(self, group: Path, num_bytes: int) -> None:
-        """See `GangGroup.limit_memory`."""
-        raise OSError(NO_MEMORY_LIMIT)
-
-    def num_killed(self, group: Path) -> int:
-        """See `GangGroup.num_killed`."""
-        return 0
-
 
 def _is_of_ended(name: str) -> bool:
     """Whether a group is called as one of an agent that no longer runs.
@@ -103,7 +96,11 @@ class ControlGroup(GangGroup):
 
     def limit_memory(self, num_bytes: int) -> None:
         self._files.make(self.folder)
-        self._groups.limit_memory(self.folder, num_bytes)
+        if not (self.folder / "memory.max").exists():  # version 1, or not delegated
+            raise OSError(NO_MEMORY_LIMIT)
+        self._files.write(self.folder / "memory.max", str(num_bytes))
+        with suppress(FileNotFoundError):  # a kernel without swap accounting
+            self._files.write(self.folder / "memory.swap.max", "0")
 
     def keep(self, pids: Iterable[int]) -> None:
         super().keep(pids)
@@ -111,7 +108,8 @@ class ControlGroup(GangGroup):
         self._files.add(self.folder, [*strangers, *started_by(strangers)])
 
     def num_killed(self) -> int:
-        return self._groups.num_killed(self.folder)
+        events = self.folder / "memory.events"
+        return numbers(self._files.read(events)).get("oom_kill", 0) if events.exists() else 0
 
     def close(self) -> None:
         self._files.remove(self.folder)

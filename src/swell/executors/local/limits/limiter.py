@@ -25,7 +25,9 @@ class CoreSharing:
 
 
 #: Why a gang's memory is not limited.
-NO_MEMORY_LIMIT = "only control groups of version 2 limit the memory of a gang"
+NO_MEMORY_LIMIT = (
+    "only control groups of version 2 limit the memory of a gang, where the controller memory is delegated"
+)
 
 
 class LimitError(ValueError):
