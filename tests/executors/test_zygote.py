@@ -207,3 +207,13 @@ def test_texts_have_the_same_hashes_in_all_workers(tmp_path: Path) -> None:
         channel.close()
         child.kill()
         child.wait()
+
+
+def test_another_interpreter_imports_what_is_there_for_each(tmp_path: Path) -> None:
+    preload = ("torch.distributed", "swell.train", "sklearn.datasets")
+    own, other = (
+        ZygoteProgram.of(name, preload, tmp_path, 3) for name in (sys.executable, "/env/bin/python")
+    )
+    assert (own.python, tuple(own.modules)) == (sys.executable, preload)
+    assert (other.python, tuple(other.modules)) == ("/env/bin/python", preload[:2])
+    assert own.log_path != other.log_path

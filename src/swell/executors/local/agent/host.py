@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import logging
 import socket
+import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -33,14 +34,14 @@ from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.listing import is_stopped
-from swell.executors.local.zygote.client import REAP_S
+from swell.executors.local.zygote.client import REAP_S, ZygoteClient
+from swell.executors.local.zygote.launch import ZygoteProgram
 from swell.executors.local.zygote.messages import (
     Exited,
     Forked,
     ValuesPrinted,
     WorkerAnswer,
 )
-from swell.executors.local.zygote.zygotes import Zygotes
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.wire.lines import NO_MESSAGE
@@ -81,12 +82,13 @@ class LocalHost:
         #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
         self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
-        self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, self._hear_zygote)
+        self._lock_fd = lock_fd
+        self._zygotes: dict[str, ZygoteClient] = {}  #: by interpreter
         self._scratch = Scratch(options.state_dir, lambda work: self._background(work, lambda _: None))
         self._containers = Containers(
             options.containers,
             options.state_dir,
-            lambda fork: self._zygotes.fork(fork, ""),
+            lambda fork: self._zygote().fork(fork),
             self._process_gone,
         )
 
@@ -95,12 +97,12 @@ class LocalHost:
         """Warm the zygote up. `address`: where workers call."""
         self._address = address
         self._scratch.begin()
-        self._zygotes.start()
+        self._zygote().start()
 
     @property
     def is_warming_up(self) -> bool:
         """Whether a worker that is asked for now waits until the zygote has imported its modules."""
-        return self._zygotes.is_starting
+        return self._zygote().is_starting
 
     def tell_kept(self) -> None:
         """Send a controller that is new to this host what runs here. The devices are sent afterwards."""
@@ -121,8 +123,8 @@ class LocalHost:
         self._answer(offered)
 
     async def shut_down(self, reap_s: float = REAP_S) -> None:
-        """Every process of ours is gone when this returns. `reap_s`: see `Zygotes.shut_down`."""
-        await self._zygotes.shut_down(reap_s)
+        """Every process of ours is gone when this returns. `reap_s`: see `ZygoteClient.shut_down`."""
+        await asyncio.gather(*(zygote.shut_down(reap_s) for zygote in self._zygotes.values()))
         await self._containers.shut_down()
         self._limits.close()
         self._scratch.end()
@@ -181,7 +183,8 @@ class LocalHost:
                     link.send(said)
             case messages.SignalWorker(worker=worker, signal=number):
                 if not self._containers.hold_back(f"{run.key}/{worker}", number):
-                    self._zygotes.signal(f"{run.key}/{worker}", number)
+                    for zygote in self._zygotes.values():  # one of them has it
+                        zygote.signal(f"{run.key}/{worker}", number)
             case messages.FindRunPort():
                 self._find_port(run)
             case messages.SetShare(share=share):
@@ -243,7 +246,7 @@ class LocalHost:
             self._containers.start(fork, run, order.worker, order.devices)
         else:
             equipped = self._scratch.equip(fork, run.kind == TRIAL and order.entry is None)
-            self._zygotes.fork(equipped, run.spec.python)
+            self._zygote(run.spec.python).fork(equipped)
 
     def _warn(self, job_id: str, about: str, message: str) -> None:
         self._answer(messages.OwnerWarned(job_id=job_id, about=about, message=message))
@@ -290,6 +293,15 @@ class LocalHost:
             self._tell_exit(run, worker)
 
     # ------------------------------------------------------------ processes of workers
+    def _zygote(self, python: str = "") -> ZygoteClient:
+        """That of an interpreter, by its path; empty: the platform's. Each stays as long as the agent."""
+        python = python or sys.executable
+        if python not in self._zygotes:
+            options = self._options
+            program = ZygoteProgram.of(python, options.preload, options.state_dir, self._lock_fd)
+            self._zygotes[python] = ZygoteClient(program, self._hear_zygote)
+        return self._zygotes[python]
+
     def _hear_zygote(self, answer: WorkerAnswer) -> None:
         run, worker = self._find(answer.key)
         match answer:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,9 @@ DEFAULT_VARIABLES = {
     "PYTHONHASHSEED": "0",
 }
 
+#: Modules that are there for any interpreter; what else is preloaded was chosen for the platform's.
+EVERYWHERE = frozenset({"swell", "torch"})
+
 log = logging.getLogger("swell.agent")
 
 
@@ -45,6 +50,15 @@ class ZygoteProgram:
     modules: Sequence[str]
     log_path: Path
     lock_fd: int
+
+    @staticmethod
+    def of(python: str, preload: Sequence[str], state_dir: Path, lock_fd: int) -> ZygoteProgram:
+        """For an interpreter; one that is not the platform's imports only Swell and torch of `preload`."""
+        name = "zygote"
+        if python != sys.executable:
+            name += f"-{hashlib.sha256(python.encode()).hexdigest()[:8]}"
+            preload = [module for module in preload if module.partition(".")[0] in EVERYWHERE]
+        return ZygoteProgram(python, preload, state_dir / f"{name}.log", lock_fd)
 
     def start(self, zygote_id: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
         """Return the process, and the socket by which it is asked."""
