@@ -12,8 +12,6 @@ from swell.executors.local.processes.listing import ProcessEntry, kill, list_pro
 from swell.executors.local.processes.mark import read_mark
 from swell.executors.local.zygote.messages import Exited
 
-#: What hears of its parent's end by a closed pipe is given the time to end by itself.
-GRACE_S = 0.5
 #: A process that the kernel does not end in time waits for a device: the worker's end is told without it.
 KILL_WITHIN_S = 3.0
 
@@ -26,7 +24,7 @@ class Departure:
     pid: int
     number: int  #: in the mark of its processes
     status: int
-    kill_at_s: float
+    give_up_s: float
 
 
 class Orphans:
@@ -40,7 +38,7 @@ class Orphans:
 
     def leave(self, key: str, pid: int, number: int, status: int, now_s: float) -> None:
         """This worker has ended."""
-        self._departures.append(Departure(key, pid, number, status, now_s + GRACE_S))
+        self._departures.append(Departure(key, pid, number, status, now_s + KILL_WITHIN_S))
 
     def settle(self, workers: dict[int, int], now_s: float) -> list[Exited]:
         """The ends of workers of which nothing is left. `workers`: live ones, pid -> number.
@@ -53,22 +51,18 @@ class Orphans:
                 continue
             if (departure := self._departure_of(orphan, set(workers.values()))) is not None:
                 waited_for.add(departure.key)
-                if now_s >= departure.kill_at_s:
-                    kill(orphan.pid)
+                kill(orphan.pid)
         over = [
             departure
             for departure in self._departures
-            if departure.key not in waited_for or now_s >= departure.kill_at_s + KILL_WITHIN_S
+            if departure.key not in waited_for or now_s >= departure.give_up_s
         ]
         self._departures = [departure for departure in self._departures if departure not in over]
         return [Exited(key=departure.key, status=departure.status) for departure in over]
 
     def wait_s(self, now_s: float) -> float | None:
         """Until `settle` is due, if no child ends before; None: it is not."""
-        dues_s = [
-            departure.kill_at_s + (KILL_WITHIN_S if now_s >= departure.kill_at_s else 0.0)
-            for departure in self._departures
-        ]
+        dues_s = [departure.give_up_s for departure in self._departures]
         return max(0.0, min(dues_s) - now_s) if dues_s else None
 
     def _departure_of(self, orphan: ProcessEntry, live: set[int]) -> Departure | None:
