@@ -53,7 +53,7 @@ class ZygoteProgram:
 
     @staticmethod
     def of(python: str, preload: Sequence[str], state_dir: Path, lock_fd: int) -> ZygoteProgram:
-        """For an interpreter; one that is not the platform's imports only Swell and torch of `preload`."""
+        """Return that of an interpreter, which imports only Swell and torch if it is not the platform's."""
         name = "zygote"
         if python != sys.executable:
             name += f"-{hashlib.sha256(python.encode()).hexdigest()[:8]}"
