@@ -11,6 +11,8 @@ import pytest
 import torch
 from tests.train.fake_agent import FakeAgent
 from torch import nn
+from torch.optim import SGD
+from torch.optim.lr_scheduler import StepLR
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
@@ -230,7 +232,7 @@ def test_a_batch_without_a_step_is_refused() -> None:
         ({"deterministic": True}, "several optimizers and deterministic=True"),
         ({"max_local_batch": 2}, "several optimizers and max_local_batch=2"),
         ({"rate_rule": "linear"}, "several optimizers and rate_rule='linear'"),
-        ({"scheduler": {"e": None}}, "a scheduler for 'e'"),
+        ({"scheduler": {"e": StepLR(SGD([torch.zeros(1)]), 1)}}, "a scheduler for 'e'"),
     ],
 )
 def test_what_does_not_go_with_several_optimizers_is_told(options: dict[str, object], told: str) -> None:

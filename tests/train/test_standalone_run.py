@@ -121,6 +121,22 @@ def test_loaders_that_cannot_be_shared_out_are_refused(loader: Any, named: str) 
         train.elastic(model, optimizer, loader, epochs=1)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"model": [nn.Linear(2, 2)]}, r"given a list as model; give it a torch\.nn\.Module, or several"),
+        ({"optimizer": optim.SGD}, r"given the class SGD as optimizer; give it a torch\.optim\.Optimizer"),
+        ({"optimizer": {}}, "given a dict as optimizer; give it"),
+        ({"scheduler": lambda step: 1.0}, "given a function as scheduler; give it one of"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused_by_name(given: dict[str, Any], told: str) -> None:
+    model, optimizer, loader = make_loop()
+    arguments = {"model": model, "optimizer": optimizer, **given}
+    with pytest.raises(TypeError, match=told):
+        train.elastic(loader=loader, epochs=1, **arguments)
+
+
 def test_what_does_not_fit_together_is_refused() -> None:
     model, optimizer, loader = make_loop()
     with pytest.raises(ValueError, match="epochs="):

@@ -174,6 +174,11 @@ def _joined(
     scheduler: Stateful | Mapping[str, Stateful] | None,
 ) -> tuple[nn.Module, torch.optim.Optimizer | OptimizerSet, Stateful | None]:
     """What is trained, each as one: several may have been given by their names."""
+    _check_kind("model", model, "named_modules", "a torch.nn.Module, or several by name as {'g': g, 'd': d}")
+    optimizers = "a torch.optim.Optimizer, or several by name as {'g': opt_g, 'd': opt_d}"
+    _check_kind("optimizer", optimizer, "param_groups", optimizers)
+    if scheduler is not None:
+        _check_kind("scheduler", scheduler, "step", "one of torch.optim.lr_scheduler's, or several by name")
     if isinstance(model, Mapping):
         model = join_modules(model)
     check_model(model)
@@ -181,6 +186,14 @@ def _joined(
     if isinstance(scheduler, Mapping):
         scheduler = _named_schedulers(scheduler, stepped)
     return model, stepped, scheduler
+
+
+def _check_kind(name: str, given: object, attribute: str, remedy: str) -> None:
+    """Raises TypeError for an argument, or one of several by their names, that is of another kind."""
+    for each in given.values() if isinstance(given, Mapping) and given else [given]:
+        if isinstance(each, type) or not hasattr(each, attribute):
+            told = f"the class {each.__name__}" if isinstance(each, type) else f"a {type(each).__name__}"
+            raise TypeError(f"elastic() was given {told} as {name}; give it {remedy}")
 
 
 def _check_first() -> None:
