@@ -18,7 +18,7 @@ from swell import train
 from swell.train.runtime.run import Run
 from swell.train.state.codec import EncodeError, decode, encode
 from swell.train.state.script_state import ScriptState
-from swell.train.state.script_values import mark, pack, unpack
+from swell.train.state.script_values import mark, pack, put_back, unpack
 
 
 def saved(state: ScriptState) -> ScriptState:
@@ -174,6 +174,13 @@ def test_values_of_variables_come_back(value: Any) -> None:
     assert packed is not None
     again = unpack(None, decode(*encode(packed)))
     assert mark(again) == mark(value) or again == value.item()
+
+
+def test_a_tensor_that_was_made_in_inference_mode_gets_its_value_back() -> None:
+    with torch.inference_mode():
+        best = torch.zeros(2)
+    assert put_back(best, torch.ones(2)) is best
+    assert best.tolist() == [1.0, 1.0]
 
 
 class Interrupted(str):

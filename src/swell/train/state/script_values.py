@@ -185,7 +185,7 @@ def put_back(own: Any, value: Any) -> Any:
         return value
     if own.shape != value.shape or own.dtype != value.dtype or own.layout != value.layout:
         return value.to(own.device)
-    with torch.no_grad():
+    with torch.no_grad(), torch.inference_mode(own.is_inference()):  # one of that mode changes in it alone
         return own.copy_(value)
 
 
