@@ -42,9 +42,6 @@ class Listener:
 
     def hear(self, host: str, message: h.FromHost) -> None: ...
 
-    def running_kinds(self, host: str) -> set[tuple[str, str]]:
-        return set()
-
     def report(self, event: AnyEvent) -> None:
         self.events.append(event)
 

@@ -161,7 +161,7 @@ def test_what_runs_on_one_kind_of_device_is_not_adopted_by_a_daemon_that_has_ano
     first.close()
     options = AgentOptions(state_dir=state_dir, preload=("msgspec",))
     other = LocalExecutor(options, parse_devices("cpu:8"))
-    with pytest.raises(AgentError, match=r"digits-1 still run on devices of kind paced@400, and not on cpu:"):
+    with pytest.raises(AgentError, match="with the devices and the --engine of before"):
         other.start(Listener().put)
     other.close()
     assert all(map(is_alive, pids))

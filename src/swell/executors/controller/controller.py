@@ -153,16 +153,6 @@ class Controller:
         """Names of the hosts that have joined and were not lost since."""
         return self._hosts.names
 
-    def running_kinds(self, host: str) -> set[tuple[str, str]]:
-        """Jobs with workers on this host, each with the kinds of devices that these are on."""
-        bindings, host_of = self._hosts.bindings, self._hosts.host_of
-        return {
-            (run.job_id, bindings[device].kind)
-            for run in self._runs.by_key.values()
-            for device in run.director.devices
-            if host_of.get(device) == host
-        }
-
     def report(self, event: AnyEvent) -> None:
         """Have the daemon told of something that happened outside the controller."""
         self._runs.report(event)

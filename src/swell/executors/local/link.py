@@ -42,7 +42,6 @@ from swell.executors.local.protocol import (
     BindDevices,
     DevicesWanted,
     FromAgent,
-    Refused,
     RemoveHost,
     ShutDown,
 )
@@ -73,6 +72,7 @@ class LocalExecutor:
         self._options = msgspec.structs.replace(
             options,
             state_dir=options.state_dir.resolve(),
+            kinds=tuple(sorted({local.node.kind for local in nodes})),
             engine=engine.encoded(),
             door=engine.door_at(options.listen),
         )
@@ -261,8 +261,8 @@ class LocalExecutor:
         if address.fixed not in ((), self._options.fixed):  # empty: of a version that does not tell
             raise AgentError(
                 "the agent of a killed platform still runs, and was started with other options: `swell up "
-                f"{' '.join(address.fixed[:-1])}`, with the --engine of before, adopts it and its workers, "
-                "and `swell down` ends them"
+                f"{' '.join(address.fixed[:6])}`, with the devices and the --engine of before, adopts it and "
+                "its workers, and `swell down` ends them"
             )
         inventory = self._attach(address)
         with self._lock:
@@ -285,16 +285,12 @@ class LocalExecutor:
         self._socket = socket.create_connection((LOOPBACK, address.port), timeout=CONNECT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         devices = BindDevices(bindings=self._bindings)
-        kinds = tuple(sorted({binding.kind for binding in self._bindings.values()}))
         hello = Attach(
             token=address.token,
             session=self._session,
-            kinds=kinds,
         )
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         inventory = self._first_answer()
-        if isinstance(inventory, Refused):
-            raise AgentError(inventory.message)
         if not isinstance(inventory, Inventory):
             raise AgentError(f"the agent began with {type(inventory).__name__}; it must begin with Inventory")
         if inventory.protocol != PROTOCOL:

@@ -31,7 +31,6 @@ class Attach(AgentMessage, frozen=True, kw_only=True):
 
     token: str
     session: str  #: of the daemon's executor; its numbers of commands begin with 1
-    kinds: tuple[str, ...] = ()  #: of the devices that the daemon offers
 
 
 class BindDevices(AgentMessage, frozen=True, kw_only=True):
@@ -63,13 +62,7 @@ FirstLine = Attach | Hello
 
 
 # ---------------------------------------------------------------- agent -> daemon
-class Refused(AgentMessage, frozen=True, kw_only=True):
-    """This daemon cannot have what runs."""
-
-    message: str
-
-
-FromAgent = Gathering | Inventory | Refused | EventTold | Performed
+FromAgent = Gathering | Inventory | EventTold | Performed
 
 
 class AgentAddress(msgspec.Struct, frozen=True, kw_only=True):

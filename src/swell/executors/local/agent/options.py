@@ -45,6 +45,7 @@ class AgentOptions(PlatformSettings, frozen=True, kw_only=True):
     rack: str = ""  #: in which the machine stands; empty: that of one that names none
     joined_as: str = ""  #: name of a host that has joined; empty: it is the controller's own machine
     listen: str = ""  #: ADDRESS:PORT at which hosts join; empty: none can
+    kinds: tuple[str, ...] = ()  #: of the devices of the first daemon's machine
     leases: LeaseTimes = msgspec.field(default_factory=LeaseTimes)  #: of hosts
     engine: str = ""  #: JSON: options of what brings hosts; empty: people do
     door: str = ""  #: `module:class` of what lets hosts in; empty: none come
@@ -60,8 +61,8 @@ class AgentOptions(PlatformSettings, frozen=True, kw_only=True):
 
     @property
     def fixed(self) -> tuple[str, ...]:
-        """What a daemon must have been told to adopt the agent: words of `swell up`, and its engine."""
-        return (*self.sharing.words, "--listen", self.listen or "''", self.engine)
+        """What a daemon must have been told to adopt the agent: words of `swell up`, kinds, the engine."""
+        return (*self.sharing.words, "--listen", self.listen or "''", *self.kinds, self.engine)
 
     @property
     def reached_at(self) -> str:

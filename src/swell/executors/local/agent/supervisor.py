@@ -27,7 +27,6 @@ from swell.executors.local.protocol import (
     BindDevices,
     DevicesWanted,
     FirstLine,
-    Refused,
     RemoveHost,
     ShutDown,
     ToAgent,
@@ -120,29 +119,11 @@ class WorkerSupervisor:
 
     # ------------------------------------------------------------ the daemon
     def _attach(self, link: LineLink, hello: Attach) -> None:
-        if refusal := self._refusal(hello):
-            link.send(Refused(message=refusal))
-            link.close()
-            return
         if self._daemon is not None:
             self._daemon.close()
         self._daemon = link
         link.heard, link.closed = self._hear_daemon, self._lose_daemon
         self._controller.attach(link, hello.session)
-
-    def _refusal(self, hello: Attach) -> str:
-        """Why this daemon cannot adopt what runs: its devices are of another kind. Empty if it can."""
-        offered = set(hello.kinds)
-        running = self._controller.running_kinds(HOST)
-        strange = sorted((job_id, kind) for job_id, kind in running if kind not in offered)
-        if not strange:
-            return ""
-        jobs, kinds = ({pair[place] for pair in strange} for place in (0, 1))
-        return (
-            f"workers of {', '.join(sorted(jobs))} still run on devices of kind {', '.join(sorted(kinds))}, "
-            f"and not on {', '.join(sorted(offered))}: `swell up` with the devices of before adopts them, "
-            "and after `swell down` it can be another kind"
-        )
 
     def _lose_daemon(self, link: LineLink) -> None:
         self._controller.detach(link)
