@@ -69,7 +69,7 @@ def test_doctor_takes_a_host_named_by_a_relative_path_for_no_platform(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "n1").mkdir(mode=0o700)
-    (tmp_path / "n1" / "machine").write_text("abc\n")
+    (tmp_path / "n1" / HOST_FILE).write_text('{"machine":"abc"}')
     assert main.run(["doctor", "--state", "n1"]) == 0
     out = capsys.readouterr().out
     assert f"only you can read {tmp_path / 'n1'}\n" in out
