@@ -17,7 +17,6 @@ from swell.executors.local.processes.listing import list_processes
 from swell.executors.local.processes.strays import HOST_MODULE, is_agent
 from swell.executors.node.machine_options import MachineOptions, absolute_path
 from swell.executors.remote.host_address import HostAddress, check_address, parse_address
-from swell.executors.remote.join_tokens import NAME
 from swell.model.durations import parse_duration
 from swell.model.kind import RULE, is_kind
 from swell.model.option import option
@@ -91,11 +90,6 @@ class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.rack:
             check_rack(self.rack)
         name = self.name or socket.gethostname().partition(".")[0]
-        if not NAME.fullmatch(name):
-            raise InvalidHostOptions(
-                f"a host cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: "
-                "choose one with --name"
-            )
         advertise = check_address(self.advertise or address_towards(self.head))
         return msgspec.structs.replace(self, name=name, advertise=advertise)
 

@@ -12,7 +12,6 @@ import logging
 import secrets
 import signal
 import sys
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from swell.executors.hosts.messages import FromHost, HostLeaving
+from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.address import AgentRunning, hold_lock
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions, PlatformSettings
@@ -34,7 +33,7 @@ from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_o
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
 from swell.executors.node.term_host import TermHost
 from swell.executors.node.terms import HEARTBEATS_TOGETHER, HostTerms
-from swell.executors.node.withdrawal import Withdrawal, take_order
+from swell.executors.node.withdrawal import take_order
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
@@ -77,11 +76,9 @@ class HostProcess:
         self._lock_fd = lock_fd
         self._session = secrets.token_hex(8)
         self._handshakes = Handshakes(self._identify)
-        self._inside: TermHost | None = None
         self._address = ""
         self._probe_port = 0
         self._settings = PlatformSettings()  #: whose storage this machine was seen to have
-        self._withdrawal: Withdrawal | None = None  #: None: this host stays
         show_end = ShownEnd(state.folder / LEASE_FILE).show
         try:
             self._terms = HostTerms(
@@ -100,13 +97,11 @@ class HostProcess:
             self.leave()
             return
         log.info("this host leaves within %g s: %s", within_s, why)
-        self._withdrawal = Withdrawal(within_s, why, time.monotonic())  # in place of an earlier one
-        if self._inside is not None:
-            self._inside.tell_leaving()
+        self._terms.withdraw(within_s, why)
 
     def end_in_order(self) -> None:
         """SIGTERM: with the time that was granted for it, unless it has come before."""
-        is_first = self._withdrawal is None
+        is_first = self._terms.withdrawal is None
         why = self._options.sigterm_means or "it was told to end (SIGTERM)"
         self.leave_within(self._options.grace_s if is_first else 0.0, why)
 
@@ -145,9 +140,6 @@ class HostProcess:
         """Until nothing is left of it."""
         while not self._terms.is_over:
             self._terms.tick()
-            is_needed = self._inside is not None and self._inside.is_needed
-            if self._withdrawal is not None and self._withdrawal.is_due(is_needed, time.monotonic()):
-                self.leave()
             await asyncio.sleep(TICK_S)
 
     # ------------------------------------------------------------ the head
@@ -215,13 +207,9 @@ class HostProcess:
             rack=self._options.rack,
             joined_as=self._options.name,
         )
-        self._inside = TermHost(options, self._lock_fd, answer, self._node, self._warning)
-        self._inside.start(self._address)
-        return self._inside
-
-    def _warning(self) -> HostLeaving | None:
-        """What a controller is to hear; None: this host stays."""
-        return None if self._withdrawal is None else self._withdrawal.warning(time.monotonic())
+        inside = TermHost(options, self._lock_fd, answer, self._node)
+        inside.start(self._address)
+        return inside
 
     def _identify(self, link: LineLink, line: bytes) -> None:
         try:
@@ -229,7 +217,8 @@ class HostProcess:
         except NO_MESSAGE:
             link.refuse("its first line is no message")
             return
-        if self._inside is None or not self._inside.admit(link, hello):
+        inside = self._terms.inside
+        if inside is None or not inside.admit(link, hello):
             link.refuse("wrong token")
 
 

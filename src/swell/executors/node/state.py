@@ -53,19 +53,9 @@ class HostState:
     """State of a host in one folder. The process that holds the folder's lock makes it."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises UnusableHostState."""
-        self.folder, path = folder, folder / HOST_FILE
-        self._record = HostRecord(machine=secrets.token_hex(16))
-        try:
-            if path.exists():
-                self._record = msgspec.json.decode(path.read_bytes(), type=HostRecord)
-        except OSError as error:
-            raise unusable(folder, error) from error
-        except msgspec.MsgspecError as error:
-            raise UnusableHostState(
-                f"{path} is damaged ({error}); it must hold the number of the latest term: use a new folder "
-                "with --state, and another name with --name if the head refuses this one"
-            ) from error
+        """Where the record is lost this is another machine, which has to wait for its name."""
+        self.folder = folder
+        self._record = read_record(folder) or HostRecord(machine=secrets.token_hex(16))
 
     @property
     def machine(self) -> str:

@@ -6,12 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from swell.executors.hosts.messages import FromHost, HostLeaving
+from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
-from swell.executors.local.lines import LineLink
-from swell.wire.messages import Hello
 
 #: For a zygote to tell that its workers have ended; then it is killed, and they with it. Well within the
 #: margin that the controller waits after a lease (`LeaseTimes.margin_s`).
@@ -29,11 +27,9 @@ class TermHost(LocalHost):
         lock_fd: int,
         answer: Callable[[FromHost], None],
         node: LocalNode,
-        leaving: Callable[[], HostLeaving | None] = lambda: None,
     ) -> None:
-        """`leaving`: says that the machine is about to go; None: it is not."""
         super().__init__(options, lock_fd, answer)
-        self._node, self._leaving = node, leaving
+        self._node = node
         self.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
         self._has_offered = self._is_asked = False
         self._ending: asyncio.Task[None] | None = None
@@ -46,12 +42,6 @@ class TermHost(LocalHost):
             self._offer()
         elif not self._offer_if_warm():
             self.tell_all_kept()
-        self.tell_leaving()
-
-    def tell_leaving(self) -> None:
-        """Warn the controller, if this machine is about to go."""
-        if (warning := self._leaving()) is not None:
-            self._answer(warning)
 
     def _offer_if_warm(self) -> bool:
         """Offer the devices once workers can start on them. Returns whether they are offered."""
@@ -65,19 +55,9 @@ class TermHost(LocalHost):
         self.offer(self._node.bindings, (self._node.node,))
 
     # ------------------------------------------------------------ until it ends
-    @property
-    def is_needed(self) -> bool:
-        """Whether there are workers here, and are to be."""
-        return self._ending is None and super().is_needed
-
-    def admit(self, link: LineLink, hello: Hello) -> bool:
-        """See `LocalHost.admit`."""
-        return self._ending is None and super().admit(link, hello)
-
     def tick(self) -> None:
-        if self._ending is None:
-            super().tick()
-            self._offer_if_warm()
+        super().tick()
+        self._offer_if_warm()
 
     def kill(self) -> None:
         """Begin to end every process."""

@@ -17,6 +17,7 @@ from swell.executors.hosts.messages import FromHost, WorkerHalted, WorkerSaid, W
 from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.messages import FromController, LeaseGranted
 from swell.executors.local.lines import LineLink
+from swell.executors.node.withdrawal import Withdrawal
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.messages import HostLeft, LeaveOrdered, SaidInTerm, ToJoined
 from swell.executors.remote.stream import ResumableStream
@@ -59,6 +60,7 @@ class HostTerms:
         """
         self.stream = ResumableStream(session, self, ToJoined, FromController)
         self.line_lost = asyncio.Event()  #: the line that was attached last is closed
+        self.withdrawal: Withdrawal | None = None  #: None: this host stays
         self.why_left = ""  #: the controller wants no workers here any longer
         self.is_over = False  #: nothing is left, and nothing will be begun
         self._begin_term, self._new_inside = begin_term, new_inside
@@ -67,7 +69,7 @@ class HostTerms:
         self.alive_every_s = ALIVE_EVERY_S
         self._alive: dict[str, dict[int, Alive]] = {}  #: by run and worker, in this term; yet to be told
         self._alive_told_s = -math.inf
-        self._inside: TermHost | None = None  #: None: the term has had no lease yet
+        self.inside: TermHost | None = None  #: None: the term has had no lease yet
         self._is_offered = self._is_ending = self._is_leaving = False
         self._failures, self._obstacles = RateLimitedLog(), RateLimitedLog()
 
@@ -87,6 +89,11 @@ class HostTerms:
         self._lease.open_line()
         self.stream.attach(line)
 
+    def withdraw(self, within_s: float, why: str) -> None:
+        """The machine will be gone so soon: warn the controller, and leave in time."""
+        self.withdrawal = Withdrawal(within_s, why, self._now_s())
+        self._warn()
+
     def leave(self) -> None:
         """End all workers, tell the controller, and begin no other term: `is_over` then."""
         self._is_leaving = True
@@ -95,13 +102,16 @@ class HostTerms:
     def tick(self) -> None:
         """Send what is due, renew the lease, and end a term that is over. To be called ten times a second."""
         try:
-            if self._inside is not None:
-                self._inside.tick()
+            if self.inside is not None and not self._is_ending:
+                self.inside.tick()
         except Exception:  # the lease is renewed, or ends, all the same
             if self._failures.take():
                 log.exception("what runs on this host cannot be looked after; trying again")
         if self._now_s() >= self._alive_told_s + self.alive_every_s:
             self._tell_alive()
+        if (leaving := self.withdrawal) is not None:
+            is_needed = self.inside is not None and self.inside.is_needed
+            self._is_leaving |= leaving.is_due(is_needed, self._now_s())
         is_over = self._is_ending or self._lease.phase(self._now_s()) is TermPhase.OVER
         if self._is_leaving or is_over:
             self._end_term()
@@ -116,7 +126,7 @@ class HostTerms:
                 why = "this host leaves" if self._is_leaving else "the lease has ended"
                 log.info("%s: all workers are killed", why)
             self._kill()
-        if self.is_over or (self._inside is not None and not self._inside.is_gone):
+        if self.is_over or (self.inside is not None and not self.inside.is_gone):
             return
         self._show_end(math.inf)
         if self._is_leaving:
@@ -132,15 +142,19 @@ class HostTerms:
         self._lease = HeldLease(number)
         self._is_offered = self._is_ending = False
         self._alive = {}
-        self._inside = None
+        self.inside = None
 
     def _kill(self) -> None:
         self._is_ending = True
         self._show_end(-math.inf)
-        if self._inside is not None:
-            self._inside.kill()
+        if self.inside is not None:
+            self.inside.kill()
 
     # ------------------------------------------------------------ the stream
+    def _warn(self) -> None:
+        if self.withdrawal is not None:
+            self._say_now(self.withdrawal.warning(self._now_s()))
+
     def _say(self, term: int, message: FromHost) -> None:
         """Send a message of a term, unless that term is over: all its messages are lost together."""
         if term != self.term:
@@ -168,8 +182,8 @@ class HostTerms:
         if isinstance(message, LeaveOrdered):
             self.why_left = message.why
             self.leave()
-        elif message.term == self.term and self.has_lease and self._inside is not None:
-            self._inside.tell(message.message)
+        elif message.term == self.term and self.has_lease and self.inside is not None:
+            self.inside.tell(message.message)
 
     def heard_aside(self, answer: FromController) -> None:
         self._lease.hear(answer, self._now_s())
@@ -178,10 +192,11 @@ class HostTerms:
             is_joined = isinstance(answer, LeaseGranted) and answer.term == self.term
             if is_joined and not self._is_offered:
                 self._is_offered = True
-                if self._inside is None:
-                    self._inside = self._new_inside(partial(self._say, self.term))
+                if self.inside is None:
+                    self.inside = self._new_inside(partial(self._say, self.term))
                 log.info("this host has a lease: workers can be started")
-                self._inside.present()
+                self.inside.present()
+                self._warn()
 
     def peer_replaced(self) -> None:
         """Another controller is there, which knows nothing of the workers here.
