@@ -43,7 +43,6 @@ from swell.executors.local.protocol import (
     DevicesWanted,
     FromAgent,
     RemoveHost,
-    ShutDown,
 )
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
@@ -161,8 +160,6 @@ class LocalExecutor:
         Raises:
             AgentError: some would not go.
         """
-        with self._lock:
-            self._send(ShutDown())
         self.close()
         stop_agent(self._options.state_dir)
         if self._process is not None:
@@ -274,7 +271,7 @@ class LocalExecutor:
 
     def _said_again(self) -> Iterator[msgspec.Struct]:
         """Messages other than commands that the line before may have lost: it may have taken them in vain."""
-        yield from (message for message in self._to_send if isinstance(message, RemoveHost | ShutDown))
+        yield from (message for message in self._to_send if isinstance(message, RemoveHost))
         if self._wanted is not None:
             yield self._wanted
         if number := self._ledger.num_acknowledged:

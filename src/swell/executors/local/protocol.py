@@ -51,11 +51,7 @@ class DevicesWanted(AgentMessage, frozen=True, kw_only=True):
     num: int
 
 
-class ShutDown(AgentMessage, frozen=True, kw_only=True):
-    """End every process, then yourself."""
-
-
-ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | DevicesWanted | ShutDown
+ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | DevicesWanted
 
 
 FirstLine = Attach | Hello

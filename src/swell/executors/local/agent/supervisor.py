@@ -28,7 +28,6 @@ from swell.executors.local.protocol import (
     DevicesWanted,
     FirstLine,
     RemoveHost,
-    ShutDown,
     ToAgent,
 )
 from swell.executors.rate_limited_log import RateLimitedLog
@@ -141,8 +140,6 @@ class WorkerSupervisor:
         elif isinstance(message, DevicesWanted):
             if self._door is not None:
                 self._door.want_devices(message.num)
-        elif isinstance(message, ShutDown):
-            self.stopped.set()
         elif isinstance(message, Perform):
             num_performed = self._controller.perform(message.number, message.command)
             link.send(Performed(number=num_performed))
