@@ -14,7 +14,7 @@ import pytest
 from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
-from swell.executors.local.agent import job_code
+from swell.executors.local.agent import job_files
 from swell.executors.local.agent.job_files import JobPlace, place_job
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import log_path
@@ -91,13 +91,13 @@ def test_hosts_that_open_a_run_at_the_same_time_have_one_tree(
     submitted: Submitted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both have made it before the first one names it."""
-    both, fill = threading.Barrier(2), job_code._fill
+    both, fill = threading.Barrier(2), job_files._fill
 
     def fill_together(*parts: Any) -> None:
         fill(*parts)
         both.wait(10)
 
-    monkeypatch.setattr(job_code, "_fill", fill_together)
+    monkeypatch.setattr(job_files, "_fill", fill_together)
     places: list[JobPlace] = []
     hosts = [
         threading.Thread(target=lambda name=name: places.append(submitted.placed(name))) for name in "ab"
@@ -172,7 +172,7 @@ def test_a_storage_that_is_full_refuses_the_run_for_now(
     def no_room(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(job_code, "_copy", no_room)
+    monkeypatch.setattr(job_files, "_copy", no_room)
     refusal = submitted.refused()
     assert refusal.outcome is Outcome.LOST and "No space left on device" in refusal.why
     assert not list(submitted.folder.glob(".code*"))

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import fewer_if_quick
 
-from swell.executors.local.agent.job_code import place_code
+from swell.executors.local.agent.job_files import place_code
 from swell.model.code import CodeTree, decode_tree, object_path, tree_path
 from swell.model.job import JobSpec
 from swell.store.code_files import CodeFiles, CodeLimits, CodeNotFound

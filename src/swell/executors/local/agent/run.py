@@ -12,8 +12,7 @@ from pathlib import Path
 from swell.executors.gang.gang_settings import LogLimits
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import StartWorker, TellWorker
-from swell.executors.local.agent.job_code import FOLDER as CODE_FOLDER
-from swell.executors.local.agent.job_files import JobPlace
+from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace
 from swell.executors.local.agent.options import LOOPBACK
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import (
