@@ -358,7 +358,7 @@ def test_a_host_that_leaves_is_lost_at_once(world: World) -> None:
 def test_a_host_that_is_removed_leaves_and_is_not_let_in_before_it_starts_again(world: World) -> None:
     world.door.remove(NAME)
     world.pass_time(1.0)
-    assert world.host.terms.is_over and world.host.terms.why_left and not world.is_joined()
+    assert world.host.terms.is_over and world.host.terms.is_removed and not world.is_joined()
     refused = world.door.why_not(world.host.join)
     assert refused is not None and refused.is_final and "was removed from the platform" in refused.why
     world.restart_host()

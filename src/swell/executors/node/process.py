@@ -128,13 +128,15 @@ class HostProcess:
         await ticking
         joining.cancel()
         await asyncio.wait([joining])
-        await _say_farewell(terms)
+        if terms.stream.has_line:  # the head closes it once it has heard that this host has left
+            with suppress(TimeoutError):
+                await asyncio.wait_for(terms.line_lost.wait(), FAREWELL_S)
         terms.stream.close()
         await self._handshakes.close()
         if is_refused:
             joining.result()
-        if terms.why_left:
-            log.info("the head has ended this host: %s", terms.why_left)
+        if terms.is_removed:
+            log.info("the head has ended this host: it was removed from the platform")
 
     async def _tick(self) -> None:
         """Until nothing is left of it."""
@@ -172,16 +174,9 @@ class HostProcess:
         takes no lease.
         """
         settings = accepted.settings
-        if settings.storage:
-            is_other = settings.storage != self._settings.storage
-            self._see_storage(self._options.storage or settings.storage, accepted.mark, is_other)
-        self._terms.alive_every_s = HEARTBEATS_TOGETHER * settings.gang_settings.worker_settings.heartbeat_s
-        self._settings = settings  # they count from the next term on, if this one has begun to run workers
-        self._terms.attach(line)
-
-    def _see_storage(self, path: str, mark: str, is_other: bool) -> None:
-        """Raises CannotJoin: it `is_other` than before, and not the head's."""
-        if is_other and (why := why_not_shared(Path(path), mark)):
+        path = self._options.storage or settings.storage
+        is_other = settings.storage != self._settings.storage
+        if is_other and (why := why_not_shared(Path(path), accepted.mark)):
             raise CannotJoin(
                 f"host {self._options.name!r} cannot join: {why}; all machines of a platform have one folder "
                 "in common: mount it there, name its path on this machine with `swell node --storage`, or "
@@ -189,9 +184,12 @@ class HostProcess:
                 is_final=True,
             )
         try:
-            self._state.note_storage(path, mark)
+            self._state.note_storage(path, accepted.mark)
         except OSError as error:
             log.warning("`swell doctor` cannot look at the storage (%s): make room on the disk", error)
+        self._terms.alive_every_s = HEARTBEATS_TOGETHER * settings.gang_settings.worker_settings.heartbeat_s
+        self._settings = settings  # they count from the next term on, if this one has begun to run workers
+        self._terms.attach(line)
 
     # ------------------------------------------------------------ workers
     def _new_inside(self, answer: Callable[[FromHost], None]) -> TermHost:
@@ -220,17 +218,6 @@ class HostProcess:
         inside = self._terms.inside
         if inside is None or not inside.admit(link, hello):
             link.refuse("wrong token")
-
-
-async def _say_farewell(terms: HostTerms) -> None:
-    """Until the head has heard that this host has left, and has closed the line."""
-    try:
-        async with asyncio.timeout(FAREWELL_S):
-            while terms.stream.has_line:
-                terms.stream.advance()
-                await asyncio.sleep(TICK_S / 10)
-    except TimeoutError:
-        pass  # it waits until the lease is over
 
 
 async def serve(options: NodeOptions, state: HostState, lock_fd: int) -> None:

@@ -38,26 +38,24 @@ class TermHost(LocalHost):
         """Devices are offered once workers can start on them: what is given to a job before waits unused."""
         self.tell_kept()
         self._is_asked = True
-        if self._has_offered:
-            self._offer()
-        elif not self._offer_if_warm():
+        if not self._offer_if_warm():
             self.tell_all_kept()
 
     def _offer_if_warm(self) -> bool:
         """Offer the devices once workers can start on them. Returns whether they are offered."""
-        if self._is_asked and not self._has_offered and not self.is_warming_up:
-            self._has_offered = True
-            self._offer()
+        if not self._has_offered and self.is_warming_up:
+            return False
+        if not self._has_offered:
             log.info("modules are imported: the devices of this host are offered")
-        return self._has_offered
-
-    def _offer(self) -> None:
+        self._has_offered = True
         self.offer(self._node.bindings, (self._node.node,))
+        return True
 
     # ------------------------------------------------------------ until it ends
     def tick(self) -> None:
         super().tick()
-        self._offer_if_warm()
+        if self._is_asked and not self._has_offered:
+            self._offer_if_warm()
 
     def kill(self) -> None:
         """Begin to end every process."""

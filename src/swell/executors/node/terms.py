@@ -61,7 +61,7 @@ class HostTerms:
         self.stream = ResumableStream(session, self, ToJoined, FromController)
         self.line_lost = asyncio.Event()  #: the line that was attached last is closed
         self.withdrawal: Withdrawal | None = None  #: None: this host stays
-        self.why_left = ""  #: the controller wants no workers here any longer
+        self.is_removed = False  #: the controller wants no workers here any longer
         self.is_over = False  #: nothing is left, and nothing will be begun
         self._begin_term, self._new_inside = begin_term, new_inside
         self._now_s, self._show_end = now_s, show_end
@@ -180,7 +180,7 @@ class HostTerms:
 
     def heard(self, message: ToJoined) -> None:
         if isinstance(message, LeaveOrdered):
-            self.why_left = message.why
+            self.is_removed = True
             self.leave()
         elif message.term == self.term and self.has_lease and self.inside is not None:
             self.inside.tell(message.message)

@@ -15,7 +15,7 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.hosts import messages
-from swell.executors.hosts.messages import DevicesOffered, ToHost
+from swell.executors.hosts.messages import DevicesOffered, FromHost, ToHost
 from swell.executors.leases.granted_leases import GrantedLeases
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.agent.door import DoorError
@@ -25,7 +25,6 @@ from swell.executors.remote.join_tokens import NAME, revoked
 from swell.executors.remote.join_warnings import why_not_reached
 from swell.executors.remote.messages import (
     FromJoined,
-    HostLeft,
     Join,
     LeaveOrdered,
     SaidInTerm,
@@ -51,7 +50,7 @@ class JoinedHost:
     """
 
     def __init__(self, door: HostDoor, join: Join, session: str) -> None:
-        self.join = join  #: of its line, or of its last one; without the secret
+        self.name, self.join = join.host, join  #: of its line, or of its last one; without the secret
         self.stream = ResumableStream(session, self, FromJoined, LeaseAsked)
         self.remark = ""  #: on the way to it; empty: none
         self._door = door
@@ -61,10 +60,6 @@ class JoinedHost:
         """`term`: in which it is the controller's; None: it is not."""
         self.term = term
         self.offered: DevicesOffered | None = None  #: last, in this term
-
-    @property
-    def name(self) -> str:
-        return self.join.host
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -116,7 +111,7 @@ class HostDoor:
         self._probes: set[asyncio.Task[None]] = set()  #: under way: the event loop does not keep them
         self._removed: set[str] = set()  #: sessions of hosts that were told to leave
         self._num_streams = 0
-        self._faults = RateLimitedLog()  #: what hosts do wrong, or what cannot be written
+        self._faults = RateLimitedLog()  #: what cannot be written
         self._is_closing = False
         self._awaited = set(leases.recalled)  #: hosts that an earlier controller had, and that have not come
         owner.await_hosts(self._awaited)
@@ -124,7 +119,7 @@ class HostDoor:
     # ------------------------------------------------------------ who may come in
     def why_not(self, join: Join) -> LineRefused | None:
         """Why a host with a token cannot join; None: it can."""
-        name = repr(join.host[:40])
+        name = repr(join.host)
         if not NAME.fullmatch(join.host) or RESERVED.fullmatch(join.host):
             why = (
                 f"a host cannot be called {name}; a name has 1 to 40 letters, digits, `-` and `_`, and "
@@ -214,20 +209,18 @@ class HostDoor:
         if message.term != host.term:
             return
         if isinstance(message, SaidInTerm):
-            self._hear_said(host, message)
-        elif isinstance(message, HostLeft):
+            self._hear_said(host, message.message)
+        else:
             self._leases.end(host.name, message.term)
             self._lose_ended("it left the platform")
             host.stream.close()
 
-    def _hear_said(self, host: JoinedHost, said: SaidInTerm) -> None:
+    def _hear_said(self, host: JoinedHost, message: FromHost) -> None:
         """Pass it to the controller, which knows what runs the host was given."""
-        message = said.message
         if isinstance(message, KEPT) and not self._leases.is_recalled(host.name):
-            why = f"it says what it has kept, and no earlier agent gave it a lease in term {said.term}"
-            self._tell_seldom(f"refused host {host.name}: {why}")
-            return
-        if isinstance(message, DevicesOffered):
+            why = f"it says what it has kept, and no earlier agent gave it a lease in term {host.term}"
+            log.warning("refused host %s: %s", host.name, why)
+        elif isinstance(message, DevicesOffered):
             host.offered = message
             self._tell_remarks(host)
         else:
@@ -241,9 +234,8 @@ class HostDoor:
         try:
             answer = self._leases.answer(host.name, host.join.machine, asked)
         except OSError as error:
-            self._tell_seldom(
-                f"no host gets a lease, because none can be noted ({error}): make room on the disk"
-            )
+            if self._faults.take():
+                log.warning("no host gets a lease: none can be noted (%s): make room on the disk", error)
             return
         if isinstance(answer, LeaseGranted):
             self._awaited.discard(host.name)
@@ -264,10 +256,6 @@ class HostDoor:
         else:
             host.stream.say_aside(TermOver(term=asked.term))
 
-    def _tell_seldom(self, what: str) -> None:
-        if self._faults.take():
-            log.warning("%s", what)
-
     # ------------------------------------------------------------ time
     def tick(self) -> None:
         """Time has passed. To be called ten times a second."""
@@ -280,7 +268,6 @@ class HostDoor:
             host = self._hosts.get(name)
             if name in self._awaited:
                 self._awaited.discard(name)
-                log.info("host %s did not come to this agent before its lease was over", name)
                 self._owner.lose_host(
                     name, f"host {name!r} is lost: it did not come back from the agent before"
                 )
@@ -299,7 +286,7 @@ class HostDoor:
         return "" if host is None else host.join.token
 
     # ------------------------------------------------------------ orders
-    def remove(self, name: str, why: str = "it was removed from the platform") -> None:
+    def remove(self, name: str) -> None:
         """Its workers are ended, and its process ends. It may join again when it is started again.
 
         One that is gone, and may run no worker any longer, is forgotten.
@@ -316,7 +303,7 @@ class HostDoor:
             raise DoorError(f"no host {name!r} has joined; these have: {known}")
         self._removed.add(host.join.session)
         self._leases.refuse(name)
-        host.stream.say(LeaveOrdered(why=why))
+        host.stream.say(LeaveOrdered())
 
     def give_up(self, name: str, why: str) -> None:
         """Another witness has it for dead: it is lost now, unless it has a line.

@@ -58,7 +58,7 @@ def parse_token(text: str) -> JoinToken:
             "copy the whole line that the head printed"
         )
     name, fingerprint, secret = found.groups()
-    return JoinToken(name, _bytes(fingerprint), _bytes(secret))
+    return JoinToken(name, *(base64.urlsafe_b64decode(part + "=") for part in (fingerprint, secret)))
 
 
 def read_token(path: Path) -> JoinToken:
@@ -88,10 +88,6 @@ def write_token(path: Path, token: JoinToken) -> None:
 
 def _text(content: bytes) -> str:
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
-
-
-def _bytes(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "=")
 
 
 # ---------------------------------------------------------------- those that were given out

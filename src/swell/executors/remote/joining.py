@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import ssl
 from collections.abc import Callable
 
 import msgspec
 
 from swell.executors.local.lines import LineLink, LineRefused
-from swell.executors.remote.certificate import has_fingerprint, host_context
+from swell.executors.remote.certificate import host_context
 from swell.executors.remote.join_tokens import JoinToken
 from swell.executors.remote.messages import Join, JoinAccepted, Opening
 from swell.model.lengths import span
@@ -17,8 +18,6 @@ from swell.wire.lines import NO_MESSAGE
 
 #: From the first packet to the controller's answer.
 JOIN_S = 10.0
-#: Said in TLS; it is compared with nothing.
-SERVER_NAME = "swell"
 
 
 class CannotJoin(Exception):
@@ -71,10 +70,9 @@ async def join(
     line = LineLink(hear_answer, lose)
     try:
         async with asyncio.timeout(JOIN_S):
-            await asyncio.get_running_loop().create_connection(
-                lambda: line, host, port, ssl=host_context(), server_hostname=SERVER_NAME
-            )
-            if line.tls is None or not has_fingerprint(line.tls, token.fingerprint):
+            await asyncio.get_running_loop().create_connection(lambda: line, host, port, ssl=host_context())
+            shown = line.tls and line.tls.getpeercert(binary_form=True)  # it has proved that it has the key
+            if not shown or hashlib.sha256(shown).digest() != token.fingerprint:
                 raise CannotJoin(
                     f"{head} has another certificate than join token {token.name!r} names; no other is "
                     "trusted: get a new token if the head is new, else find out who answers there",

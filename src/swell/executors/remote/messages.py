@@ -59,9 +59,7 @@ class ToldInTerm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class LeaveOrdered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """The host is to end its workers, say `HostLeft`, and end."""
-
-    why: str
+    """The host was removed: it is to end its workers, say `HostLeft`, and end."""
 
 
 ToJoined = ToldInTerm | LeaveOrdered
