@@ -153,6 +153,11 @@ class Controller:
         """Names of the hosts that have joined and were not lost since."""
         return self._hosts.names
 
+    def has_workers(self, host: str) -> bool:
+        """Whether a job has workers on this host, or is about to."""
+        devices = (device for run in self._runs.by_key.values() for device in run.director.devices)
+        return any(self._hosts.host_of.get(device) == host for device in devices)
+
     def report(self, event: AnyEvent) -> None:
         """Have the daemon told of something that happened outside the controller."""
         self._runs.report(event)

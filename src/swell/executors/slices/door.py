@@ -162,7 +162,7 @@ class SliceDoor(ListeningDoor):
 
     # ------------------------------------------------------------ what the pool has done
     def is_used(self, host: str) -> bool:
-        return bool(self._controller.running_kinds(host))
+        return self._controller.has_workers(host)
 
     def release(self, host: str) -> None:
         self._log.info("host %s is given back to %s", host, self._cluster)
