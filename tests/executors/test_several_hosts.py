@@ -108,7 +108,7 @@ def test_a_script_finds_what_torchrun_tells_of_several_hosts(hosts: SeveralHosts
         entry=str(SCRIPTS / "names.py"), workdir=str(tmp_path), global_batch=6, end=EndCondition(steps=100)
     )
     hosts.perform(launch("names", spec, "a/0", "b/0", "b/1"))
-    assert hosts.controller.has_workers("a") and hosts.controller.has_workers("b")
+    hosts.until(lambda: hosts.controller.has_workers("a") and hosts.controller.has_workers("b"))
     assert hosts.wait(GangEnded, "names").outcome is Outcome.SUCCEEDED
     hosts.until(lambda: not hosts.controller.has_workers("a"))
     told = {}
