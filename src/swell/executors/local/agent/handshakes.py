@@ -65,13 +65,13 @@ class Handshakes:
         with listener:
             while True:
                 try:
-                    connection, _ = await loop.sock_accept(listener)
+                    connection, address = await loop.sock_accept(listener)
                 except OSError as error:
                     if self._deafness.take():
                         log.warning("connections cannot be accepted: %s; trying again", error)
                     await asyncio.sleep(ACCEPT_AGAIN_S)
                     continue
-                task = loop.create_task(self._greet(connection))
+                task = loop.create_task(self._greet(connection, f"{address[0]}:{address[1]}"))
                 self._unidentified[task] = None
                 task.add_done_callback(lambda task: self._unidentified.pop(task, None))
                 if len(self._unidentified) > MAX_UNIDENTIFIED:
@@ -80,9 +80,9 @@ class Handshakes:
                     oldest.cancel("too many at once")
                 await asyncio.sleep(0)  # where many wait, `sock_accept` lets no other task run
 
-    async def _greet(self, connection: socket.socket) -> None:
+    async def _greet(self, connection: socket.socket, address: str) -> None:
         """Returns once the line is taken over, refused or gone."""
-        address, loop, greeting = _name_of(connection), asyncio.get_running_loop(), asyncio.current_task()
+        loop, greeting = asyncio.get_running_loop(), asyncio.current_task()
         assert greeting is not None  # noqa: S101 - it is called in a task
         limit, is_decided = asyncio.timeout(HELLO_S), asyncio.Event()
 
@@ -122,11 +122,3 @@ class Handshakes:
         self._num_refused += 1
         if self._refusals.take():
             log.warning("refused %s: %s; %d since the start", address, why, self._num_refused)
-
-
-def _name_of(connection: socket.socket) -> str:
-    try:
-        host, port, *_ = connection.getpeername()
-    except OSError:
-        return "a connection that is gone"
-    return f"{host}:{port}"

@@ -42,8 +42,6 @@ Request = Fork | Signal
 class Warm(Note, frozen=True, kw_only=True):
     """Everything is imported; forks are quick from now on."""
 
-    pid: int
-
 
 class Forked(Note, frozen=True, kw_only=True):
     """The process of the worker was started."""

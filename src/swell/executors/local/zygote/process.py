@@ -216,7 +216,7 @@ def serve_on(channel: socket.socket, modules: Sequence[str]) -> None:
     keep_descriptors()
     zygote = Zygote(channel, own_mark())
     warm_up(modules)
-    zygote.say(Warm(pid=os.getpid()))
+    zygote.say(Warm())
     zygote.serve()
 
 
