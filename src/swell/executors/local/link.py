@@ -20,19 +20,13 @@ from swell.executors.controller.protocol import (
     EventTold,
     Gathering,
     Inventory,
-    LiveGang,
     Performed,
 )
 from swell.executors.engine import Engine
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.engine import LocalEngine
-from swell.executors.local.launch import (
-    AgentError,
-    find_agent,
-    start_agent,
-    stop_agent,
-)
+from swell.executors.local.launch import AgentError, find_agent, start_agent, stop_agent
 from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.protocol import (
@@ -108,7 +102,12 @@ class LocalExecutor:
         self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
         self._thread.start()
         return RunningWork(
-            gangs=tuple(_found(gang) for gang in inventory.gangs),
+            gangs=tuple(
+                GangFound(
+                    at_s=0.0, job_id=g.job_id, generation=g.generation, devices=g.devices, steps=g.steps
+                )
+                for g in inventory.gangs
+            ),
             ended=inventory.untold,
             trials=inventory.profiling,
             nodes=inventory.nodes,
@@ -335,9 +334,3 @@ class LocalExecutor:
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):  # it is awake already
             self._wake_write.send(b"!")
-
-
-def _found(gang: LiveGang) -> GangFound:
-    return GangFound(
-        at_s=0.0, job_id=gang.job_id, generation=gang.generation, devices=gang.devices, steps=gang.steps
-    )

@@ -36,12 +36,7 @@ from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.zygote.client import REAP_S, ZygoteClient
 from swell.executors.local.zygote.launch import ZygoteProgram
-from swell.executors.local.zygote.messages import (
-    Exited,
-    Forked,
-    ValuesPrinted,
-    WorkerAnswer,
-)
+from swell.executors.local.zygote.messages import Exited, Forked, ValuesPrinted, WorkerAnswer
 from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.wire.lines import NO_MESSAGE
@@ -61,16 +56,8 @@ _from_worker = msgspec.json.Decoder(FromWorker).decode
 class LocalHost:
     """See `hosts.messages.NodeHost`. Every method is called in the agent's event loop."""
 
-    def __init__(
-        self,
-        options: AgentOptions,
-        lock_fd: int,
-        answer: Callable[[FromHost], None],
-    ) -> None:
-        """
-        Args:
-            answer: takes what the controller is told.
-        """
+    def __init__(self, options: AgentOptions, lock_fd: int, answer: Callable[[FromHost], None]) -> None:
+        """`answer`: takes what the controller is told."""
         self._options = options
         self._hear = answer
         self._kept = KeptRuns()

@@ -12,7 +12,6 @@ import logging
 import os
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import msgspec
 
@@ -28,14 +27,6 @@ from swell.wire.whole_files import write_whole
 log = logging.getLogger("swell.agent")
 
 
-def write_address(state_dir: Path, address: AgentAddress) -> None:
-    """Whole or not at all, and readable by its owner only. Ends the process if the disk has no room."""
-    try:
-        write_whole(address_path(state_dir), msgspec.json.encode(address))
-    except OSError as error:
-        sys.exit(f"cannot write {address_path(state_dir)} ({error.strerror}); make room on its disk")
-
-
 async def serve(options: AgentOptions, lock_fd: int) -> None:
     """Until the daemon or a signal says to stop, and every process is gone. Raises DoorError."""
     supervisor = WorkerSupervisor(options, lock_fd, make_door if options.door else None)
@@ -48,7 +39,10 @@ async def serve(options: AgentOptions, lock_fd: int) -> None:
         hosts=supervisor.hosts_address,
         fixed=options.fixed,
     )
-    write_address(options.state_dir, address)
+    try:
+        write_whole(address_path(options.state_dir), msgspec.json.encode(address))
+    except OSError as error:
+        sys.exit(f"cannot write {address_path(options.state_dir)} ({error.strerror}); make room on its disk")
     log.info("listens on port %d", port)
     await supervisor.stopped.wait()
     await supervisor.shut_down()

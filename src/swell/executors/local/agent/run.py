@@ -79,9 +79,7 @@ class HostedRun:
 
     def see_leader(self, effect: StartWorker | TellWorker) -> None:
         """If this makes a worker rank 0 that was not, the job's folder is to say which, and since when."""
-        if isinstance(
-            effect, StartWorker
-        ):  # who has no rank yet: the first will have rank 0, if it gets so far
+        if isinstance(effect, StartWorker):  # one without a rank has rank 0 later if it is the first
             rank = effect.environ.get(environ.RANK)
             is_leader = self.leader is None and effect.is_first if rank is None else rank == "0"
         else:

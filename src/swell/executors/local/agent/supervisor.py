@@ -10,12 +10,12 @@ import logging
 import secrets
 import signal
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import Acknowledge, Perform, Performed
-from swell.executors.hosts.messages import FromHost
 from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost, is_same
@@ -57,11 +57,7 @@ class WorkerSupervisor:
         self._daemon: LineLink | None = None
         self._controller = Controller(options.state_dir, options.gang_settings, self.boot_id, PROTOCOL)
         self._handshakes = Handshakes(self._identify)
-        self._host = LocalHost(
-            options,
-            lock_fd,
-            self._hear_host,
-        )
+        self._host = LocalHost(options, lock_fd, partial(self._controller.hear, HOST))
         self._controller.join_host(HOST, self._host)
         self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
         self._ticking: dict[str, tuple[Callable[[], None], RateLimitedLog]] = {
@@ -99,9 +95,6 @@ class WorkerSupervisor:
             except Exception:  # it keeps nothing else from going on, and is tried again
                 if failures.take():
                     log.exception("%s failed; it goes on once it does not", part)
-
-    def _hear_host(self, message: FromHost) -> None:
-        self._controller.hear(HOST, message)
 
     # ------------------------------------------------------------ who is at the door
     def _identify(self, link: LineLink, line: bytes) -> None:
@@ -146,9 +139,8 @@ class WorkerSupervisor:
 
     def _remove_host(self, name: str) -> None:
         """What comes of it, the daemon hears by `NodeLost`."""
-        if self._door is None:
-            return
         try:
-            self._door.remove(name)
+            if self._door is not None:
+                self._door.remove(name)
         except DoorError as error:  # it is gone already
             log.warning("cannot remove host %s: %s", name, error)
