@@ -16,25 +16,12 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.lines import LineLink, LineRefused
-from swell.executors.remote.certificate import (
-    controller_context,
-    fingerprint_of,
-    make_certificate,
-)
+from swell.executors.remote.certificate import controller_context, fingerprint_of, make_certificate
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.host_door import HostDoor
-from swell.executors.remote.join_tokens import (
-    InvalidToken,
-    TokenList,
-    read_token,
-    write_token,
-)
+from swell.executors.remote.join_tokens import InvalidToken, TokenList, read_token, write_token
 from swell.executors.remote.lease_book import open_leases
-from swell.executors.remote.messages import (
-    Join,
-    JoinAccepted,
-    torch_version,
-)
+from swell.executors.remote.messages import Join, JoinAccepted, torch_version
 from swell.executors.storage import write_mark
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.unslewed_clocks import granter_now_s
@@ -63,10 +50,7 @@ class ListeningDoor(HostDoor):
             leases = open_leases(folder, options.leases, granter_now_s)
             super().__init__(controller, leases, session, torch_version())
             self._handshakes = Handshakes(self._greet, controller_context(certificate))
-            self._accepted = JoinAccepted(
-                settings=options.of_platform,
-                mark=write_mark(options.storage_dir),
-            )
+            self._accepted = JoinAccepted(settings=options.of_platform, mark=write_mark(options.storage_dir))
         except OSError as error:
             where = f"{folder} or {options.storage_dir}"
             raise DoorError(
