@@ -57,12 +57,6 @@ class LineLink(asyncio.Protocol):
             tls = self._transport.get_extra_info("ssl_object")
         return tls
 
-    @property
-    def peer(self) -> str:
-        """The address and the port of the other side, for people."""
-        peer = None if self._transport is None else self._transport.get_extra_info("peername")
-        return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "an unknown address"
-
     def send(self, message: msgspec.Struct) -> None:
         """Lost if the connection is: its end is reported, and what must not get lost is said again."""
         self.send_encoded(encode(message))

@@ -163,7 +163,7 @@ class HostDoor:
             host = JoinedHost(self, join, f"{self._session}.{self._num_streams}")
             self._hosts[join.host] = host
         host.join = join
-        log.info("host %s has a line from %s", host.name, line.peer)
+        log.info("host %s at %s has a line", host.name, join.advertise)
         host.stream.attach(line)
         self._tell_remarks(host)
         if join.probe_port:
