@@ -10,10 +10,12 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
+from typing import cast
 
 from benchmarks.head.machine import EmulatedMachine, Emulation, name_of
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.lines import LineLink
+from swell.executors.node.term_host import TermHost
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import JoinToken
@@ -41,9 +43,9 @@ class EmulatedHost:
         self.line: LineLink | None = None
         self.is_cut = False
 
-    def _new_machine(self, answer: Callable[[FromHost], None]) -> EmulatedMachine:
+    def _new_machine(self, answer: Callable[[FromHost], None]) -> TermHost:
         self.machine = EmulatedMachine(self._index, self._emulation, answer)
-        return self.machine
+        return cast(TermHost, self.machine)
 
     @property
     def introduction(self) -> Join:

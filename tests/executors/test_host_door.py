@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import msgspec
 import pytest
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from tests.executors.fake_lines import FakeLine, carry, fake_lines
 from tests.executors.puppets import make_spec
 
+from swell.executors.controller.controller import Controller
 from swell.executors.hosts import messages as h
 from swell.executors.leases.granted_leases import UNRECORDED
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.agent.door import DoorError
+from swell.executors.node.term_host import TermHost
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE
@@ -35,11 +38,11 @@ TIMES = LeaseTimes(lease_s=3.0, margin_s=0.5)
 NAME, JOB, SPEC = "n1", "job-7", make_spec()
 
 
-class FakeController:
-    """A `Controller`, as far as hosts come and go."""
+class FakeController(Controller):
+    """As far as hosts come and go."""
 
     def __init__(self) -> None:
-        self.hosts: dict[str, h.NodeHost] = {}
+        self.hosts: dict[str, h.NodeHost] = {}  # type: ignore[assignment]
         self.lost: list[str] = []
         self.awaited: set[str] = set()
         self.heard: list[h.FromHost] = []
@@ -124,10 +127,10 @@ class FakeHostProcess:
         self._disk.append(self._disk[-1] + 1)
         return self._disk[-1]
 
-    def _new_inside(self, answer: Callable[[h.FromHost], None]) -> FakeInside:
+    def _new_inside(self, answer: Callable[[h.FromHost], None]) -> TermHost:
         assert not any(inside.has_worker for inside in self.insides), "workers of the former term are gone"
         self.insides.append(FakeInside(self, answer, self._disk[-1]))
-        return self.insides[-1]
+        return cast(TermHost, self.insides[-1])
 
     def _show_end(self, end_s: float) -> None:
         self.shown_end_s = end_s

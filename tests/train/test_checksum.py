@@ -152,7 +152,7 @@ def test_what_each_of_several_optimizers_keeps_counts_and_stays_as_it_is() -> No
     own = Replica(state)
     before = own.checksums()
     assert {"first.exp_avg of 1.bias", "second.exp_avg of 1.bias"} <= before.keys()
-    second.state[model[1].bias]["exp_avg"].add_(1.0)
+    second.state[model.get_parameter("1.bias")]["exp_avg"].add_(1.0)
     assert dict(own.checksums().items() - before.items()).keys() == {"second.exp_avg of 1.bias"}
     saved = state.optimizer.state_dict()  # a state that was only looked at has no entries of other models
     assert [len(saved[name]["state"]) for name in ("first", "second")] == [4, 2]

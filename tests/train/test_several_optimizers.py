@@ -148,7 +148,7 @@ def train_scaled(
             (problem.opt_g, lambda x: -problem.d(problem.g(x)).mean()),
         ):
             optimizer.zero_grad()
-            loss = loss_of(x)
+            loss = loss_of(x)  # type: ignore[no-untyped-call]
             scaler.scale(loss).backward()
             scaler.unscale_(optimizer)
             nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 0.1)

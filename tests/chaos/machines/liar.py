@@ -14,10 +14,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from swell.executors.hosts import messages as h
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
+from swell.executors.node.term_host import TermHost
 from swell.executors.node.terms import HostTerms
 from swell.executors.remote.join_tokens import JoinToken, read_token
 from swell.executors.remote.joining import CannotJoin, join
@@ -78,8 +79,8 @@ class Liar:
             self._session, lambda: time.time_ns() // 1000, self._new_inside, time.monotonic
         )
 
-    def _new_inside(self, answer: Callable[[h.FromHost], None]) -> Inside:
-        return Inside(lambda: setattr(self, "_has_lease", True))
+    def _new_inside(self, answer: Callable[[h.FromHost], None]) -> TermHost:
+        return cast(TermHost, Inside(lambda: setattr(self, "_has_lease", True)))
 
     async def attach(self) -> LineLink:
         """The line of one more connection, once the head listens."""
