@@ -41,8 +41,10 @@ NAME, JOB, SPEC = "n1", "job-7", make_spec()
 class FakeController(Controller):
     """As far as hosts come and go."""
 
+    hosts: dict[str, h.NodeHost] = {}  # type: ignore[assignment]
+
     def __init__(self) -> None:
-        self.hosts: dict[str, h.NodeHost] = {}  # type: ignore[assignment]
+        self.hosts = {}
         self.lost: list[str] = []
         self.awaited: set[str] = set()
         self.heard: list[h.FromHost] = []
