@@ -81,6 +81,15 @@ def run(ray: Ray, work: Coroutine[Any, Any, Result]) -> Result:
     return asyncio.run(done())
 
 
+def test_without_a_word_slices_are_gpus_where_a_node_has_one() -> None:
+    engine = RayEngine()
+    assert engine.num_devices == 1
+    assert engine.on([{"CPU": 8.0}, {"CPU": 8.0, "GPU": 4.0}]).resource == "GPU"
+    assert engine.on([{"CPU": 8.0}]).slice_devices == "cpu:1"
+    named = RayEngine(slice_devices="paced:2@200")
+    assert named.on([{"GPU": 4.0}]) == named
+
+
 def test_a_look_says_what_there_is_and_where_this_machine_is(ray: Ray) -> None:
     assert run(ray, ray.client.read()) == ClusterRead(jobs=(), num_fit=3, address="10.0.0.1")
 

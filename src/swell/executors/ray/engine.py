@@ -6,13 +6,17 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from swell.executors.slices.engine import SliceEngine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from swell.model.finding import Finding
 
 GPU, CPU = "GPU", "CPU"
+AUTO = "auto"
 
 
 class RayEngine(SliceEngine, kw_only=True):
@@ -33,6 +37,14 @@ class RayEngine(SliceEngine, kw_only=True):
     address: Annotated[
         str, Meta(description="the cluster, as `ray.init` takes it, such as auto or 10.9.0.1:6379.")
     ] = "auto"
+    slice_devices: Annotated[
+        str,
+        Meta(
+            description="devices of a slice, which are on one node: cuda:N, cpu:N, paced:N@RATE, or auto: "
+            "cuda:1 where a node of the cluster has a GPU, else cpu:1.",
+            extra={"metavar": "DEVICES"},
+        ),
+    ] = AUTO
     device_resource: Annotated[
         str,
         Meta(
@@ -40,6 +52,17 @@ class RayEngine(SliceEngine, kw_only=True):
             extra={"metavar": "RESOURCE"},
         ),
     ] = ""
+
+    def on(self, nodes: Iterable[Mapping[str, float]]) -> RayEngine:
+        """Return the engine with the devices that `auto` means on nodes with these resources of Ray."""
+        if self.slice_devices != AUTO:
+            return self
+        has_gpu = any(resources.get(GPU) for resources in nodes)
+        return replace(self, slice_devices="cuda:1" if has_gpu else "cpu:1")
+
+    @property
+    def num_devices(self) -> int:
+        return 1 if self.slice_devices == AUTO else super().num_devices
 
     @property
     def resource(self) -> str:

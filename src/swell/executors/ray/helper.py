@@ -35,7 +35,8 @@ class RaySlices:
 
     def __init__(self, platform: str, engine: RayEngine, address: str) -> None:
         """`address`: of this machine, as Ray knows it."""
-        self._engine, self._address = engine, address
+        self._engine = engine.on(node["Resources"] for node in ray.nodes() if node["Alive"])
+        self._address = address
         self._prefix = f"swell:{platform}:"
         self._actors: dict[int, ActorHandle[Any]] = {}
         self._looks: dict[int, Any] = {}  #: what was asked of an actor and is not answered
@@ -64,7 +65,7 @@ class RaySlices:
                 num_gpus=num if resource == GPU else 0,
                 resources=others,
             )
-            .remote(order, number)
+            .remote(order.with_host(devices=self._engine.slice_devices), number)
         )
 
     def end(self, number: int) -> None:

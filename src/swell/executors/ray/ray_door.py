@@ -30,8 +30,6 @@ class RayDoor(SliceDoor):
             raise DoorError("Ray is not installed; `--engine ray` needs it: pip install 'swell[ray]'")
         engine = msgspec.json.decode(options.engine, type=RayEngine)
         last = options.state_dir / LAST_FILE
-
-        def make_port(platform: str) -> RayClient:
-            return RayClient(platform, engine, last)
-
-        super().__init__(controller, options, session, engine, make_port)
+        super().__init__(
+            controller, options, session, engine, lambda platform: RayClient(platform, engine, last)
+        )
