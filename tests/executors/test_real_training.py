@@ -100,7 +100,7 @@ def test_a_job_lives_through_everything(
     address = read_address(state_dir)
     assert address is not None
     (zygote,) = psutil.Process(address.pid).children()
-    assert zygote.num_threads() == 2, "that which forks, and that which writes logs"
+    eventually(lambda: zygote.num_threads() == 1)  # those that wrote logs have ended with them
 
 
 @pytest.mark.slow
