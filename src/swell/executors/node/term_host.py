@@ -31,13 +31,12 @@ class TermHost(LocalHost):
         super().__init__(options, lock_fd, answer)
         self._node = node
         self.bindings.update(node.bindings)  # what was begun on these devices before may go on at once
-        self._has_offered = self._is_asked = False
+        self._has_offered = False
         self._ending: asyncio.Task[None] | None = None
 
     def present(self) -> None:
         """Devices are offered once workers can start on them: what is given to a job before waits unused."""
         self.tell_kept()
-        self._is_asked = True
         if not self._offer_if_warm():
             self.tell_all_kept()
 
@@ -54,7 +53,7 @@ class TermHost(LocalHost):
     # ------------------------------------------------------------ until it ends
     def tick(self) -> None:
         super().tick()
-        if self._is_asked and not self._has_offered:
+        if not self._has_offered:
             self._offer_if_warm()
 
     def kill(self) -> None:
