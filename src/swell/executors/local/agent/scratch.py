@@ -8,7 +8,6 @@ temporary directory, in one that is named after the state folder; the others are
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import logging
 import os
@@ -20,11 +19,10 @@ from pathlib import Path
 
 import msgspec
 
+from swell.executors.local.limits.control_groups import platform_prefix
 from swell.executors.local.zygote.messages import Fork
 from swell.wire import environ
 from swell.wire.private_files import remove_room
-
-PREFIX = "swell-"
 
 log = logging.getLogger("swell.agent")
 
@@ -35,7 +33,7 @@ class Scratch:
     def __init__(self, state_dir: Path, in_background: Callable[[Callable[[], None]], object]) -> None:
         """`in_background`: runs what may take long."""
         self._root = state_dir / "scratch"
-        self._prefix = f"{PREFIX}{hashlib.sha256(bytes(state_dir.resolve())).hexdigest()[:12]}-"
+        self._prefix = platform_prefix(state_dir)
         self._in_background = in_background
         self._own: Path | None = None
         self._temporary: Path | None = None

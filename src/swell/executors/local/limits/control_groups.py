@@ -23,10 +23,14 @@ PREFIX = "swell-"
 log = logging.getLogger("swell.agent")
 
 
+def platform_prefix(state_dir: Path) -> str:
+    """How all begins that is called after a state folder and lies outside of it."""
+    return f"{PREFIX}{hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]}-"
+
+
 def platform_group(state_dir: Path, pid: int) -> str:
     """How the group of a platform is called whose agent is this process, and its containers begin."""
-    digest = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:12]
-    return f"{PREFIX}{digest}-{pid}"
+    return f"{platform_prefix(state_dir)}{pid}"
 
 
 class ControlGroups(Limiter):
