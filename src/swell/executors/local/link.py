@@ -15,13 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from swell.executors.controller.protocol import (
-    Acknowledge,
-    EventTold,
-    Gathering,
-    Inventory,
-    Performed,
-)
+from swell.executors.controller.protocol import Acknowledge, EventTold, Gathering, Inventory, Performed
 from swell.executors.engine import Engine
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.devices import LocalNode
@@ -281,10 +275,7 @@ class LocalExecutor:
         self._socket = socket.create_connection((LOOPBACK, address.port), timeout=CONNECT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         devices = BindDevices(bindings=self._bindings)
-        hello = Attach(
-            token=address.token,
-            session=self._session,
-        )
+        hello = Attach(token=address.token, session=self._session)
         self._socket.sendall(b"%s\n" * 2 % tuple(map(msgspec.json.encode, (hello, devices))))
         inventory = self._first_answer()
         if not isinstance(inventory, Inventory):

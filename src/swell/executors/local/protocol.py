@@ -52,8 +52,6 @@ class DevicesWanted(AgentMessage, frozen=True, kw_only=True):
 
 
 ToAgent = Attach | BindDevices | Perform | Acknowledge | RemoveHost | DevicesWanted
-
-
 FirstLine = Attach | Hello
 
 

@@ -46,11 +46,7 @@ class ScriptChecked:
     failure: str = ""  #: why nothing was compared: the end of the script's output, or what it did not do
 
 
-def check_script(
-    entry: str,
-    args: Sequence[str],
-    device: DeviceBinding,
-) -> ScriptChecked:
+def check_script(entry: str, args: Sequence[str], device: DeviceBinding) -> ScriptChecked:
     """Run a script up to its first steps, compare one worker with two, and end it after an epoch's end.
 
     It runs in a mirror of the current folder, so that what it writes is gone afterwards.

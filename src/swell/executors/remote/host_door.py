@@ -93,13 +93,7 @@ class JoinedHost:
 class HostDoor:
     """Every method is called in the agent's event loop, and returns at once."""
 
-    def __init__(
-        self,
-        owner: Controller,
-        leases: GrantedLeases,
-        session: str,
-        torch: str = "",
-    ) -> None:
+    def __init__(self, owner: Controller, leases: GrantedLeases, session: str, torch: str = "") -> None:
         """
         Args:
             session: of this process; no other has it.

@@ -18,15 +18,7 @@ from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import read_tail
 from swell.executors.local.processes.strays import kill_marked
 from swell.executors.local.zygote.launch import ZygoteProgram
-from swell.executors.local.zygote.messages import (
-    Answer,
-    Exited,
-    Fork,
-    Forked,
-    Signal,
-    Warm,
-    WorkerAnswer,
-)
+from swell.executors.local.zygote.messages import Answer, Exited, Fork, Forked, Signal, Warm, WorkerAnswer
 
 #: Killed workers are reaped in milliseconds; a zygote that needs longer is stuck.
 REAP_S = 5.0
