@@ -11,7 +11,12 @@ import pytest
 
 from swell.executors.local.devices import DeviceError
 from swell.executors.node import process
-from swell.executors.node.options import NodeOptions, address_towards, read_options
+from swell.executors.node.options import (
+    InvalidHostOptions,
+    NodeOptions,
+    address_towards,
+    read_options,
+)
 from swell.executors.remote.host_address import HostAddress, InvalidAddress, check_address
 
 
@@ -68,3 +73,9 @@ def test_a_fault_of_the_host_itself_is_one_line_with_its_place(
 def test_what_is_no_name_of_a_rack_is_refused(name: str) -> None:
     with pytest.raises(DeviceError, match="choose one with --rack"):
         options(rack=name)
+
+
+@pytest.mark.parametrize("name", ["local", "node0", "a b", "x" * 41])
+def test_what_is_no_name_of_a_host_is_refused_before_the_head_is_asked(name: str) -> None:
+    with pytest.raises(InvalidHostOptions, match="choose another one with --name"):
+        options(name=name)

@@ -18,6 +18,7 @@ from swell.executors.local.gpu_links import islands_of_gpus
 from swell.executors.local.limits.allocation import available_cores
 from swell.model.islands import InvalidIslands, Islands, parse_islands
 from swell.model.node import DEFAULT_RACK, Node
+from swell.model.plain_name import RULE, is_plain_name
 
 FORMS = (
     "auto, cpu, cpu:N, cuda, cuda:N, cuda:all, paced:DEVICES@RATE, paced:NODESxDEVICES@RATE, "
@@ -31,7 +32,6 @@ _NO_SLICES = (
     "Swell offers whole GPUs, because NCCL sums nothing between slices of one: turn MIG off with `nvidia-smi "
     "-mig 0`, name whole GPUs in CUDA_VISIBLE_DEVICES, or offer other devices with --devices cpu"
 )
-_RACK = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _PACED = re.compile(
     r"(?:(?:(?P<racks>[0-9]+)x)?(?P<nodes>[0-9]+)x)?(?P<devices>[0-9]+)@(?P<rate>[0-9]+(?:\.[0-9]+)?)"
 )
@@ -81,18 +81,10 @@ def _with_islands(local: LocalNode, text: str, islands: str) -> LocalNode:
     return LocalNode(msgspec.structs.replace(local.node, islands=chosen), local.bindings)
 
 
-def is_rack(name: str) -> bool:
-    """Whether a rack can be called so."""
-    return _RACK.fullmatch(name) is not None
-
-
 def check_rack(name: str) -> str:
     """The same name. Raises DeviceError."""
-    if not is_rack(name):
-        raise DeviceError(
-            f"a rack cannot be called {name!r}; a name has 1 to 40 letters, digits, `-` and `_`: choose one "
-            "with --rack"
-        )
+    if not is_plain_name(name):
+        raise DeviceError(f"a rack cannot be called {name!r}; {RULE}: choose one with --rack")
     return name
 
 

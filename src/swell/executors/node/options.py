@@ -20,6 +20,7 @@ from swell.executors.remote.host_address import HostAddress, check_address, pars
 from swell.model.durations import parse_duration
 from swell.model.kind import RULE, is_kind
 from swell.model.option import option
+from swell.model.plain_name import why_no_host_name
 
 
 class InvalidHostOptions(ValueError):
@@ -90,6 +91,8 @@ class NodeOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.rack:
             check_rack(self.rack)
         name = self.name or socket.gethostname().partition(".")[0]
+        if why := why_no_host_name(name):
+            raise InvalidHostOptions(why)
         advertise = check_address(self.advertise or address_towards(self.head))
         return msgspec.structs.replace(self, name=name, advertise=advertise)
 

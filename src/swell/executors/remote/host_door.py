@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 
 import msgspec
 
@@ -21,7 +20,7 @@ from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
-from swell.executors.remote.join_tokens import NAME, revoked
+from swell.executors.remote.join_tokens import revoked
 from swell.executors.remote.join_warnings import why_not_reached
 from swell.executors.remote.messages import (
     FromJoined,
@@ -32,9 +31,8 @@ from swell.executors.remote.messages import (
     why_unlike,
 )
 from swell.executors.remote.stream import ResumableStream
+from swell.model.plain_name import why_no_host_name
 
-#: The controller's own machine is called so, and so are its nodes.
-RESERVED = re.compile(r"local|node[0-9]+")
 #: What stands in `swell nodes` as long as a host that has a lease has no line.
 SILENT = "does not answer now: its workers may train on; it is lost if it is not back when its lease ends"
 #: By these a host could claim the gang of any job: they are for the controller after the one that it had.
@@ -113,15 +111,11 @@ class HostDoor:
     # ------------------------------------------------------------ who may come in
     def why_not(self, join: Join) -> LineRefused | None:
         """Why a host with a token cannot join; None: it can."""
-        name = repr(join.host)
-        if not NAME.fullmatch(join.host) or RESERVED.fullmatch(join.host):
+        if join.session in self._removed:
             why = (
-                f"a host cannot be called {name}; a name has 1 to 40 letters, digits, `-` and `_`, and "
-                "`local`, `node0`, `node1`, ... are the head's own: choose another one with --name"
+                f"node {join.host!r} was removed from the platform: start `swell node` again to have it back"
             )
-        elif join.session in self._removed:
-            why = f"node {name} was removed from the platform: start `swell node` again to have it back"
-        elif not (why := why_unlike(join, self._torch)):
+        elif not (why := why_no_host_name(join.host) or why_unlike(join, self._torch)):
             return self._why_name_not_free(join)
         return LineRefused(why=why)
 

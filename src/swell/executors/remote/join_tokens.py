@@ -21,16 +21,15 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.agent.door import DoorError
+from swell.model.plain_name import PLAIN_NAME, RULE, is_plain_name
 from swell.wire.whole_files import sync, write_whole
 
 SCHEME = "swell-join-1"
-#: A name is printed, logged, and stands between dots.
-NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 TOKENS_FILE = "join-tokens.json"
 #: Of a fingerprint, and of a secret.
 NUM_BYTES = 32
 _BASE64 = "[A-Za-z0-9_-]{43}"
-_LINE = re.compile(rf"{SCHEME}\.({NAME.pattern})\.({_BASE64})\.({_BASE64})")
+_LINE = re.compile(rf"{SCHEME}\.({PLAIN_NAME.pattern})\.({_BASE64})\.({_BASE64})")
 
 
 class InvalidToken(ValueError):
@@ -126,11 +125,8 @@ class TokenList:
             DoorError: there cannot be one of this name.
             OSError: the list cannot be written.
         """
-        if not NAME.fullmatch(name):
-            raise DoorError(
-                f"token name {name!r} cannot be used; a name has 1 to 40 letters, digits, `-` and `_`: "
-                "choose another one"
-            )
+        if not is_plain_name(name):
+            raise DoorError(f"token name {name!r} cannot be used; {RULE}: choose another one")
         token = JoinToken(name, fingerprint, secrets.token_bytes(NUM_BYTES))
         with self._changing() as tokens:
             if name in tokens:

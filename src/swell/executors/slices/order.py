@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from swell.executors.local.devices import is_rack
 from swell.executors.node.options import NodeOptions
+from swell.model.plain_name import RULE, is_plain_name
 from swell.wire.environ import GPU_ORDER
 
 #: In the folder of a slice: that of its host.
@@ -53,9 +53,8 @@ class SliceOrder(msgspec.Struct, frozen=True, kw_only=True):
 def host_words(order: SliceOrder, token_file: str) -> list[str]:
     """Return the command line of a host. What can be no rack is left out."""
     rack = order.host.rack
-    if rack and not is_rack(rack):
-        told = f"rack {rack!r} is left out: a name has 1 to 40 letters, digits, `-` and `_`"
-        print(told, file=sys.stderr, flush=True)
+    if rack and not is_plain_name(rack):
+        print(f"rack {rack!r} is left out: {RULE}", file=sys.stderr, flush=True)
         rack = ""
     options = msgspec.structs.replace(order.host, token_file=token_file, rack=rack)
     return options.command(Path(order.folder, STATE_FOLDER))
