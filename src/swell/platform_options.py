@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from swell.executors.engine import Engine, InvalidEngine
+from swell.executors.engine import Engine, InvalidEngine, OptionValue
 from swell.executors.engines import make_engine
 from swell.executors.local.containers.engine import ContainerChoice
 from swell.executors.node.machine_options import MachineOptions, absolute_path
@@ -102,7 +102,7 @@ class PlatformOptions(MachineOptions, frozen=True, kw_only=True, forbid_unknown_
         ),
     ] = ""
     engine: str = "local"  #: what brings machines; `cli.up` has its option
-    engine_options: dict[str, str | bool | int | float] = {}  #: those that are not as by default
+    engine_options: dict[str, OptionValue] = {}  #: those that are not as by default
     settings: dict[str, int | float | str] = {}  #: likewise, of `--set`
 
     def check(self) -> None:
