@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-#: A finding: each worker of a script that a library drives takes a whole batch of what the script names.
+#: Accepted as a finding is: each worker of a script that a library drives takes a whole batch.
 WHOLE = "whole-batches"
 #: Findings that tell what was not looked at, and why.
 NOT_COMPARED, NOT_RESUMED = "not-compared", "not-resumed"
@@ -18,7 +18,7 @@ def is_unchecked(name: str) -> bool:
 class ScriptFinding(msgspec.Struct, frozen=True, kw_only=True):
     """A way in which a script's result depends on its sizes or on being resumed.
 
-    The trial run finds it, and in a job whose elasticity is `restart` the script's own workers.
+    The trial run finds it, or a worker while its job trains.
     """
 
     name: str  #: short and stable, for `--accept-differences NAME`, e.g. "script-state"

@@ -152,7 +152,7 @@ class Stepped(Message, frozen=True, kw_only=True):
 
 
 class StopVote(Message, frozen=True, kw_only=True):
-    """A worker's vote on the last step of a script that knows nothing of Swell, on several hosts.
+    """A worker's vote on the last step of a script that knows nothing of Swell.
 
     Once the script was asked to stop, each worker says it at the end of each step; the first number is its
     vote. Answered by `StopVotes`.
