@@ -3,8 +3,8 @@
 The loop's body gets the same samples several times: all of them as the only worker, then the first part and
 the rest as two workers would, and all of them again. `run.step` sums the gradients as it would on two
 workers, and updates nothing. Before each of these *probes* the training state is put back to what it was.
-Where the gradients differ by more than rounding, the job's owner is told, with the cause
-where the numbers show it.
+Where the gradients differ by more than rounding, the job's owner is told, with the cause where the numbers
+show it.
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class SizeComparison:
     def share(self, step: int) -> Share:
         """What the worker of this probe computes."""
         if isinstance(self._course, StreamSchedule):
-            return self._stream_share(step)
+            return self._stream_share()
         if self._course.num_shards is not None:
             rank = self._probe.rank
             return self._shortened(self._course.share(0, rank or 0, 1 if rank is None else 2))
@@ -228,14 +228,14 @@ class SizeComparison:
         ]
         return replace(share, passes=tuple(passes))
 
-    def _stream_share(self, step: int) -> Share:
+    def _stream_share(self) -> Share:
         assert isinstance(self._course, StreamSchedule)  # noqa: S101 - the caller has asked
         shards = self._course.num_shards
         share = self._course.trial_share(0, self._num, min(shards, self._num) if shards else 0, None)
         if self._probe.rank is None or share.claim is None or shards is not None:
             return share
-        cut = replace(share.claim.cut, rank=self._probe.rank, num_workers=2)
-        return replace(share.claim, cut=cut).share(self._num)
+        own = replace(share.claim.cut, rank=self._probe.rank, num_workers=2)
+        return replace(share.claim, cut=own).share(self._num)
 
     def _places(self) -> range:
         if self._probe.rank is None:
