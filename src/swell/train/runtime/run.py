@@ -253,9 +253,8 @@ class Run:
         try:
             while not self.should_stop() and self._task.course.place.epoch == epoch:
                 self._reach_boundary(sys._getframe(1))
-                if (
-                    self._task.course.place.epoch != epoch
-                ):  # in others the script has done what follows an epoch, here not yet
+                if self._task.course.place.epoch != epoch:
+                    # In others the script has done what follows an epoch, here not yet.
                     self._task.state.undo.begin(sys._getframe(1))
                     self._task.state.undo.lose(sys._getframe(1))
                 elif not self.should_stop():
