@@ -34,19 +34,6 @@ def go_through(run: Run, model: nn.Module, batches: Iterator[tuple[torch.Tensor]
         run.step(loss)
 
 
-class Trainer:
-    def __init__(self) -> None:
-        self.loaders = {"train": loader_of()}
-        self.loader = self.loaders["train"]
-        self.run, self.model = begun(self.loader)
-
-    def fit(self, change: str) -> None:
-        for epoch in self.run.epochs():
-            if epoch == 1 and change == "attribute":
-                self.loader = loader_of(LARGE)  # the attribute
-            go_through(self.run, self.model, self.run.batches())
-
-
 def test_a_local_that_holds_another_loader_is_told() -> None:
     loader = loader_of()
     run, model = begun(loader)

@@ -166,19 +166,18 @@ def test_a_single_value_that_is_no_number_is_found_and_large_ones_are_numbers(
 
 
 # ---------------------------------------------------------------- a script by itself
-def train_alone(odd_from: int, spoils: bool = True, **options: object) -> train.Run:
+def train_alone(odd_from: int) -> train.Run:
     torch.manual_seed(0)
     model = nn.Linear(1, 1)
     optimizer = optim.SGD(model.parameters(), 0.01)
     loader = DataLoader(TensorDataset(torch.ones(60, 1)), batch_size=6)
-    run = train.elastic(model, optimizer, loader, epochs=2, **options)  # type: ignore[arg-type]
+    run = train.elastic(model, optimizer, loader, epochs=2)
     for _ in run.epochs():
         for (x,) in run.batches():
             optimizer.zero_grad()
             loss = model(x).square().mean()
             if run.steps + 1 >= odd_from:
-                odd = loss * math.nan
-                loss = odd if spoils else loss + (odd - loss).detach()
+                loss = loss * math.nan
             loss.backward()
             run.step(loss)
     return run
