@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.train.fake_agent import FakeAgent
+from tests.train.test_schedule_ends import SCHEDULED
 from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -122,34 +123,12 @@ def test_one_that_is_stepped_by_elastic_alone_is_not() -> None:
     assert scheduler.last_epoch == 18
 
 
-STEPPED = """
-import torch
-from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
-from swell import train
-
-x = torch.randn(600, 6)
-loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 12, shuffle=True)
-model = nn.Linear(6, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 100)
-run = train.elastic(model, optimizer, loader, epochs=8, scheduler=scheduler)
-for _ in run.epochs():
-    for a, b in run.batches():
-        optimizer.zero_grad()
-        loss = (model(a) - b).square().mean()
-        loss.backward()
-        run.step(loss)
-        scheduler.step()
-"""
-
-
 @pytest.mark.parametrize("local_batches", [(), (12,)])
 def test_a_trial_run_finds_it(
     start_agent: Callable[..., FakeAgent], tmp_path: Path, local_batches: tuple[int, ...]
 ) -> None:
     script = tmp_path / "stepped.py"
-    script.write_text(STEPPED)
+    script.write_text(SCHEDULED.format(scheduler="StepLR(optimizer, 100)", after_step="scheduler.step()"))
     agent = start_agent(
         mode="profile", global_batch=12, total_steps=None, local_batches=local_batches, compares=True
     )

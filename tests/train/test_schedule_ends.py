@@ -12,8 +12,9 @@ from tests.train.fake_agent import FakeAgent
 from swell.model.failure import failure_sentence
 from swell.wire import messages
 
-ONE_CYCLE = """
-import sys, torch
+#: A script with a scheduler that `elastic` steps; line 12 calls it.
+SCHEDULED = """
+import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from swell import train
@@ -22,7 +23,7 @@ x = torch.randn(600, 6)
 loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 12, shuffle=True)
 model = nn.Linear(6, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, epochs=8, steps_per_epoch=len(loader))
+scheduler = torch.optim.lr_scheduler.{scheduler}
 run = train.elastic(model, optimizer, loader, epochs=8, scheduler=scheduler)
 for _ in run.epochs():
     for a, b in run.batches():
@@ -30,12 +31,14 @@ for _ in run.epochs():
         loss = (model(a) - b).square().mean()
         loss.backward()
         run.step(loss)
+        {after_step}
 """
+ONE_CYCLE = "OneCycleLR(optimizer, 0.1, epochs=8, steps_per_epoch=len(loader))"
 
 
 def trial_of(start_agent: Callable[..., FakeAgent], folder: Path, **fields: Any) -> FakeAgent:
     script = folder / "one_cycle.py"
-    script.write_text(ONE_CYCLE)
+    script.write_text(SCHEDULED.format(scheduler=ONE_CYCLE, after_step=""))
     agent = start_agent(mode="profile", local_batches=(12,), compares=False, **fields)
     agent.start(0, script)
     agent.exit_status(0)
