@@ -29,6 +29,13 @@ def test_the_same_numbers_are_the_same_bytes_wherever_they_are_in_memory() -> No
     assert numbers_in(one.state_dict()) != numbers_in(other.state_dict())
 
 
+def check_of_no_script(left_s: float) -> _ResumeCheck:
+    check = object.__new__(_ResumeCheck)
+    check._left_s = left_s
+    check._folders = RehearsalFolders()
+    return check
+
+
 def test_a_child_that_is_killed_while_it_tells_has_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine it is killed for its time, and a large state takes long to write."""
 
@@ -37,11 +44,8 @@ def test_a_child_that_is_killed_while_it_tells_has_told_nothing(monkeypatch: pyt
         os.kill(os.getpid(), signal.SIGKILL)
 
     monkeypatch.setattr(_ResumeCheck, "_become", tell_half)
-    check = object.__new__(_ResumeCheck)
-    check._left_s = 60.0
-    check._folders = RehearsalFolders()
     with pytest.raises(NotTried, match="it takes more than"):
-        check._rehearse()
+        check_of_no_script(60.0)._rehearse()
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -51,8 +55,5 @@ def test_a_child_that_takes_too_long_ends(waits: bool, monkeypatch: pytest.Monke
             time.sleep(60.0 if waits else 0.0)
 
     monkeypatch.setattr(_ResumeCheck, "_short", take_long)
-    check = object.__new__(_ResumeCheck)
-    check._left_s = 0.1
-    check._folders = RehearsalFolders()
     with pytest.raises(NotTried, match="it takes more than"):
-        check._rehearse()
+        check_of_no_script(0.1)._rehearse()
