@@ -158,10 +158,12 @@ def discard_logs(folder: Path, keep_bytes: int, live: Container[int]) -> None:
     }
     excess = sum(sizes.values()) - keep_bytes
     for (kind, number), size in sizes.items():
+        if excess <= 0:
+            return
         log, begins = log_path(folder, kind, number), listed[kind][number]
         is_ended = number < max(listed[kind]) and (kind == TRIAL or number not in live)
         # A worker on another host is not among `live`: its log is kept by another writer.
-        if excess > 0 and is_ended and not is_written(piece_path(log, begins[-1])):
+        if is_ended and not is_written(piece_path(log, begins[-1])):
             for begin in begins:
                 piece_path(log, begin).unlink(missing_ok=True)
             excess -= size
