@@ -125,8 +125,7 @@ def _heard(
         return
     with closing(line):
         line.settimeout(1.0)
-        buffer, begun_s = LineBuffer(), time.monotonic()
-        is_ready, end_s = False, begun_s + LIMIT_S
+        buffer, is_ready, end_s = LineBuffer(), False, time.monotonic() + LIMIT_S
         while (chunk := _received(line)) != b"":
             if time.monotonic() >= end_s:
                 if is_ready:
