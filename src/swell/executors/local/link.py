@@ -17,7 +17,7 @@ import msgspec
 
 from swell.executors.controller.protocol import Acknowledge, EventTold, Gathering, Inventory, Performed
 from swell.executors.engine import Engine
-from swell.executors.local.agent.options import LOOPBACK, AgentOptions
+from swell.executors.local.agent.options import LOOPBACK, NUM_WORDS_OF_UP, AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.engine import LocalEngine
 from swell.executors.local.launch import AgentError, find_agent, start_agent, stop_agent
@@ -249,10 +249,11 @@ class LocalExecutor:
                 self._process.wait()
             self._process, address = start_agent(self._options)
         if address.fixed not in ((), self._options.fixed):  # empty: of a version that does not tell
+            words = " ".join(address.fixed[:NUM_WORDS_OF_UP])
             raise AgentError(
                 "the agent of a killed platform still runs, and was started with other options: `swell up "
-                f"{' '.join(address.fixed[:6])}`, with the devices and the --engine of before, adopts it and "
-                "its workers, and `swell down` ends them"
+                f"{words}`, with the devices and the --engine of before, adopts it and its workers, and "
+                "`swell down` ends them"
             )
         inventory = self._attach(address)
         with self._lock:

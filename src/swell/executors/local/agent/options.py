@@ -24,6 +24,8 @@ DEFAULT_PRELOAD = (
     "swell.train.collective.peer_names",
 )
 DEFAULT_CALL = "swell.train.runtime.runner:run_entry"
+#: At the beginning of `AgentOptions.fixed`.
+NUM_WORDS_OF_UP = 6
 
 
 class PlatformSettings(msgspec.Struct, frozen=True, kw_only=True):
