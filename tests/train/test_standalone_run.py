@@ -128,6 +128,7 @@ def test_loaders_that_cannot_be_shared_out_are_refused(loader: Any, named: str) 
         ({"optimizer": optim.SGD}, r"given the class SGD as optimizer; give it a torch\.optim\.Optimizer"),
         ({"optimizer": {}}, "given a dict as optimizer; give it"),
         ({"scheduler": lambda step: 1.0}, "given a function as scheduler; give it one of"),
+        ({"state": [1]}, "given a list as state; give it entries by name"),
     ],
 )
 def test_what_is_of_another_kind_is_refused_by_name(given: dict[str, Any], told: str) -> None:

@@ -117,6 +117,10 @@ def elastic(
     end_script()
     loader = check_loader(loader)
     model, stepped, scheduler = _joined(model, optimizer, scheduler)
+    if not isinstance(state, Mapping | None):
+        raise TypeError(
+            f"elastic() was given a {type(state).__name__} as state; give it entries by name, as a dict"
+        )
     _check_optimizer(model, stepped)
     _check_first()
     _check_choice("loss_reduction", loss_reduction, LossReduction)
