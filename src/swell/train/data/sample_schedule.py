@@ -295,11 +295,6 @@ class SampleSchedule(Schedule):
             return self.place.step + to_end_of_epoch + num_between * per_epoch + last
         return self.place.step + num_steps_in(max(0, rest), self.batch)
 
-    def ends_epoch(self, step: int) -> int:
-        """The number of epochs that are done with this step; 0 if it is not an epoch's last."""
-        epoch, start, size = self._reach(step)
-        return epoch + 1 if start + size == self.samples_per_epoch else 0
-
     def finish_step(self, share: Share) -> None:
         """The step that begins at the place is done."""
         place = self.place

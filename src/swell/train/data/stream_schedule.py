@@ -77,10 +77,6 @@ class StreamSchedule(Schedule):
         """The number of the first step that cannot be loaded ahead."""
         return self.end_step
 
-    def ends_epoch(self, step: int) -> int:
-        """0: it is not known before the step."""
-        return 0
-
     def finish_step(self, share: Share) -> None:
         """A step is done. One that got less than it wanted was the epoch's last."""
         place = self.place
