@@ -102,9 +102,9 @@ class TreeSum:
         nums = [len(nodes) for nodes in held]
         sizes = [len(cut(len(total), len(workers), worker)) for worker in workers]
         mine = sizes[members.rank]
-        sent = self._room("sent", len(own) * len(total), total)
+        sent = own[0] if len(own) == 1 else self._room("sent", len(own) * len(total), total)
         received = self._room("received", sum(nums) * mine, total)
-        if own:  # what each worker gets lies together
+        if len(own) > 1:  # what each worker gets is to lie together
             split = zip(*(node.split(sizes) for node in own), strict=True)
             torch.cat(list(chain.from_iterable(split)), out=sent)
         sizes_in, sizes_out = [num * mine for num in nums], [len(own) * size for size in sizes]
