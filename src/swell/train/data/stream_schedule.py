@@ -122,9 +122,9 @@ class StreamSchedule(Schedule):
         Args:
             num_shards: into which the step is divided; 0: none.
         """
-        cut = replace(self.cut_of(0, 1, None), num_shards=num_shards or None, own_batch=size)
-        claim = self._claim(step, replace(cut, max_local_batch=max_local_batch), size)
-        return replace(claim, drops_last=True).share(size)
+        shards = num_shards or None
+        cut = StepCut(0, 1, size, shards, max_local_batch, self.has_even_passes, self.least_samples)
+        return replace(self._claim(step, cut, size), drops_last=True).share(size)
 
     @property
     def _end(self) -> int:
