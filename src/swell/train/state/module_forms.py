@@ -35,9 +35,6 @@ REMEDY = (
     "model, or by requires_grad_(), which go on"
 )
 
-#: Which one a parameter is, its shape and type.
-_Parameters = dict[str, tuple[int, torch.Size, torch.dtype]]
-
 
 class ModuleForms:
     """One worker's model, compared with what `elastic` got and with what the script entered its loop with."""
@@ -172,7 +169,8 @@ class ModuleForms:
         return is_function or self._num_looks == 2
 
 
-def _parameters_of(model: nn.Module) -> _Parameters:
+def _parameters_of(model: nn.Module) -> dict[str, tuple[int, torch.Size, torch.dtype]]:
+    """Each parameter by its names: which it is, its shape and type."""
     named = model.named_parameters(remove_duplicate=False)
     return {name: (id(each), each.shape, each.dtype) for name, each in named}
 
