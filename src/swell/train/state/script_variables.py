@@ -24,7 +24,6 @@ import torch
 from torch import nn
 
 from swell.train.data.stateful import GENERATORS
-from swell.train.link.code_paths import submitted
 from swell.train.state.script_objects import NAMED, UNCHANGING, can_be_made, kind_of, own_attributes
 from swell.train.state.script_values import (
     SCALARS,
@@ -45,7 +44,7 @@ from swell.train.state.waiting_functions import (
     UNBOUND,
     WaitingFunction,
     labelled,
-    lines_with,
+    last_place,
     user_frames,
 )
 from swell.wire.findings import ScriptFinding
@@ -360,12 +359,8 @@ class ScriptVariables:
         )
         warnings.warn(text, stacklevel=2)
         key = variable.name.rpartition(".")[2]
-        for frame in self.frames():
-            if lines := list(lines_with(frame.f_code, {key}, "STORE_")):
-                place = f"{submitted(frame.f_code.co_filename)}:{max(lines)}"
-                self.tell(ScriptFinding(name="script-variable", text=text, place=place, holds=False))
-                return
-        self.tell(ScriptFinding(name="script-variable", text=text, holds=False))
+        place = last_place(self.frames(), {key}, "STORE_")
+        self.tell(ScriptFinding(name="script-variable", text=text, place=place, holds=False))
 
 
 def _kept_of(found: Mapping[str, Variable]) -> dict[str, Variable]:

@@ -128,16 +128,23 @@ def _stored_after(code: CodeType, offset: int) -> frozenset[str]:
     return frozenset(names)
 
 
-def place_of_change(frame: FrameType | None, attributes: Sequence[str], calls: Set[str] = frozenset()) -> str:
+def place_of_change(frame: FrameType | None, attributes: Sequence[str], calls: Set[str]) -> str:
     """FILE:LINE where the script sets one of these attributes, else calls one of these; else its loop."""
     for names, kind in (*(({name}, "STORE_ATTR") for name in attributes), (calls, "LOAD_")):
-        for user in user_frames(frame):
-            if lines := list(lines_with(user.f_code, names, kind)):
-                return f"{submitted(user.f_code.co_filename)}:{max(lines)}"
+        if place := last_place(user_frames(frame), names, kind):
+            return place
     return place_of(frame)
 
 
-def lines_with(code: CodeType, names: Set[str], kind: str) -> Iterator[int]:
+def last_place(frames: Iterable[FrameType], names: Set[str], kind: str) -> str:
+    """FILE:LINE of the last line with such a name, in the first function that has one; empty: none has."""
+    for frame in frames:
+        if lines := list(_lines_with(frame.f_code, names, kind)):
+            return f"{submitted(frame.f_code.co_filename)}:{max(lines)}"
+    return ""
+
+
+def _lines_with(code: CodeType, names: Set[str], kind: str) -> Iterator[int]:
     """Lines of a function, and of those within, that store or load something of these names.
 
     Those in which modules are made are left out.
@@ -149,4 +156,4 @@ def lines_with(code: CodeType, names: Set[str], kind: str) -> Iterator[int]:
             yield line
     for part in code.co_consts:
         if isinstance(part, CodeType) and part.co_name != "__init__":
-            yield from lines_with(part, names, kind)
+            yield from _lines_with(part, names, kind)
