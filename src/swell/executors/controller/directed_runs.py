@@ -218,8 +218,7 @@ class DirectedRuns:
         if record == before:
             return
         run.record = record = msgspec.structs.replace(record, version=record.version + 1)
-        for host in record.hosts:
-            self._hosts.tell(host, messages.KeepRecord(run=run.key, record=record))
+        self._hosts.tell_all(record.hosts, messages.KeepRecord(run=run.key, record=record))
 
     def _start(self, run: DirectedRun, spawn: Spawn) -> messages.StartWorker | None:
         host, *others = sorted({self._hosts.host_of.get(device, "") for device in spawn.devices})
@@ -264,8 +263,7 @@ class DirectedRuns:
 
     def _end_run(self, run: DirectedRun) -> None:
         del self.by_key[run.key]
-        for host in sorted(run.hosts):
-            self._hosts.tell(host, messages.CloseRun(run=run.key))
+        self._hosts.tell_all(run.hosts, messages.CloseRun(run=run.key))
         self._gangs.ended(run)
 
     # ------------------------------------------------------------ what the daemon is told

@@ -180,7 +180,6 @@ class Takeover:
             for order in run.dealings[number].orders:
                 self.hosts.tell(host, order)
         self.runs.do(run, effects, is_kept=True)
-        self.runs.release_hosts(run)
 
     def _abandon(self, host: str, copy: RunKept) -> None:
         self._kill(host, copy.order.run, {worker.number for worker in copy.workers if worker.exit is None})
