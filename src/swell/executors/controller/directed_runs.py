@@ -21,12 +21,7 @@ from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_record import write_record
 from swell.executors.hosts import messages
-from swell.model.event import (
-    AnyEvent,
-    GangResized,
-    GangStarted,
-    StepsReported,
-)
+from swell.model.event import AnyEvent, GangResized, GangStarted, StepsReported
 from swell.wire.messages import Alive, Finished
 
 #: The usage of a gang which has told of nothing else for so long is told by itself.
@@ -277,22 +272,16 @@ class DirectedRuns:
         Protocols of gangs go by a clock that stands still in a machine's sleep; the head's does not.
         """
         event = msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME))
-        if (run := self.by_key.get(getattr(event, "job_id", ""))) is not None:
-            self._act_on(run, event)
+        run = self.by_key.get(getattr(event, "job_id", ""))
+        if run is not None and run.gang is not None:
             if isinstance(event, StepsReported):
                 event = msgspec.structs.replace(event, usage=run.total_usage)
+            elif isinstance(event, GangStarted | GangResized):
+                share = run.gang.gang.configuration.weight
+                self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
             if isinstance(event, GangStarted | GangResized | StepsReported):
                 run.reported_s = self._now_s()
         self._outbox.add(event)
-
-    def _act_on(self, run: DirectedRun, event: AnyEvent) -> None:
-        """What follows on the hosts of a gang from what is told of it."""
-        gang = run.gang
-        if gang is None:
-            return
-        if isinstance(event, GangStarted | GangResized):
-            share = gang.gang.configuration.weight
-            self._hosts.tell_all(run.hosts, messages.SetShare(run=run.key, share=share))
 
     def _report_silent(self, run: DirectedRun) -> None:
         """Tell what a gang has used that has told of nothing else for long: its script tells nothing."""
