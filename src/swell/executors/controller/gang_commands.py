@@ -78,11 +78,13 @@ class GangCommands:
             self._command(command)
 
     def _command(self, command: GangCommand) -> None:
-        gang, refusal = self._gangs.get(command.job_id), self._gangs.refusal(command)
+        gang = self._gangs.get(command.job_id)
         if gang is None:
             self._trials.cancel(command.job_id)
-        if gang is None or refusal is not None:
-            self._runs.report(refusal or unknown(command))
+            self._runs.report(unknown(command))
+            return
+        if (refusal := self._gangs.refusal(command)) is not None:
+            self._runs.report(refusal)
             return
         run = self._runs.by_key.get(command.job_id)
         is_old = gang.is_over or command.generation < gang.generation

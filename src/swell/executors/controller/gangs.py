@@ -13,7 +13,7 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.restart_state import Restarts
 from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
-from swell.model.event import AnyEvent, GangEnded, Outcome, ResizeFailed
+from swell.model.event import GangEnded, Outcome, ResizeFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
 
@@ -162,10 +162,8 @@ class KnownGangs:
             del self._gangs[job_id]
 
     # ------------------------------------------------------------ what cannot be
-    def refusal(self, command: GangCommand) -> AnyEvent | None:
-        """The answer, if the command cannot be about the job's gang."""
-        if command.job_id not in self._gangs:
-            return unknown(command)
+    def refusal(self, command: GangCommand) -> ResizeFailed | None:
+        """The answer, if the command is not for the job's gang to hear."""
         if isinstance(command, Reconfigure) and (obstacle := self.obstacle(command)):
             return cannot_change(command, obstacle)
         return None
