@@ -165,7 +165,8 @@ class Trials:
         kind, now_s, left = one.command.device_kind, self._runner.now_s(), one.trial.left
         if not left:
             return True
-        if not self._machine(one, one.host).num_of(kind):  # its host is kept, and has none for now
+        machine = self._machine(one, one.host)
+        if not machine.num_of(kind):  # its host is kept, and has none for now
             why = f"host {one.host!r} has no device of kind {kind!r} any more"
             self._give_up(one.command, Outcome.LOST, why, is_taken=True)
             self._stop(one)
@@ -185,11 +186,11 @@ class Trials:
         alone = [part for part in left if not part.sums]
         free = [part for part in sums if part not in under_way]
         order = [*free[:1], *alone, *(sums[:1] if shares else [])]
-        return any(self._begin_needed(one, part, shares) for part in order)
+        return any(self._begin_needed(one, machine, part, shares) for part in order)
 
-    def _begin_needed(self, one: TrialRun, part: Part, shares: bool) -> bool:
+    def _begin_needed(self, one: TrialRun, machine: Machine, part: Part, shares: bool) -> bool:
         """Whether there were devices for the part: of its own or, where it `shares`, used by others too."""
-        kind, machine = one.command.device_kind, self._machine(one, one.host)
+        kind = one.command.device_kind
         num = part.num_workers * (1 if part.sums else one.command.spec.devices_per_worker)
         others = [
             RunningPart(here, is_calibration=other.trial.part.sums)
