@@ -78,6 +78,7 @@ class Trials:
         self._runs: dict[str, TrialRun] = {}  #: by key, in order of arrival
         self._apart: set[frozenset[str]] = set()  #: hosts whose workers did not find each other
         self._late: set[tuple[str, str]] = set()  #: hosts that make ready, and for which run that has ended
+        self._is_to_go_on = False  #: `advance` will be called after what is being handled now
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -98,7 +99,7 @@ class Trials:
         elif not self._is_known(command):
             self._queue.append(command)
             self.make_way()
-            self._later(self.advance)
+            self._go_on()
 
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
@@ -143,15 +144,22 @@ class Trials:
             self._cache.keep_times(one.command.device_kind)
             if one.trial.profile is not None:
                 self._cache.keep_profile(one.command, one.trial.profile)
-        self._later(self.advance)
+        self._go_on()
 
     # ------------------------------------------------------------ in line
     def advance(self) -> None:
         """Begin what can begin. To be called from time to time."""
+        self._is_to_go_on = False
         while line := self._line() or self._admit():
             begins = [self._begin(one) for one in line]
             if not all(begins):
                 break
+
+    def _go_on(self) -> None:
+        """Advance once, however much is done for trial runs before that."""
+        if not self._is_to_go_on:
+            self._is_to_go_on = True
+            self._later(self.advance)
 
     def _line(self) -> list[TrialRun]:
         """Runs of which nothing is under way, the first to come first."""
@@ -316,7 +324,7 @@ class Trials:
         elif host == one.host:
             self._runner.begin_run(one.run)
             self._ask_other(one)
-        self._later(self.advance)
+        self._go_on()
 
     def _ask_other(self, one: TrialRun) -> None:
         """Have one host more make ready, if all-reduces across hosts have yet to be measured."""
@@ -347,12 +355,12 @@ class Trials:
                 self._do_without(one, host, Outcome.LOST, why)
         self._apart = {hosts for hosts in self._apart if host not in hosts}
         self._late = {(name, run) for name, run in self._late if name != host}
-        self._later(self.advance)
+        self._go_on()
 
     def _do_without(self, one: TrialRun, host: str, outcome: Outcome, why: str) -> None:
         """A host will not take part: another one is asked, or what it was wanted for is left out."""
         one.opening.discard(host)
-        self._later(self.advance)
+        self._go_on()
         if host != one.host:
             one.trial.plan.leave_out(CROSSING)
             return
