@@ -90,10 +90,8 @@ def measure(
     """
     most = 1 << (min(len(node.node.devices), MOST_WORKERS).bit_length() - 1)
     spec = describe(folder, most)
-    executor, events = (
-        LocalExecutor(AgentOptions(state_dir=folder / "state"), [node]),
-        queue.SimpleQueue[AnyEvent](),
-    )
+    executor = LocalExecutor(AgentOptions(state_dir=folder / "state"), [node])
+    events = queue.SimpleQueue[AnyEvent]()
     executor.start(events.put)
     try:
         tell("a trial run, from which a platform expects what follows")

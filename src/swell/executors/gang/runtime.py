@@ -6,7 +6,7 @@ import signal
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from swell.executors.gang.effects import Effect, Kill, Send, Spawn
+from swell.executors.gang.effects import KILL, Effect, Kill, Send, Spawn
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Slot
@@ -78,4 +78,4 @@ class GangRuntime:
             if not member.is_killed:
                 member.is_killed = True
                 member.failure = member.failure or why
-                self.effects.append(Kill(member.number, signal.SIGKILL))
+                self.effects.append(Kill(member.number, KILL))

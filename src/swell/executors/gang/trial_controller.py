@@ -6,16 +6,15 @@ fault of the script.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY, UNFIT
 from swell.executors.gang.allreduce import GroupTimes
-from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
+from swell.executors.gang.effects import KILL, Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.member import Member, State
+from swell.executors.gang.member import Member, State, flatten
 from swell.executors.gang.timeouts import (
     describe_exit,
     ended_early,
@@ -101,7 +100,7 @@ class Trial:
     @property
     def devices(self) -> tuple[str, ...]:
         members = self._running.members.values() if self._running else ()
-        return tuple(device for member in members for device in member.slot)
+        return flatten(member.slot for member in members)
 
     @property
     def part(self) -> Part | None:
@@ -390,7 +389,7 @@ class Trial:
         for member in running.members.values():
             if not member.is_killed:
                 member.is_killed = True
-                self._effects.append(Kill(member.number, signal.SIGKILL))
+                self._effects.append(Kill(member.number, KILL))
 
     def _drain(self) -> list[Effect]:
         effects, self._effects = self._effects, []

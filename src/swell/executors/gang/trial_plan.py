@@ -16,12 +16,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from swell.executors.gang.allreduce import (
-    GroupTimes,
-    allreduce_s,
-    is_measured,
-    sizes_to_measure,
-)
+from swell.executors.gang.allreduce import GroupTimes, allreduce_s, is_measured, sizes_to_measure
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.script_conditions import ScriptConditions
 from swell.model.command import ProfileJob
