@@ -134,6 +134,13 @@ class Processes:
         del self.alive[worker]
         self.do(self.gang.exited(worker, status, log_tail, self.now_s))
 
+    @property
+    def ended(self) -> GangEnded:
+        """The last that was told: how the gang ended."""
+        last = self.events[-1]
+        assert isinstance(last, GangEnded)
+        return last
+
 
 def test_workers_get_what_torchrun_would_give_them() -> None:
     processes = Processes()
@@ -246,8 +253,7 @@ def test_a_stop_asks_for_no_step() -> None:
     processes.say(0, Stepped(num_workers=1, steps=8, own_steps=8))  # too late to tell of
     processes.end(0, -signal.SIGTERM)
     assert processes.signals == [(0, signal.SIGTERM)]
-    ended = processes.events[-1]
-    assert isinstance(ended, GangEnded)
+    ended = processes.ended
     assert (ended.outcome, ended.steps) == (Outcome.STOPPED, 7)
 
 
@@ -368,21 +374,23 @@ def test_a_worker_that_was_stopped_is_killed_and_the_gang_goes_on_from_its_own_c
     processes.end(1, -signal.SIGKILL)
     assert processes.signals[1:] == [(0, signal.SIGTERM)]
     processes.end(0, 143)
-    ended = processes.events[-1]
-    assert isinstance(ended, GangEnded)
+    ended = processes.ended
     assert ended.outcome is Outcome.LOST
     assert ended.message == "worker 1 was stopped by a signal, and was killed"
 
 
-@given(st.lists(st.sampled_from([0, 1, 3, -9, -11, 143]), min_size=1, max_size=4))
-def test_the_first_bad_end_decides(statuses: list[int]) -> None:
+def ended_by(statuses: list[int]) -> tuple[GangEnded, int]:
+    """How a gang ends whose workers end with these one after the other, and the first bad one of them."""
     processes = Processes()
     processes.command(launch(*range(len(statuses))))
     for worker, status in enumerate(statuses):
         processes.end(worker, status)
-    ended = processes.events[-1]
-    assert isinstance(ended, GangEnded)
-    bad = next((status for status in statuses if status), 0)
+    return processes.ended, next((status for status in statuses if status), 0)
+
+
+@given(st.lists(st.sampled_from([0, 1, 3, -9, -11, 143]), min_size=1, max_size=4))
+def test_the_first_bad_end_decides(statuses: list[int]) -> None:
+    ended, bad = ended_by(statuses)
     outcomes = {0: Outcome.SUCCEEDED, 1: Outcome.FAILED, 3: Outcome.FAILED}
     assert ended.outcome is outcomes.get(bad, Outcome.LOST)
     if ended.outcome is Outcome.FAILED:
@@ -391,13 +399,7 @@ def test_the_first_bad_end_decides(statuses: list[int]) -> None:
 
 @given(st.lists(st.sampled_from([0, 1, -9, OVER_MEMORY]), min_size=1, max_size=4))
 def test_a_loss_by_the_memory_limit_is_told_as_one(statuses: list[int]) -> None:
-    processes = Processes()
-    processes.command(launch(*range(len(statuses))))
-    for worker, status in enumerate(statuses):
-        processes.end(worker, status)
-    ended = processes.events[-1]
-    assert isinstance(ended, GangEnded)
-    bad = next((status for status in statuses if status), 0)
+    ended, bad = ended_by(statuses)
     assert ended.is_over_memory == (bad == OVER_MEMORY)
     assert ended.outcome is Outcome.LOST or not ended.is_over_memory
 
@@ -413,8 +415,7 @@ def test_a_loss_by_the_memory_limit_outlives_the_controller(is_heard: bool) -> N
     else:
         processes.replace_controller(worker_0=OVER_MEMORY)
     processes.end(1, 143)
-    ended = processes.events[-1]
-    assert isinstance(ended, GangEnded) and ended.is_over_memory
+    assert processes.ended.is_over_memory
 
 
 @pytest.mark.parametrize("is_heard", [True, False])
@@ -466,8 +467,7 @@ def test_a_port_that_another_program_has_taken_meanwhile_is_a_loss(first: int, i
         processes.replace_controller()
     for worker in (first, 1 - first):
         processes.end(worker, 1, PORT_TAKEN if worker == 0 else "ValueError: a stranger answers")
-    ended = processes.events[-1]
-    assert isinstance(ended, GangEnded)
+    ended = processes.ended
     assert ended.outcome is Outcome.LOST and "EADDRINUSE" in ended.message
 
 
@@ -475,8 +475,7 @@ def test_another_port_of_a_script_that_is_taken_is_its_own_fault() -> None:
     processes = Processes()
     processes.command(launch(0))
     processes.end(0, 1, "OSError: [Errno 98] Address already in use: ('0.0.0.0', 6006)")
-    ended = processes.events[-1]
-    assert isinstance(ended, GangEnded) and ended.outcome is Outcome.FAILED
+    assert processes.ended.outcome is Outcome.FAILED
 
 
 @pytest.mark.parametrize(
