@@ -21,7 +21,7 @@ from tests.test_docs import options_of
 
 from swell.api.client import Client, connect
 from swell.executors.remote.host_address import DEFAULT_PORT
-from swell.executors.remote.join_tokens import NAME
+from swell.model.plain_name import is_plain_name
 
 OBJECTS = [*manifests()]
 WORKLOADS = [one for _, one in OBJECTS if one["kind"] in ("Deployment", "StatefulSet")]
@@ -114,7 +114,7 @@ def test_a_host_asks_for_the_devices_that_it_offers(name: str) -> None:
     assert int(number) == int(asked)
     assert int(options["--grace"].removesuffix("s")) < spec["terminationGracePeriodSeconds"]
     longest = f"{name}-{'f' * 10}-{'x' * 5}"  # of a pod of a Deployment
-    assert NAME.fullmatch(longest), "a node is called as its pod is"
+    assert is_plain_name(longest), "a node is called as its pod is"
     assert {"secretName": "swell-join-token", "defaultMode": 0o440} in [
         volume.get("secret") for volume in spec["volumes"]
     ]
