@@ -1,4 +1,4 @@
-"""The controller of a gang: what to say to whom so that the gang becomes what the head wants.
+"""The controller of a gang tells its workers what to do, so that the gang becomes what the head wants.
 
 Level-triggered: the gang has wanted slots and a wanted configuration, and its members, and each input
 moves one towards the other. A change of the batch alone is another group of the same members. The life of a

@@ -26,7 +26,7 @@ class ChangeAim(StrEnum):
 
 
 class SaveOrder(msgspec.Struct, kw_only=True):
-    """What has come of the order to save and to leave that the latest group was given."""
+    """The order to save and then to leave, as the latest group was given it, and what has come of that."""
 
     is_saved: bool = False  #: since it was sent
     has_left: bool = False  #: a worker, so all agreed that it is saved
@@ -88,7 +88,7 @@ class Ending(msgspec.Struct, kw_only=True):
 
 
 class Strikes(msgspec.Struct, kw_only=True):
-    """How often in a row workers were stuck. Which of them are now is asked of the members."""
+    """How often in a row workers were stuck. Each member says whether it is stuck now."""
 
     step_s: float = 0.0  #: of the job, as last reported
     num: int = 0

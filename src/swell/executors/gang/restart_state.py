@@ -1,4 +1,4 @@
-"""What is known besides of a gang whose script knows nothing of Swell: one set of processes at a time."""
+"""The further state of a gang whose script knows nothing of Swell: one set of processes at a time."""
 
 from __future__ import annotations
 

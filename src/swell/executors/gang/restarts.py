@@ -1,4 +1,4 @@
-"""How a gang changes whose script knows nothing of Swell: stop all, start all, as torchrun would.
+"""Changes of a gang whose script knows nothing of Swell: stop all, start all, as torchrun would.
 
 Its workers get torchrun's environment and no orders. What a script does not save when it gets SIGTERM, or
 before, is lost with a change. Rank 0 tells how many steps its optimizer has made

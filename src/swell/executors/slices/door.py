@@ -41,7 +41,7 @@ def _now_s() -> float:
 
 
 class SliceDoor(ListeningDoor):
-    """See `local.agent.door.Door`, and `SliceHosts`, by which its pool has things done."""
+    """Looks at the cluster again and again, and does what its pool decides: see `Door`, and `SliceHosts`."""
 
     #: Between two looks at the cluster.
     period_s: ClassVar[float] = 2.0

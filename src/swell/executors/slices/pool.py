@@ -35,7 +35,7 @@ OVER = "the time limit of its slice ends"
 
 
 class SliceHosts(Protocol):
-    """What the pool has done with hosts. Nothing waits for it; what comes of it is seen later."""
+    """The hosts of slices. The pool gives orders, waits for none, and sees later what came of each."""
 
     def is_used(self, host: str) -> bool:
         """Whether a host has workers."""
@@ -84,7 +84,7 @@ class _Slice:
 
 
 class SlicePool:
-    """Has no clock and no process of its own. `now_s`: time since the machine was booted."""
+    """All slices of a platform, without a clock or a process. `now_s`: time since the machine was booted."""
 
     def __init__(self, engine: SliceEngine, port: ClusterPort, hosts: SliceHosts) -> None:
         self._engine, self._port, self._do = engine, port, hosts

@@ -63,7 +63,7 @@ class ClusterRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterPort(Protocol):
-    """Every call may take seconds. Each raises ClusterError."""
+    """A cluster, as a platform asks it for slices. Every call may take seconds, and raises ClusterError."""
 
     async def read(self) -> ClusterRead:
         """Jobs of this platform, and nodes for it."""

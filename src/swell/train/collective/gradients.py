@@ -17,7 +17,7 @@ from swell.train.data.stream_schedule import StreamError
 
 
 class Members(Protocol):
-    """The workers of a group, as `Group` is."""
+    """The workers of a group, as far as sums need to know them; `Group` is one."""
 
     @property
     def rank(self) -> int: ...
@@ -80,7 +80,7 @@ class StepTotals:
 
 
 class Gradients:
-    """Sums in the order in which it is fastest, in one piece: rounding depends on the number of workers.
+    """Sums gradients over workers in one piece, as is fastest: rounding depends on the number of workers.
 
     A step is `begin`, then for each pass but the last `add`, and for the last `reduce`; or `abandon`.
     """

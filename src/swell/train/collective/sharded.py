@@ -74,7 +74,7 @@ class ShardedGradients(Gradients):
 
 
 class TreeSum:
-    """The part of a tree's sum that lies between workers: each finishes the tree for its part of the numbers.
+    """Ends a tree's sum between workers, once each has summed its own leaves. Each ends it for some numbers.
 
     It keeps the room for what is sent and received: memory that is new costs more than the sum.
     """

@@ -53,7 +53,7 @@ class Task:
 
 
 class Host:
-    """The surroundings of `python train.py`: one process, no peers, and nobody outside who asks for anything.
+    """The surroundings of a run. This class is for `python train.py`: one process, without an agent.
 
     Other surroundings are its subclasses. `Run` calls them in this order: those that shape the task, `enter`
     once, then for each step `reach_boundary`, `share`, `reduce`, `finish_step`, and at the end `finish`.

@@ -61,7 +61,7 @@ class TensorForm(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Header(msgspec.Struct):
-    """What there is of a state that comes."""
+    """What a receiver must know of a whole state before its tensors come."""
 
     skeleton: str = ""
     forms: list[TensorForm] = []

@@ -1,4 +1,4 @@
-"""What a step that does not count has changed is put back before it comes again.
+"""Puts back what a step has changed, if the step does not count and is to be repeated.
 
 A worker may be lost in a step, and with several optimizers between two updates of one. Then the others go
 back to where the step began and do all of it again, so that no update is applied twice.

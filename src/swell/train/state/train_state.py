@@ -447,7 +447,7 @@ class TrainState:
         return [now, [place for place, parameter in parameters if place in now or was_trained(parameter)]]
 
     def _parts(self) -> dict[str, Stateful | None]:
-        """What a run may have beside model and optimizer, or not."""
+        """Parts that a run need not have, unlike model and optimizer; None: it has no such part."""
         stream = self.course if isinstance(self.course, StreamSchedule) else None
         parts = {"scheduler": self.scheduler, "stream": stream, "noise": self.noise}
         parts["place"] = self.course if stream is None else None
