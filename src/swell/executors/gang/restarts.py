@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import shutdown, transition
-from swell.executors.gang.effects import FindPort, Kill, Send, Spawn
+from swell.executors.gang.effects import FindPort, Kill, Send
 from swell.executors.gang.local_ranks import local_ranks
 from swell.executors.gang.member import Member, Slot, State, flatten
 from swell.executors.gang.restart_state import Restarts
@@ -75,7 +75,6 @@ def _start(live: GangRuntime, restarts: Restarts, address: str, port: int) -> No
     restarts.tally.restart()
     restarts.votes.clear()
     hosts = [live.job.host_of(slot) for slot in slots]
-    first = live.gang.next_worker
     of_all = {
         environ.WORLD_SIZE: str(len(slots)),
         environ.RESTART_COUNT: str(restarts.num_starts),
@@ -93,10 +92,8 @@ def _start(live: GangRuntime, restarts: Restarts, address: str, port: int) -> No
             environ.LOCAL_WORLD_SIZE: str(place.local_world_size),
             environ.GROUP_RANK: str(place.group_rank),
         }
-        live.members[first + rank] = Member(first + rank, slot, since_s=live.now_s, state=State.TRAINING)
-        live.effects.append(Spawn(first + rank, near, of_all | own))
+        live.start(slot, near, **of_all, **own).state = State.TRAINING
     live.gang.formation.group = list(live.members)
-    live.gang.next_worker += len(slots)
     restarts.num_starts += 1
 
 

@@ -59,11 +59,13 @@ class GangRuntime:
         return tuple(member.pid for member in self.gang.by_rank() if member.pid is not None)
 
     # ------------------------------------------------------------ what is done to workers
-    def start(self, slot: Slot) -> None:
+    def start(self, slot: Slot, sees: Slot = (), **environ: str) -> Member:
+        """`sees`: these devices; none: those of its slot."""
         gang = self.gang
         number, gang.next_worker = gang.next_worker, gang.next_worker + 1
-        self.members[number] = Member(number, slot, since_s=self.now_s)
-        self.effects.append(Spawn(number, slot))
+        self.members[number] = member = Member(number, slot, since_s=self.now_s)
+        self.effects.append(Spawn(number, sees or slot, environ))
+        return member
 
     def send(self, numbers: Iterable[int], message: FromAgent) -> None:
         """Say it to those of these workers that live."""
