@@ -9,7 +9,7 @@ come, is no pause: those steps are taken off too.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -53,7 +53,6 @@ class Pause:
     expected_s: float | None = (
         None  #: the pause, by those of the same change before it; None: there were none
     )
-    parts_s: Mapping[str, float] = field(default_factory=dict)  #: what it went into, where that is known
 
 
 def stretches(lines: Iterable[Line]) -> list[Stretch]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.conditions import conditions, describe, write_json
-from benchmarks.training.lapslog import read_laps
-from benchmarks.training.pauses import Pause, Stretch, pause_of
+from benchmarks.training.pauses import Pause, pause_of
 from benchmarks.training.problem import OPTIMIZERS, SIZES, USUAL
 from benchmarks.training.sides import ROOT, TRAIN, Case, Side, SideFailed, kill_worker, wait_for_group
 from benchmarks.training.swell_side import SwellSide
@@ -23,7 +22,6 @@ from benchmarks.training.table import (
     RIVAL,
     Row,
     joiners_table_of,
-    parts_table_of,
     row_of,
     table_of,
     verdict_on,
@@ -116,10 +114,10 @@ def go_through(side: Side, change: Change, victim: int) -> Pause:
         cause_s = time.monotonic()
         side.resize(change.after)
         history = wait_for_group(side, before + 1, change.after, NUM_STEPS, LIMIT_S)
-        return with_parts(side, pause_of(history, before, len(history) - 1, cause_s), history[-1])
+        return pause_of(history, before, len(history) - 1, cause_s)
     cause_s = kill_worker(side, victim)
     history = wait_for_group(side, before + 1, None, NUM_STEPS, LIMIT_S)
-    pause = with_parts(side, pause_of(history, before, before + 1, cause_s), history[before + 1])
+    pause = pause_of(history, before, before + 1, cause_s)
     if history[-1].num_workers != change.after:
         side.settle(change.after)
         wait_for_group(side, len(history), change.after, NUM_STEPS, LIMIT_S)
@@ -135,11 +133,6 @@ def expecting(pause: Pause, change: Change, costs: CostTable, turn: int) -> Paus
     expected_s = cost_curves.expected_s(costs, kind, SPEC, None, change.after) if turn else None
     costs.learn(kind, record, change.after, pause.pause_s, float(turn))
     return replace(pause, expected_s=expected_s)
-
-
-def with_parts(side: Side, pause: Pause, after: Stretch) -> Pause:
-    found = [read_laps(folder.path, after.group) for folder in side.log_folders]
-    return replace(pause, parts_s=next(filter(None, found), {}))
 
 
 def run(options: argparse.Namespace, folder: Path) -> list[Row]:
@@ -190,7 +183,6 @@ def main() -> None:
     console = Console(width=120)
     console.print(table_of(rows))
     if OURS in options.sides:
-        console.print("Where Swell's pause goes, in ms:", parts_table_of(rows))
         console.print("What newcomers cost the steps before the change:", joiners_table_of(rows))
     for line in verdict_on(rows):
         console.print(line)

@@ -19,8 +19,6 @@ BARS = {"1M": 50, "25M": 20}
 KILL_BAR_S = 1.5
 #: How far what is expected of a resize may be from what is measured, from the second one of its kind on.
 EXPECTED_WITHIN = 1.5
-#: In the order in which they come. The first step has a steady one taken off.
-PARTS = ("close", "meet", "connect", "state", "first step")
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,6 @@ class Row:
     to_next_step_s: Mapping[str, float]
     steady_step_s: Mapping[str, float]
     num_repeated: Mapping[str, float]  #: steps that were done again
-    parts_s: Mapping[str, float]  #: of ours
     pauses: Mapping[str, Sequence[Pause]]  #: by side, one for each time
 
     @property
@@ -56,7 +53,6 @@ def row_of(
             side: statistics.median(getattr(one, field) for one in found) for side, found in pauses.items()
         }
 
-    ours = [pause for pause in pauses.get(OURS, ()) if pause.parts_s]
     return Row(
         size,
         optimizer,
@@ -66,7 +62,6 @@ def row_of(
         medians("to_next_step_s"),
         medians("steady_step_s"),
         medians("num_repeated"),
-        {part: statistics.median(_part_s(pause, part) for pause in ours) for part in PARTS} if ours else {},
         pauses,
     )
 
@@ -114,16 +109,6 @@ def joiners_table_of(rows: Sequence[Row]) -> Table:
     return table
 
 
-def parts_table_of(rows: Sequence[Row]) -> Table:
-    table = _table("model", "change")
-    for part in PARTS:
-        table.add_column(part, justify="right")
-    for row in rows:
-        shown = [_show(row.parts_s[part] * 1000 if row.parts_s else None, 1) for part in PARTS]
-        table.add_row(f"{row.size} {row.optimizer}", row.change, *shown)
-    return table
-
-
 def verdict_on(rows: Sequence[Row]) -> list[str]:
     """What was wanted and what came of it, a line each; nothing of what was not run."""
     lines = []
@@ -150,11 +135,6 @@ def _is_as_expected(pause: Pause) -> bool:
     expected_s, least_s = pause.expected_s or 0.0, 1e-3  # a pause may be negative
     measured_s = max(pause.pause_s, least_s)
     return 1.0 / EXPECTED_WITHIN <= max(expected_s, least_s) / measured_s <= EXPECTED_WITHIN
-
-
-def _part_s(pause: Pause, part: str) -> float:
-    steady_s = pause.steady_step_s if part == "first step" else 0.0
-    return pause.parts_s.get(part, 0.0) - steady_s
 
 
 def _table(*heads: str) -> Table:

@@ -7,7 +7,6 @@ DistributedDataParallel, or FSDP2 where layers are divided.
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import time
 from pathlib import Path
@@ -21,7 +20,6 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
-from benchmarks.training.lapslog import LapsLog
 from benchmarks.training.problem import (
     DIVISIONS,
     OPTIMIZERS,
@@ -149,9 +147,6 @@ def save_whole(
 
 def main() -> None:
     options = parse()
-    logger = logging.getLogger("swell.train")
-    logger.setLevel(logging.DEBUG)
-    logger.addHandler(LapsLog(options.folder))
     log = StepLog(options.folder, CLOCKS[options.clock])
     (train_elastic if environ.AGENT in os.environ else train_plainly)(options, log)
 

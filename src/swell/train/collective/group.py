@@ -14,7 +14,6 @@ from torch.distributed import distributed_c10d
 
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.collective.next_group import BROKEN_OFF, NextGroup, shut_down
-from swell.train.collective.part_times import PartTimes
 from swell.train.collective.peer_sockets import PeerSockets
 from swell.train.collective.process_groups import backend_of, forget_all, make_default
 from swell.train.link.agent_link import Link, Order, Superseded
@@ -59,8 +58,8 @@ def comes_of_own_group(frames: TracebackType | None) -> bool:
 class Group:
     """The group that this process is in, at most one at a time and torch's default one; and the next."""
 
-    def __init__(self, device: torch.device, link: Link | None = None, laps: PartTimes | None = None) -> None:
-        """`link` brings orders to form groups, `laps` is told of what changing to one takes."""
+    def __init__(self, device: torch.device, link: Link | None = None) -> None:
+        """`link` brings orders to form groups."""
         self.device = device
         self._is_nccl = backend_of(device) == "nccl"
         self.rank = 0
@@ -68,7 +67,6 @@ class Group:
         self.next: NextGroup | None = None  #: of the newest order, unless that is to leave
         self._link = link
         self._heartbeat = Heartbeat() if link is None else link.heartbeat
-        self._laps = laps or PartTimes()
         self._present: NextGroup | None = None  # the one that was entered
         self._sockets = PeerSockets()  # of the present group
         self._cut_generations: set[int] = set()  # by the agent's word, which may come before the order
@@ -127,18 +125,15 @@ class Group:
             GroupBroken: a member is gone.
         """
         entered, former = self._enter(regroup)
-        self._laps.note("connect")
         self._leave(former)
         self.rank, self.num_workers = entered.rank, entered.num_workers
         make_default(entered.process_group, entered.store, self.device)
         _name_in_environment(regroup, entered.address)
-        self._laps.note("close")
         try:
             with self._heartbeat.waiting("peers"):
                 cards = entered.swap_cards(card)
         except RuntimeError as error:  # DistStoreError
             raise GroupBroken(self._told(error)) from error
-        self._laps.note("meet")
         self.check()
         return cards
 

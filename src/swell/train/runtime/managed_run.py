@@ -18,7 +18,6 @@ worker in no group, before the first and after a broken one, waits for the next 
 
 from __future__ import annotations
 
-import logging
 import math
 import sys
 import time
@@ -57,8 +56,6 @@ from swell.wire.checkpoint_files import steps_in
 from swell.wire.metric_names import LOSS, NOISE_SCALE
 from swell.wire.numbers import Number, spelled
 
-log = logging.getLogger("swell.train")
-
 Order = messages.Regroup | messages.Suspend
 
 PROGRESS_INTERVAL_S = 0.5
@@ -81,7 +78,7 @@ class Linked(Host):
         self._welcome = welcome
         self._meter = Meter(welcome.pace_per_s)
         self._epochs = EpochWatch(self._meter)
-        self._group = Group(self.device, link, self._meter.laps)
+        self._group = Group(self.device, link)
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
@@ -184,8 +181,6 @@ class Linked(Host):
         self._stepped_generation = self._generation
         self._link.heartbeat.note_steps(self._task.state.steps)
         is_first = self._meter.end_step()
-        if is_first:
-            log.debug("%d workers, rank %d: %s", self.num_workers, self.rank, self._meter.laps)
         is_time = is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S
         if self._group.rank != 0:
             self._epochs.take(self._task.course)  # rank 0 tells of these
@@ -298,7 +293,6 @@ class Linked(Host):
         # The leader of a group that is whole tells all before it changes.
         told_steps = state.steps if self._is_member else regroup.told_steps
         self._tell_all()
-        self._meter.laps.begin()
         self._link.heartbeat.generation = regroup.generation
         if regroup.source is None and rank == 0:
             self._find_state()
@@ -368,7 +362,6 @@ class Linked(Host):
         holders = [rank for rank, card in enumerate(cards) if card.updates == furthest > NO_STATE]
         hand_state(self._group, self._task.state, cards, holders or [regroup.source or 0], others)
         self._task.state.is_valid = True
-        self._meter.laps.note("state")
 
     def _break_off(self, why: Exception) -> None:
         self._group.break_off()

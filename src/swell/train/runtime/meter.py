@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-from swell.train.collective.part_times import PartTimes
-
 #: Weight of the newest step in the running mean of the part of a step that waits for others.
 REST_GAIN_SHARE = 0.2
 
@@ -16,7 +14,6 @@ class Meter:
     def __init__(self, pace_per_s: float | None) -> None:
         self.step_s = 0.0  #: of the step that ended last
         self.pause_s: float | None = None  #: set by a first step; None in a worker that just joined
-        self.laps = PartTimes()  #: of the latest change, up to the end of its first step
         self._pace_per_s = pace_per_s
         self._begun_s = time.monotonic()
         self._reduced_s = self._begun_s
@@ -81,7 +78,6 @@ class Meter:
             self._rest_s = usual_s + REST_GAIN_SHARE * (rest_s - usual_s)
             self._num_steps += 1
             return False
-        self.laps.note("first step")
         self.pause_s = None
         if self._changing_s is not None:
             steady_s = self._reduced_s - self._begun_s + min(rest_s, usual_s)
