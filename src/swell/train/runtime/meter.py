@@ -9,12 +9,17 @@ REST_GAIN_SHARE = 0.2
 
 
 class Meter:
-    """Times of one worker's steps. A step begins when its batch is asked for and ends with its update."""
+    """Times of one worker's steps. A step begins when its batch is asked for and ends with its update.
+
+    They are by a clock that stands still while the script is between two epochs.
+    """
 
     def __init__(self, pace_per_s: float | None) -> None:
         self.step_s = 0.0  #: of the step that ended last
         self.pause_s: float | None = None  #: set by a first step; None in a worker that just joined
         self._pace_per_s = pace_per_s
+        self._away_s = 0.0  # all that the script has spent between epochs
+        self._told_away_s = 0.0  # of it, before the last call of `take_between_s`
         self._begun_s = time.monotonic()
         self._reduced_s = self._begun_s
         self._ended_s: float | None = None
@@ -22,23 +27,18 @@ class Meter:
         self._changing_s: float | None = None  # the change of the gang that is under way costs time since
         self._is_first = True  # of its generation
         self._is_begun = False  # a step may begin, and none has ended since
-        self._away_s = 0.0  # all that the script has spent between epochs
-        self._told_away_s = 0.0  # of it, before the last call of `take_between_s`
-        self._mean_away_s = 0.0  # of it, before `_mean_from_s`
-        self._changing_away_s = 0.0  # of it, before `_changing_s`
-        self._ended_away_s = 0.0  # of it, before the step that ended last
         self._mean_from_s = self._begun_s
         self._num_steps = 0
 
     def begin_change(self) -> None:
         """The gang stops here to change."""
         if self._ended_s is not None and self._changing_s is None:
-            self._changing_s, self._changing_away_s = time.monotonic(), self._away_s
+            self._changing_s = time.monotonic() - self._away_s
 
     def begin_break(self) -> None:
         """The gang broke: all since the last whole step is lost."""
         if self._changing_s is None:
-            self._changing_s, self._changing_away_s = self._ended_s, self._ended_away_s
+            self._changing_s = self._ended_s
         self._is_begun = False
 
     def begin_generation(self) -> None:
@@ -47,30 +47,29 @@ class Meter:
     def reach_boundary(self) -> None:
         """The script wants a batch. If it had been told that an epoch is over, it comes from what follows."""
         if self._is_begun:
-            self._away_s += time.monotonic() - self._begun_s
+            self._away_s = time.monotonic() - self._begun_s
             self._is_begun = False
 
     def begin_step(self) -> None:
         """A step begins; or the script is told that the epoch is over, and `reach_boundary` comes first."""
-        self._begun_s, self._is_begun = time.monotonic(), True
+        self._begun_s, self._is_begun = time.monotonic() - self._away_s, True
 
     def begin_reduce(self, num_samples: int) -> None:
         """The gradients are there; a paced device holds them back for as long as `num_samples` take it."""
         if self._pace_per_s is not None:
-            early_s = self._begun_s + num_samples / self._pace_per_s - time.monotonic()
+            early_s = self._begun_s + num_samples / self._pace_per_s - (time.monotonic() - self._away_s)
             if early_s > 0:
                 time.sleep(early_s)
-        self._reduced_s = time.monotonic()
+        self._reduced_s = time.monotonic() - self._away_s
 
     def end_step(self) -> bool:
         """The update is applied. True if this was its generation's first step, which no mean counts.
 
         After a first step `pause_s` is what the change of the gang took from training: the time from
         where it stopped to the end of this step, less what this step would have taken without a
-        change, which is its own computing and the waiting of an ordinary step, and less the time between
-        epochs.
+        change, which is its own computing and the waiting of an ordinary step.
         """
-        self._ended_s, self._ended_away_s, self._is_begun = time.monotonic(), self._away_s, False
+        self._ended_s, self._is_begun = time.monotonic() - self._away_s, False
         self.step_s = self._ended_s - self._begun_s
         rest_s = self._ended_s - self._reduced_s
         usual_s = rest_s if self._rest_s is None else self._rest_s
@@ -81,22 +80,17 @@ class Meter:
         self.pause_s = None
         if self._changing_s is not None:
             steady_s = self._reduced_s - self._begun_s + min(rest_s, usual_s)
-            away_s = self._away_s - self._changing_away_s
-            self.pause_s = max(0.0, self._ended_s - self._changing_s - steady_s - away_s)
+            self.pause_s = max(0.0, self._ended_s - self._changing_s - steady_s)
         self._is_first, self._changing_s = False, None
-        self._begin_mean(self._ended_s)
+        self._mean_from_s, self._num_steps = self._ended_s, 0
         return True
 
     def take_mean_step_s(self) -> float | None:
-        """Mean seconds a step since the last call or the generation's first step; None if there was none.
-
-        The time between epochs is left out.
-        """
+        """Mean seconds a step since the last call or the generation's first step; None if there was none."""
         if self._num_steps == 0 or self._ended_s is None:
             return None
-        trained_s = self._ended_s - self._mean_from_s - (self._ended_away_s - self._mean_away_s)
-        mean_s = trained_s / self._num_steps
-        self._begin_mean(self._ended_s)
+        mean_s = (self._ended_s - self._mean_from_s) / self._num_steps
+        self._mean_from_s, self._num_steps = self._ended_s, 0
         return mean_s
 
     def take_between_s(self) -> float:
@@ -104,6 +98,3 @@ class Meter:
         between_s = self._away_s - self._told_away_s
         self._told_away_s = self._away_s
         return between_s
-
-    def _begin_mean(self, ended_s: float) -> None:
-        self._mean_from_s, self._mean_away_s, self._num_steps = ended_s, self._ended_away_s, 0
