@@ -18,8 +18,9 @@ from tests.executors.puppets import make_spec
 from swell.executors.controller.controller import Inputs
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts
+from swell.executors.controller.openings import Openings
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.trial_devices import Machine, RunningPart, allot
+from swell.executors.controller.trial_devices import Machine
 from swell.executors.controller.trials import LONGEST_WAIT_S, Trials
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.gang.effects import Effect, Kill, Report, Spawn
@@ -27,6 +28,7 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.gang.script_conditions import local_batches
 from swell.executors.gang.timeouts import Timeouts
+from swell.executors.gang.trial_plan import Part, PartKind
 from swell.executors.hosts.messages import DevicesOffered, OpenRun, RunOpened, ToHost
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
@@ -70,7 +72,8 @@ class Machines:
         self.hosts.join("host", self)
         self.offer(self.bindings)
         runs, later = cast(DirectedRuns, self), Inputs().handle
-        self.trials = Trials(self.folder, self.hosts, runs, gang_settings, later)
+        self.openings = Openings(self.hosts, self.report)
+        self.trials = Trials(self.folder, self.hosts, self.openings, runs, gang_settings, later)
 
     def offer(self, devices: dict[str, DeviceBinding]) -> None:
         self.hosts.offer("host", DevicesOffered(devices=devices, num_cores=self.num_cores))
@@ -90,7 +93,7 @@ class Machines:
     def tell(self, message: ToHost) -> None:
         assert isinstance(message, OpenRun), "one host alone opens runs"
         opened = RunOpened(run=message.run, first_worker=0)
-        self.trials.opened("host", opened)
+        self.openings.hear("host", opened)
 
     def begin_run(self, run: DirectedRun) -> None:
         self.runs.append(run)
@@ -441,18 +444,20 @@ def test_parts_at_once_have_devices_and_cores_to_themselves(
     kind = "cuda" if is_gpu else "cpu"
     bindings = {f"n/{i}": DeviceBinding(torch_device=kind, kind=kind) for i in range(6)}
     in_use = Counter(f"n/{number}" for number in gangs)
-    parts: list[RunningPart] = []
+    parts: list[Part] = []
+    allotted: list[tuple[str, ...]] = []
     for num, is_calibration in wanted:
-        devices = allot(Machine(bindings, in_use, num_cores), kind, num, is_calibration, parts)
+        devices = Machine(bindings, in_use, num_cores).allot(kind, num, is_calibration, parts)
         assert devices is None or len(devices) == num
         assert parts or devices is not None, "one always takes place"
         if devices is not None:
-            parts.append(RunningPart(devices, is_calibration))
+            parts.append(Part(PartKind.SUM if is_calibration else PartKind.ALONE, num))
+            allotted.append(devices)
             in_use.update(devices)
-    calibrations = [part for part in parts if part.is_calibration]
+    calibrations = [part for part in parts if part.sums]
     assert len(calibrations) <= 1
     if len(parts) > 1:
-        later = [device for part in parts[1:] for device in part.devices]
+        later = [device for devices in allotted[1:] for device in devices]
         assert all(in_use[device] == 1 for device in later)
         assert is_gpu or (not calibrations and sum(in_use.values()) <= num_cores)
 

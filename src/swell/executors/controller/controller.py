@@ -17,6 +17,7 @@ from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
+from swell.executors.controller.openings import Openings
 from swell.executors.controller.outbox import DaemonLine, Outbox
 from swell.executors.controller.protocol import ExecutorCommand, Gathering, Inventory
 from swell.executors.controller.run import DirectedRun
@@ -89,8 +90,9 @@ class Controller:
             lambda run, event: self._trials.shown(run, event),
             lambda run: self._trials.changed(run),
         )
-        self._trials = Trials(state_dir, hosts, runs, gang_settings, self._inputs.handle)
-        self._commands = GangCommands(hosts, gangs, runs, self._trials)
+        self._openings = openings = Openings(hosts, runs.report)
+        self._trials = Trials(state_dir, hosts, openings, runs, gang_settings, self._inputs.handle)
+        self._commands = GangCommands(hosts, openings, gangs, runs, self._trials)
         self._takeover = Takeover(runs, hosts, gangs, self._offer, self.hear)
         self._boot_id, self._protocol = boot_id, protocol
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
@@ -219,7 +221,7 @@ class Controller:
         left = [worker for worker, of in run.workers.items() if of == host]
         self._takeover.leave_workers(host, run.key, left, offered)
         self._runs.lose_workers(run, host, why)
-        self._commands.leave_host(run.job_id, host, why)
+        self._openings.leave_host(run.key, host, why)
 
     def _hear_member(self, host: str, message: FromHost) -> None:
         """A host may have been lost after it said this."""
@@ -230,10 +232,8 @@ class Controller:
 
     def _is_given(self, host: str, job_id: str) -> bool:
         """Whether the host has a run of this job, or makes ready for one."""
-        preparation = self._commands.preparing.get(job_id)
-        if preparation is not None and host in preparation.opening:
-            return True
-        return any(run.is_on(host) for run in self._runs.by_key.values() if run.job_id == job_id)
+        runs = (run for run in self._runs.by_key.values() if run.job_id == job_id)
+        return self._openings.is_asked(host, job_id) or any(run.is_on(host) for run in runs)
 
     def _hear(self, host: str, message: FromHost) -> None:
         match message:
@@ -246,7 +246,7 @@ class Controller:
                 self._takeover.hear_offer(host, message)
                 self._greet()
             case messages.RunOpened() | messages.RunRefused():
-                self._commands.hear_ready(host, message)
+                self._openings.hear(host, message)
             case messages.WorkersAlive(runs=runs):
                 self._runs.hear_alive(host, runs)
             case messages.UsageRead():
@@ -279,4 +279,4 @@ class Controller:
         self._runs.report_all(lost_nodes)
         self._trials.lose_host(name, why)
         self._runs.lose_host(name, why)
-        self._commands.lose_host(name, why)
+        self._openings.lose_host(name, why)

@@ -12,8 +12,7 @@ from swell.executors.gang.gang_record import GangRecord, read_record
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding, JobContext
 from swell.executors.gang.restart_state import Restarts
-from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang
-from swell.model.event import GangEnded, Outcome, ResizeFailed
+from swell.model.command import GangCommand, LaunchGang, Reconfigure
 from swell.model.job import Elasticity
 from swell.model.target import Target
 
@@ -161,24 +160,6 @@ class KnownGangs:
         for job_id in over:
             del self._gangs[job_id]
 
-    # ------------------------------------------------------------ what cannot be
-    def refusal(self, command: GangCommand) -> ResizeFailed | None:
-        """The answer, if the command is not for the job's gang to hear."""
-        if isinstance(command, Reconfigure) and (obstacle := self.obstacle(command)):
-            return cannot_change(command, obstacle)
-        return None
-
-    def not_launched(self, command: GangCommand, outcome: Outcome, why: str = "") -> GangEnded:
-        """The answer to a launch that comes to nothing, or to what has called it off."""
-        return GangEnded(
-            at_s=0.0,
-            job_id=command.job_id,
-            generation=command.generation,
-            outcome=outcome,
-            steps=0,
-            message=why and f"job {command.job_id!r} cannot be started: {why}",
-        )
-
     def obstacle(self, command: LaunchGang | Reconfigure) -> str:
         """What is wrong if a device is of no host, or another job's workers are on it; else empty."""
         for device in command.target.devices:
@@ -188,26 +169,3 @@ class KnownGangs:
                 if (gang := self._gangs.get(job_id)) is not None and device in gang.devices:
                     return f"device {device!r} is still held by workers of job {job_id!r}"
         return ""
-
-
-def unknown(command: GangCommand) -> GangEnded:
-    """There is no such gang: a stop has what it wants, anything else has lost its gang."""
-    outcome = Outcome.STOPPED if isinstance(command, StopGang) else Outcome.LOST
-    return GangEnded(
-        at_s=0.0,
-        job_id=command.job_id,
-        generation=command.generation,
-        outcome=outcome,
-        steps=0,
-        message="" if outcome is Outcome.STOPPED else "the agent knows no such gang",
-    )
-
-
-def cannot_change(command: Reconfigure, why: str) -> ResizeFailed:
-    """The answer to a change that its gang does not hear of."""
-    return ResizeFailed(
-        at_s=0.0,
-        job_id=command.job_id,
-        generation=command.generation,
-        message=f"job {command.job_id!r} cannot change: {why}",
-    )

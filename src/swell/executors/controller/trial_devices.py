@@ -3,8 +3,8 @@
 Two parts measure at once if each has idle devices to itself. Devices that compute on the machine's cores
 (`cpu`, `paced`) share these: of them no more may be in use than there are cores, a `paced` one counting as
 half, for it waits most of the time. A calibration, which measures how fast workers talk to each other, runs
-without another part. On GPUs, which have their own
-processors, only calibrations exclude each other: they share the links between the GPUs.
+without another part. On GPUs, which have their own processors, only calibrations exclude each other: they
+share the links between the GPUs.
 """
 
 from __future__ import annotations
@@ -13,17 +13,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.trial_plan import Part
 
 #: Of a core, that a worker on a `paced` device keeps busy at most: it waits for its pace.
 PACED_SHARE = 0.5
-
-
-@dataclass(frozen=True, slots=True)
-class RunningPart:
-    """A part of another trial run."""
-
-    devices: tuple[str, ...]
-    is_calibration: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +66,19 @@ class Machine:
             return 0.0
         return PACED_SHARE if self.bindings[device].pace_per_s is not None else 1.0
 
+    def allot(
+        self, kind: str, num: int, is_calibration: bool, others: Sequence[Part]
+    ) -> tuple[str, ...] | None:
+        """Devices for a part that no part under way here would falsify, and the reverse; None: it waits.
 
-def allot(
-    machine: Machine, kind: str, num: int, is_calibration: bool, others: Sequence[RunningPart]
-) -> tuple[str, ...] | None:
-    """Devices for a part that no part under way would falsify or be falsified by; None: it had better wait.
-
-    A part that is alone always gets devices, be they busy with gangs.
-    """
-    devices = machine.idlest(kind, num)
-    if not others:
-        return devices
-    if not machine.is_idle(devices) or (is_calibration and any(part.is_calibration for part in others)):
-        return None
-    if machine.is_on_cores(devices[0]):
-        on_cores = [part for part in others if any(map(machine.is_on_cores, part.devices))]
-        excludes = is_calibration or any(part.is_calibration for part in on_cores)
-        if (on_cores and excludes) or not machine.has_cores(devices):
-            return None
-    return devices
+        A part that is alone always gets devices, be they busy with gangs.
+        """
+        devices = self.idlest(kind, num)
+        if not others:
+            return devices
+        is_calibrating = any(part.sums for part in others)
+        if self.is_on_cores(devices[0]):
+            fits = not is_calibration and not is_calibrating and self.has_cores(devices)
+        else:
+            fits = not (is_calibration and is_calibrating)
+        return devices if fits and self.is_idle(devices) else None

@@ -7,28 +7,29 @@ hangs, or takes long, holds the next one up for `LONGEST_WAIT_S`: then it shares
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.known_hosts import KnownHosts
+from swell.executors.controller.openings import Opening, Openings
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.controller.run import DirectedRun
-from swell.executors.controller.trial_devices import Machine, RunningPart, allot
+from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import CROSSING, Part, PartKind
-from swell.executors.hosts.messages import CloseRun, OpenRun, RunOpened, RunRefused, trial_run
+from swell.executors.hosts.messages import CloseRun, OpenRun, trial_run
 from swell.model.command import ProfileJob
 from swell.model.event import AnyEvent, GangEnded, JobProfiled, Outcome, ProfilingFailed, StepsReported
 from swell.model.job import BetweenSteps, Elasticity
 
 #: The first in line for devices to itself waits so long, then it shares some. Most trial runs take less.
 LONGEST_WAIT_S = 10.0
-#: A host makes ready for no more trial runs at a time.
+#: So many trial runs at most wait for a host, or for its devices; the others are with none.
 MOST_OF_HOST = 4
 
 log = logging.getLogger("swell.agent")
@@ -42,16 +43,15 @@ class TrialRun:
     host: str
     trial: Trial
     run: DirectedRun
+    refused_by: frozenset[str]  #: hosts that were asked before
     other_host: str = ""  #: where the second of two workers on two hosts would be; empty: nowhere
-    opening: set[str] = field(default_factory=set)  #: hosts that have yet to make ready
-    refused_by: frozenset[str] = frozenset()
     is_called_off: bool = False
     waits_since_s: float | None = None  #: since when it is the first in line for devices
 
     @property
     def is_open(self) -> bool:
         """Whether its host is ready, so that it may have processes."""
-        return self.host not in self.opening
+        return self.host in self.run.hosts
 
     @property
     def is_waiting(self) -> bool:
@@ -66,48 +66,44 @@ class Trials:
         self,
         state_dir: Path,
         hosts: KnownHosts,
+        openings: Openings,
         runs: DirectedRuns,
         gang_settings: GangSettings,
         later: Callable[[Callable[[], None]], None],
     ) -> None:
         """`later`: has something done after all that is being handled now."""
-        self._hosts, self._runner, self._later = hosts, runs, later
+        self._hosts, self._openings, self._runner, self._later = hosts, openings, runs, later
         self._gang_settings = gang_settings
         self._cache = ProfileCache(state_dir)
-        self._queue: deque[ProfileJob] = deque()
+        self._queue: dict[str, ProfileJob] = {}  #: by job
         self._runs: dict[str, TrialRun] = {}  #: by key, in order of arrival
         self._apart: set[frozenset[str]] = set()  #: hosts whose workers did not find each other
-        self._late: set[tuple[str, str]] = set()  #: hosts that make ready, and for which run that has ended
         self._is_to_go_on = False  #: `advance` will be called after what is being handled now
 
     @property
     def jobs(self) -> tuple[str, ...]:
         """Whose trial is under way or waits."""
-        commands = (*(one.command for one in self._runs.values()), *self._queue)
-        return tuple(command.job_id for command in commands)
+        return (*(one.command.job_id for one in self._runs.values()), *self._queue)
 
     # ------------------------------------------------------------ what the head and gangs say
     def add(self, command: ProfileJob) -> None:
         """Answered by an event, at once if it was measured before. Twice the same is once."""
-        job_id = command.job_id
-        one = self._runs.get(trial_run(job_id))
-        if (one is not None and not one.is_called_off) or any(job_id == o.job_id for o in self._queue):
+        one = self._runs.get(trial_run(command.job_id))
+        if (one is not None and not one.is_called_off) or command.job_id in self._queue:
             return
         if command.spec.elasticity is Elasticity.RESTART:
             why = "a job with elasticity 'restart' has no steps to measure; give an estimate_s"
             self._fail(command, why, Outcome.FAILED)
         elif not self._is_known(command):
-            self._queue.append(command)
+            self._queue[command.job_id] = command
             self.make_way()
             self._go_on()
 
     def cancel(self, job_id: str) -> None:
         """Ends this run and leaves the others alone."""
-        self._queue = deque(command for command in self._queue if command.job_id != job_id)
+        self._queue.pop(job_id, None)
         if (one := self._runs.get(trial_run(job_id))) is not None:
-            one.is_called_off = True
-            if one.is_open:
-                self._stop(one)
+            self._stop(one)
 
     def make_way(self, devices: Iterable[str] | None = None) -> None:
         """End groups that make steps on these devices (None: on any): others want them."""
@@ -135,7 +131,6 @@ class Trials:
         one = self._runs.get(run.key)
         if one is not None and one.trial.is_over:
             del self._runs[run.key]
-            self._late.update((host, run.key) for host in one.opening)
             if one.trial.why_not_crossed:
                 pair, why = (one.host, one.other_host), one.trial.why_not_crossed
                 log.warning("all-reduces over %s and %s were not measured: %s", *pair, why)
@@ -150,10 +145,12 @@ class Trials:
     def advance(self) -> None:
         """Begin what can begin. To be called from time to time."""
         self._is_to_go_on = False
-        while line := self._line() or self._admit():
-            begins = [self._begin(one) for one in line]
-            if not all(begins):
-                break
+        line = [one for one in self._runs.values() if one.is_waiting]
+        if line and line[0].waits_since_s is None:
+            line[0].waits_since_s = self._runner.now_s()
+        for one in line:
+            self._begin(one)
+        self._admit()
 
     def _go_on(self) -> None:
         """Advance once, however much is done for trial runs before that."""
@@ -161,61 +158,53 @@ class Trials:
             self._is_to_go_on = True
             self._later(self.advance)
 
-    def _line(self) -> list[TrialRun]:
-        """Runs of which nothing is under way, the first to come first."""
-        line = [one for one in self._runs.values() if one.is_waiting]
-        if line and line[0].waits_since_s is None:
-            line[0].waits_since_s = self._runner.now_s()
-        return line
-
-    def _begin(self, one: TrialRun) -> bool:
-        """Whether some part of it has begun, or is left out; else it waits for devices."""
-        kind, now_s, left = one.command.device_kind, self._runner.now_s(), one.trial.left
+    def _begin(self, one: TrialRun) -> None:
+        """Begin a part of it if there are devices, or leave out what the answer does not need."""
+        kind, left, machine = one.command.device_kind, one.trial.left, self._machine(one, one.host)
         if not left:
-            return True
-        machine = self._machine(one, one.host)
+            return
         if not machine.num_of(kind):  # its host is kept, and has none for now
             why = f"host {one.host!r} has no device of kind {kind!r} any more"
             self._give_up(one.command, Outcome.LOST, why, is_taken=True)
             self._stop(one)
-            return True
-        others = [other for other in self._others(one) if other.command.device_kind == kind]
-        under_way = {other.trial.part for other in others}
-        if not left[0].is_needed:
-            if left[0] == CROSSING and CROSSING in under_way:
-                return False  # its result is waited for
-            if devices := self._idle(one, left[0]):
-                self._begin_part(one, left[0], devices)
-            else:
-                self._leave_out(one, left[0], "its devices are not idle")
-            return True
-        shares = one.waits_since_s is not None and now_s - one.waits_since_s >= LONGEST_WAIT_S
-        sums = [part for part in left if part.sums]
-        alone = [part for part in left if not part.sums]
-        free = [part for part in sums if part not in under_way]
-        order = [*free[:1], *alone, *(sums[:1] if shares else [])]
-        return any(self._begin_needed(one, machine, part, shares) for part in order)
-
-    def _begin_needed(self, one: TrialRun, machine: Machine, part: Part, shares: bool) -> bool:
-        """Whether there were devices for the part: of its own or, where it `shares`, used by others too."""
-        kind = one.command.device_kind
-        num = part.num_workers * (1 if part.sums else one.command.spec.devices_per_worker)
-        others = [
-            RunningPart(here, is_calibration=other.trial.part.sums)
-            for other in self._others(one)
-            if other.trial.part is not None
-            and (here := tuple(device for device in other.trial.devices if device in machine.bindings))
-        ]
-        devices = allot(machine, kind, num, part.sums, others)
-        if devices is None and shares:
-            devices = machine.idlest(kind, num)
-        if devices is None:
-            return False
-        if not part.sums and self._is_known(one.command):
-            self._stop(one)
+        elif left[0].is_needed:
+            self._begin_needed(one, machine, left)
+        elif left[0] == CROSSING and CROSSING in self._under_way(one):
+            pass  # its result is waited for
+        elif devices := self._idle(one, left[0]):
+            self._begin_part(one, left[0], devices)
         else:
-            self._begin_part(one, part, devices)
-        return True
+            self._leave_out(one, left[0], "its devices are not idle")
+
+    def _begin_needed(self, one: TrialRun, machine: Machine, left: Sequence[Part]) -> None:
+        """Begin one of these parts on devices of its own or, after a long wait, on such that others use."""
+        kind, waits_s = one.command.device_kind, one.waits_since_s
+        shares = waits_s is not None and self._runner.now_s() - waits_s >= LONGEST_WAIT_S
+        here = [
+            other.trial.part
+            for other in self._others(one)
+            if other.trial.part is not None and not machine.bindings.keys().isdisjoint(other.trial.devices)
+        ]
+        under_way = self._under_way(one)
+        for part in sorted(left, key=lambda part: part in under_way):
+            if part in under_way and part.sums and not shares:
+                continue  # its result is waited for
+            num = part.num_workers * (1 if part.sums else one.command.spec.devices_per_worker)
+            devices = machine.allot(kind, num, part.sums, here)
+            if devices is None and shares:
+                devices = machine.idlest(kind, num)
+            if devices is None:
+                continue
+            if not part.sums and self._is_known(one.command):
+                self._stop(one)
+            else:
+                self._begin_part(one, part, devices)
+            return
+
+    def _under_way(self, one: TrialRun) -> set[Part | None]:
+        """Parts of other runs on such devices."""
+        kind = one.command.device_kind
+        return {other.trial.part for other in self._others(one) if other.command.device_kind == kind}
 
     def _begin_part(self, one: TrialRun, part: Part, devices: tuple[str, ...]) -> None:
         one.waits_since_s = None
@@ -250,20 +239,18 @@ class Trials:
         return replace(self._hosts.machine(host, self._runner.busy(host)), avoid=one.command.avoid)
 
     # ------------------------------------------------------------ hosts make ready
-    def _admit(self) -> list[TrialRun]:
-        """The next ones of the queue, with nothing under way yet; empty if there is none, or hosts have yet
-        to make ready.
-        """
+    def _admit(self) -> None:
+        """Have hosts make ready for the next ones of the queue, but for no more than they can soon begin."""
         full: set[str] = set()  # kinds of devices whose hosts have enough to do
-        for command in list(self._queue):
+        for command in list(self._queue.values()):
             key = trial_run(command.job_id)
-            if command.device_kind in full or key in self._runs or any(key == run for _, run in self._late):
+            if command.device_kind in full or key in self._runs or key in self._openings:
                 continue
             host = self._choose(command)
             if self._is_full(host):
                 full.add(command.device_kind)
                 continue
-            self._queue.remove(command)
+            del self._queue[command.job_id]
             if self._is_known(command):
                 continue
             if host:
@@ -271,9 +258,6 @@ class Trials:
             else:
                 why = f"no device of kind {command.device_kind!r} is on any machine that is there"
                 self._give_up(command, Outcome.LOST, f"{why}; see `swell nodes`", is_taken=True)
-            if line := self._line():
-                return line
-        return []
 
     def _choose(self, command: ProfileJob, but: Collection[str] = ()) -> str:
         """The host with the most devices of the kind, one with enough to do last; empty: none is left."""
@@ -281,8 +265,9 @@ class Trials:
         return min((host for host in nums if host not in but), key=self._is_full, default="")
 
     def _is_full(self, host: str) -> bool:
-        """Whether it makes ready for as many trial runs as it may."""
-        return sum(one.host == host and not one.is_open for one in self._runs.values()) >= MOST_OF_HOST
+        """Whether as many trial runs as it may have wait for this host, or for its devices."""
+        idle = (one for one in self._runs.values() if one.host == host and one.trial.part is None)
+        return sum(1 for _ in idle) >= MOST_OF_HOST
 
     def _open(self, command: ProfileJob, host: str, refused_by: frozenset[str] = frozenset()) -> None:
         """Begin the run on this host, once that is ready."""
@@ -298,33 +283,29 @@ class Trials:
         times, is_stopped = self._cache.times(kind), stopped.__contains__
         trial = Trial(context, command, nums[host], times, self._gang_settings, is_stopped)
         run = DirectedRun(trial_run(command.job_id), command.job_id, spec, trial, stopped)
-        self._runs[run.key] = one = TrialRun(command, host, trial, run, refused_by=refused_by)
+        self._runs[run.key] = one = TrialRun(command, host, trial, run, refused_by)
         self._ask(one, host)
 
     def _ask(self, one: TrialRun, host: str) -> None:
-        """Answered by `opened` or `refused`."""
-        one.opening.add(host)
         command = one.command
         order = OpenRun(run=one.run.key, job_id=command.job_id, spec=command.spec, is_trial=True)
-        self._hosts.tell(host, order)
+        self._openings.ask(order, {host}, partial(self._answered, one, host))
 
-    def opened(self, host: str, opened: RunOpened) -> None:
-        """Workers of the run can be started on this host."""
-        one = self._runs.get(opened.run)
-        self._late.discard((host, opened.run))
-        if one is None or host not in one.opening:
-            self._hosts.tell(host, CloseRun(run=opened.run))
-            return
-        one.opening.discard(host)
-        one.run.hosts.add(host)
-        one.trial.number_from(opened.first_worker)
-        if host == one.host and one.is_called_off:
-            del self._runs[opened.run]
-            self._hosts.tell(host, CloseRun(run=opened.run))
-        elif host == one.host:
-            self._runner.begin_run(one.run)
-            self._ask_other(one)
+    def _answered(self, one: TrialRun, host: str, opening: Opening) -> None:
+        """The host is ready, refuses, or is lost."""
         self._go_on()
+        if self._runs.get(one.run.key) is not one:  # it was called off, or is over
+            self._hosts.tell_all(opening.opened, CloseRun(run=one.run.key))
+        elif host in opening.opened:
+            one.run.hosts.add(host)
+            one.trial.number_from(opening.opened[host])
+            if host == one.host:
+                self._runner.begin_run(one.run)
+                self._ask_other(one)
+        elif host != one.host:
+            one.trial.plan.leave_out(CROSSING)
+        elif opening.refusal is not None:
+            self._look_elsewhere(one, *opening.refusal)
 
     def _ask_other(self, one: TrialRun) -> None:
         """Have one host more make ready, if all-reduces across hosts have yet to be measured."""
@@ -336,14 +317,17 @@ class Trials:
                 one.other_host, plan.crosses = other, True
                 self._ask(one, other)
 
-    def refused(self, host: str, refused: RunRefused) -> None:
-        """The host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now,
-        and another one is asked.
+    def _look_elsewhere(self, one: TrialRun, outcome: Outcome, why: str) -> None:
+        """Its host does not make ready. FAILED: the job makes it impossible; LOST: the host does for now, and
+        another one is asked.
         """
-        one = self._runs.get(refused.run)
-        self._late.discard((host, refused.run))
-        if one is not None and host in one.opening:
-            self._do_without(one, host, refused.outcome, refused.why)
+        del self._runs[one.run.key]
+        refused_by = one.refused_by | {one.host}
+        other = self._choose(one.command, refused_by)
+        if other and outcome is not Outcome.FAILED:
+            self._open(one.command, other, refused_by)
+        else:
+            self._give_up(one.command, outcome, why)
 
     def lose_host(self, host: str, why: str) -> None:
         """It is gone: what it has not finished is lost. To be told before the ends of its processes."""
@@ -351,34 +335,20 @@ class Trials:
             if host == one.host and one.is_open:
                 self._give_up(one.command, Outcome.LOST, why)
                 self._stop(one)
-            elif host in (one.host, one.other_host):
-                self._do_without(one, host, Outcome.LOST, why)
         self._apart = {hosts for hosts in self._apart if host not in hosts}
-        self._late = {(name, run) for name, run in self._late if name != host}
         self._go_on()
-
-    def _do_without(self, one: TrialRun, host: str, outcome: Outcome, why: str) -> None:
-        """A host will not take part: another one is asked, or what it was wanted for is left out."""
-        one.opening.discard(host)
-        self._go_on()
-        if host != one.host:
-            one.trial.plan.leave_out(CROSSING)
-            return
-        refused_by = one.refused_by | {host}
-        other = self._choose(one.command, refused_by)
-        if other and outcome is not Outcome.FAILED and not one.is_called_off:
-            self._open(one.command, other, refused_by)
-            return
-        del self._runs[one.run.key]
-        if not one.is_called_off:
-            self._give_up(one.command, outcome, why)
 
     # ------------------------------------------------------------ answers
     def _leave_out(self, one: TrialRun, part: Part, why: str) -> None:
         self._runner.do(one.run, one.trial.leave_out(part, why, self._runner.now_s()))
 
     def _stop(self, one: TrialRun) -> None:
-        self._runner.do(one.run, one.trial.stop(self._runner.now_s()))
+        """Its answer is not wanted any more."""
+        one.is_called_off = True
+        if one.is_open:
+            self._runner.do(one.run, one.trial.stop(self._runner.now_s()))
+        else:
+            del self._runs[one.run.key]
 
     def _is_known(self, command: ProfileJob) -> bool:
         """Whether it was measured before, and is answered with that."""
