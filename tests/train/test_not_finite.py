@@ -17,6 +17,7 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
+from swell.train.runtime.host import Host
 from swell.train.state.checkpoint import Checkpoints, content_of
 from swell.train.state.loss import MAX_UNREAD, LossLog
 from swell.train.state.train_state import TrainState
@@ -196,6 +197,28 @@ def test_a_run_that_was_not_told_to_stop_goes_on_and_says_so_once(capfd: pytest.
 def test_a_run_whose_loss_is_a_number_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     train_alone(odd_from=99)
     assert capfd.readouterr() == ("", "")
+
+
+def test_statistics_of_norms_are_those_before_the_step_that_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are saved with it, and the pass whose loss is no number has moved them."""
+    model, kept = nn.Sequential(nn.BatchNorm1d(1), nn.Linear(1, 1)), []
+
+    def give_up(host: Host, loss: torch.Tensor) -> train.LossNotFinite:
+        kept.append(model.get_buffer("0.running_mean").item())
+        return train.LossNotFinite()
+
+    monkeypatch.setattr(Host, "stops_on_nan", True)
+    monkeypatch.setattr(Host, "give_up", give_up)
+    loader = DataLoader(TensorDataset(torch.tensor([[0.0]] * 6 + [[math.nan]] * 6)), batch_size=6)
+    run = train.elastic(model, optim.SGD(model.parameters(), 0.01), loader, epochs=1)
+    with pytest.raises(train.LossNotFinite):
+        for (x,) in run.batches():
+            loss = model(x).square().mean()
+            loss.backward()
+            run.step(loss)
+    assert kept == [0.0]
 
 
 @given(st.lists(st.sampled_from([1.0, math.nan, math.inf]), max_size=30))

@@ -21,7 +21,6 @@ from swell.train.data.stateful import Stateful
 from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import open_link
-from swell.train.runtime.alternating_run import AlternatingRun
 from swell.train.runtime.determinism import compute_alike
 from swell.train.runtime.group_trial import GroupProfiling
 from swell.train.runtime.host import Host, Task, Torchrun
@@ -74,7 +73,7 @@ def elastic(
     Args:
         model: several by name as well, `{"g": g, "d": d}`.
         optimizer: several by name as well. `run.step(loss, optimizer=opt_d)` then says which is to step; see
-            `AlternatingRun`. They may hold the same parameters, so that one follows another in mid-run.
+            `Run`. They may hold the same parameters, so that one follows another in mid-run.
         loader: a DataLoader. Its `batch_size` is the global batch, the samples of one optimizer step on all
             workers together; a Swell job's own takes its place. Samples are shuffled by `seed` and epoch, or
             in sequence. A sampler or batch sampler of the script's own is drawn once an epoch with `seed`,
@@ -162,9 +161,7 @@ def elastic(
         known_steps=known_steps,
         shown=shown,
     )
-    kind = AlternatingRun if isinstance(stepped, OptimizerSet) else Run
-    loaders = LoaderWatch(loader, sys._getframe(1))
-    run = kind(host, task, _feed(loader, host, course), loaders)
+    run = Run(host, task, _feed(loader, host, course), LoaderWatch(loader, sys._getframe(1)))
     started.append(run)
     if isinstance(host, Profiling) and not isinstance(host, GroupProfiling):
         check_resume(run, task, host)

@@ -83,7 +83,8 @@ def step(state: TrainState) -> None:
     state.optimizers[0].zero_grad()
     loss = state.model(x)
     loss.backward()
-    state.finish_step(loss.detach())
+    state.apply(state.optimizers[0], loss.detach(), ())
+    state.finish_batch(loss.detach())
 
 
 @cache

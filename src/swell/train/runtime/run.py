@@ -27,6 +27,7 @@ from swell.train.runtime.loader_watch import LoaderWatch
 from swell.train.runtime.loop_exits import MOST_ASKED, NO_END
 from swell.train.runtime.optimizer_watch import GIVE_ALL, OptimizerWatch
 from swell.train.scaling import PartNorms
+from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.script_state import ScriptState
 from swell.wire.reports import checked_step, number
 
@@ -54,6 +55,11 @@ class Run:
     A batch that was drawn when a worker was lost comes again. To end early, leave both loops: a script that
     ends before its job in another way has ended early, and keeps no promise. Each epoch goes through all of
     its batches: a loop over batches that was left, and begins again, is refused.
+
+    Several optimizers step one after the other in a batch, `run.step(loss_d, optimizer=opt_d)`, then
+    `run.step(loss_g, optimizer=opt_g)`. The batch is one step of the job, whatever their number: it counts
+    when the script asks for the next batch, or leaves the loop. Where a worker is lost before that, the
+    others undo what the batch has changed, and it comes again. The loss of a batch is that of its first step.
     """
 
     def __init__(
@@ -86,6 +92,11 @@ class Run:
         self._is_finished = False
         self._goes_through_epochs = False
         self._left_at: list[Instruction] = []  # at which the callers stood when the loop was left
+        optimizer = task.state.optimizer
+        self._several = optimizer if isinstance(optimizer, OptimizerSet) else None
+        self._turns: list[
+            StepTotals
+        ] = []  # steps of the batch under way that are applied and do not count yet
         self._calls = DeferredCalls(task.state)
         self._watch = OptimizerWatch(task.state)
         self._hook = register_optimizer_step_pre_hook(self._check_stepper)
@@ -225,6 +236,7 @@ class Run:
             except GeneratorExit:
                 self._left_at = where_calls_stand(sys._getframe(1))
                 raise
+            self._close_batch()
             self._check_left()
             has_moved = (self._task.state.updates, self.epoch) != (updates, epoch)
             if not (has_moved or self._has_trained or self._is_stopped):  # a step that is lost comes again
@@ -236,6 +248,7 @@ class Run:
 
     def batches(self) -> Iterator[Any]:
         """This worker's part of each batch of the epoch, in one pass or several, on `device` if a GPU."""
+        self._close_batch()  # the script may have left its loop over it
         epoch = self.epoch
         if self.should_stop():
             self._num_asked += 1
@@ -312,7 +325,7 @@ class Run:
                 this pass that count, or the sum of their class weights. Gradients and losses of all passes
                 and workers are averaged with these weights. 0: there is nothing to learn from in this pass,
                 whatever its loss. If all weights of a step are 0, nothing is updated; the step counts.
-            optimizer: which of several is to step; see `AlternatingRun`.
+            optimizer: which of several is to step.
 
         Returns:
             The mean over the whole step, on all workers, a tensor of shape (); 0 if all weights are 0. Where
@@ -323,27 +336,33 @@ class Run:
             LoopError: it was not called once after the backward pass of each batch, or not with a loss.
             LossNotFinite: the loss is no number, and the job says to stop then.
         """
-        self._check_call(optimizer)
-        own_loss, self._has_trained = mean_of(loss), True
+        stepping, own_loss = self._check_call(optimizer), mean_of(loss)
+        self._has_trained, self._has_stepped, state = True, False, self._task.state
+        if state.undo.is_lost or self._is_stopped:  # in an earlier one of several steps of this batch
+            return own_loss
         self._has_drawn = self._begun is not None and has_drawn_since(self._begun)
+        out, others = self._out, [] if self._several is None else self._take_others(stepping)
         share, part, is_last = self._end_pass(weight)
         if not is_last:
             self._task.gradients.add(part, own_loss)
             return own_loss
-        if (shard := self._task.state.shard_of_blocks) is not None:
-            shard.clips = self._calls.clips
-        tally = self._host.reduce(share, own_loss, self._is_target_met)
+        if state.shard_of_blocks is not None:
+            state.shard_of_blocks.clips = self._calls.clips
+        if self._several is not None:
+            share = replace(share, turn=self._number_of(stepping))
+        tally = self._host.reduce(share, own_loss, self._is_target_met and not self._turns)
         if tally is None:
-            self._task.state.undo.lose(sys._getframe(1))
-            return own_loss
-        if tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
+            self._lose(sys._getframe(1))
+        elif tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped, self._share = True, None
         elif self._host.stops_on_nan and not math.isfinite(tally.loss):
-            self._task.state.undo.revert()
+            self._revert()
             raise self._host.give_up(tally.loss)  # on all workers: they have the same loss
         else:
-            self._update(tally)
-        return tally.loss
+            self._update(stepping, tally)
+        if self._several is not None:
+            self._await_turn(out, others)
+        return own_loss if tally is None else tally.loss
 
     def report(
         self, /, *, step: int | None = None, reduce: Reduction = "rank0", **metrics: SupportsFloat
@@ -412,10 +431,18 @@ class Run:
         """The script gets the first batch of a step in this frame."""
         self._task.gradients.begin(share)
         self._task.state.undo.begin(frame)
+        if self._several is not None:
+            if len(share.passes) > 1:
+                raise LoopError(
+                    f"the share of this worker ({share.num_local} samples) does not fit in one pass; with "
+                    "several optimizers it must, for each is to see what the one before has changed: ask for "
+                    "more workers, take a smaller batch, or a larger max_local_batch"
+                )
+            self._task.state.undo.begin_batch()
 
     def _check_batch(self, batch: Any, frame: FrameType) -> None:
         """The script wants another batch. Raises LoopError if it has not done with this one what it must."""
-        if self._out is not None:
+        if self._out is not None and self._several is None:
             raise LoopError(NO_STEP)
         if self._has_drawn and is_unused(frame, batch):
             raise LoopError(OWN_BATCHES)
@@ -423,20 +450,32 @@ class Run:
 
     def _end_step(self, frame: FrameType) -> None:
         """The script wants a batch of the next step."""
-        if not self._has_stepped:  # it comes again
-            self._task.state.undo.revert(frame)
+        if self._task.state.undo.is_lost or self._is_stopped:
+            self._revert(frame)
+        elif self._several is not None:
+            if not self._turns:
+                raise LoopError(
+                    "a batch went by without run.step(loss, optimizer=...); call it at least once for each "
+                    "batch"
+                )
+            self._close_batch()
 
-    def _check_call(self, optimizer: torch.optim.Optimizer | None) -> None:
-        """Raises LoopError where `step` is called at the wrong time, or for a strange optimizer."""
+    def _check_call(self, optimizer: torch.optim.Optimizer | None) -> torch.optim.Optimizer:
+        """Return what is to step. Raises LoopError where that is strange, or `step` is called too early."""
         if self._out is None:
             raise LoopError("run.step(loss) without a batch; call it once for each batch of run.batches()")
-        if optimizer is not None and optimizer is not self._task.state.optimizer:
-            raise LoopError(
-                f"run.step(loss, optimizer=...) got a {type(optimizer).__qualname__} of the script's own: "
-                f"{GIVE_ALL}"
-            )
+        if self._several is not None:
+            stepping = self._several.check(optimizer)
+        else:
+            stepping = self._task.state.optimizers[0]
+            if optimizer is not None and optimizer is not stepping:
+                raise LoopError(
+                    f"run.step(loss, optimizer=...) got a {type(optimizer).__qualname__} of the script's "
+                    f"own: {GIVE_ALL}"
+                )
         if self._watch.has_made:
             self._watch.check_made()
+        return stepping
 
     def _end_pass(self, weight: SupportsFloat | None) -> tuple[Share, Pass, bool]:
         """The share and the pass that was out, with its weight, and whether it is the last of its step."""
@@ -451,20 +490,81 @@ class Run:
             share = replace(share, num_clips=len(self._calls.clips))
         return share, part, is_last
 
-    def _update(self, tally: StepTotals) -> None:
-        self._is_updating = True
-        assert self._share is not None  # noqa: S101 - a step is under way
-        self._task.course.finish_step(self._share)
-        parts = PartNorms(tally.part_squared_norm, tally.num_parts, self._share.num_global)
-        loss = tally.loss if tally.has_weight else None
-        self._calls.is_applying = True
-        shard = self._task.state.shard_of_blocks
+    def _update(self, optimizer: torch.optim.Optimizer, tally: StepTotals) -> None:
+        """Apply the gradients of the step. The batch counts now, or with several optimizers at its end."""
+        state, share = self._task.state, self._share
+        assert share is not None  # noqa: S101 - a step is under way
+        if self._several is not None:
+            state.undo.keep(optimizer)
+        self._is_updating = self._calls.is_applying = True
+        parts = None
+        if state.noise is not None:
+            parts = PartNorms(tally.part_squared_norm, tally.num_parts, share.num_global)
+        shard = state.shard_of_blocks
         clips = self._calls.clips if shard is None else shard.clips  # which may be done by now
-        self._task.state.finish_step(loss, clips, parts)
-        self._calls.is_applying = False
-        self._is_updating, self._has_stepped, self._share = False, True, None
+        state.apply(optimizer, tally.loss if tally.has_weight else None, clips, parts)
+        self._is_updating = self._calls.is_applying = False
+        self._has_stepped, self._turns = True, [*self._turns, tally]
+        if self._several is None:
+            self._close_batch()
+        else:
+            state.is_within_batch = True
+
+    def _close_batch(self) -> None:
+        """The batch whose steps are applied counts, if there is one."""
+        turns, self._turns = self._turns, []
+        if not turns:
+            return
+        assert self._share is not None  # noqa: S101 - a batch is open
+        self._is_updating = self._calls.is_applying = True
+        self._task.course.finish_step(self._share)
+        self._task.state.finish_batch(turns[0].loss if turns[0].has_weight else None)
+        self._is_updating = self._calls.is_applying = False
+        self._share = None
         self._seed(Purpose.BETWEEN, self._task.state.updates)
-        self._host.finish_step(tally)
+        self._host.finish_step(turns[-1])
+
+    def _lose(self, frame: FrameType) -> None:
+        """The step comes again: what the script does to the model until it asks for that is undone, too."""
+        for optimizer in self._several or ():
+            self._task.state.undo.keep(optimizer)
+        self._task.state.undo.lose(frame)
+
+    def _revert(self, frame: FrameType | None = None) -> None:
+        """Nothing of the step is left."""
+        self._task.gradients.abandon()
+        self._calls.is_applying = True
+        self._task.state.undo.revert(frame)
+        self._calls.is_applying = False
+        self._turns, self._share = [], None
+        self._task.state.forget_batch()
+
+    # ------------------------------------------------------------------ several optimizers
+    def _await_turn(
+        self, out: tuple[Share, Pass] | None, others: Iterable[tuple[torch.Tensor, torch.Tensor]]
+    ) -> None:
+        """The batch stays out for the next step in it; gradients of other optimizers are there again."""
+        if self._has_stepped and out is not None:
+            self._task.gradients.begin(out[0])
+        self._out, self._is_weighted = out, None
+        self._calls.begin_pass()
+        for parameter, gradient in others:
+            parameter.grad = gradient
+
+    def _take_others(self, optimizer: torch.optim.Optimizer) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """Take the gradients of all parameters that this optimizer does not hold, to be put back."""
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        taken: list[tuple[torch.Tensor, torch.Tensor]] = []
+        for parameter in self._task.state.model.parameters():
+            if parameter.grad is not None and id(parameter) not in held:
+                taken.append((parameter, parameter.grad.clone()))  # it may lie in a buffer of the sum
+                parameter.grad = None
+        return taken
+
+    def _number_of(self, optimizer: torch.optim.Optimizer) -> int:
+        """A small number that tells the step: workers that sum different ones find it."""
+        place = next(place for place, known in enumerate(self._several or ()) if known is optimizer)
+        return 1 + place % 16 + 16 * (len(self._turns) % 8) + 128 * (self._task.state.updates % 8)
 
     def _weigh(self, part: Pass, weight: SupportsFloat | None) -> Pass:
         """A pass with the weight that the script gives it: all passes of a step have one, or none."""
@@ -511,8 +611,7 @@ class Run:
         if self._is_updating:
             return
         if self._share is not None:  # of a step that is not done
-            self._task.gradients.abandon()
-            self._task.state.undo.revert()
+            self._revert()
         self._host.keep(is_end)
 
     def is_early(self, stop: SystemExit | None = None) -> bool:
@@ -532,6 +631,7 @@ class Run:
         `stop`: see `is_early`.
         """
         if not self._is_finished:
+            self._close_batch()
             self._is_finished = True
             is_early = self.is_early(stop)
             self._task.state.forget_loads()

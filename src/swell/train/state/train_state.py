@@ -65,6 +65,7 @@ class TrainState:
         self.model = model
         self._plain_model: nn.Module = getattr(model, "_orig_mod", model)  # what torch.compile wraps
         self.optimizer = optimizer  #: or several, see `OptimizerSet`
+        self.optimizers = list(optimizer) if isinstance(optimizer, OptimizerSet) else [optimizer]
         self.is_within_batch = (
             False  #: one of several optimizers has stepped in a batch that does not count yet
         )
@@ -111,23 +112,6 @@ class TrainState:
         """Optimizer steps since the job began, of whatever batches they were."""
         return self.steps if self.course is None else self.course.place.step
 
-    def finish_step(
-        self,
-        loss: torch.Tensor | None,
-        clips: Sequence[Callable[[], object]] = (),
-        parts: PartNorms | None = None,
-    ) -> None:
-        """Apply the gradients that are there, the same on all workers, and count the step.
-
-        The course has moved on already.
-
-        Args:
-            loss: None if the step has nothing to learn from: it is counted, and nothing is updated.
-            clips: change the gradients, in this order, once no scaler's factor is on them.
-        """
-        self.apply(self.optimizers[0], loss, clips, parts)
-        self.finish_batch(loss)
-
     def apply(
         self,
         optimizer: torch.optim.Optimizer,
@@ -135,7 +119,12 @@ class TrainState:
         clips: Sequence[Callable[[], object]],
         parts: PartNorms | None = None,
     ) -> None:
-        """Apply the gradients of one optimizer's parameters, and count nothing; see `finish_step`."""
+        """Apply the gradients of one optimizer's parameters, the same on all workers, and count nothing.
+
+        Args:
+            loss: None if the step has nothing to learn from: nothing is updated.
+            clips: change the gradients, in this order, once no scaler's factor is on them.
+        """
         if loss is None:
             for clip in clips:  # there is no gradient: the norms that the script got are 0
                 clip()
@@ -143,10 +132,10 @@ class TrainState:
             self._update(optimizer, clips, parts)
 
     def finish_batch(self, loss: torch.Tensor | None) -> None:
-        """Count the step, whose updates are applied."""
+        """Count the step, whose updates are applied. The course has moved on already."""
         if self.scaler is not None and self._unscaled:
             self.scaler.update()
-        self._unscaled = []
+        self.is_within_batch, self._unscaled = False, []
         self._count_to(self.steps + 1 if self.course is None else self.course.own_steps)
         if loss is not None:
             self.losses.add(self.steps, loss)
@@ -154,10 +143,6 @@ class TrainState:
     def forget_batch(self) -> None:
         """What several optimizers have changed in a batch is undone."""
         self.is_within_batch, self._unscaled = False, []
-
-    @property
-    def optimizers(self) -> list[torch.optim.Optimizer]:
-        return list(self.optimizer) if isinstance(self.optimizer, OptimizerSet) else [self.optimizer]
 
     def schedulers(self) -> list[Stateful | None]:
         return (
@@ -184,7 +169,7 @@ class TrainState:
             self._unscaled.append(optimizer)
         if self.noise is not None and parts is not None:
             parameters = [parameter for parameter in self.model.parameters() if parameter.grad is not None]
-            self.noise.observe(self.updates - 1, parts, parameters, self._factor)
+            self.noise.observe(self.updates, parts, parameters, self._factor)
         for clip in clips:
             clip()
         factor = self.rate_factor
