@@ -173,7 +173,7 @@ def test_a_worker_ends_with_its_agent_and_its_log_is_written(agent: FakeAgent) -
 def test_a_wrong_token_is_refused(agent: FakeAgent) -> None:
     agent.start(0, ENDS, "quietly", token="guess")
     assert agent.exit_status(0) == 1
-    assert "closed the line without a welcome" in agent.log(0).read_text()
+    assert "gave no welcome" in agent.log(0).read_text()
     assert not agent.said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import cast
 
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, is_stopped, make_stage, target
@@ -15,9 +16,10 @@ from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.restart_state import Restarts
 from swell.model.command import LaunchGang
 from swell.model.job import Elasticity
+from swell.train.link.lease import Lease
 from swell.train.link.observer_line import ObserverLine
-from swell.train.runtime.stop_ballot import StopBallot
-from swell.wire import messages
+from swell.train.runtime.unmanaged_script import StepCounter
+from swell.wire import environ, messages
 
 
 class Gang:
@@ -47,8 +49,28 @@ class Line:
     def __init__(self, gang: Gang, worker: int) -> None:
         self._gang, self._worker = gang, worker
 
-    def ask(self, message: messages.FromWorker) -> messages.FromAgent:
+    def send(self, message: messages.FromWorker, *, is_question: bool) -> messages.FromAgent:
         return self._gang.ask(self._worker, message)
+
+
+class CountedScript:
+    """One worker's, which has made a step."""
+
+    def __init__(self, line: object) -> None:
+        self._counter = StepCounter(cast(ObserverLine, line), None, Lease())
+        self._optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+        self.step()
+
+    def ask_to_stop(self) -> None:
+        self._counter.asked_to_stop(environ.STOP_AT_STEP, None)
+
+    def step(self) -> bool:
+        """Whether it was the last one."""
+        try:
+            self._counter.stepped(self._optimizer, (), {})
+        except SystemExit:
+            return True
+        return False
 
 
 @given(st.data())
@@ -56,7 +78,7 @@ def test_workers_in_step_agree_however_their_signals_come(data: st.DataObject) -
     """A worker can end its step only when all others have ended the one before."""
     num = data.draw(st.integers(1, 4))
     gang = Gang(num)
-    ballots = [StopBallot(cast(ObserverLine, Line(gang, worker))) for worker in range(num)]
+    scripts = [CountedScript(Line(gang, worker)) for worker in range(num)]
     counts, stopped = [1] * num, [0] * num
     unasked = set(range(num))
     for patience in range(60, -1000, -1):
@@ -66,11 +88,11 @@ def test_workers_in_step_agree_however_their_signals_come(data: st.DataObject) -
         if unasked and (patience < 0 or data.draw(st.booleans())):
             asked = data.draw(st.sampled_from(sorted(unasked)))
             unasked.discard(asked)
-            ballots[asked].cast()
+            scripts[asked].ask_to_stop()
             continue
         rank = data.draw(st.sampled_from(able))
         counts[rank] += 1
-        if ballots[rank].is_due(counts[rank]):
+        if scripts[rank].step():
             stopped[rank] = counts[rank]
     assert not unasked
     assert min(stopped) == max(stopped) > 0, "none is left behind"
@@ -85,9 +107,8 @@ def test_a_worker_that_has_gone_need_not_vote() -> None:
 
 def test_without_an_answer_no_step_is_the_last_one() -> None:
     class Deaf:
-        def ask(self, message: messages.FromWorker) -> None:
-            return None
+        def send(self, message: messages.FromWorker, *, is_question: bool) -> None: ...
 
-    ballot = StopBallot(cast(ObserverLine, Deaf()))
-    ballot.cast()
-    assert not any(ballot.is_due(step) for step in range(2, 9))
+    script = CountedScript(Deaf())
+    script.ask_to_stop()
+    assert not any(script.step() for _ in range(7))

@@ -14,7 +14,7 @@ import torch
 from tests.train.fake_agent import TOKEN, FakeAgent, fork_script, until
 
 from swell.train.link.lease import Lease
-from swell.train.runtime.stop_ballot import StopBallot
+from swell.train.link.observer_line import ObserverLine
 from swell.train.runtime.unmanaged_script import StepCounter, own_count
 from swell.wire import environ, messages
 
@@ -221,25 +221,11 @@ def test_what_an_optimizer_knows_of_its_past() -> None:
         assert own_count(optimizer) == expected
 
 
-class NoBallot(StopBallot):
-    """No worker has asked."""
-
-    def __init__(self) -> None: ...
-
-    def is_due(self, num_steps: int) -> bool:
-        return False
-
-    def cast(self) -> None:
-        raise AssertionError("it has made no step")
-
-    def close(self) -> None: ...
-
-
 def test_one_whose_stop_was_lost_stops_after_its_first_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where the signal comes while it forks a loader's process."""
     monkeypatch.setattr(signal, "getsignal", lambda number: signal.SIG_DFL)
     told: list[tuple[int, int | None, bool]] = []
-    counter = StepCounter(NoBallot(), lambda *step: told.append(step), Lease())
+    counter = StepCounter(ObserverLine(), lambda *step: told.append(step), Lease())
     with pytest.raises(SystemExit):
         counter.asked_to_stop(environ.STOP_AT_STEP, None)
     weight = torch.nn.Parameter(torch.zeros(1))

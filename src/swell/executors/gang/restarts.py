@@ -138,7 +138,7 @@ def hear(live: GangRuntime, restarts: Restarts, message: messages.FromWorker, me
             _note_values(live, restarts, message)
         case messages.Distributed():
             _note_distributed(live, restarts, message)
-        case messages.StopVote(num_steps=num_steps):  # see `swell.train.runtime.stop_ballot`
+        case messages.StopVote(num_steps=num_steps):  # see `StepCounter`
             restarts.votes.setdefault(member.number, num_steps)
             have_all = restarts.votes.keys() >= live.members.keys()
             most = max(restarts.votes.values()) if have_all else None

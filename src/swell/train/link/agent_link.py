@@ -13,21 +13,15 @@ import time
 from collections.abc import Callable
 from typing import NoReturn
 
-import msgspec
-
-from swell.train.link.dialing import dial
+from swell.train.link.agent_line import AgentLine
 from swell.train.link.heartbeat import Heartbeat
 from swell.train.link.lease import Lease
 from swell.wire import environ, messages
-from swell.wire.lines import LineBuffer
 
-CONNECT_TIMEOUT_S = 10.0
 #: Also in a step that takes longer, and while this worker waits. Well within the margin after a lease.
 LOOK_AT_LEASE_EVERY_S = 0.5
 
 Order = messages.Regroup | messages.Suspend
-
-_from_agent = msgspec.json.Decoder(messages.FromAgent)
 
 
 class LinkError(ConnectionError):
@@ -51,13 +45,12 @@ class Link:
             LinkError: no agent listens there, or the line was closed (wrong token).
         """
         try:
-            self._socket = dial(address, CONNECT_TIMEOUT_S)
+            self._line = AgentLine(address, token, worker)
         except OSError as error:
             raise LinkError(
                 f"no agent at {address} ({error}); {environ.AGENT} must name a live one"
             ) from error
         self._sending = threading.Lock()
-        self._received = LineBuffer()
         self.news = threading.Condition()  #: held while something comes, and to be held by who waits for it
         self._addresses: dict[int, str] = {}
         self._said: set[type[messages.Message]] = set()
@@ -67,16 +60,15 @@ class Link:
         self.note_order: Callable[[Order], None] = lambda order: None
         self.heartbeat = Heartbeat()
         self.lease = Lease()
-        self.send(messages.Hello(token=token, worker=worker, pid=os.getpid()))
         self.welcome = self._await_welcome(address)
-        self._socket.settimeout(None)
+        self._line.socket.settimeout(None)
         threading.Thread(target=self._listen, name="swell-link", daemon=True).start()
 
     def send(self, message: messages.Message) -> None:
         with self._sending:
             self._said.add(type(message))
             try:
-                self._socket.sendall(msgspec.json.encode(message) + b"\n")
+                self._line.say(message)
             except OSError:
                 exit_now(environ.EXIT_STOPPED)  # the agent is gone, and with it everything
 
@@ -106,18 +98,13 @@ class Link:
                 raise Superseded
 
     def _await_welcome(self, address: str) -> messages.Welcome:
-        while (line := self._received.next_line()) is None:
-            try:
-                chunk = self._socket.recv(65536)
-            except OSError as error:
-                raise LinkError(f"the agent at {address} did not answer: {error}") from error
-            if not chunk:
-                raise LinkError(
-                    f"the agent at {address} closed the line without a welcome; {environ.TOKEN} and "
-                    f"{environ.WORKER} must be those that it gave to this worker"
-                )
-            self._received.feed(chunk)
-        welcome = _from_agent.decode(line)
+        try:
+            welcome = self._line.hear()
+        except OSError as error:
+            raise LinkError(
+                f"the agent at {address} gave no welcome ({error}); {environ.TOKEN} and {environ.WORKER} "
+                "must be those that it gave to this worker"
+            ) from error
         if not isinstance(welcome, messages.Welcome):
             raise LinkError(
                 f"the agent at {address} began with {type(welcome).__name__}; it must begin with Welcome"
@@ -127,26 +114,20 @@ class Link:
     def _listen(self) -> None:
         alive_due_s = time.monotonic()
         while True:
-            for line in self._received.lines():
-                self._receive(_from_agent.decode(line))
+            while (message := self._line.heard()) is not None:
+                self._receive(message)
             now_s = time.monotonic()
             if now_s >= alive_due_s:
                 self.send(self.heartbeat.beat())
                 alive_due_s = now_s + self.welcome.heartbeat_s
             self.lease.check()
             wait_s = min(alive_due_s - now_s, LOOK_AT_LEASE_EVERY_S)
-            readable, _, _ = select.select([self._socket], [], [], wait_s)
+            readable, _, _ = select.select([self._line.socket], [], [], wait_s)
             if readable:
-                self._read()
-
-    def _read(self) -> None:
-        try:
-            chunk = self._socket.recv(65536)
-        except OSError:
-            chunk = b""  # a line that broke is a line that was closed
-        if not chunk:
-            exit_now(environ.EXIT_STOPPED)
-        self._received.feed(chunk)
+                try:
+                    self._line.read()
+                except OSError:
+                    exit_now(environ.EXIT_STOPPED)
 
     def _receive(self, message: messages.FromAgent) -> None:
         if isinstance(message, messages.Abort):

@@ -25,12 +25,13 @@ from swell.train.link.lease import Lease
 from swell.train.link.observer_line import ObserverLine
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
-from swell.train.runtime.stop_ballot import StopBallot
 from swell.wire import environ, messages
 from swell.wire.metric_names import MetricNames
 from swell.wire.reports import send_reports_to
 
 INTERVAL_S = 0.5
+#: Workers that compute together are never further apart than one step.
+LARGEST_LEAD_STEPS = 1
 
 
 def watch() -> DistributedCheck:
@@ -49,7 +50,7 @@ def watch() -> DistributedCheck:
         send_reports_to(reporter.report)
         atexit.register(reporter.tell_rest)
     check = DistributedCheck(num_workers, reporter.tell_distributed if reporter else lambda *said: None)
-    watched = StepCounter(StopBallot(line), reporter.tell if reporter else None, Lease())
+    watched = StepCounter(line, reporter.tell if reporter else None, Lease())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # as torchrun leaves it: libraries look whether it is
     signal.signal(environ.STOP_AT_STEP, watched.asked_to_stop)
     register_optimizer_step_post_hook(lambda optimizer, args, kwargs: check.stepped())
@@ -58,16 +59,22 @@ def watch() -> DistributedCheck:
 
 
 class StepCounter:
-    """The script's steps as its process sees them.
+    """The script's steps as its process sees them, and the vote of all workers on the last one.
 
     A script with several optimizers is as far as the one that has made most steps.
+
+    Each worker tells the agent how many steps it had ended when it was asked to stop. When all have, they
+    stop after the same step: `LARGEST_LEAD_STEPS` after the largest number, and one more. The last one to
+    vote is no further behind the others than that lead, so none has gone too far when that number is known.
+    A vote goes out at the end of a step, not in the signal's handler, which may interrupt another message.
     """
 
     def __init__(
-        self, ballot: StopBallot, report: Callable[[int, int | None, bool], None] | None, lease: Lease
+        self, line: ObserverLine, report: Callable[[int, int | None, bool], None] | None, lease: Lease
     ) -> None:
-        self._ballot, self._lease = ballot, lease
+        self._line, self._lease = line, lease
         self._report = report
+        self._is_asked = self._has_stopped = False  # to stop after a step
         self._counts: WeakKeyDictionary[torch.optim.Optimizer, int] = WeakKeyDictionary()
         self._num_steps = 0  #: since this process began
         self._is_leaving = False  #: it was told to stop before its first step
@@ -81,12 +88,18 @@ class StepCounter:
             self._num_steps = self._counts[optimizer]
             if self._num_steps == 1 and (own_steps := own_count(optimizer)):
                 self._earlier = own_steps - 1
-        is_last = self._ballot.is_due(self._num_steps) or self._is_leaving
+        is_last = self._is_leaving or (self._is_asked and self._is_voted_last())
         if self._report is not None:
             self._report(self._num_steps, self._earlier, is_last)
         if is_last:
-            self._ballot.close()
+            self._is_asked, self._has_stopped = False, True
             _terminate()
+
+    def _is_voted_last(self) -> bool:
+        """Where the agent does not answer, SIGTERM will come by itself."""
+        told = self._line.send(messages.StopVote(num_steps=self._num_steps), is_question=True)
+        most = told.most if isinstance(told, messages.StopVotes) else None
+        return most is not None and self._num_steps > most + LARGEST_LEAD_STEPS
 
     def asked_to_stop(self, signum: int, frame: FrameType | None) -> None:
         """A script that has made no step yet has nothing to lose: it need not wait for one.
@@ -98,7 +111,7 @@ class StepCounter:
             self._is_leaving = True
             _terminate()
         else:
-            self._ballot.cast()
+            self._is_asked = not self._has_stopped  # a second request changes nothing
 
 
 def _terminate() -> None:
