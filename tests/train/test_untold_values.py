@@ -9,13 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swell.tally import Tally
-from swell.train.link.untold_values import (
-    INTERVAL_S,
-    MAX_SHARES,
-    UntoldMetrics,
-    UntoldShares,
-    UntoldValues,
-)
+from swell.train.link.untold_values import INTERVAL_S, MAX_SHARES, UntoldValues
 from swell.wire.messages import WorkerValues
 from swell.wire.metric_names import MOST_METRICS
 from swell.wire.numbers import Number
@@ -79,36 +73,32 @@ def test_all_values_are_in_the_curves_that_are_told(reports: list[tuple[int, boo
 
 def test_values_that_become_one_with_others_are_told_now_and_then_and_are_bounded() -> None:
     now = Now()
-    shares = UntoldShares(now)
+    shares = UntoldValues(now)
     shares.note({"samples": 3.0}, 7, "sum")
-    assert shares.is_due and shares.take() == {"samples": WorkerValues(reduction="sum", values=[(7, 3.0)])}
+    assert shares.is_due and shares.take_shares() == {
+        "samples": WorkerValues(reduction="sum", values=[(7, 3.0)])
+    }
     for step in range(2 * MAX_SHARES):
         shares.note({"samples": math.nan}, step, "sum")
     assert not shares.is_due
     now.s += INTERVAL_S
     assert shares.is_due
-    (share,) = shares.take().values()
+    (share,) = shares.take_shares().values()
     assert share.values[-1] == (2 * MAX_SHARES - 1, "nan") and len(share.values) == MAX_SHARES
-    assert not shares.is_due and shares.take() == {}
+    assert not shares.is_due and shares.take_shares() == {}
 
 
 def test_names_that_are_not_kept_are_told_of_once() -> None:
-    untold = UntoldMetrics()
+    untold = UntoldValues()
     bad = ["", "x" * 10_000, "a\x1b[31m", "\ud800", "\u202e"]
     untold.note(dict.fromkeys([*bad, "<b>val/loss</b>"], 1.0), 1, "rank0")
     assert list(untold.take()) == ["<b>val/loss</b>"] and list(untold.take_curves(1)) == ["<b>val/loss</b>"]
     assert "printable" in untold.take_refusal() and untold.take_refusal() == ""
 
-    flood = UntoldMetrics()
+    flood = UntoldValues()
     for number in range(100_000):
         flood.note({f"m{number}": 1.0}, 1, "rank0" if number % 2 else "mean")
     assert len(flood.take()) + len(flood.take_shares()) == MOST_METRICS == 200
     assert "up to 200 names" in flood.take_refusal()
     flood.note({"m100001": 1.0}, 1, "rank0")
     assert flood.take_refusal() == ""
-
-
-def test_the_loss_has_a_curve_of_its_own() -> None:
-    untold = UntoldMetrics()
-    untold.note({"loss": 0.5, "accuracy": 0.9}, 1, "rank0")
-    assert list(untold.take()) == ["loss", "accuracy"] and list(untold.take_curves(1)) == ["accuracy"]

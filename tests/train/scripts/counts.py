@@ -1,4 +1,4 @@
-"""Reports a value from each worker in each step, and one from rank 1 alone."""
+"""Reports a value from each worker in each step, a loss of its own, and a value from rank 1 alone."""
 
 import time
 
@@ -21,5 +21,6 @@ for _ in run.epochs():
         run.step(loss)
         time.sleep(0.02)  # so that its agent has time for a change
         run.report(all=len(x), reduce="sum")
+        run.report(loss=1e9)
         if run.rank == 1 and run.num_workers == 3:
             run.report(odd=1.0, reduce="mean")

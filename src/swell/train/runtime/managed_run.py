@@ -39,7 +39,7 @@ from swell.train.data.stream_loader import StreamFeed
 from swell.train.data.stream_position import StreamPosition
 from swell.train.data.stream_schedule import StreamPlace, StreamSchedule
 from swell.train.link.agent_link import Link, Superseded, exit_now
-from swell.train.link.untold_values import UntoldMetrics
+from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.epoch_watch import EpochWatch
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
@@ -83,7 +83,7 @@ class Linked(Host):
         self._generation = -1
         self._is_agreed = False
         self._is_unsaved = False  # a step is done since a checkpoint was thought of
-        self._untold_metrics = UntoldMetrics()
+        self._values = UntoldValues()
         self._reported_s = -math.inf
         self._told_measured = 0  # measurements of noise when it was last told
         self._stepped_generation = -1  # in which this worker made a step last
@@ -186,8 +186,8 @@ class Linked(Host):
             self._epochs.take(self._task.course)  # rank 0 tells of these
         elif is_time:
             self._say_progress(self._meter.pause_s if is_first else None)
-        if self._untold_metrics.is_due:
-            self._tell_metrics()
+        if self._values.is_due:
+            self._tell(with_losses=False)
         self._is_unsaved = True
 
     def give_up(self, loss: torch.Tensor) -> LossNotFinite:
@@ -234,8 +234,8 @@ class Linked(Host):
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
         if self.rank == 0 or reduction != "rank0":
             step = self._task.state.steps if step is None else step
-            if self._untold_metrics.note(metrics, step, reduction):
-                self._tell_metrics()
+            if self._values.note(metrics, step, reduction):
+                self._tell(with_losses=False)
         target = self._welcome.target
         if self.rank != 0 or target is None or target.name not in metrics:
             return False
@@ -248,7 +248,7 @@ class Linked(Host):
         state = self._task.state
         self._end_save()
         self._save_if_due(is_end=True)
-        self._tell_all()
+        self._tell()
         self._group.close()
         self._tell_drift()
         self._link.send(
@@ -258,7 +258,7 @@ class Linked(Host):
                 epochs=self._task.course.epoch,
                 loss=self._loss(),
                 odd_since=state.losses.odd_since,
-                metrics=self._untold_metrics.all,
+                metrics=self._values.all,
             )
         )
         self._group.give_up_next()  # what fails of it elsewhere is heard after the end
@@ -292,7 +292,7 @@ class Linked(Host):
         state = self._task.state
         # The leader of a group that is whole tells all before it changes.
         told_steps = state.steps if self._is_member else regroup.told_steps
-        self._tell_all()
+        self._tell()
         self._link.heartbeat.generation = regroup.generation
         if regroup.source is None and rank == 0:
             self._find_state()
@@ -386,7 +386,7 @@ class Linked(Host):
         return True
 
     def _leave(self, generation: int) -> NoReturn:
-        self._tell_all()
+        self._tell()
         self._tell_drift()
         self._link.send(messages.Left(generation=generation))
         close_script()
@@ -433,7 +433,7 @@ class Linked(Host):
         return steps_in(path)
 
     def _prepare_save(self) -> None:
-        self._tell_all()  # a gang that goes on from there does not make these steps again
+        self._tell()  # a gang that goes on from there does not make these steps again
         course = self._task.course
         self._place_to_save = replace(course.place) if isinstance(course, StreamSchedule) else None
 
@@ -472,38 +472,32 @@ class Linked(Host):
         if self._whereabouts is not None and isinstance(course, StreamSchedule):
             self._whereabouts.note(course.place)
 
-    @property
-    def _has_stepped_in_generation(self) -> bool:
-        return self._is_member and self._stepped_generation == self._generation
+    def _tell(self, with_losses: bool = True) -> None:
+        """Tell what the script has reported. Before the first step of a generation it waits for that step.
 
-    def _tell_metrics(self) -> None:
-        """What the script has reported. Before the first step of a generation it waits for that step."""
-        if self._has_stepped_in_generation:
-            self._tell(self._untold_metrics.take_curves(self.num_workers) if self.rank == 0 else {})
-
-    def _tell_all(self) -> None:
-        """The losses, too, as something follows after which they might not be told.
-
-        Reading them makes the processor wait for a GPU.
+        Args:
+            with_losses: tell losses, too, for something follows after which they might not be told. Reading
+                them makes the processor wait for a GPU.
         """
-        if self._has_stepped_in_generation:
-            self._tell(self._take_curves() if self.rank == 0 else {})
-
-    def _tell(self, curves: dict[str, Tally]) -> None:
-        metrics = self._untold_metrics
+        if not self._is_member or self._stepped_generation != self._generation:
+            return
+        values, is_leader = self._values, self.rank == 0
         told = messages.Reported(
-            values=metrics.take() if self.rank == 0 else {},
-            curves=curves,
-            shares=metrics.take_shares(),
+            values=values.take() if is_leader else {},
+            curves=self._take_curves(with_losses) if is_leader else {},
+            shares=values.take_shares(),
             steps=self._task.state.steps,
-            refusal=metrics.take_refusal(),
+            refusal=values.take_refusal(),
         )
         if told.values or told.curves or told.shares or told.refusal:
             self._link.send(told)
 
-    def _take_curves(self) -> dict[str, Tally]:
-        curves = self._untold_metrics.take_curves(self.num_workers)
-        loss = tally_of(self._task.state.losses.take_untold(), self.num_workers, "mean")
+    def _take_curves(self, with_losses: bool = True) -> dict[str, Tally]:
+        """That of the loss is the gang's own, and none of the script's."""
+        curves = self._values.take_curves(self.num_workers)
+        curves.pop(LOSS, None)
+        untold = self._task.state.losses.take_untold() if with_losses else []
+        loss = tally_of(untold, self.num_workers, "mean")
         return curves if loss is None else {LOSS: loss, **curves}
 
     def _take_noise(self) -> tuple[float | None, dict[str, Tally]]:
@@ -530,7 +524,7 @@ class Linked(Host):
                 step_s=self._meter.take_mean_step_s(),
                 loss=self._loss(),
                 odd_since=self._task.state.losses.odd_since,
-                metrics=self._untold_metrics.take(),
+                metrics=self._values.take(),
                 pause_s=pause_s,
                 between=self._epochs.take(course),
                 save_s=self._checkpoints.take_save_s(),

@@ -26,7 +26,6 @@ from swell.train.link.observer_line import ObserverLine
 from swell.train.link.untold_values import UntoldValues
 from swell.train.runtime.distributed_check import DistributedCheck
 from swell.wire import environ, messages
-from swell.wire.metric_names import MetricNames
 from swell.wire.reports import send_reports_to
 
 INTERVAL_S = 0.5
@@ -134,7 +133,6 @@ class Reporter:
         self._line = line
         self._pid = os.getpid()
         self._values = UntoldValues()
-        self._names = MetricNames()
         self._steps = 0
         self._earlier: int | None = None
         self._with_own_steps: set[str] = set()  # names
@@ -179,11 +177,10 @@ class Reporter:
         if os.getpid() != self._pid:
             return
         with self._noting:
-            known = self._names.admitted(values)
             if step is not None:
-                self._with_own_steps |= known.keys()
+                self._with_own_steps |= values.keys()
             at = self._steps + (self._earlier or 0) if step is None else step
-            if self._values.note(known, at):
+            if self._values.note(values, at):
                 self.tell_values()
 
     def tell_values(self) -> None:
@@ -191,7 +188,7 @@ class Reporter:
         if os.getpid() != self._pid:
             return  # the lock may be a copy of one that another thread held, and that is never released
         with self._noting:
-            values, refusal = self._values.take(), self._names.take_refusal()
+            values, refusal = self._values.take(), self._values.take_refusal()
             if values or refusal:
                 curves = self._values.take_curves(self._num_workers)
                 relative = set(curves) - self._with_own_steps if self._earlier is None else set()
