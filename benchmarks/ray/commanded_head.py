@@ -1,9 +1,9 @@
 """A head of Swell on Ray whose decisions come from elsewhere: a program for a machine.
 
-    python -m benchmarks.ray.commanded_head ADDRESS
+    python -m benchmarks.ray.commanded_head ADDRESS STORAGE
 
-ADDRESS is of Ray. It prints events and reads commands, each a line of JSON; a number is how many devices the
-job could use.
+ADDRESS is of Ray, STORAGE a folder that all machines see. It prints events and reads commands, each a line of
+JSON; a number is how many devices the job could use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ def main() -> None:
     state_dir = Path(os.environ["SWELL_STATE"])
     settings = WorkerSettings(checkpoint_interval_s=CHECKPOINT_INTERVAL_S)
     executor = LocalExecutor(
-        AgentOptions(state_dir=state_dir, gang_settings=GangSettings(worker_settings=settings)),
+        AgentOptions(
+            state_dir=state_dir,
+            storage=sys.argv[2],
+            gang_settings=GangSettings(worker_settings=settings),
+        ),
         (),
         RayEngine(address=sys.argv[1], max_nodes=NUM_NODES, idle_s=0),
     )

@@ -93,9 +93,12 @@ class SwellSide:
             return tuple(device for address in addresses for device in self._nodes[address].devices)
 
     def _start_head(self) -> subprocess.Popen[str]:
+        storage = self.folder / "storage"
+        storage.mkdir()
+        words = ("-m", "benchmarks.ray.commanded_head", self._site.cluster.address, storage)
         with (self.folder / "head.log").open("w") as log:
             return self._site.head.popen(
-                *(sys.executable, "-m", "benchmarks.ray.commanded_head", self._site.cluster.address),
+                *(sys.executable, *words),
                 env=ENVIRON,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
