@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.train.fake_agent import FakeAgent
+from tests.train.fake_agent import FakeAgent, fork_script
 
 from swell.wire import messages
 
@@ -133,3 +133,66 @@ def test_what_an_epoch_sets_first_is_of_that_epoch_wherever_the_script_has_faile
             left_out = f"skips what follows {place}"
             expected = outcome(start_agent, tmp_path / left_out, left_out, text, fails=False)
         assert outcome(start_agent, tmp_path / place, place, text, fails=True) == expected, place
+
+
+#: Changes at each epoch's end what training has left. Its second worker misses the sum of the fourth step.
+MISSES = """
+import json, sys
+from pathlib import Path
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from swell import train
+from swell.train.collective.gradients import Gradients
+from swell.train.collective.group import GroupBroken
+
+torch.set_default_dtype(torch.float64)
+reduce, missed = Gradients.reduce, []
+
+def reduce_or_miss(*given):
+    tally = reduce(*given)
+    if run.rank == 1 and run.steps == 3 and not missed:
+        missed.append(True)
+        raise GroupBroken("missed")
+    return tally
+
+Gradients.reduce = reduce_or_miss
+x = torch.arange(72.0).reshape(24, 3) / 72
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+model.register_buffer("scale", torch.ones(()))
+optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+run = train.elastic(model, optimizer, DataLoader(TensorDataset(x), 6), epochs=3)
+for epoch in run.epochs():
+    for (batch,) in run.batches():
+        optimizer.zero_grad()
+        loss = (model.scale * model(batch) - 1).square().mean()
+        loss.backward()
+        run.step(loss)
+    for slots in optimizer.state.values():
+        slots["momentum_buffer"].mul_(0.5)
+    model.scale.mul_(0.9)
+weights = [value for tensor in model.state_dict().values() for value in tensor.reshape(-1).tolist()]
+Path(sys.argv[1]).with_suffix(f".{run.rank}").write_text(json.dumps(weights))
+"""
+
+
+@pytest.mark.slow
+def test_a_worker_that_catches_up_with_an_epochs_end_does_it_once(
+    start_agent: StartAgent, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(MISSES)
+    agent = start_agent(total_steps=12, checkpoint_interval_s=1e9)
+    agent.start_ready([0, 1], script, str(tmp_path / "result"))
+    agent.join([0, 1], source=None)
+    assert [agent.wait(worker, messages.Broken).steps for worker in (0, 1)] == [4, 3]
+    assert agent.join([0, 1], source=0, has_news=False) == 4
+    for worker in (0, 1):
+        agent.wait(worker, messages.Finished)
+        assert agent.exit_status(worker) == 0, agent.logs()
+    alone = fork_script(script, (str(tmp_path / "alone"),), tmp_path / "log", {})
+    alone.join(60)
+    expected = json.loads((tmp_path / "alone.0").read_text())
+    for rank in (0, 1):
+        assert json.loads((tmp_path / f"result.{rank}").read_text()) == pytest.approx(expected, rel=1e-9)

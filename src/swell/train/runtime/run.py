@@ -268,8 +268,7 @@ class Run:
                 self._reach_boundary(sys._getframe(1))
                 if self._task.course.place.epoch != epoch:
                     # In others the script has done what follows an epoch, here not yet.
-                    self._task.state.undo.begin(sys._getframe(1))
-                    self._task.state.undo.lose(sys._getframe(1))
+                    self._task.state.undo.catch_up(sys._getframe(1))
                 elif not self.should_stop():
                     yield from self._passes()
         except GeneratorExit:  # the script leaves its loop

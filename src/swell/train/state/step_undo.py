@@ -24,10 +24,14 @@ class Undone(Protocol):
 
     model: nn.Module
     scaler: torch.amp.GradScaler | None
+    shard: Any  # whose optimizer keeps nothing here
     objects: ScriptState
     variables: ScriptVariables
     forms: ModuleForms
     is_within_batch: bool
+
+    @property
+    def optimizers(self) -> list[torch.optim.Optimizer]: ...
 
     def hyperparameters(self) -> list[dict[str, Any]]: ...
 
@@ -44,7 +48,7 @@ class StepUndo:
         self._hyperparameters: list[dict[str, Any]] = []  # as the step began
         self._modes = ""  # of modules, as the step was lost
         self._buffers: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._parameters: dict[nn.Parameter, torch.Tensor] = {}
+        self._parameters: dict[torch.Tensor, torch.Tensor] = {}
         self._kept: list[tuple[torch.optim.Optimizer, dict[Any, Any]]] = []  # with what each keeps
         self._scaler: dict[str, Any] | None = None
         self.is_lost = False  #: the step comes again
@@ -103,6 +107,17 @@ class StepUndo:
         for parameter in self._state.parameters_here():
             if parameter not in self._parameters:
                 self._parameters[parameter] = parameter.detach().to("cpu", copy=True)
+
+    def catch_up(self, frame: FrameType | None) -> None:
+        """Another worker's state has come, and has what its script does between two epochs.
+
+        This worker's script comes to that only now, and may do there what it will with what it trains.
+        """
+        self.begin(frame)
+        self.begin_batch()
+        for optimizer in self._state.optimizers if self._state.shard is None else ():
+            self.keep(optimizer)
+        self.lose(frame)
 
     @torch.no_grad()
     def revert(self, frame: FrameType | None = None) -> None:
