@@ -26,7 +26,6 @@ from torch.utils.data import TensorDataset
 from benchmarks.conditions import conditions, describe, write_json
 from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
 from benchmarks.training.train import GLOBAL_BATCH
-from swell.train.state.background_save import BackgroundSave
 from swell.train.state.checkpoint import Checkpoints
 from swell.train.state.train_state import TrainState
 
@@ -55,7 +54,6 @@ class Training:
         self._data = cycle(_batches(data))
         self.state = TrainState(model, self._optimizer, None, {})
         self.checkpoints = Checkpoints(folder, 2, 0.0)
-        self.background = BackgroundSave(self.checkpoints, lambda steps, text: print(text))
         self.step()
 
     def step(self) -> float:
@@ -70,17 +68,17 @@ class Training:
 
     def make_room(self) -> None:
         """The buffers are made behind training, too, before the first save."""
-        self.background.begin(self.state)
-        self.background.wait()
+        self.checkpoints.begin(self.state)
+        self.checkpoints.wait()
 
     def save(self, way: str) -> SaveRow:
         steps_s = statistics.median(self.step() for _ in range(STEPS_BETWEEN))
         begun_s = time.perf_counter()
-        path = self.background.begin(self.state) if way == WAYS[0] else self.checkpoints.save(self.state)
+        path = self.checkpoints.begin(self.state) if way == WAYS[0] else self.checkpoints.save(self.state)
         pause_s, slowed_s = time.perf_counter() - begun_s, 0.0
         while path is None:
             slowed_s += self.step() - steps_s
-            path = self.background.take()
+            path = self.checkpoints.take()
         return SaveRow(way, pause_s, slowed_s, time.perf_counter() - begun_s, path.stat().st_size)
 
 

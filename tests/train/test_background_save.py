@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,8 +24,7 @@ from tests.train.test_checkpoint import Clock, Unsavable, make_state, weight_of
 from torch import nn
 
 from swell.train.state import staging
-from swell.train.state.background_save import SLOW_S, BackgroundSave
-from swell.train.state.checkpoint import Checkpoints, Content, SaveError, load_checkpoint
+from swell.train.state.checkpoint import SLOW_S, Checkpoints, Content, SaveError, load_checkpoint
 from swell.train.state.staging import SPARE_BYTES, Stage, forms_of, free_bytes
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import checkpoints_in, digest_in, is_whole, steps_in
@@ -35,8 +34,8 @@ from swell.wire.group_files import GroupFiles
 class Gate(Checkpoints):
     """Writes when it is let."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder, 2, 0.0)
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(folder, 2, 0.0, clock)
         self.is_open = threading.Event()
 
     def write(self, content: Content) -> Path:
@@ -56,37 +55,32 @@ class Told(Checkpoints):
         return super()._write_kept(content)
 
 
-def never(steps: int, text: str) -> None:
-    raise AssertionError(text)
-
-
-def begin(background: BackgroundSave, state: TrainState) -> None:
+def begin(checkpoints: Checkpoints, state: TrainState) -> None:
     """Make room, and begin the save."""
-    assert background.begin(state) is None
-    assert background.wait() is None
-    assert background.is_idle
-    assert background.begin(state) is None
+    assert checkpoints.begin(state) is None
+    assert checkpoints.wait() is None
+    assert checkpoints.is_idle
+    assert checkpoints.begin(state) is None
 
 
 def test_what_is_saved_is_the_state_at_the_beginning_of_the_save(tmp_path: Path) -> None:
-    gate = Gate(tmp_path)
-    background = BackgroundSave(gate, never)
+    checkpoints = Gate(tmp_path)
     state = make_state(1.0, steps=3, device=DEVICE)
-    begin(background, state)
+    begin(checkpoints, state)
     saved = weight_of(state).cpu().clone()
-    assert background.take() is None
-    assert not background.is_idle
+    assert checkpoints.take() is None
+    assert not checkpoints.is_idle
     with torch.no_grad():
         weight_of(state).data.clamp_(5.0)  # as a script does, which no version counter tells
     state.steps = 4
-    gate.is_open.set()
-    path = background.wait()
+    checkpoints.is_open.set()
+    path = checkpoints.wait()
     assert path is not None
     assert steps_in(path) == 3
     content = load_checkpoint(path)
     assert torch.equal(content["model"]["weight"], saved)
-    assert background.begin(state) is None, "in the same room"
-    again = background.wait()
+    assert checkpoints.begin(state) is None, "in the same room"
+    again = checkpoints.wait()
     assert again is not None
     assert torch.equal(load_checkpoint(again)["model"]["weight"], weight_of(state).cpu())
 
@@ -131,9 +125,9 @@ def test_the_file_is_the_same_byte_for_byte(held: list[torch.Tensor]) -> None:
     twice = [*held, *held[:1], *(tensor[:1] for tensor in held[:1] if tensor.dim())]  # in the same memory
     state.objects["kept"] = Kept({"tensors": twice})
     with TemporaryDirectory() as still, TemporaryDirectory() as behind:
-        background = BackgroundSave(Checkpoints(Path(behind), 2, 0.0), never)
-        begin(background, state)
-        path = background.wait()
+        checkpoints = Checkpoints(Path(behind), 2, 0.0)
+        begin(checkpoints, state)
+        path = checkpoints.wait()
         assert path is not None
         assert digest_in(path) == digest_in(Checkpoints(Path(still), 2, 0.0).save(state))
 
@@ -142,9 +136,9 @@ def test_parameters_in_one_memory_stay_so(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     model[1].weight = model[0].weight
     state = TrainState(model, torch.optim.SGD(model.parameters(), lr=0.1), None, {})
-    background = BackgroundSave(Checkpoints(tmp_path, 2, 0.0), never)
-    begin(background, state)
-    path = background.wait()
+    checkpoints = Checkpoints(tmp_path, 2, 0.0)
+    begin(checkpoints, state)
+    path = checkpoints.wait()
     assert path is not None
     saved = load_checkpoint(path)["model"]
     assert saved["0.weight"].data_ptr() == saved["1.weight"].data_ptr()
@@ -153,98 +147,93 @@ def test_parameters_in_one_memory_stay_so(tmp_path: Path) -> None:
 def test_a_full_disk_is_told_when_the_save_is_taken_and_the_old_one_stays(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, 2, 30.0)
     first = checkpoints.save(make_state(1.0, steps=1))
-    background = BackgroundSave(checkpoints, never)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:
-        begin(background, make_state(2.0, steps=2, num_features=100_000))
+        begin(checkpoints, make_state(2.0, steps=2, num_features=100_000))
         with pytest.raises(SaveError, match=r"no checkpoint at step 2 in .*: File too large; make room"):
-            background.wait()
+            checkpoints.wait()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == [first]
-    assert background.is_idle
+    assert checkpoints.is_idle
     assert not checkpoints.is_due(), "not at once"
 
 
 def test_a_state_that_is_no_number_does_not_push_out_the_last_good_one(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, 1, 0.0)
     good = checkpoints.save(make_state(1.0, steps=1))
-    background = BackgroundSave(checkpoints, never)
     state = make_state(1.0, steps=2)
     weight_of(state).data.fill_(math.nan)
-    begin(background, state)
-    assert background.wait() == good
+    begin(checkpoints, state)
+    assert checkpoints.wait() == good
     assert list(tmp_path.iterdir()) == [good]
 
 
 def test_an_object_that_cannot_be_saved_is_named_at_once(tmp_path: Path) -> None:
     state = make_state(1.0, steps=1)
     state.objects["reader"] = Unsavable()
-    background = BackgroundSave(Checkpoints(tmp_path, 2, 30.0), never)
+    checkpoints = Checkpoints(tmp_path, 2, 30.0)
     with pytest.raises(SaveError, match=r"\['reader'\]\['handle'\] is a builtins.object"):
-        background.begin(state)
-    assert background.is_idle
+        checkpoints.begin(state)
+    assert checkpoints.is_idle
 
 
 def test_without_memory_for_a_copy_training_stands_still_and_the_owner_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = make_state(1.0, steps=1)
-    background = BackgroundSave(Checkpoints(tmp_path, 4, 0.0), never)
+    checkpoints = Checkpoints(tmp_path, 4, 0.0)
     monkeypatch.setattr(staging, "free_bytes", lambda: SPARE_BYTES)
     for steps in (1, 2):
         state.steps = steps
-        assert background.begin(state) is None
-        assert background.wait() is None
+        assert checkpoints.begin(state) is None
+        assert checkpoints.wait() is None
         if steps == 1:
             with pytest.warns(UserWarning, match="stands still for each checkpoint, for a copy of the state"):
-                path = background.begin(state)
+                path = checkpoints.begin(state)
         else:
-            path = background.begin(state)
+            path = checkpoints.begin(state)
         assert path is not None
         assert steps_in(path) == steps
     monkeypatch.undo()
-    begin(background, state)
-    assert background.wait() is not None, "there is room again"
+    begin(checkpoints, state)
+    assert checkpoints.wait() is not None, "there is room again"
 
 
 def test_storage_that_hangs_is_told_once_and_training_goes_on(tmp_path: Path) -> None:
-    clock, told = Clock(), list[tuple[int, str]]()
-    gate = Gate(tmp_path)
-    background = BackgroundSave(gate, lambda steps, text: told.append((steps, text)), clock)
-    begin(background, make_state(1.0, steps=7))
-    for now_s in (0.0, SLOW_S + 1.0, 2 * SLOW_S):
-        clock.now_s = now_s
-        assert background.take() is None
-        assert len(told) == (now_s > 0)
-    assert told[0][0] == 7
-    assert "slow or hangs" in told[0][1]
-    gate.is_open.set()
-    assert background.wait() is not None
+    clock = Clock()
+    checkpoints = Gate(tmp_path, clock)
+    begin(checkpoints, make_state(1.0, steps=7))
+    assert checkpoints.take() is None
+    clock.now_s = SLOW_S + 1.0
+    with pytest.raises(SaveError, match=r"no checkpoint at step 7 .*slow or hangs"):
+        checkpoints.take()
+    clock.now_s = 2 * SLOW_S
+    assert checkpoints.take() is None
+    checkpoints.is_open.set()
+    assert checkpoints.wait() is not None
 
 
 def test_one_that_is_written_now_waits_for_the_one_behind_training(tmp_path: Path) -> None:
     checkpoints = Told(tmp_path)
-    background = BackgroundSave(checkpoints, never)
     state = make_state(1.0, steps=1, num_features=500_000)
-    begin(background, state)
+    begin(checkpoints, state)
     assert checkpoints.has_begun.wait(30)
     state.steps = 2
     newest = checkpoints.save(state)
-    background.wait()
+    checkpoints.wait()
     assert [path for _, path in checkpoints_in(tmp_path)] == [newest]
     assert not list(tmp_path.glob(".draft-*"))
 
 
 def test_the_pause_that_counts_is_that_of_the_copy(tmp_path: Path) -> None:
-    gate = Gate(tmp_path)
-    background = BackgroundSave(gate, never)
-    begin(background, make_state(1.0, steps=1))
+    checkpoints = Gate(tmp_path)
+    begin(checkpoints, make_state(1.0, steps=1))
     begun_s = time.monotonic()
-    gate.is_open.set()
-    background.wait()
-    copied_s = gate.take_save_s()
+    checkpoints.is_open.set()
+    checkpoints.wait()
+    copied_s = checkpoints.take_save_s()
     assert copied_s is not None
     assert copied_s < time.monotonic() - begun_s + 1.0
 
@@ -288,20 +277,19 @@ SAVE_S = 0.05  #: that one of these takes, about
 SAVER = """
 import sys
 from pathlib import Path
-from tests.train.test_background_save import begin, never
+from tests.train.test_background_save import begin
 from tests.train.fake_agent import DEVICE
 from tests.train.test_checkpoint import make_state, weight_of
-from swell.train.state.background_save import BackgroundSave
 from swell.train.state.checkpoint import Checkpoints
 
-background = BackgroundSave(Checkpoints(Path(sys.argv[1]), 2, 0.0), never)
+checkpoints = Checkpoints(Path(sys.argv[1]), 2, 0.0)
 state = make_state(0.0, steps=0, num_features=200_000)
 while True:
     state.steps += 1
     weight_of(state).data.fill_(float(state.steps))
-    if background.is_idle:
-        background.begin(state)
-    elif (path := background.take()) is not None:
+    if checkpoints.is_idle:
+        checkpoints.begin(state)
+    elif (path := checkpoints.take()) is not None:
         print(path.name, flush=True)
 """
 

@@ -46,7 +46,6 @@ from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
 from swell.train.runtime.script_end import close_script
 from swell.train.runtime.warmup import warm_up
-from swell.train.state.background_save import BackgroundSave
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
 from swell.train.state.drift import DriftError, DriftWatch, UntoldDrifts
@@ -128,7 +127,6 @@ class Linked(Host):
         )
         self._checkpoints.tell_damaged = self._tell_damaged
         task.state.tell_with(lambda found: self._link.send(messages.ScriptFound(findings=[found])))
-        self._background_save = BackgroundSave(self._checkpoints, self._tell_failed_behind)
         self._place_to_save: StreamPlace | None = None  # of the state that is being saved
         allow_siblings()
         warm_up(task, welcome.num_workers)
@@ -395,23 +393,23 @@ class Linked(Host):
     # ------------------------------------------------------------------ reports
     def _save_if_due(self, is_end: bool = False) -> None:
         is_unsaved, self._is_unsaved = self._is_unsaved, False
-        if not self._background_save.is_idle:
-            self._note_save(self._background_save.take)
+        if not self._checkpoints.is_idle:
+            self._note_save(self._checkpoints.take)
         if is_unsaved and self._is_save_due():
             self._task.state.forms.look(sys._getframe(1))
             self._save_together() if is_end else self._save_behind()
 
     def _is_save_due(self) -> bool:
-        return self._group.rank == 0 and self._background_save.is_idle and self._checkpoints.is_due()
+        return self._group.rank == 0 and self._checkpoints.is_idle and self._checkpoints.is_due()
 
     def _save_behind(self) -> None:
         """Save while training goes on."""
         self._prepare_save()
-        self._note_save(lambda: self._background_save.begin(self._task.state))
+        self._note_save(lambda: self._checkpoints.begin(self._task.state))
 
     def _end_save(self) -> None:
         """Wait for a save that is under way."""
-        self._note_save(self._background_save.wait)
+        self._note_save(self._checkpoints.wait)
 
     def _save_together(self) -> int | None:
         """Rank 0 saves; see `_save`."""
@@ -442,7 +440,8 @@ class Linked(Host):
         try:
             path = save()
         except SaveError as error:
-            self._tell_failed_behind(error.steps, str(error))  # training has gone on since
+            failed = messages.SaveFailed(steps=error.steps, message=str(error), is_behind=True)
+            self._link.send(failed)  # training has gone on since
             return
         if path is not None:
             self._tell_saved(path)
@@ -456,9 +455,6 @@ class Linked(Host):
         )
         if self._whereabouts is not None and self._place_to_save is not None:
             self._whereabouts.note(self._place_to_save, is_saved=True)
-
-    def _tell_failed_behind(self, steps: int, message: str) -> None:
-        self._link.send(messages.SaveFailed(steps=steps, message=message, is_behind=True))
 
     def _tell_damaged(self, message: str, sound_steps: int) -> None:
         self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))

@@ -3,7 +3,8 @@
 A checkpoint's name carries the steps and the SHA-256 of its content, so that one rename makes it whole,
 and a damaged one is known before it is read. Damaged ones are moved away: only sound ones count towards
 those that are kept. The content is a plain tree of state dicts, which `torch.load(path, weights_only=True)`
-reads, at whatever size it was written.
+reads, at whatever size it was written. Most are written behind training, which stands still while the state
+is copied, and not while the copy is written, hashed and made durable.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import FileIO
 from pathlib import Path
 from threading import Lock
@@ -32,6 +34,7 @@ from swell.checkpoint_interval import FIRST_S, interval_s
 from swell.train.collective.real_numbers import as_real
 from swell.train.state import codec
 from swell.train.state.codec import EncodeError
+from swell.train.state.staging import Stage, StageError, forms_of
 from swell.train.state.train_state import TrainState
 from swell.wire.checkpoint_files import (
     checkpoint_name,
@@ -43,6 +46,8 @@ from swell.wire.checkpoint_files import (
 )
 from swell.wire.whole_files import make_folder, sync
 
+#: A save that takes longer is told: its storage is slow, or hangs.
+SLOW_S = 60.0
 #: Times of so many of the latest checkpoints count: disks are shared, and one may be slow by chance.
 NUM_MEASURED = 8
 
@@ -130,8 +135,19 @@ def content_of(state: TrainState) -> Content:
     return Content(state.steps, state.updates, *state.encode(), state.trained_parameters())
 
 
+@dataclass(slots=True)
+class _Work:
+    """What a thread does while training goes on: it makes room for a copy, or writes one."""
+
+    steps: int
+    begun_s: float
+    ends: Future[Path] | Future[None]
+    pause_s: float | None = None  #: that training stood still for it; None: it is no save
+    is_told: bool = False  #: that it takes long
+
+
 class Checkpoints:
-    """The newest few checkpoints of one job, in one folder.
+    """The newest few checkpoints of one job, in one folder, and one save at a time.
 
     Args:
         interval_s: between two of them; None: it is chosen by `mean_time_to_loss_s` and what a save takes.
@@ -158,7 +174,13 @@ class Checkpoints:
         self.mean_time_to_loss_s: float | None = None
         self._measured_s: deque[float] = deque(maxlen=NUM_MEASURED)
         self._is_untold = False  #: one was measured since `take_save_s`
+        self._stage = Stage()
+        self._thread = ThreadPoolExecutor(1, "swell-save")  # begins with the first work
+        self._work: _Work | None = None
+        self._lacks_room: StageError | None = None  # for the copy that is due
+        self._has_warned = False
 
+    # ------------------------------------------------------------------ when
     @property
     def save_s(self) -> float | None:
         """Mean time that training stood still for one of the latest checkpoints; None: there was none."""
@@ -180,6 +202,18 @@ class Checkpoints:
             self._due_s = now_s + min(fixed_s, FIRST_S)
         return now_s >= self._due_s
 
+    def _rest(self, pause_s: float) -> None:
+        """A save has ended, well or not: the next one is due after the interval.
+
+        Args:
+            pause_s: that training stood still for it.
+        """
+        self._measured_s.append(pause_s)
+        self._is_untold = True
+        took_s = self.save_s if self.interval_s is None else pause_s
+        self._due_s = self._clock() + interval_s(self.interval_s, self.mean_time_to_loss_s, took_s)
+
+    # ------------------------------------------------------------------ while training stands still
     def save(self, state: TrainState) -> Path:
         """Write the state. It is safe on disk, or not there, when this returns.
 
@@ -191,45 +225,10 @@ class Checkpoints:
         """
         begun_s = self._clock()
         try:
-            return self.write(content_of(state))
-        except EncodeError as error:
-            raise self.save_error(state.steps, error) from error
+            with self._explained(state.steps):
+                return self.write(content_of(state))
         finally:
-            self.rest(self._clock() - begun_s)
-
-    def write(self, content: Content) -> Path:
-        """Write a checkpoint of this content, in any thread: one waits for another. Raises SaveError."""
-        with self._writing:
-            return self._write_kept(content)
-
-    def _write_kept(self, content: Content) -> Path:
-        try:
-            make_folder(self.folder)
-            self._remove_left_drafts()
-            instead = None if content.is_finite else self._newest_sound()
-            path = instead or self._write(content)
-        except (OSError, RuntimeError) as error:  # torch.save says RuntimeError of a full disk
-            raise self.save_error(content.steps, error) from error
-        try:
-            self._evict(path)
-        except OSError as error:  # the new one is written all the same
-            warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
-        return path
-
-    def save_error(self, steps: int, error: Exception) -> SaveError:
-        """The error that tells why there is no checkpoint of this step."""
-        return SaveError(steps, self.folder, _reason(error))
-
-    def rest(self, pause_s: float) -> None:
-        """A save has ended, well or not: the next one is due after the interval.
-
-        Args:
-            pause_s: that training stood still for it.
-        """
-        self._measured_s.append(pause_s)
-        self._is_untold = True
-        took_s = self.save_s if self.interval_s is None else pause_s
-        self._due_s = self._clock() + interval_s(self.interval_s, self.mean_time_to_loss_s, took_s)
+            self._rest(self._clock() - begun_s)
 
     def save_once(self, state: TrainState) -> Path | None:
         """Save the state as `save` does, unless another worker has saved the same one: then return None.
@@ -237,18 +236,118 @@ class Checkpoints:
         Raises:
             SaveError: as `save` does.
         """
-        try:
+        with self._explained(state.steps):
             make_folder(self.folder)
             with _locked(self.folder):
                 order = state.steps, state.updates
-                same = [found for found in self._found() if order_in(found[1]) == order]
+                same = [found for found in checkpoints_in(self.folder) if order_in(found[1]) == order]
                 if any(self._is_sound(path, digest) for digest, path in same):
                     return None
                 return self.save(state)
+
+    # ------------------------------------------------------------------ behind training
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was begun whose end has not been taken."""
+        return self._work is None
+
+    def begin(self, state: TrainState) -> Path | None:
+        """Copy the state, and write the copy in the background: `take` and `wait` tell how that ended.
+
+        Where memory for the copy has to be made first, that alone is begun, and the save stays due. Where the
+        host has none, the state is written now, which is warned of once.
+
+        Returns:
+            The checkpoint, if it was written now.
+
+        Raises:
+            SaveError: an object cannot be saved, or it could not be written now.
+        """
+        begun_s = self._clock()
+        try:
+            content = content_of(state)
+        except EncodeError:
+            return self.save(state)  # which tells why it cannot be
+        if self._lacks_room is not None:
+            self._warn_once(self._lacks_room)
+            self._lacks_room = None  # there may be room next time
+            return self.save(state)
+        tensors = [*content.tensors, *content.trained]
+        if self._stage.has_room(forms := forms_of(tensors)):
+            copies, split = self._stage.copy(tensors), len(content.tensors)
+            copied = replace(content, tensors=copies[:split], trained=copies[split:])
+            now_s, ends = self._clock(), self._thread.submit(self._write_copy, copied)
+            self._work = _Work(state.steps, now_s, ends, pause_s=now_s - begun_s)
+        else:
+            self._work = _Work(state.steps, begun_s, self._thread.submit(self._stage.make_room, forms))
+        return None
+
+    def _write_copy(self, copied: Content) -> Path:
+        self._stage.await_copies()
+        return self.write(copied)
+
+    def _warn_once(self, reason: StageError) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(f"training stands still for each checkpoint, for {reason}", stacklevel=3)
+
+    def take(self) -> Path | None:
+        """The checkpoint that was written since `begin`; None if there is none, or none yet.
+
+        Raises:
+            SaveError: it could not be written; or, once, it takes long.
+        """
+        work = self._work
+        if work is None:
+            return None
+        if not work.ends.done():
+            if not work.is_told and self._clock() - work.begun_s > SLOW_S:
+                work.is_told = True
+                slow = f"it takes more than {SLOW_S:g} s: the storage is slow or hangs; training goes on"
+                raise SaveError(work.steps, self.folder, slow)
+            return None
+        self._work = None
+        if work.pause_s is not None:
+            self._rest(work.pause_s)
+        try:
+            return work.ends.result()
+        except StageError as error:
+            self._lacks_room = error
+            return None
+
+    def wait(self) -> Path | None:
+        """Wait for what was begun, and return what `take` does then. Raises SaveError as `take` does."""
+        if self._work is not None:
+            self._work.ends.exception()  # which waits, and raises nothing
+        return self.take()
+
+    # ------------------------------------------------------------------ files
+    def write(self, content: Content) -> Path:
+        """Write a checkpoint of this content, in any thread: one waits for another. Raises SaveError."""
+        with self._writing:
+            return self._write_kept(content)
+
+    def _write_kept(self, content: Content) -> Path:
+        with self._explained(content.steps):
+            make_folder(self.folder)
+            self._remove_left_drafts()
+            sound = [] if content.is_finite else self._newest_sound(1)
+            path = sound[0] if sound else self._write(content)
+        try:
+            self._evict(path)
+        except OSError as error:  # the new one is written all the same
+            warnings.warn(f"old checkpoints in {self.folder} cannot be removed: {error}", stacklevel=2)
+        return path
+
+    @contextmanager
+    def _explained(self, steps: int) -> Iterator[None]:
+        """Raises SaveError for what fails within: there is no checkpoint of this step."""
+        try:
+            yield
         except SaveError:
             raise
-        except OSError as error:
-            raise SaveError(state.steps, self.folder, error) from error
+        except (OSError, RuntimeError, EncodeError) as error:  # torch.save says RuntimeError of a full disk
+            raise SaveError(steps, self.folder, _reason(error)) from error
 
     def load_newest(self, state: TrainState) -> bool:
         """Take over the newest sound checkpoint; False if there is none. Damaged ones are moved away.
@@ -258,37 +357,27 @@ class Checkpoints:
         """
         with self._writing:
             self._sound.clear()  # a disk may have lost what was written to it
-            path = self._newest_sound()
-        if path is None:
-            return False
-        # Where the state is divided a worker needs a part of it, and may have no memory for the rest.
-        state.restore(_read(path, in_place=state.shard is not None))
-        return True
+            newest = self._newest_sound(1)
+        for path in newest:
+            # Where the state is divided a worker needs a part of it, and may have no memory for the rest.
+            state.restore(_read(path, in_place=state.shard is not None))
+        return bool(newest)
 
-    def _newest_sound(self) -> Path | None:
-        """Move damaged ones away that are newer, and tell it."""
-        damaged, newest = list[Path](), None
-        for digest, path in self._found():
-            if self._is_sound(path, digest):
-                newest = path
-                break
-            damaged.append(path)
-        self._remove_damaged(damaged, newest)
-        return newest
+    def _newest_sound(self, most: int) -> list[Path]:
+        """The newest that are not damaged, so many at most. Move damaged ones away that are newer."""
+        sound, damaged = list[Path](), list[Path]()
+        for digest, path in checkpoints_in(self.folder):
+            if len(sound) < most:
+                (sound if self._is_sound(path, digest) else damaged).append(path)
+        self._remove_damaged(damaged, sound[0] if sound else None)
+        return sound
 
     def _evict(self, newest: Path) -> None:
         """Remove sound ones beyond those to keep, and damaged ones. What is as new as `newest` stays."""
-        damaged, num_kept = list[Path](), 1
-        for digest, path in self._found():
-            if path == newest:
-                continue
-            if num_kept >= self.num_kept and order_in(path) <= order_in(newest):
+        kept = {newest, *self._newest_sound(self.num_kept)}
+        for _, path in checkpoints_in(self.folder):
+            if path not in kept and order_in(path) <= order_in(newest):
                 path.unlink(missing_ok=True)
-            elif self._is_sound(path, digest):
-                num_kept += 1
-            else:
-                damaged.append(path)
-        self._remove_damaged(damaged, newest)
 
     def _remove_damaged(self, paths: list[Path], sound: Path | None) -> None:
         """Move them away, if there are any, and tell it; `sound` is the newest that is not damaged."""
@@ -307,9 +396,6 @@ class Checkpoints:
         message = f"the checkpoint{named} damaged, and {place}; {instead}"
         warnings.warn(message, stacklevel=4)
         self.tell_damaged(message, sound_steps)
-
-    def _found(self) -> list[tuple[str, Path]]:
-        return checkpoints_in(self.folder)
 
     def _is_sound(self, path: Path, digest: str) -> bool:
         """Whether the content has this SHA-256. It is read once, and again before it is loaded.
