@@ -54,8 +54,6 @@ NUM_MEASURED = 8
 #: The disk is full, the user's share of it is used up, or a file may not grow.
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
-BEFORE_IT = "the one before it is used"
-
 #: What reading a file fails with where the disk has lost a part of it, or all.
 LOST = (errno.EIO, errno.ENOENT, errno.ESTALE)
 #: Where damaged files are moved to, in the folder of the checkpoints.
@@ -96,21 +94,21 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         NoCheckpointError: there is none, or none that is whole.
     """
     path = Path(path)
-    if path.is_dir():
-        found = checkpoints_in(path)
-    else:
-        digest = digest_in(path)
-        if not path.exists() or digest is None:
-            raise NoCheckpointError(
-                f"{path} is no checkpoint; give a file as step-000000000100.HASH.pt, or a folder of them"
-            )
-        found = [(digest, path)]
-    for number, (digest, candidate) in enumerate(found):
-        if is_whole(candidate, digest):
-            return _read(candidate)
-        if found[number + 1 :]:  # of the last one the error tells
-            warnings.warn(f"checkpoint {candidate} is damaged; {BEFORE_IT}", stacklevel=2)
-    raise NoCheckpointError(f"{path} holds {'none but damaged checkpoints' if found else 'no checkpoint'}")
+    found = [each for _, each in checkpoints_in(path)] if path.is_dir() else [path]
+    whole = next((each for each in found if _is_undamaged(each)), None)
+    if whole is None:
+        raise NoCheckpointError(
+            f"{path} {'holds' if path.is_dir() else 'is'} no undamaged checkpoint; give a file as "
+            "step-000000000100.HASH.pt, or a folder of them"
+        )
+    if whole != found[0]:
+        warnings.warn(f"checkpoint {found[0]} is damaged; {whole.name} is read", stacklevel=2)
+    return _read(whole)
+
+
+def _is_undamaged(path: Path) -> bool:
+    digest = digest_in(path)
+    return digest is not None and path.is_file() and is_whole(path, digest)
 
 
 @dataclass(frozen=True)
