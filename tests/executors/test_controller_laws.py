@@ -95,7 +95,7 @@ class Scene:
     def has_gang(self, job: str) -> bool:
         """Or will, when hosts are ready."""
         controller = self.fleet.controller
-        return job in controller._commands.preparing or job in controller._runs.by_key
+        return job in controller._commands._preparing or job in controller._runs.by_key
 
     def move_host(self, kind: str, name: str) -> None:
         host = self.fleet.hosts.get(name)
@@ -128,7 +128,7 @@ class Scene:
 
     def idle_hosts(self, run: DirectedRun) -> set[str]:
         """Hosts on which it is open for nothing."""
-        gang, preparation = run.director, self.fleet.controller._commands.preparing.get(run.key)
+        gang, preparation = run.director, self.fleet.controller._commands._preparing.get(run.key)
         if not isinstance(gang, GangController):
             return set()
         coming = () if preparation is None else preparation.command.target.devices
@@ -159,7 +159,7 @@ def ends_well(scene: Scene) -> None:
     for host in scene.fleet.hosts.values():
         assert not host.workers and not host.runs, "something is left open"
     controller = scene.fleet.controller
-    assert not controller._runs.by_key and not controller._commands.preparing
+    assert not controller._runs.by_key and not controller._commands._preparing
     assert not any(controller._gangs._claims.values()), "no gang is asked in vain"
     ends = [e for e in scene.fleet.events if isinstance(e, GangEnded | GangSuspended)]
     assert {end.job_id for end in ends} == {*TRIED, *JOBS}, "each stop is answered"
