@@ -87,7 +87,7 @@ class EmulatedWorker:
                 pass
 
     def _begin(self, welcome: Welcome) -> Iterator[Act]:
-        yield Ready(grad_bytes=GRAD_BYTES, state_bytes=STATE_BYTES, samples_per_epoch=SAMPLES_PER_EPOCH)
+        yield Ready()
         if welcome.mode == "profile":
             yield Profiled(
                 compute_s={batch: batch * SAMPLE_S for batch in welcome.local_batches},

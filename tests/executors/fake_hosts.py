@@ -215,7 +215,7 @@ class FakeHost:
     def _read(self, worker: FakeWorker, said: m.FromAgent) -> None:
         if isinstance(said, m.Welcome):
             worker.welcome = said
-            worker.say(m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=64))
+            worker.say(m.Ready())
         elif self._fleet is not None:
             self._fleet.obey(worker, said)
 

@@ -123,7 +123,7 @@ class Worker:
             daemon = subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
             (folder() / f"daemon-{os.getpid()}").write_text(str(daemon.pid))
         (folder() / f"token-{os.getpid()}").write_text(os.environ[environ.TOKEN])
-        self.agent.say(m.Ready(grad_bytes=4000, state_bytes=8000, samples_per_epoch=640))
+        self.agent.say(m.Ready())
         if self.welcome.mode == "profile":
             measured = {size: size / 1000 for size in self.welcome.local_batches}
             self.agent.say(

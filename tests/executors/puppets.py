@@ -213,7 +213,7 @@ class PuppetWorld:
             puppet.phase = "ready"
             puppet.do("agent", self.now_s)
             puppet.outbox.append(m.Hello(token="t", worker=number, pid=number + 1000))
-            puppet.outbox.append(m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=64))
+            puppet.outbox.append(m.Ready())
         elif puppet.is_agreed or (puppet.phase in ("ready", "broken") and puppet.votes):
             self._obey(puppet)
         elif puppet.phase == "meeting":

@@ -51,7 +51,7 @@ def test_members_of_a_group_are_told_their_ranks_on_their_own_host() -> None:
         assert isinstance(effect, Spawn)
         gang.said(effect.worker, m.Hello(token="t", worker=effect.worker, pid=effect.worker + 1000), 0.0)
     for worker in range(3):
-        told = gang.said(worker, m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=64), 0.0)
+        told = gang.said(worker, m.Ready(), 0.0)
         orders += [e.message for e in told if isinstance(e, Send)]
     regroups = [o for o in orders if isinstance(o, m.Regroup)]
     ranks = [(o.rank, o.local_rank, o.local_world_size, o.group_rank) for o in regroups]

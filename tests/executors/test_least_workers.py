@@ -50,7 +50,7 @@ class Tries:
         (effect,) = self.say(Hello(token="", worker=self.worker, pid=1))
         assert isinstance(effect, Send) and isinstance(effect.message, Welcome)
         self.welcome = effect.message
-        self.say(Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=512, num_holders=self.holders))
+        self.say(Ready(num_holders=self.holders))
 
     def say(self, message: FromWorker) -> list[Effect]:
         self.now_s += 1.0

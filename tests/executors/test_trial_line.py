@@ -149,7 +149,7 @@ class Machines:
         """Every calibration that runs, or then may run, comes to its end."""
         while pids := [pid for pid, process in self.processes.items() if process.is_calibration]:
             for pid in pids:
-                self.say(pid, m.Ready(grad_bytes=0, state_bytes=0, samples_per_epoch=0))
+                self.say(pid, m.Ready())
             self.say(pids[0], m.Calibrated(allreduce_s={1000: 0.001, 100_000: 0.01}))
             for pid in pids:
                 self.exit(pid)
@@ -157,7 +157,7 @@ class Machines:
     def measure(self, job: str) -> None:
         (pid,) = self.scripts(job)
         facts: dict[str, Any] = {"grad_bytes": 4, "state_bytes": 8, "samples_per_epoch": 512}
-        self.say(pid, m.Ready(**facts), m.Profiled(compute_s={64: 0.1}, **facts))
+        self.say(pid, m.Ready(), m.Profiled(compute_s={64: 0.1}, **facts))
         self.exit(pid)
 
     def scripts(self, job: str) -> list[int]:
@@ -371,7 +371,7 @@ def test_a_script_that_exits_in_its_loop_is_not_told_that_it_never_called_elasti
 ) -> None:
     calibrated.add("a")
     (pid,) = calibrated.scripts("a")
-    calibrated.say(pid, m.Ready(grad_bytes=4, state_bytes=8, samples_per_epoch=512))
+    calibrated.say(pid, m.Ready())
     calibrated.exit(pid, status)
     outcome, told = ended(calibrated)
     assert outcome is Outcome.FAILED
@@ -476,7 +476,7 @@ def between(machines: Machines) -> BetweenSteps | None:
 def test_a_trial_tells_what_follows_an_epoch(calibrated: Machines) -> None:
     calibrated.add("a")
     [pid] = calibrated.scripts("a")
-    calibrated.say(pid, m.Ready(**FACTS), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
+    calibrated.say(pid, m.Ready(), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
     assert not calibrated.events, "its process does what follows an epoch"
     calibrated.pass_time(2.0)
     calibrated.say(pid, m.Profiled(compute_s={64: 0.1}, between_s=2.0, **FACTS))
@@ -487,7 +487,7 @@ def test_a_trial_tells_what_follows_an_epoch(calibrated: Machines) -> None:
 def test_what_follows_an_epoch_is_waited_for_so_long_and_no_longer(calibrated: Machines) -> None:
     calibrated.add("a")
     [pid] = calibrated.scripts("a")
-    calibrated.say(pid, m.Ready(**FACTS), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
+    calibrated.say(pid, m.Ready(), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
     calibrated.pass_time(MOST_BETWEEN_S - 0.2)
     assert not calibrated.events
     calibrated.pass_time(0.4)
@@ -501,7 +501,7 @@ def test_a_script_that_fails_after_its_first_epoch_was_measured_all_the_same(
     """Its run will show, with the state kept."""
     calibrated.add("a")
     [pid] = calibrated.scripts("a")
-    calibrated.say(pid, m.Ready(**FACTS), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
+    calibrated.say(pid, m.Ready(), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
     calibrated.say(pid, m.Failed(message="no file of its own"))
     calibrated.exit(pid, status)
     assert between(calibrated) == BetweenSteps(time_s=0.0, num_steps=8, num_epochs=0)
@@ -537,7 +537,7 @@ def measure_all(machines: Machines, job: str, between_s: float | None = 0.5) -> 
     """Its script runs with every local batch that it is told."""
     [pid] = machines.scripts(job)
     batches = local_batches(machines.processes[pid].run.spec, (1, 2, 4), None)
-    machines.say(pid, m.Ready(**FACTS))
+    machines.say(pid, m.Ready())
     machines.say(
         pid, m.Profiled(compute_s={batch: batch / 640 for batch in batches}, between_s=between_s, **FACTS)
     )
@@ -559,7 +559,7 @@ def test_what_a_run_has_shown_is_known_of_the_next_job(calibrated: Machines) -> 
     calibrated.trials.add(command_of(calibrated, "a", (1,)))
     [pid] = calibrated.scripts("a")
     run = calibrated.processes[pid].run
-    calibrated.say(pid, m.Ready(**FACTS), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
+    calibrated.say(pid, m.Ready(), m.Profiled(compute_s={64: 0.1}, goes_on=True, **FACTS))
     calibrated.pass_time(MOST_BETWEEN_S + 0.2)
     for time_s in (40.0, 50.0):
         seen = BetweenSteps(time_s=time_s, num_steps=8)

@@ -58,9 +58,6 @@ class Hello(Message, frozen=True, kw_only=True):
 class Ready(Message, frozen=True, kw_only=True):
     """The script has built its model and can join a group."""
 
-    grad_bytes: int
-    state_bytes: int
-    samples_per_epoch: int
     num_holders: int = 0  #: mode `profile`: workers that hold each part of a state; 0: it is not divided
 
 

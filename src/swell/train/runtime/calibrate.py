@@ -20,7 +20,7 @@ def main() -> None:
     """Join a group like any worker, measure, tell (rank 0), and return."""
     link = open_link()
     group = Group(torch.device(link.welcome.device), link)
-    link.send(messages.Ready(grad_bytes=0, state_bytes=0, samples_per_epoch=0))
+    link.send(messages.Ready())
     generation = 0
     while True:
         try:

@@ -130,13 +130,7 @@ class Linked(Host):
         self._place_to_save: StreamPlace | None = None  # of the state that is being saved
         allow_siblings()
         warm_up(task, welcome.num_workers)
-        self._link.send(
-            messages.Ready(
-                grad_bytes=task.summed_bytes,
-                state_bytes=task.state.num_bytes(),
-                samples_per_epoch=task.course.samples_per_epoch,
-            )
-        )
+        self._link.send(messages.Ready())
         self._follow_orders()
 
     def reach_boundary(self) -> None:

@@ -149,16 +149,9 @@ class Profiling(Host):
         return None
 
     def _tell_ready(self, task: Task) -> None:
-        """Take over what is to be trained, and tell the agent how large it is."""
+        """Take over what is to be trained, and tell the agent that it is there."""
         self._task = task
-        self._link.send(
-            messages.Ready(
-                grad_bytes=task.summed_bytes,
-                state_bytes=task.state.num_bytes(),
-                samples_per_epoch=self._true_course.samples_per_epoch,
-                num_holders=task.num_holders,
-            )
-        )
+        self._link.send(messages.Ready(num_holders=task.num_holders))
 
     def enter(self, task: Task) -> None:
         check_no_group()
