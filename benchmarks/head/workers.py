@@ -146,7 +146,7 @@ class EmulatedWorker:
     def _train(self, group: Regroup, welcome: Welcome, now_s: float) -> Iterator[Act]:
         steps = self._steps_at(now_s)
         if welcome.total_steps is not None and steps >= welcome.total_steps:
-            yield Finished(steps=welcome.total_steps, loss=1.0)
+            yield Finished(steps=welcome.total_steps)
             yield Exit(0)
         elif group.rank == 0 and now_s >= self.report_due_s and steps > self.steps:
             is_first, self.told_first = not self.told_first, True

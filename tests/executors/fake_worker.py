@@ -158,21 +158,27 @@ class Worker:
                 raise ZeroDivisionError("raised by the script")
             if self.steps == self.setting("hold"):
                 ctypes.PyDLL(None).sleep(HOLD_S)
-            if self.regroup and self.regroup.rank == 0 and self.steps % 5 == 1:
-                self.agent.say(
-                    m.Progress(
-                        generation=self.regroup.generation,
-                        steps=self.steps,
-                        num_workers=self.regroup.num_workers,
-                        global_batch=self.regroup.global_batch,
-                        step_s=STEP_S,
-                        loss=1 / self.steps,
-                    )
-                )
+            if self.steps % 5 == 1:
+                self.say_progress(1 / self.steps)
             if is_agreed:
                 while not self.obey():
                     pass
-        self.agent.say(m.Finished(steps=self.steps, loss=0.125, metrics={"accuracy": 0.75}))
+        self.say_progress(0.125, accuracy=0.75)
+        self.agent.say(m.Finished(steps=self.steps))
+
+    def say_progress(self, loss: float, **metrics: float) -> None:
+        if self.regroup and self.regroup.rank == 0:
+            self.agent.say(
+                m.Progress(
+                    generation=self.regroup.generation,
+                    steps=self.steps,
+                    num_workers=self.regroup.num_workers,
+                    global_batch=self.regroup.global_batch,
+                    step_s=STEP_S,
+                    loss=loss,
+                    metrics=dict(metrics),
+                )
+            )
 
     def step(self) -> None:
         if self.setting("busy"):

@@ -409,7 +409,12 @@ class PuppetWorld:
             peer.do("", self.now_s)
         if puppet.steps >= self.total_steps:
             for peer in peers:
-                peer.outbox.append(m.Finished(steps=peer.steps, loss=0.5))
+                if peer.regroup and peer.regroup.rank == 0:
+                    last = m.Progress(
+                        generation=generation, steps=peer.steps, num_workers=len(peers), loss=0.5
+                    )
+                    peer.outbox.append(last)
+                peer.outbox.append(m.Finished(steps=peer.steps))
                 peer.status = 0
         elif all(peer.votes for peer in peers):
             for peer in peers:

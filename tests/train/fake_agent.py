@@ -29,6 +29,7 @@ import psutil
 
 from swell.executors.local.zygote.launch import TORCH_VARIABLES
 from swell.wire import environ, messages
+from swell.wire.numbers import Number
 
 TOKEN = "open sesame"
 DEVICE = os.environ.get("TEST_DEVICE", "cpu")
@@ -300,6 +301,17 @@ class FakeAgent:
     def all_said(self, kind: type[M]) -> list[tuple[int, M]]:
         with self._news:
             return [(worker, said) for worker, said in self.said if isinstance(said, kind)]
+
+    def metrics_told(self) -> dict[str, Number]:
+        """The latest value of each name that a worker has told."""
+        told: dict[str, Number] = {}
+        with self._news:
+            for _, said in self.said:
+                if isinstance(said, messages.Progress):
+                    told |= said.metrics
+                elif isinstance(said, messages.Reported):
+                    told |= said.values
+        return told
 
     def exit_status(self, worker: int) -> int | None:
         """Waits for the end of a worker, and until its last words are heard."""

@@ -98,7 +98,7 @@ class EndedEpochs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(Message, frozen=True, kw_only=True):
-    """Rank 0's progress, sent about twice a second, and at once after the first step of a generation.
+    """Rank 0's progress, about twice a second, at the end, and at once after a generation's first step.
 
     `odd_since` is the step since which the loss is no number; None while it is one. `metrics` are those that
     were not told before.
@@ -219,15 +219,15 @@ class Left(Message, frozen=True, kw_only=True):
 
 
 class Finished(Message, frozen=True, kw_only=True):
-    """Training is over after `steps` steps; the script goes on to its last lines and exits."""
+    """Training is over after `steps` steps; the script goes on to its last lines and exits.
+
+    Rank 0 has said `Progress` before, with the loss and all that was measured.
+    """
 
     steps: int
     #: The script ends before its end condition is met, and not because it has left `run.epochs()`.
     is_early: bool = False
     epochs: int = 0  #: that are over
-    loss: Number | None = None
-    odd_since: int | None = None
-    metrics: dict[str, Number] = {}
 
 
 class Failed(Message, frozen=True, kw_only=True):

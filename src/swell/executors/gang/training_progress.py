@@ -106,18 +106,9 @@ def report_last(live: GangRuntime, is_success: bool) -> None:
     if told := live.drift.rest():
         live.replies.warn(told, about=DRIFT)
     _reduce(live, is_last=True)
-    final, formation = live.gang.final, live.gang.formation
-    if final is not None and is_success:
-        live.gang.steps = final.steps
-        last = messages.Progress(
-            generation=formation.round,
-            steps=final.steps,
-            num_workers=len(formation.group),
-            loss=final.loss,
-            odd_since=final.odd_since,
-            metrics=final.metrics,
-        )
-        _report_steps(live, last)
+    if live.gang.final is not None and is_success:
+        live.gang.steps = live.gang.final.steps
+        report(live, num_workers=len(live.gang.formation.group))
     live.reporting.flush()
 
 

@@ -26,7 +26,6 @@ class UntoldValues:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.all: dict[str, Number] = {}  #: the latest of each name that rank 0's word counts for
         self._clock = clock
         self._names = MetricNames()
         self._values: dict[str, Number] = {}
@@ -49,7 +48,6 @@ class UntoldValues:
                 kept[1].append((step, spelled(value)))
             return self.is_due
         self._values |= {name: spelled(value) for name, value in values.items()}
-        self.all |= self._values
         for name, value in values.items():
             self._curves.setdefault(name, []).append((step, value))
         due_s = self._clock() - INTERVAL_S

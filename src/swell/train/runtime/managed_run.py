@@ -53,7 +53,7 @@ from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, ha
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
 from swell.wire.metric_names import LOSS, NOISE_SCALE
-from swell.wire.numbers import Number, spelled
+from swell.wire.numbers import spelled
 
 Order = messages.Regroup | messages.Suspend
 
@@ -241,18 +241,11 @@ class Linked(Host):
         self._end_save()
         self._save_if_due(is_end=True)
         self._tell()
+        if self.rank == 0:
+            self._say_progress(None)
         self._group.close()
-        self._tell_drift()
-        self._link.send(
-            messages.Finished(
-                steps=state.steps,
-                is_early=is_early,
-                epochs=self._task.course.epoch,
-                loss=self._loss(),
-                odd_since=state.losses.odd_since,
-                metrics=self._values.all,
-            )
-        )
+        epochs = self._task.course.epoch
+        self._link.send(messages.Finished(steps=state.steps, is_early=is_early, epochs=epochs))
         self._group.give_up_next()  # what fails of it elsewhere is heard after the end
         self._save_last()
 
@@ -453,10 +446,6 @@ class Linked(Host):
     def _tell_damaged(self, message: str, sound_steps: int) -> None:
         self._link.send(messages.CheckpointDamaged(message=message, sound_steps=sound_steps))
 
-    def _loss(self) -> Number | None:
-        loss = self._task.state.losses.value
-        return None if loss is None else spelled(loss)
-
     def _note_place(self) -> None:
         course = self._task.course
         if self._whereabouts is not None and isinstance(course, StreamSchedule):
@@ -505,6 +494,7 @@ class Linked(Host):
         self._note_place()
         self._tell_drift()
         course, (noise_scale, curve) = self._task.course, self._take_noise()
+        loss = self._task.state.losses.value
         self._link.send(
             messages.Progress(
                 generation=self._generation,
@@ -512,7 +502,7 @@ class Linked(Host):
                 num_workers=self.num_workers,
                 global_batch=None if course.batch == course.global_batch else course.batch,
                 step_s=self._meter.take_mean_step_s(),
-                loss=self._loss(),
+                loss=None if loss is None else spelled(loss),
                 odd_since=self._task.state.losses.odd_since,
                 metrics=self._values.take(),
                 pause_s=pause_s,
