@@ -17,7 +17,6 @@ from torch import nn, optim
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell import train
-from swell.train.runtime.host import Host
 from swell.train.state.checkpoint import Checkpoints, content_of
 from swell.train.state.loss import MAX_UNREAD, LossLog
 from swell.train.state.train_state import TrainState
@@ -205,14 +204,14 @@ def test_statistics_of_norms_are_those_before_the_step_that_ends_the_run(
     """They are saved with it, and the pass whose loss is no number has moved them."""
     model, kept = nn.Sequential(nn.BatchNorm1d(1), nn.Linear(1, 1)), []
 
-    def give_up(host: Host, loss: torch.Tensor) -> train.LossNotFinite:
+    def give_up(loss: torch.Tensor) -> train.LossNotFinite:
         kept.append(model.get_buffer("0.running_mean").item())
         return train.LossNotFinite()
 
-    monkeypatch.setattr(Host, "stops_on_nan", True)
-    monkeypatch.setattr(Host, "give_up", give_up)
     loader = DataLoader(TensorDataset(torch.tensor([[0.0]] * 6 + [[math.nan]] * 6)), batch_size=6)
     run = train.elastic(model, optim.SGD(model.parameters(), 0.01), loader, epochs=1)
+    run._host.stops_on_nan = True
+    monkeypatch.setattr(run._host, "give_up", give_up)
     with pytest.raises(train.LossNotFinite):
         for (x,) in run.batches():
             loss = model(x).square().mean()

@@ -34,7 +34,7 @@ from swell.train.scaling import NOISE_INTERVAL, RULES
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.optimizer_set import OptimizerSet, SchedulerSet, join_modules
 from swell.train.state.train_state import TrainState
-from swell.wire import environ
+from swell.wire import environ, messages
 from swell.wire.reports import send_reports_to
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def elastic(
     train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
     if isinstance(host, Profiling):
         known_steps, shown = host.known_steps(own_steps), host.shown_counts()
-    if host.is_end_certain:
+    if host.welcome.target is None:  # else it may end before
         _check_schedules(train_state.schedulers(), known_steps)
     task = Task(
         train_state,
@@ -282,10 +282,10 @@ def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divi
         kinds: dict[str, type[Linked | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
         worker = _divided_worker() if is_divided else Linked
         return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
-    device = next(model.parameters()).device
-    if environ.RANK in os.environ and environ.WORLD_SIZE in os.environ:
-        return Torchrun(device, seed, max_local_batch)
-    return Host(device, seed, max_local_batch)
+    device = str(next(model.parameters()).device)
+    own = messages.Welcome(job_id="", mode="train", device=device, seed=seed)
+    is_torchruns = environ.RANK in os.environ and environ.WORLD_SIZE in os.environ
+    return (Torchrun if is_torchruns else Host)(own, max_local_batch)
 
 
 def _divided_worker() -> type[Linked]:

@@ -365,11 +365,11 @@ class Welcome(Message, frozen=True, kw_only=True):
     job_id: str
     mode: Literal["train", "profile", "calibrate", "group"]
     device: str  #: what torch calls it: `cpu`, `cuda:0`
-    global_batch: int  #: the job's own
-    total_steps: int | None  #: mode `profile`: if the job's end tells it
+    global_batch: int = 0  #: the job's own; 0: that of the script's loader
+    total_steps: int | None = None  #: if the job's end tells it
     epochs: float | None = None  #: if the job's end is told in these
     seed: int
-    checkpoint_dir: str
+    checkpoint_dir: str = ""
     num_workers: int = 0  #: mode `train`: that the job is to have; 0: not known
     target: EarlyStop | None = None
     pace_per_s: float | None = None  #: a paced device: at least local_batch / pace_per_s seconds a step

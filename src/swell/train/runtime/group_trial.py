@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 import torch
 
 from swell.train.collective.gradients import StepTotals
-from swell.train.collective.group import Group, GroupBroken, check_no_group
+from swell.train.collective.group import GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
 from swell.train.data.sample_schedule import Pass, Share, slices
 from swell.train.data.stream_schedule import StreamSchedule
@@ -36,8 +36,7 @@ class GroupProfiling(Profiling):
 
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         super().__init__(link, max_local_batch)
-        self._group = Group(self.device, link)
-        self._num_steps = NUM_WARM_UPS + link.welcome.group_steps
+        self._num_steps = NUM_WARM_UPS + self.welcome.group_steps
         self._shards: ShardGroup | None = None
 
     def enter(self, task: Task) -> None:

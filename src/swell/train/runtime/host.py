@@ -12,14 +12,16 @@ from swell.train.collective.gradients import Gradients, StepTotals, StepVote
 from swell.train.collective.group import Group
 from swell.train.collective.process_groups import backend_of
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import Share
+from swell.train.data.sample_schedule import Share, tighter
 from swell.train.data.stream_schedule import AnyCourse
+from swell.train.link.agent_link import Link
 from swell.train.runtime.not_finite import LossNotFinite, say
 from swell.train.runtime.shown_counts import ShownCounts
 from swell.train.state.drift import DriftWatch
 from swell.train.state.drift import say as say_drift
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
+from swell.wire import messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,21 @@ class Host:
 
     edition = 0  #: changes whenever the shares of coming steps do, or `max_local_batch`
     is_amid_epoch = True  #: an epoch of the job, whose loop the script has left, is certainly not over
-    measures_noise = False  #: the noise of gradients is to be told: the platform chooses the batch by it
-    stops_on_nan = False  #: training ends at a loss that is no number
-    is_end_certain = True  #: training does not end before its last step, as at a target that is met
 
-    def __init__(self, device: torch.device, seed: int, max_local_batch: int | None) -> None:
-        self.device = device
-        self.seed = seed  #: of the order of samples, and of random numbers
-        self.max_local_batch = max_local_batch  #: samples that go through the model together at most
-        self._group = Group(device)  # of one, until it is formed
+    def __init__(
+        self, welcome: messages.Welcome, max_local_batch: int | None, link: Link | None = None
+    ) -> None:
+        """`welcome` says what the job is, and `max_local_batch` is the script's own."""
+        self.device = torch.device(welcome.device)
+        self.seed = welcome.seed  #: of the order of samples, and of random numbers
+        #: Samples that go through the model together at most.
+        self.max_local_batch = tighter(max_local_batch, welcome.max_local_batch)
+        #: The noise of gradients is to be told: the platform chooses the batch by it.
+        self.measures_noise = welcome.measures_noise
+        #: Training ends at a loss that is no number; trial runs do not.
+        self.stops_on_nan = welcome.stop_on_nan and welcome.mode == "train"
+        self.welcome = welcome
+        self._group = Group(self.device, link)  # of one, until it is formed
 
     @property
     def rank(self) -> int:
@@ -81,7 +89,7 @@ class Host:
 
     def global_batch(self, own: int) -> int:
         """Samples of a step of the job's own batch, on all workers; `own` is the loader's batch size."""
-        return own
+        return self.welcome.global_batch or own
 
     def adapt(self, course: AnyCourse) -> AnyCourse:
         """The course to follow, for the one that the script and the job lay out."""
@@ -89,18 +97,23 @@ class Host:
 
     def total_steps(self, own: int | None) -> int:
         """Steps of the own batch until the end; `own` is what the script's number of epochs comes to."""
-        if own is None:
+        total_steps = self.welcome.total_steps or own
+        if total_steps is None:
             raise ValueError(
-                "elastic() needs epochs=..., passes over the data, or steps=..., outside of a Swell job"
+                "elastic() needs epochs=..., passes over the data, or steps=..., where no job of Swell has "
+                "an end of its own"
             )
-        return own
+        return total_steps
 
     def end_epoch(self, own: int | None) -> int | None:
         """Epochs after which a run on a stream ends, however long they are; None: it ends after steps.
 
         `own`: what the script says.
         """
-        return own
+        epochs = self.welcome.epochs
+        if epochs is None:
+            return None if self.welcome.total_steps else own
+        return int(epochs) if epochs == int(epochs) else None
 
     def enter(self, task: Task) -> None:
         """Return when this worker is in a group and has the state to go on with."""

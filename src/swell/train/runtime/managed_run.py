@@ -31,7 +31,7 @@ import torch
 
 from swell.tally import Reduction, Tally, tally_of
 from swell.train.collective.gradients import StepTotals, StepVote
-from swell.train.collective.group import Group, GroupBroken, check_no_group
+from swell.train.collective.group import GroupBroken, check_no_group
 from swell.train.collective.next_group import FormFailed
 from swell.train.collective.peer_memory import allow_siblings
 from swell.train.data.sample_schedule import Share, tighter
@@ -68,16 +68,10 @@ class Linked(Host):
     """A worker of an agent."""
 
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
-        welcome = link.welcome
-        most = tighter(max_local_batch, welcome.max_local_batch)
-        super().__init__(torch.device(welcome.device), welcome.seed, most)
-        self.measures_noise, self.stops_on_nan = welcome.measures_noise, welcome.stop_on_nan
-        self.is_end_certain = welcome.target is None
+        super().__init__(link.welcome, max_local_batch, link)
         self._link = link
-        self._welcome = welcome
-        self._meter = Meter(welcome.pace_per_s)
+        self._meter = Meter(self.welcome.pace_per_s)
         self._epochs = EpochWatch(self._meter)
-        self._group = Group(self.device, link)
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
@@ -90,26 +84,9 @@ class Linked(Host):
         self._untold = UntoldDrifts()
         self._coming_batch = 0  # of the next step in the group
 
-    def global_batch(self, own: int) -> int:
-        return self._welcome.global_batch
-
-    def total_steps(self, own: int | None) -> int:
-        total_steps = self._welcome.total_steps or own
-        if total_steps is None:
-            raise ValueError(
-                "this job has no end: give it steps, epochs or samples, or epochs=... to elastic()"
-            )
-        return total_steps
-
-    def end_epoch(self, own: int | None) -> int | None:
-        epochs = self._welcome.epochs
-        if epochs is None:
-            return None if self._welcome.total_steps else own
-        return int(epochs) if epochs == int(epochs) else None
-
     def read_ahead(self, feed: StreamFeed) -> None:
         """Read a stream up to where the others are, while they train."""
-        self._whereabouts = StreamPosition(Path(self._welcome.checkpoint_dir))
+        self._whereabouts = StreamPosition(Path(self.welcome.checkpoint_dir))
         with self._link.heartbeat.waiting("data"):
             while (place := self._whereabouts.read()) is not None:
                 begun_s = time.monotonic()
@@ -120,7 +97,7 @@ class Linked(Host):
     def enter(self, task: Task) -> None:
         check_no_group()
         self._task = task
-        welcome = self._welcome
+        welcome = self.welcome
         self._drift_watch = DriftWatch(task.state, task.course, welcome.on_drift)
         self._checkpoints = Checkpoints(
             Path(welcome.checkpoint_dir), welcome.keep_checkpoints, welcome.checkpoint_interval_s
@@ -228,7 +205,7 @@ class Linked(Host):
             step = self._task.state.steps if step is None else step
             if self._values.note(metrics, step, reduction):
                 self._tell(with_losses=False)
-        target = self._welcome.target
+        target = self.welcome.target
         if self.rank != 0 or target is None or target.name not in metrics:
             return False
         value = metrics[target.name]

@@ -48,7 +48,7 @@ class Rehearsal(Host):
             handle: of the file to write the story to.
             is_whole: it does not go on from a saved state.
         """
-        super().__init__(trial.device, trial.seed, trial.max_local_batch)
+        super().__init__(trial.welcome, trial.max_local_batch)
         self._terms = trial.terms
         self._task = task  # the run has entered already
         self._handle = handle

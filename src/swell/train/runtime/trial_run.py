@@ -14,7 +14,7 @@ import torch
 from swell.train.collective.gradients import StepTotals
 from swell.train.collective.group import check_no_group
 from swell.train.data.place import UNBOUNDED
-from swell.train.data.sample_schedule import Pass, Share, cut, slices, tighter
+from swell.train.data.sample_schedule import Pass, Share, cut, slices
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.link.agent_link import Link, exit_now
 from swell.train.runtime.host import Host, Task
@@ -74,17 +74,14 @@ class Profiling(Host):
     """
 
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
-        welcome = link.welcome
-        most = tighter(max_local_batch, welcome.max_local_batch)
-        super().__init__(torch.device(welcome.device), welcome.seed, most)
-        self.is_end_certain = welcome.target is None
+        super().__init__(link.welcome, max_local_batch, link)
         self._comparison = SizeComparison(self.device, self.seed)
         self._is_comparing = False
         self._size_index = 0  #: of the batch size that is being measured
         self._num_begun = 0  #: batches that the script has asked for
         self._link = link
-        self._sizes = link.welcome.local_batches
-        self._meter = Meter(link.welcome.pace_per_s)
+        self._sizes = self.welcome.local_batches
+        self._meter = Meter(self.welcome.pace_per_s)
         self._timed: list[float] = []  # seconds of each step of this size, warm-ups first
         self._compute_s: dict[int, float] = {}
         self._left_s: float | None = None  # when the epoch ended
@@ -95,7 +92,7 @@ class Profiling(Host):
     @property
     def least_workers(self) -> int:
         """The job has so many at least: one of them must be able to hold its part of a divided state."""
-        return self._link.welcome.least_workers
+        return self.welcome.least_workers
 
     @property
     def terms(self) -> TrialTerms:
@@ -105,7 +102,7 @@ class Profiling(Host):
     @property
     def _job_steps(self) -> int | None:
         """Steps until the end of the job, as far as they are known."""
-        welcome, per_epoch = self._link.welcome, self._true_course.steps_per_epoch
+        welcome, per_epoch = self.welcome, self._true_course.steps_per_epoch
         if welcome.total_steps is None and welcome.epochs is not None and per_epoch is not None:
             return max(1, round(welcome.epochs * per_epoch))
         return welcome.total_steps or self._own_steps
@@ -124,9 +121,6 @@ class Profiling(Host):
     @property
     def edition(self) -> int:  # type: ignore[override]
         return self._comparison.edition if self._is_comparing else self._size_index
-
-    def global_batch(self, own: int) -> int:
-        return self._link.welcome.global_batch or own
 
     def adapt(self, course: AnyCourse) -> AnyCourse:
         """`share` decides how many samples a step has: an epoch is as long as it can be."""
@@ -157,7 +151,7 @@ class Profiling(Host):
         check_no_group()
         self._tell_ready(task)
         self._watch_reads()
-        if self._link.welcome.compares:
+        if self.welcome.compares:
             has_passes = self.max_local_batch is not None
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
             self._is_comparing = self._comparison.begin(task, self._true_course, most, has_passes)
@@ -290,7 +284,7 @@ class Profiling(Host):
     @property
     def has_epoch_ends(self) -> bool:
         """Whether an epoch ends within the job."""
-        total_steps, per_epoch = self._link.welcome.total_steps, self._true_course.steps_per_epoch
+        total_steps, per_epoch = self.welcome.total_steps, self._true_course.steps_per_epoch
         return total_steps is None or per_epoch is None or total_steps >= per_epoch
 
     @property
