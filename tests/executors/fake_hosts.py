@@ -144,7 +144,7 @@ class FakeHost:
         for message in self._kept.kept():
             self._hear(CODEC[1].decode(msgspec.json.encode(message)))
         if self.is_cold:
-            self.answer(h.KeptTold())
+            self.answer(h.DevicesOffered(devices={}, num_cores=16))
         else:
             self.offer(self._num_devices, self._nodes)
 
@@ -332,10 +332,10 @@ class Fleet:
 
     def check_claims(self) -> None:
         """A gang that is on a device is asked before another may have it."""
-        gangs = self.controller._gangs
-        for job_id, gang in gangs._gangs.items():
-            missed = [device for device in gang.devices if job_id not in gangs._claims[device]]
-            assert not missed, f"no gang would know that {job_id} is on {missed}"
+        runs = self.controller._runs
+        for gang in runs.live_gangs:
+            missed = [device for device in gang.devices if gang.job_id not in runs._claims[device]]
+            assert not missed, f"no gang would know that {gang.job_id} is on {missed}"
 
     @property
     def gangs(self) -> set[str]:

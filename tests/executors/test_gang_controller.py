@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_spec, make_stage, target
 
-from swell.executors.controller.run import take_over
+from swell.executors.controller.takeover import take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send
 from swell.executors.gang.gang_controller import GangController

@@ -15,7 +15,7 @@ from tests.executors.contract import JOB, is_alive
 from tests.executors.listening import Listener
 from tests.executors.puppets import make_spec, make_stage, target
 
-from swell.executors.controller.run import take_over
+from swell.executors.controller.takeover import take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import FindPort, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_controller import GangController

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.executors.puppets import JOB, Puppet, PuppetWorld, devices, is_stopped, make_spec, make_stage
 from tests.executors.test_gang_laws import TIMEOUTS, TOTAL_STEPS, Story, ends_well, moves
 
-from swell.executors.controller.run import WholeRun, take_over
+from swell.executors.controller.takeover import KeptRun, WholeRun, take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_controller import GangController
@@ -75,8 +74,8 @@ class HandedOn(PuppetWorld):
         self.dealings = {}
         self.is_taking_over = True
         if run.record is not None:
-            kept = msgspec.structs.replace(run, workers=tuple(kept_workers(self)))
-            whole = WholeRun(JOB, run.record, {"a": kept})
+            workers = {worker.number: worker for worker in kept_workers(self)}
+            whole = WholeRun(run.record, {"a": KeptRun(run.order, run.record, False, workers)})
             assert whole.is_sound, "it has no director"
             self.dealings = whole.dealings
             effects = take_over(self.gang, whole.workers, (), whole.num_heard, self.now_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swell.executors.gang.job_context import DeviceBinding
-from swell.executors.hosts.messages import DevicesOffered, FromHost, KeptTold
+from swell.executors.hosts.messages import DevicesOffered, FromHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.node.term_host import TermHost
@@ -24,31 +24,29 @@ class WarmingHost(TermHost):
     def __init__(self) -> None:
         options = AgentOptions(state_dir=Path("none"), storage="none")
         super().__init__(options, -1, self._hear, NODE)
-        self.said: list[str] = []
+        self.said: list[list[str]] = []
 
     @property
     def is_warming_up(self) -> bool:
         return self.is_cold
 
     def _hear(self, message: FromHost) -> None:
-        if isinstance(message, KeptTold):
-            self.said.append("all kept")
-        if isinstance(message, DevicesOffered):
-            self.said.append("devices")
+        assert isinstance(message, DevicesOffered)
+        self.said.append(sorted(message.devices))
 
 
 def test_devices_are_offered_when_workers_can_start_on_them() -> None:
     host = WarmingHost()
     host.present()
     host.tick()
-    assert host.said == ["all kept"]
+    assert host.said == [[]]
     host.is_cold = False
     host.tick()
     host.tick()
-    assert host.said == ["all kept", "devices"]
+    assert host.said == [[], ["a/0"]]
     host.is_cold = True  # its zygote died and starts again: the devices stay
     host.tick()
-    assert host.said == ["all kept", "devices"]
+    assert host.said == [[], ["a/0"]]
 
 
 def test_a_controller_that_is_new_to_a_warm_machine_hears_of_its_devices_at_once() -> None:
@@ -58,4 +56,4 @@ def test_a_controller_that_is_new_to_a_warm_machine_hears_of_its_devices_at_once
     host.present()
     host.is_cold = True  # its zygote has died: what runs there goes on
     host.present()
-    assert host.said == ["devices"] * 3
+    assert host.said == [["a/0"]] * 3

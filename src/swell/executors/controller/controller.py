@@ -15,7 +15,6 @@ from pathlib import Path
 from swell.executors.awake_clock import AwakeClock
 from swell.executors.controller.directed_runs import DirectedRuns
 from swell.executors.controller.gang_commands import GangCommands
-from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.openings import Openings
 from swell.executors.controller.outbox import DaemonLine, Outbox
@@ -79,21 +78,20 @@ class Controller:
         self._clock = AwakeClock(time_s)
         self._inputs = Inputs()
         self._hosts = hosts = KnownHosts()
-        self._gangs = gangs = KnownGangs(gang_settings, hosts.bindings, hosts.host_of)
         self._outbox = Outbox()
         self._runs = runs = DirectedRuns(
             self.now_s,
             self._inputs.handle,
             hosts,
-            gangs,
+            gang_settings,
             self._outbox,
             lambda run, event: self._trials.shown(run, event),
             lambda run: self._trials.changed(run),
         )
         self._openings = openings = Openings(hosts, runs.report)
         self._trials = Trials(state_dir, hosts, openings, runs, gang_settings, self._inputs.handle)
-        self._commands = GangCommands(hosts, openings, gangs, runs, self._trials)
-        self._takeover = Takeover(runs, hosts, gangs, self._offer, self.hear)
+        self._commands = GangCommands(hosts, openings, runs, self._trials)
+        self._takeover = Takeover(runs, hosts, self._offer, self.hear)
         self._boot_id, self._protocol = boot_id, protocol
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
@@ -136,13 +134,13 @@ class Controller:
             return
         self._waiting = None
         if self._commands_taken.begin(session):
-            self._gangs.forget_ended(self._outbox.ended_gangs())
+            self._runs.forget_ended()
         line.send(
             Inventory(
                 protocol=self._protocol,
                 boot_id=self._boot_id,
                 num_performed=self._commands_taken.num_received,
-                gangs=self._gangs.live(),
+                gangs=self._runs.live_gangs,
                 profiling=self._trials.jobs,
                 untold=self._outbox.ended_gangs(),
                 nodes=self._hosts.nodes,
@@ -239,9 +237,6 @@ class Controller:
         match message:
             case messages.RunKept() | messages.WorkerKept() | messages.EndKept():
                 self._takeover.hear(host, message)
-            case messages.KeptTold():
-                self._takeover.hear_all_kept(host)
-                self._greet()
             case messages.DevicesOffered():
                 self._takeover.hear_offer(host, message)
                 self._greet()

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import copy
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import msgspec
 
-from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
+from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
-from swell.executors.gang.gang_record import write_record
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord, write_record
+from swell.executors.gang.gang_settings import GangSettings
+from swell.executors.gang.job_context import JobContext
 from swell.executors.hosts import messages
+from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangResized, GangStarted, StepsReported
 from swell.wire.messages import Alive, Finished
 
@@ -29,7 +33,8 @@ TELL_EVERY_S = 10.0
 #: Of a platform with more of them each tick looks at so many: limits of time are noticed later by a tick for
 #: each so many runs, and never sooner. Looking at a thousand would hold up what hosts say.
 MOST_AT_ONCE = 100
-
+#: Ended gangs that are remembered, to answer a command that was said twice.
+NUM_REMEMBERED = 1000
 
 OfWorker = messages.WorkerForked | messages.WorkerSaid | messages.WorkerHalted | messages.WorkerExited
 
@@ -42,7 +47,7 @@ class DirectedRuns:
         now_s: Callable[[], float],
         later: Callable[[Callable[[], None]], None],
         hosts: KnownHosts,
-        gangs: KnownGangs,
+        gang_settings: GangSettings,
         outbox: Outbox,
         shown: Callable[[DirectedRun, AnyEvent], None],
         trial_changed: Callable[[DirectedRun], None],
@@ -54,8 +59,12 @@ class DirectedRuns:
             trial_changed: is called when something was done for a trial run.
         """
         self._now_s, self._later, self._shown, self._trial_changed = now_s, later, shown, trial_changed
-        self._hosts, self._gangs, self._outbox = hosts, gangs, outbox
+        self._hosts, self._gang_settings, self._outbox = hosts, gang_settings, outbox
         self.by_key: dict[str, DirectedRun] = {}
+        self._ended: dict[str, GangController] = {}  #: by job, the latest last
+        #: By device, jobs whose gangs may be on it. A gang keeps its claims until it is over: on its way from
+        #: one set of devices to another it may be on both.
+        self._claims: defaultdict[str, set[str]] = defaultdict(set)
         self._due: deque[str] = deque()  #: runs that are looked at before any is again; some may be gone
 
     def now_s(self) -> float:
@@ -70,6 +79,83 @@ class DirectedRuns:
             if (run := self.by_key.get(self._due.popleft())) is not None:
                 self._report_silent(run)
                 self.do(run, run.director.tick(self._now_s()))
+
+    # ------------------------------------------------------------ gangs
+    def gang(self, job_id: str) -> GangController | None:
+        """The job's gang, which may have ended recently; None if there is none."""
+        run = self.by_key.get(job_id)
+        return self._ended.get(job_id) if run is None else run.gang
+
+    @property
+    def live_gangs(self) -> tuple[LiveGang, ...]:
+        """Gangs that have not ended."""
+        return tuple(
+            LiveGang(
+                job_id=run.job_id,
+                generation=run.gang.generation,
+                devices=run.gang.devices,
+                pids=run.gang.pids,
+                steps=run.gang.steps,
+            )
+            for run in self.by_key.values()
+            if run.gang is not None
+        )
+
+    def begin_gang(
+        self, launch: LaunchGang, gang: GangRecord, hosts: set[str], stopped: set[int]
+    ) -> tuple[DirectedRun, GangController]:
+        """Direct a gang that has yet to hear the command, or has yet to be taken over.
+
+        Args:
+            hosts: on which its run is open.
+            stopped: workers whose processes were stopped by a signal.
+        """
+        settings, job_id = self._gang_settings, launch.job_id
+        context = JobContext(
+            job_id,
+            launch.spec,
+            launch.total_steps,
+            self._hosts.bindings,
+            settings.worker_settings,
+            self._hosts.host_of,
+        )
+        controller = GangController(context, gang, stopped.__contains__, settings.timeouts)
+        run = DirectedRun(
+            job_id,
+            job_id,
+            launch.spec,
+            controller,
+            stopped,
+            hosts,
+            launch=launch.generation,
+            total_steps=launch.total_steps,
+        )
+        self._ended.pop(job_id, None)
+        self.begin_run(run)
+        return run, controller
+
+    def claim(self, job_id: str, devices: Iterable[str]) -> None:
+        """Record devices that the job's gang is on, or is about to be on."""
+        for device in devices:
+            self._claims[device].add(job_id)
+
+    def obstacle(self, job_id: str, devices: Iterable[str]) -> str:
+        """What is wrong if a device is of no host, or another job's workers are on it; else empty."""
+        for device in devices:
+            if device not in self._hosts.host_of:
+                return f"device {device!r} is not one of this machine's; see `swell nodes`"
+            for other in sorted(self._claims[device] - {job_id}):
+                if device in self.by_key[other].director.devices:
+                    return f"device {device!r} is still held by workers of job {other!r}"
+        return ""
+
+    def forget_ended(self) -> None:
+        """Another daemon has come: what it asks of a gang whose end is in the journal is no repetition.
+
+        Its journal may be an older copy, in which that gang, and its generation, never were.
+        """
+        untold = self._outbox.ended_gangs()
+        self._ended = {job_id: gang for job_id, gang in self._ended.items() if job_id in untold}
 
     # ------------------------------------------------------------ what hosts say
     def hear(self, host: str, message: OfWorker) -> None:
@@ -199,7 +285,6 @@ class DirectedRuns:
         """All hosts of the run keep the record of its gang: call it before what follows from it is done."""
         if run.gang is None:
             return
-        self._gangs.note_numbers(run.job_id, run.workers)
         before = run.record
         record = messages.RunSnapshot(
             launch=run.launch,
@@ -259,7 +344,12 @@ class DirectedRuns:
     def _end_run(self, run: DirectedRun) -> None:
         del self.by_key[run.key]
         self._hosts.tell_all(run.hosts, messages.CloseRun(run=run.key))
-        self._gangs.ended(run)
+        if run.gang is not None:
+            self._ended[run.job_id] = run.gang
+            for jobs in self._claims.values():
+                jobs.discard(run.job_id)
+        for oldest in list(self._ended)[:-NUM_REMEMBERED]:
+            del self._ended[oldest]
 
     # ------------------------------------------------------------ what the daemon is told
     def report_all(self, events: Iterable[AnyEvent]) -> None:

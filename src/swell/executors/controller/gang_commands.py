@@ -8,17 +8,18 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.openings import Opening, Openings
 from swell.executors.controller.protocol import ExecutorCommand
 from swell.executors.controller.trials import Trials
 from swell.executors.gang.effects import Report
 from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import GangRecord
+from swell.executors.gang.restart_state import Restarts
 from swell.executors.hosts.messages import CloseRun, OpenRun
 from swell.model.command import GangCommand, LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, Outcome, ResizeFailed
-from swell.model.job import JobSpec
+from swell.model.job import Elasticity, JobSpec
 
 
 @dataclass(slots=True)
@@ -33,11 +34,8 @@ class Preparation:
 class GangCommands:
     """Commands of a job whose hosts make ready wait in line; those of other jobs do not."""
 
-    def __init__(
-        self, hosts: KnownHosts, openings: Openings, gangs: KnownGangs, runs: DirectedRuns, trials: Trials
-    ) -> None:
-        self._hosts, self._openings, self._gangs = hosts, openings, gangs
-        self._runs, self._trials = runs, trials
+    def __init__(self, hosts: KnownHosts, openings: Openings, runs: DirectedRuns, trials: Trials) -> None:
+        self._hosts, self._openings, self._runs, self._trials = hosts, openings, runs, trials
         self._preparing: dict[str, Preparation] = {}  #: by job
 
     def perform(self, command: ExecutorCommand) -> None:
@@ -52,22 +50,30 @@ class GangCommands:
                 self._call_off(preparation, command)
             else:
                 preparation.behind.append(command)
-        elif isinstance(command, LaunchGang) and self._gangs.is_free(command):
-            if obstacle := self._gangs.obstacle(command):
+        elif isinstance(command, LaunchGang) and self._is_new(command):
+            if obstacle := self._obstacle(command):
                 self._runs.report(not_launched(command, Outcome.LOST, obstacle))
             else:
                 self._prepare(command, command.spec, self._hosts.of(command.target.devices))
         else:
             self._command(command)
 
+    def _is_new(self, command: LaunchGang) -> bool:
+        """Whether the job has no gang, so that this command begins one."""
+        gang = self._runs.gang(command.job_id)
+        return gang is None or (gang.is_over and command.generation > gang.generation)
+
+    def _obstacle(self, command: LaunchGang | Reconfigure) -> str:
+        return self._runs.obstacle(command.job_id, command.target.devices)
+
     def _command(self, command: GangCommand) -> None:
-        gang, run = self._gangs.get(command.job_id), self._runs.by_key.get(command.job_id)
+        gang, run = self._runs.gang(command.job_id), self._runs.by_key.get(command.job_id)
         if gang is None:
             self._trials.cancel(command.job_id)
             self._runs.report(unknown(command))
         elif not isinstance(command, Reconfigure):
             self._obey(gang, command)
-        elif obstacle := self._gangs.obstacle(command):
+        elif obstacle := self._obstacle(command):
             self._runs.report(cannot_change(command, obstacle))
         elif run is None or gang.is_over or command.generation < gang.generation:
             self._obey(gang, command)
@@ -77,8 +83,8 @@ class GangCommands:
 
     def _obey(self, gang: GangController, command: GangCommand) -> None:
         run = self._runs.by_key.get(command.job_id)
-        if run is not None:
-            self._gangs.note_wanted(command)
+        if run is not None and isinstance(command, LaunchGang | Reconfigure):
+            self._runs.claim(command.job_id, command.target.devices)
         effects = gang.command(command, self._runs.now_s())
         if run is not None:
             self._runs.do(run, effects, is_kept=True)
@@ -127,25 +133,30 @@ class GangCommands:
 
     def _launch(self, command: LaunchGang, opening: Opening) -> bool:
         refusal = opening.refusal
-        if refusal is None and (obstacle := self._gangs.obstacle(command)):
+        if refusal is None and (obstacle := self._obstacle(command)):
             refusal = Outcome.LOST, obstacle  # since the hosts were asked
         if refusal is None and not opening.opened:
             refusal = Outcome.LOST, "it was given no devices"
         if refusal is not None:
             self._runs.report(not_launched(command, *refusal))
             return False
-        run = self._gangs.open(command, opening.opened)
-        assert run.gang is not None  # noqa: S101 - it was just opened
-        self._runs.begin_run(run)
-        self._obey(run.gang, command)
+        former = self._runs.gang(command.job_id)
+        known = GangRecord(max_local_batch=command.max_local_batch) if former is None else former.gang
+        record = GangRecord(
+            next_worker=max(known.next_worker, *opening.opened.values()),
+            max_local_batch=known.max_local_batch or command.max_local_batch,
+            restarts=Restarts() if command.spec.elasticity is Elasticity.RESTART else None,
+        )
+        _, gang = self._runs.begin_gang(command, record, set(opening.opened), set())
+        self._obey(gang, command)
         return True
 
     def _change(self, command: Reconfigure, opening: Opening) -> bool:
-        gang, run = self._gangs.get(command.job_id), self._runs.by_key.get(command.job_id)
+        gang, run = self._runs.gang(command.job_id), self._runs.by_key.get(command.job_id)
         if gang is None or run is None:
             self._command(command)
             return False
-        refusal = opening.refusal[1] if opening.refusal is not None else self._gangs.obstacle(command)
+        refusal = opening.refusal[1] if opening.refusal is not None else self._obstacle(command)
         if refusal:
             self._runs.report(cannot_change(command, refusal))
             return False

@@ -7,30 +7,101 @@ inventory a daemon takes for lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.gangs import KnownGangs
 from swell.executors.controller.known_hosts import KnownHosts
-from swell.executors.controller.run import WholeRun, take_over
-from swell.executors.gang.effects import KILL
+from swell.executors.exit_status import HOST_LOST
+from swell.executors.gang.effects import KILL, Effect, WorkerExit
+from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.gang_record import read_record
 from swell.executors.hosts.messages import (
     CloseRun,
+    Dealings,
     DevicesOffered,
     EndKept,
     FromHost,
+    KeptWorker,
+    OpenRun,
     RunKept,
     RunSnapshot,
     SignalWorker,
     WorkerKept,
 )
+from swell.model.command import LaunchGang
 from swell.model.event import GangEnded, GangSuspended
+from swell.model.target import Target
 
 #: Messages about a run on a host that wait until it is taken over; those of a minute are a tenth of that.
 MOST_LATER = 10_000
+
+
+@dataclass(slots=True)
+class KeptRun:
+    """A run on one host, as that has told of it."""
+
+    order: OpenRun
+    record: RunSnapshot | None
+    is_late: bool  #: nobody has waited for it, so it is not known to be of any gang
+    workers: dict[int, KeptWorker] = field(default_factory=dict)
+
+    @property
+    def live(self) -> set[int]:
+        """Workers that have not ended."""
+        return {number for number, worker in self.workers.items() if worker.exit is None}
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """A run to be taken over, as its hosts have told of it."""
+
+    record: RunSnapshot
+    kept: dict[str, KeptRun]  #: by host; of those in the record that are here
+
+    @property
+    def workers(self) -> dict[int, KeptWorker]:
+        """Those of the record of which a host tells."""
+        told = (worker for kept in self.kept.values() for worker in kept.workers.values())
+        return {worker.number: worker for worker in told if worker.number in self.record.workers}
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing runs of which the record does not tell."""
+        return all(kept.live <= self.record.workers.keys() for kept in self.kept.values())
+
+    @property
+    def lost(self) -> set[int]:
+        """Workers whose hosts are gone."""
+        return {number for number, host in self.record.workers.items() if host not in self.kept}
+
+    @property
+    def num_heard(self) -> dict[int, int]:
+        """Messages of workers that the gang of the record knows of."""
+        return {number: dealings.num_heard for number, dealings in self.record.dealings.items()}
+
+    @property
+    def hosts_of_workers(self) -> dict[int, str]:
+        """Those that live, or were to be started, by host."""
+        workers, gone = self.workers, self.lost
+        ended = {number for number, worker in workers.items() if worker.exit is not None}
+        own = self.record.workers.items()
+        return {number: host for number, host in own if number not in gone | ended}
+
+    @property
+    def dealings(self) -> dict[int, Dealings]:
+        """What has passed between the controller and these workers, once they have all been heard. The orders
+        in it have not come to their hosts.
+        """
+        up_to_date, workers = {}, self.workers
+        for number in self.hosts_of_workers:
+            worker, known = workers.get(number), self.record.dealings[number]
+            up_to_date[number] = Dealings(
+                num_heard=0 if worker is None else worker.num_said,
+                num_orders=known.num_orders,
+                orders=tuple(o for o in known.orders if worker is None or o.number > worker.num_orders),
+            )
+        return up_to_date
 
 
 @dataclass(slots=True)
@@ -43,11 +114,10 @@ class Takeover:
 
     runs: DirectedRuns
     hosts: KnownHosts
-    gangs: KnownGangs
     offer: Callable[[str, DevicesOffered], None]  #: has these devices of a host used from now on
     again: Callable[[str, FromHost], None]  #: handles what a host says, after what is being handled now
     awaited: set[str] = field(default_factory=set)  #: hosts that have yet to come, or to be given up
-    _kept: dict[str, dict[str, RunKept]] = field(default_factory=dict)  #: by run and host
+    _kept: dict[str, dict[str, KeptRun]] = field(default_factory=dict)  #: by run and host
     _abandoned: dict[tuple[str, str], set[int]] = field(default_factory=dict)  #: workers, by host and run
     _later: dict[tuple[str, str], list[FromHost]] = field(default_factory=dict)  #: by host and run
     _offers: dict[str, DevicesOffered] = field(default_factory=dict)  #: by host; they have to wait
@@ -68,15 +138,12 @@ class Takeover:
                 known = self._ends.get(end.job_id)
                 if known is None or known.generation < end.generation:
                     self._ends[end.job_id] = end
-            case WorkerKept(run=key, worker=told):
-                if (copy := self._kept.get(key, {}).get(host)) is not None:
-                    workers = tuple(told if one.number == told.number else one for one in copy.workers)
-                    self._kept[key][host] = msgspec.structs.replace(copy, workers=workers)
-            case RunKept() if self.is_over:  # it was not waited for: its run is not known to be of any gang
-                self._abandon(host, message)
-            case RunKept(order=order):
-                self._kept.setdefault(order.run, {})[host] = message
+            case RunKept(order=order, record=record):
+                self._kept.setdefault(order.run, {})[host] = KeptRun(order, record, self.is_over)
                 self._later[host, order.run] = []
+            case WorkerKept(run=key, worker=worker):
+                if (copy := self._kept.get(key, {}).get(host)) is not None:
+                    copy.workers[worker.number] = worker
 
     def keep(self, host: str, message: FromHost) -> bool:
         """Whether it is about a run that is not taken over yet: it is heard afterwards."""
@@ -87,20 +154,16 @@ class Takeover:
             later.append(message)
         return later is not None
 
-    def hear_all_kept(self, host: str) -> None:
-        """It has told what was: no run waits for it any longer."""
-        self.awaited.discard(host)
-        self.go_on()
-
     def hear_offer(self, host: str, offered: DevicesOffered) -> None:
-        """It is the last word about what was. Devices are not used while something runs there that is not
-        directed, if a daemon may ask for them already.
+        """It is the last word about what was: no run waits for this host any longer. Devices are not used
+        while something runs there that is not directed, if a daemon may ask for them already.
         """
-        if self.is_over and self._has_abandoned(host):
+        if self.is_over:
             self._offers[host] = offered
         else:
             self.offer(host, offered)
-        self.hear_all_kept(host)
+        self.awaited.discard(host)
+        self.go_on()
 
     def is_abandoned(self, host: str, key: str) -> bool:
         """Whether this run on this host is being ended."""
@@ -133,10 +196,10 @@ class Takeover:
     # ------------------------------------------------------------ what follows
     def go_on(self) -> None:
         """Take over what is whole, and end what will not be."""
-        for whole in self._take_whole():
-            known = self.gangs.get(whole.key)
-            # Where it is known, a host with an older record came first, and its gang does not know of these.
-            if whole.is_sound and (known is None or known.is_over):
+        for key, whole in self._take_whole():
+            is_late = any(copy.is_late for copy in whole.kept.values())
+            # If it is directed, a host with an older record came first: its gang does not know of these.
+            if whole.is_sound and not is_late and key not in self.runs.by_key:
                 self._take_over(whole)
             else:
                 for host, copy in whole.kept.items():
@@ -152,10 +215,10 @@ class Takeover:
         if self.is_over:
             ends, self._ends = self._ends, {}
             for job_id, end in ends.items():
-                if self.gangs.get(job_id) is None:
+                if self.runs.gang(job_id) is None:
                     self.runs.report(end)
 
-    def _take_whole(self) -> Iterator[WholeRun]:
+    def _take_whole(self) -> Iterator[tuple[str, WholeRun]]:
         """Runs that can be taken over now, each once. What no gang will claim is abandoned."""
         for key, kept in list(self._kept.items()):
             newest = _newest(kept.values())
@@ -168,21 +231,30 @@ class Takeover:
             for host in kept.keys() - own.keys():
                 self._abandon(host, kept[host])
             if newest is not None:
-                yield WholeRun(key, newest, own)
+                yield key, WholeRun(newest, own)
 
     def _take_over(self, whole: WholeRun) -> None:
-        run = self.gangs.adopt(whole)
-        gang = run.gang
-        assert gang is not None  # noqa: S101 - it was just adopted
-        self.runs.begin_run(run)
+        order, record = next(iter(whole.kept.values())).order, whole.record
+        launch = LaunchGang(
+            job_id=order.job_id,
+            generation=record.launch,
+            target=Target(devices=()),
+            spec=order.spec,
+            total_steps=record.total_steps,
+        )
+        known, stopped = read_record(record.gang), {w.number for w in whole.workers.values() if w.is_stopped}
+        run, gang = self.runs.begin_gang(launch, known, set(whole.kept), stopped)
+        for slot in (*known.wanted_slots, *(member.slot for member in known.members.values())):
+            self.runs.claim(run.job_id, slot)
+        run.record, run.workers, run.dealings = record, whole.hosts_of_workers, whole.dealings
         effects = take_over(gang, whole.workers, whole.lost, whole.num_heard, self.runs.now_s())
         for number, host in run.workers.items():
-            for order in run.dealings[number].orders:
-                self.hosts.tell(host, order)
+            for order_to_worker in run.dealings[number].orders:
+                self.hosts.tell(host, order_to_worker)
         self.runs.do(run, effects, is_kept=True)
 
-    def _abandon(self, host: str, copy: RunKept) -> None:
-        self._kill(host, copy.order.run, {worker.number for worker in copy.workers if worker.exit is None})
+    def _abandon(self, host: str, copy: KeptRun) -> None:
+        self._kill(host, copy.order.run, copy.live)
 
     def _kill(self, host: str, key: str, workers: set[int]) -> None:
         self._abandoned[host, key] = workers
@@ -194,13 +266,47 @@ class Takeover:
         return any(of == host for of, _ in self._abandoned)
 
 
-def _newest(kept: Iterable[RunKept]) -> RunSnapshot | None:
+def _newest(kept: Iterable[KeptRun]) -> RunSnapshot | None:
     records = [copy.record for copy in kept if copy.record is not None]
     return max(records, key=lambda record: (record.launch, record.version), default=None)
 
 
-def _belongs(host: str, copy: RunKept, newest: RunSnapshot | None) -> bool:
+def _belongs(host: str, copy: KeptRun, newest: RunSnapshot | None) -> bool:
     """Whether this host's part is of the gang of the newest record, and not of one before it."""
     if newest is None or host not in newest.hosts:
         return False
     return copy.record is None or copy.record.launch == newest.launch
+
+
+def take_over(
+    gang: GangController,
+    kept: Mapping[int, KeptWorker],
+    lost: Collection[int],
+    num_heard: Mapping[int, int],
+    now_s: float,
+) -> list[Effect]:
+    """Go on with a former controller's gang. Call it before any other method of the gang.
+
+    Its record was written before what follows from it was done. So it may tell of orders that have not
+    arrived, which are given again (`WholeRun.dealings`), and know nothing of what came after it, of which
+    nothing followed then: that is heard as if it came now. A gang that is whole trains on, told nothing.
+
+    Args:
+        kept: what hosts tell of workers. One that is missing was never started, and is started now.
+        lost: workers whose hosts are gone.
+        num_heard: how many of a worker's messages the gang knows of.
+    """
+    effects = list(gang.take_over(now_s))
+    for number, worker in kept.items():
+        if worker.pid is not None:
+            effects += gang.forked(number, worker.pid, now_s)
+    for number, worker in kept.items():
+        for message in worker.unheard(num_heard.get(number, 0)):
+            effects += gang.said(number, message, now_s)
+    for number, worker in kept.items():
+        if worker.reported is not None:
+            effects += gang.hear_again(number, worker.reported, now_s)
+    why = "its host was lost together with the controller"
+    exits = [WorkerExit(number, HOST_LOST, why) for number in lost]
+    exits += [WorkerExit(w.number, w.exit.status, w.exit.log_tail) for w in kept.values() if w.exit]
+    return [*effects, *gang.exited_together(exits, now_s)]

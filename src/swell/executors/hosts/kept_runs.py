@@ -8,7 +8,7 @@ reported, so the memory that this takes is bounded, however long no controller i
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -122,17 +122,8 @@ class _Run:
     """See `RunKept`."""
 
     order: OpenRun
-    next_worker: int  #: no worker of this kind had this number here, or a higher one
     record: RunSnapshot | None = None
     workers: dict[int, _Worker] = field(default_factory=dict)
-
-    def kept(self, workers: Iterable[KeptWorker]) -> RunKept:
-        return RunKept(
-            order=self.order,
-            first_worker=self.next_worker,
-            record=self.record,
-            workers=tuple(msgspec.structs.replace(worker, said=(), reported=None) for worker in workers),
-        )
 
 
 class KeptRuns:
@@ -147,9 +138,8 @@ class KeptRuns:
         """What a new controller is told first."""
         told: list[RunKept | WorkerKept | EndKept] = []
         for key, run in self._runs.items():
-            workers = [worker.kept() for worker in run.workers.values()]
-            told.append(run.kept(workers))
-            told += [WorkerKept(run=key, worker=worker) for worker in workers]
+            told.append(RunKept(order=run.order, record=run.record))
+            told += [WorkerKept(run=key, worker=worker.kept()) for worker in run.workers.values()]
         return [*told, *self._ends.values()]
 
     def note_told(self, message: ToHost) -> None:
@@ -163,7 +153,6 @@ class KeptRuns:
         match message:
             case StartWorker(worker=worker, number=number):
                 run.workers[worker] = _Worker(KeptWorker(number=worker, num_orders=number))
-                run.next_worker = max(run.next_worker, worker + 1)
             case TellWorker(worker=worker, number=number) | SignalWorker(worker=worker, number=number):
                 if worker in run.workers:
                     run.workers[worker].facts.num_orders = number
@@ -183,7 +172,7 @@ class KeptRuns:
         match message:
             case RunOpened(run=key):
                 if (order := self._orders.pop(key, None)) is not None:
-                    self._runs[key] = _Run(order, message.first_worker)
+                    self._runs[key] = _Run(order)
                     self._ends.pop(key, None)
             case RunRefused(run=key):
                 self._orders.pop(key, None)

@@ -15,7 +15,6 @@ it is opened before the first and closed after the last::
 
 To a controller that is new to it a host tells first, before `DevicesOffered`, what it has kept: a `RunKept`
 for each run that is open, with a `WorkerKept` for each worker, and an `EndKept` for each gang that has ended.
-Where workers cannot start yet a `KeptTold` follows, and the devices come later.
 
 Of files nothing is said: they lie in the storage that all hosts have in common.
 
@@ -185,13 +184,11 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
     """A run that another controller has opened and not closed."""
 
     order: OpenRun  #: by which it was opened
-    first_worker: int  #: no worker of this kind had this number here, or a higher one
     record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
-    workers: tuple[KeptWorker, ...]  #: without what they have said, which follows
 
 
 class WorkerKept(HostMessage, frozen=True, kw_only=True):
-    """A worker of a run of which a `RunKept` has told, with what it has said."""
+    """A worker of a run of which a `RunKept` has told."""
 
     run: str
     worker: KeptWorker
@@ -203,14 +200,10 @@ class EndKept(HostMessage, frozen=True, kw_only=True):
     end: GangEnded | GangSuspended
 
 
-class KeptTold(HostMessage, frozen=True, kw_only=True):
-    """That was all that the host has kept. Nothing runs there; its devices come later."""
-
-
 class DevicesOffered(HostMessage, frozen=True, kw_only=True):
     """What the host has, all of it; said after what it has kept, and again when it changes."""
 
-    devices: dict[str, DeviceBinding]  #: by their ids, which no other host has
+    devices: dict[str, DeviceBinding]  #: by their ids, which no other host has; none: they come later
     num_cores: int  #: that its workers may use
     nodes: tuple[Node, ...] = ()  #: as the scheduler is to see them; none: the daemon names them itself
 
@@ -314,7 +307,6 @@ FromHost = (
     RunKept
     | WorkerKept
     | EndKept
-    | KeptTold
     | DevicesOffered
     | RunOpened
     | RunRefused

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from swell.executors.hosts.messages import FromHost
+from swell.executors.hosts.messages import DevicesOffered, FromHost
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
+from swell.executors.local.limits.allocation import available_cores
 
 #: For a zygote to tell that its workers have ended; then it is killed, and they with it. Well within the
 #: margin that the controller waits after a lease (`LeaseTimes.margin_s`).
@@ -38,7 +39,7 @@ class TermHost(LocalHost):
         """Devices are offered once workers can start on them: what is given to a job before waits unused."""
         self.tell_kept()
         if not self._offer_if_warm():
-            self.tell_all_kept()
+            self._answer(DevicesOffered(devices={}, num_cores=available_cores()))
 
     def _offer_if_warm(self) -> bool:
         """Offer the devices once workers can start on them. Returns whether they are offered."""

@@ -97,10 +97,6 @@ class LocalHost:
             self._hear(message)
         self._openings.clear()  # the new one asks again
 
-    def tell_all_kept(self) -> None:
-        """After `tell_kept`, where devices are offered later."""
-        self._answer(messages.KeptTold())
-
     def offer(self, bindings: Mapping[str, DeviceBinding], nodes: tuple[Node, ...] = ()) -> None:
         """Devices of this machine, beside those that were offered before. `nodes`: see `DevicesOffered`."""
         self.bindings.update(bindings)
