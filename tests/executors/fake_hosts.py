@@ -175,9 +175,9 @@ class FakeHost:
             case h.SignalWorker(run=run, worker=number, signal=signal_number):
                 self._signal(run, number, signal_number)
             case h.FindRunPort(run=run) if self.why_no_port:
-                self.answer(h.RunPortRefused(run=run, why=self.why_no_port))
+                self.answer(h.RunPort(run=run, why_none=self.why_no_port))
             case h.FindRunPort(run=run):
-                self.answer(h.RunPortFound(run=run, address=f"{self.name}.example", port=4711))
+                self.answer(h.RunPort(run=run, address=f"{self.name}.example", port=4711))
             case h.SetShare(run=run, share=share):
                 self.shares[run] = share
             case h.CloseRun(run=run):

@@ -106,8 +106,8 @@ OF_RUN: list[Callable[[str], h.FromHost]] = [
     lambda run: h.WorkersAlive(runs={run: {0: m.Alive(steps=480)}}),
     lambda run: h.WorkerHalted(run=run, worker=0, is_stopped=True),
     lambda run: h.WorkerExited(run=run, worker=0, status=1, log_tail=""),
-    lambda run: h.RunPortFound(run=run, address="10.9.0.1", port=99),
-    lambda run: h.RunPortRefused(run=run, why="no"),
+    lambda run: h.RunPort(run=run, address="10.9.0.1", port=99),
+    lambda run: h.RunPort(run=run, why_none="no"),
     lambda run: h.UsageRead(run=run, usage=GangUsage(cpu_s=9.0)),
     lambda run: h.OwnerWarned(job_id=JOB, message="x", about="y"),
 ]

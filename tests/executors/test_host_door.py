@@ -94,7 +94,7 @@ class FakeInside:
             return
         self.orders += [message] if isinstance(message, h.OpenRun) else []
         self.has_worker = True
-        self.answer(h.RunPortRefused(run=message.run, why="none is free"))
+        self.answer(h.RunPort(run=message.run, why_none="none is free"))
 
     def tick(self) -> None:
         if self.fails:
@@ -289,7 +289,7 @@ def test_a_line_that_breaks_for_less_than_the_lease_changes_nothing(world: World
     world.cut_or_mend()
     world.pass_time(TIMES.wait_s)
     assert world.controller.lost == [] and world.running == {1}
-    assert sum(isinstance(message, h.RunPortRefused) for message in world.controller.heard) == 2
+    assert sum(isinstance(message, h.RunPort) for message in world.controller.heard) == 2
 
 
 def test_a_line_that_breaks_for_longer_costs_the_workers_and_later_the_host(world: World) -> None:
@@ -712,7 +712,7 @@ def test_signs_of_life_of_a_term_that_is_over_are_not_told_in_the_next(world: Wo
 
 
 def test_nonsense_closes_the_line_and_nothing_else(world: World) -> None:
-    world.host.terms.stream.say(LeaseAsked(term=1, number=1))
+    world.host.terms.stream.say(LeaseAsked(term=1, asked_s=0.0))
     world.carry()
     assert world.line is None and world.is_joined()
     world.pass_time(1.0)

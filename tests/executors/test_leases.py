@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swell.executors.leases.granted_leases import GrantedLeases, HostTerm
-from swell.executors.leases.held_lease import MAX_UNANSWERED, HeldLease, TermPhase
+from swell.executors.leases.held_lease import HeldLease, TermPhase
 from swell.executors.leases.lease_times import CLOCK_ERROR_SHARE, InvalidLeaseTimes, LeaseTimes
 from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted, TermOver
 
@@ -280,7 +280,7 @@ def test_times_that_are_none_are_refused(wrong_s: float) -> None:
 def granted_at(lease: HeldLease, asked_s: float, now_s: float, lease_s: float = 10.0) -> None:
     asked = lease.ask(asked_s)
     assert asked is not None
-    lease.hear(LeaseGranted(term=asked.term, number=asked.number, lease_s=lease_s), now_s)
+    lease.hear(LeaseGranted(term=asked.term, asked_s=asked.asked_s, lease_s=lease_s), now_s)
 
 
 def test_a_lease_counts_from_when_it_was_asked_for() -> None:
@@ -310,23 +310,16 @@ def test_a_term_that_is_over_stays_so() -> None:
     lease.hear(TermOver(term=3), 0.0)
     assert lease.phase(0.0) is TermPhase.ASKED, "of an earlier term"
     lease.hear(TermOver(term=4), 0.0)
-    lease.hear(LeaseGranted(term=4, number=asked.number, lease_s=9.0), 0.0)
+    lease.hear(LeaseGranted(term=4, asked_s=asked.asked_s, lease_s=9.0), 0.0)
     assert lease.phase(0.0) is TermPhase.OVER and lease.ask(99.0) is None
 
 
-def test_questions_come_evenly_at_once_on_a_new_line_and_are_not_kept_for_ever() -> None:
+def test_questions_come_evenly_and_at_once_on_a_new_line() -> None:
     lease = HeldLease(1)
     granted_at(lease, asked_s=0.0, now_s=0.0, lease_s=12.0)
     assert lease.ask(1.9) is None and lease.ask(2.0) is not None
     lease.open_line()
     assert lease.ask(2.1) is not None
-    cut_off = HeldLease(1)
-    for now_s in range(1000):
-        assert cut_off.ask(float(now_s)) is not None
-    cut_off.hear(LeaseGranted(term=1, number=1000 - MAX_UNANSWERED, lease_s=1e4), 1000.0)
-    assert cut_off.phase(1000.0) is TermPhase.ASKED
-    cut_off.hear(LeaseGranted(term=1, number=1000, lease_s=1e4), 1000.0)
-    assert cut_off.phase(1000.0) is TermPhase.HELD
 
 
 class Controller:
@@ -339,9 +332,9 @@ class Controller:
     def _write(self, records: Sequence[HostTerm]) -> None:
         self.records = records
 
-    def answer(self, now_s: float, term: int, number: int = 1, machine: str = MACHINE) -> FromController:
+    def answer(self, now_s: float, term: int, machine: str = MACHINE) -> FromController:
         self.now_s = now_s
-        return self.leases.answer(HOST, machine, LeaseAsked(term=term, number=number))
+        return self.leases.answer(HOST, machine, LeaseAsked(term=term, asked_s=0.0))
 
     def is_free(self, now_s: float) -> bool:
         self.now_s = now_s
@@ -351,7 +344,7 @@ class Controller:
 def test_a_question_of_an_earlier_term_gets_no_lease() -> None:
     controller = Controller(LeaseTimes())
     controller.answer(0.0, term=2)
-    assert controller.answer(1.0, term=1, number=9) == TermOver(term=1)
+    assert controller.answer(1.0, term=1) == TermOver(term=1)
     controller.answer(2.0, term=3)
     assert controller.leases.take_ended() == [(HOST, 2)], "the host says that nothing of it is left"
 
@@ -361,7 +354,7 @@ def test_a_host_that_is_refused_is_free_only_after_its_lease() -> None:
     controller = Controller(times)
     controller.answer(0.0, term=1)
     controller.leases.refuse(HOST)
-    assert controller.answer(1.0, term=1, number=2) == TermOver(term=1)
+    assert controller.answer(1.0, term=1) == TermOver(term=1)
     assert not controller.is_free(times.wait_s - 0.01) and controller.is_free(times.wait_s)
 
 
@@ -375,7 +368,7 @@ def test_the_next_controller_waits_for_the_leases_of_the_former() -> None:
     assert following.leases.take_ended() == [(HOST, 7)]
     third = Controller(short, 0.0, following.records)
     assert third.is_free(0.0) and third.leases.take_ended() == []
-    assert third.answer(0.0, term=7, number=2) == TermOver(term=7)
+    assert third.answer(0.0, term=7) == TermOver(term=7)
 
 
 def test_a_name_is_of_its_machine_until_no_worker_can_run_there() -> None:

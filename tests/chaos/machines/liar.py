@@ -46,7 +46,7 @@ def lies(job: str, generation: int) -> Iterator[h.FromHost]:
         yield h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=STEPS))
         yield h.WorkersAlive(runs={run: {0: m.Alive()}})
         yield h.WorkerExited(run=run, worker=0, status=0, log_tail=LIE)
-        yield h.RunPortFound(run=run, address="10.0.0.1", port=9)
+        yield h.RunPort(run=run, address="10.0.0.1", port=9)
     yield h.OwnerWarned(job_id=job, message=LIE, about=LIE)
     yield h.OwnerWarned(job_id=job, message=LIE * 10_000)
 

@@ -91,7 +91,7 @@ class Controller:
         self._openings = openings = Openings(hosts, runs.report)
         self._trials = Trials(state_dir, hosts, openings, runs, gang_settings, self._inputs.handle)
         self._commands = GangCommands(hosts, openings, runs, self._trials)
-        self._takeover = Takeover(runs, hosts, self._offer, self.hear)
+        self._takeover = Takeover(runs, hosts, self.hear)
         self._boot_id, self._protocol = boot_id, protocol
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
@@ -252,7 +252,7 @@ class Controller:
             case messages.HostLeaving():
                 warned = self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME))
                 self._runs.report_all(warned)
-            case messages.RunPortFound() | messages.RunPortRefused():
+            case messages.RunPort():
                 self._runs.hear_port(host, message)
             case _ if self._takeover.is_abandoned(host, message.run):
                 if isinstance(message, messages.WorkerExited):
@@ -260,9 +260,6 @@ class Controller:
                     self._greet()
             case _:
                 self._runs.hear(host, message)
-
-    def _offer(self, host: str, offered: messages.DevicesOffered) -> None:
-        self._runs.report_all(self._hosts.offer(host, offered))
 
     def _lose_host(self, name: str, why: str) -> None:
         """Its nodes go first: what becomes of gangs that were on them is then no fault of their jobs."""

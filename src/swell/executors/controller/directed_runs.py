@@ -201,16 +201,16 @@ class DirectedRuns:
         if (run := self.by_key.get(read.run)) is not None and host in run.hosts:
             run.usage[host] = read.usage
 
-    def hear_port(self, host: str, message: messages.RunPortFound | messages.RunPortRefused) -> None:
+    def hear_port(self, host: str, message: messages.RunPort) -> None:
         """The answer to `FindRunPort`. No effect if this host is asked no longer."""
         run = self.by_key.get(message.run)
         if run is None or run.port_host != host or run.gang is None:
             return
         run.port_host = ""
-        if isinstance(message, messages.RunPortFound):
-            self.do(run, run.gang.port_found(message.address, message.port, self._now_s()))
+        if message.why_none:
+            self.do(run, run.gang.no_port(message.why_none, self._now_s()))
         else:
-            self.do(run, run.gang.no_port(message.why, self._now_s()))
+            self.do(run, run.gang.port_found(message.address, message.port, self._now_s()))
 
     def lose_host(self, host: str, why: str) -> None:
         """It is gone, with what runs had there."""

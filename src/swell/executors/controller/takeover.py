@@ -114,7 +114,6 @@ class Takeover:
 
     runs: DirectedRuns
     hosts: KnownHosts
-    offer: Callable[[str, DevicesOffered], None]  #: has these devices of a host used from now on
     again: Callable[[str, FromHost], None]  #: handles what a host says, after what is being handled now
     awaited: set[str] = field(default_factory=set)  #: hosts that have yet to come, or to be given up
     _kept: dict[str, dict[str, KeptRun]] = field(default_factory=dict)  #: by run and host
@@ -161,9 +160,12 @@ class Takeover:
         if self.is_over:
             self._offers[host] = offered
         else:
-            self.offer(host, offered)
+            self._use(host, offered)
         self.awaited.discard(host)
         self.go_on()
+
+    def _use(self, host: str, offered: DevicesOffered) -> None:
+        self.runs.report_all(self.hosts.offer(host, offered))
 
     def is_abandoned(self, host: str, key: str) -> bool:
         """Whether this run on this host is being ended."""
@@ -208,7 +210,7 @@ class Takeover:
             del self._abandoned[host, key]
             self.hosts.tell(host, CloseRun(run=key))
         for host in [host for host in self._offers if not self._has_abandoned(host)]:
-            self.offer(host, self._offers.pop(host))
+            self._use(host, self._offers.pop(host))
         for host, key in [place for place in self._later if place[0] not in self._kept.get(place[1], ())]:
             for message in self._later.pop((host, key)):
                 self.again(host, message)

@@ -266,19 +266,13 @@ class WorkerExited(HostMessage, frozen=True, kw_only=True):
     log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
 
 
-class RunPortFound(HostMessage, frozen=True, kw_only=True):
+class RunPort(HostMessage, frozen=True, kw_only=True):
     """The answer to `FindRunPort`."""
 
     run: str
-    address: str
-    port: int
-
-
-class RunPortRefused(HostMessage, frozen=True, kw_only=True):
-    """The other answer: the host can name none now."""
-
-    run: str
-    why: str
+    address: str = ""
+    port: int = 0
+    why_none: str = ""  #: the host can name none now; empty: it has
 
 
 class UsageRead(HostMessage, frozen=True, kw_only=True):
@@ -315,8 +309,7 @@ FromHost = (
     | WorkersAlive
     | WorkerHalted
     | WorkerExited
-    | RunPortFound
-    | RunPortRefused
+    | RunPort
     | UsageRead
     | OwnerWarned
     | HostLeaving

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -65,7 +64,6 @@ class GrantedLeases:
         #: Hosts whose workers an earlier controller may have started.
         self.recalled = frozenset(host for host, term in self._terms.items() if not term.record.is_over)
         self._ended: list[tuple[str, int]] = []
-        self._look_s = -math.inf  #: no term, of those that are not told, is over before
         self._is_written = False
         self._failures = RateLimitedLog()
         self._save()
@@ -99,13 +97,12 @@ class GrantedLeases:
             self._keep(term, msgspec.structs.replace(term.record, lease_s=self._times.lease_s))
         term.free_s = max(term.free_s, now_s + self._times.wait_s)
         self._save()
-        return LeaseGranted(term=asked.term, number=asked.number, lease_s=self._times.lease_s)
+        return LeaseGranted(term=asked.term, asked_s=asked.asked_s, lease_s=self._times.lease_s)
 
     def _begin(self, host: str, machine: str, number: int) -> _Term:
         self._forget(host)
         record = HostTerm(host=host, machine=machine, term=number, lease_s=0.0, is_over=False)
         term = self._terms[host] = _Term(record, self._now_s(), not self.is_free(UNRECORDED))
-        self._look_s = -math.inf
         return term
 
     def refuse(self, host: str) -> None:
@@ -118,7 +115,6 @@ class GrantedLeases:
         term = self._terms.get(host)
         if term is not None and term.record.term == number:
             term.is_refused, term.free_s = True, self._now_s()
-            self._look_s = -math.inf
 
     def forget(self, host: str) -> bool:
         """Have no record of a host any longer. False: there is none, or workers may run there."""
@@ -140,12 +136,9 @@ class GrantedLeases:
         controller waits for it in vain.
         """
         now_s = self._now_s()
-        if now_s >= self._look_s:
-            for term in self._terms.values():
-                if now_s >= term.free_s:
-                    self._end(term)
-            waited_for = (term.free_s for term in self._terms.values() if now_s < term.free_s)
-            self._look_s = min(waited_for, default=math.inf)
+        for term in self._terms.values():
+            if now_s >= term.free_s:
+                self._end(term)
         ended, self._ended = self._ended, []
         if ended:
             if self.is_free(UNRECORDED):

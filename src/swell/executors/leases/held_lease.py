@@ -8,7 +8,6 @@ A host process that starts begins a term above all earlier ones, once no worker 
 from __future__ import annotations
 
 import math
-from collections import deque
 from enum import Enum, auto
 
 from swell.executors.leases.lease_times import ASKS_IN_LEASE
@@ -16,8 +15,6 @@ from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGra
 
 #: Until the first grant says how long leases are.
 FIRST_ASK_EVERY_S = 1.0
-#: Older questions than these are no longer waited for; their answers would be of no use.
-MAX_UNANSWERED = 8 * ASKS_IN_LEASE
 
 
 class TermPhase(Enum):
@@ -43,8 +40,6 @@ class HeldLease:
         self._is_begun = self._is_refused = False
         self._ask_every_s = FIRST_ASK_EVERY_S
         self._last_ask_s = -math.inf
-        self._num_asked = 0
-        self._asked: deque[tuple[int, float]] = deque(maxlen=MAX_UNANSWERED)  #: number, time asked
 
     def phase(self, now_s: float) -> TermPhase:
         """What workers may do now."""
@@ -63,27 +58,17 @@ class HeldLease:
         is_due = now_s >= self._last_ask_s + self._ask_every_s
         if not is_due or self.phase(now_s) is TermPhase.OVER:
             return None
-        self._num_asked += 1
         self._last_ask_s = now_s
-        self._asked.append((self._num_asked, now_s))
-        return LeaseAsked(term=self.term, number=self._num_asked)
+        return LeaseAsked(term=self.term, asked_s=now_s)
 
     def hear(self, message: FromController, now_s: float) -> None:
         """Answers that come too late, or are about another term, change nothing."""
         if message.term != self.term or self.phase(now_s) is TermPhase.OVER:
             return
-        if isinstance(message, LeaseGranted):
-            self._extend(message, now_s)
-        else:
+        if not isinstance(message, LeaseGranted):
             self._is_refused = True
             self.end_s = -math.inf
-
-    def _extend(self, granted: LeaseGranted, now_s: float) -> None:
-        asked_s = dict(self._asked).get(granted.number)
-        if asked_s is None or asked_s + granted.lease_s <= now_s:
-            return
-        while self._asked and self._asked[0][0] <= granted.number:
-            self._asked.popleft()
-        self._is_begun = True
-        self.end_s = max(self.end_s, asked_s + granted.lease_s)
-        self._ask_every_s = granted.lease_s / ASKS_IN_LEASE
+        elif (end_s := message.asked_s + message.lease_s) > now_s:
+            self._is_begun = True
+            self.end_s = max(self.end_s, end_s)
+            self._ask_every_s = message.lease_s / ASKS_IN_LEASE

@@ -17,14 +17,14 @@ class LeaseAsked(LeaseMessage, frozen=True, kw_only=True):
     """A host asks for its lease, or for a longer one. No worker of an earlier term is left there."""
 
     term: int
-    number: int  #: of the question, within the term
+    asked_s: float  #: by the host's clock; the answer says it again
 
 
 class LeaseGranted(LeaseMessage, frozen=True, kw_only=True):
     """The lease lasts this long *from when the host asked*."""
 
     term: int
-    number: int  #: of the question
+    asked_s: float  #: as in the question
     lease_s: float
 
 

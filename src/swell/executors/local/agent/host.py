@@ -183,12 +183,11 @@ class LocalHost:
         try:
             run.held_port = hold_port(run.reached_at)
         except OSError as error:
-            self._answer(
-                messages.RunPortRefused(run=run.key, why=f"no port of {run.reached_at} was found: {error}")
-            )
+            why = f"no port of {run.reached_at} was found: {error}"
+            self._answer(messages.RunPort(run=run.key, why_none=why))
             return
         port: int = run.held_port.getsockname()[1]
-        self._answer(messages.RunPortFound(run=run.key, address=run.reached_at, port=port))
+        self._answer(messages.RunPort(run=run.key, address=run.reached_at, port=port))
 
     def _open(self, order: OpenRun) -> None:
         self._openings[order.run] = order
