@@ -47,6 +47,14 @@ NAME = "n1"
 SETTINGS = PlatformSettings(preload=("msgspec",), call=CALL)
 
 
+class PatientController(FakeController):
+    """It does not say when a host is there on which workers cannot start yet."""
+
+    def hear(self, host: str, message: h.FromHost) -> None:
+        if not isinstance(message, h.DevicesOffered) or message.devices:
+            super().hear(host, message)
+
+
 class JoinedWorld:
     """A door and a host process in one event loop, which turns while the test waits."""
 
@@ -59,7 +67,7 @@ class JoinedWorld:
     ) -> None:
         self._settings = settings
         self.devices: tuple[str, ...] = (f"{NAME}/0", f"{NAME}/1")
-        self.controller = FakeController()
+        self.controller = PatientController()
         self.heard: list[h.FromHost] = self.controller.heard
         self.state_dir = folder / "node"
         self._folder, self._monkeypatch, self._times = folder, monkeypatch, times
@@ -92,7 +100,7 @@ class JoinedWorld:
         former, num_heard = self.door, len(self.heard)
         self._loop.run_until_complete(former._handshakes.close())
         self.controller.heard = []  # it hears that its line is closed
-        self.controller = FakeController()
+        self.controller = PatientController()
         self.controller.heard = self.heard
         self.door = self._new_door("next head")
         self._loop.run_until_complete(self.door.open())

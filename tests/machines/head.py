@@ -43,7 +43,7 @@ class PrintingController(Controller):
 
     def hear(self, host: str, message: FromHost) -> None:
         super().hear(host, message)
-        if isinstance(message, DevicesOffered):
+        if isinstance(message, DevicesOffered) and message.devices:
             say("offered", host)
 
     def lose_host(self, name: str, why: str) -> None:
