@@ -92,7 +92,7 @@ def test_cost_of_random_streams() -> None:
 
         def through_feed(feed: Feed = feed) -> None:
             for step in range(100):
-                for _ in feed.draw(step, lambda step: course.share(step, 0, 1), 100, 0):
+                for _ in feed.draw(step, lambda step: course.share(step, 0, 1), lambda: 100, 0):
                     pass
 
         def through_loader(loader: DataLoader[float] = loader) -> None:

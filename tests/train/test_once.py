@@ -36,7 +36,7 @@ class Gang:
                 return self.course.share(step, rank, size, self.bound)
 
             passes = share_of(step).passes
-            batches = self.feeds[rank].draw(step, share_of, NUM_EPOCHS * 4, edition)
+            batches = self.feeds[rank].draw(step, share_of, lambda: NUM_EPOCHS * 4, edition)
             for number, batch in enumerate(batches):
                 if number == num_passes:
                     break

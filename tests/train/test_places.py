@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 
 import torch
@@ -236,7 +237,9 @@ class Gangs(RuleBasedStateMachine):
                 return course.share(step, rank, len(self.workers))
 
             course = worker.course
-            opened.append(worker.feed.open(course.place.step, share_of, course.end_step, self.edition))
+            opened.append(
+                worker.feed.open(course.place.step, share_of, partial(int, course.end_step), self.edition)
+            )
         shares = []
         seen: list[int] = []
         epoch = self.workers[0].course.epoch

@@ -58,7 +58,7 @@ def feeds(loader: DataLoader[Any], size: int, bound: int | None = None) -> Itera
         feed = Feed(loader, CPU, 5)
         share_of = partial(laid.share, rank=rank, num_workers=size, max_local_batch=bound)
         for step in range(2 * laid.steps_per_epoch):
-            for batch in feed.draw(step, share_of, 8, 0):
+            for batch in feed.draw(step, share_of, lambda: 8, 0):
                 yield step, batch
 
 
@@ -90,7 +90,7 @@ def test_a_sample_is_seldom_loaded_twice(draws: str, num_asked: int) -> None:
     feed = Feed(DataLoader(dataset, batch_size=BATCH, collate_fn=rows), CPU, 5)
     laid = course()
     for step in range(laid.steps_per_epoch):
-        list(feed.draw(step, lambda step: laid.share(step, 0, 1), 4, 0))
+        list(feed.draw(step, lambda step: laid.share(step, 0, 1), lambda: 4, 0))
     # one sample to probe; once more if that drew; and once more the pass that drew from another
     assert dataset.num_asked <= num_asked
 
@@ -111,7 +111,7 @@ def test_samples_are_fetched_together_where_the_dataset_can() -> None:
         seen = [
             row
             for step in range(4)
-            for batch in feed.draw(step, lambda step: laid.share(step, 0, 1), 4, 0)
+            for batch in feed.draw(step, lambda step: laid.share(step, 0, 1), lambda: 4, 0)
             for row in batch
         ]
         assert Batched.asked == sizes

@@ -91,6 +91,7 @@ class Gradients:
         self._statistics = BatchNormStatistics(model)
         self._buffers = StepBuffers(model)
         self._is_begun = False  # a pass of this step is packed
+        self._without_graph = torch.no_grad()  # one for all steps: a decorator makes one for each
         self.has_gradient_apart = False  #: there is one of a parameter that is summed apart
         self._remake()
 
@@ -121,7 +122,6 @@ class Gradients:
         self._statistics.rewind()
         self._buffers.rewind()
 
-    @torch.no_grad()
     def reduce(self, share: Share, loss: torch.Tensor, ballot: StepVote, members: Members) -> StepTotals:
         """Put the step's sum over all passes and workers in place of the gradients of its last pass here.
 
@@ -133,30 +133,31 @@ class Gradients:
         Raises:
             LoopError: no worker has a gradient, or some workers give weights or clip and others do not.
         """
-        if self._packing.is_stale:
-            self._follow()
-        if members.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
-            has_weight = bool(share.passes[0].factor)
-            self._check_gradient(has_weight, self._packing.has_gradient())
-            if not has_weight:  # a mean over nothing
-                self._packing.drop()
-                loss = torch.zeros_like(loss)
-            return StepTotals(loss, int(ballot.vote), ballot.stop, has_weight=has_weight)
-        self._pack(share.passes[-1], loss)
-        flat = self._sum(share, ballot, members)
-        found = self._packing.read(flat, share)
-        votes, stops, marks, habits = map(round, found.said[:NUM_VOTES])
-        check_agreement(marks, habits, share, members.num_workers)
-        self._check_gradient(found.divisor > 0.0, found.has_gradient)
-        return StepTotals(
-            loss=flat.loss.clone(),
-            num_votes=votes,
-            is_stop=stops > 0,
-            is_same=is_same(found.said[NUM_VOTES:], members.num_workers),
-            has_weight=found.divisor > 0.0,
-            part_squared_norm=found.part_squared_norm,
-            num_parts=found.num_parts,
-        )
+        with self._without_graph:
+            if self._packing.is_stale:
+                self._follow()
+            if members.num_workers == 1 and len(share.passes) == 1 and not share.shards:  # the mean is there
+                has_weight = bool(share.passes[0].factor)
+                self._check_gradient(has_weight, self._packing.has_gradient())
+                if not has_weight:  # a mean over nothing
+                    self._packing.drop()
+                    loss = torch.zeros_like(loss)
+                return StepTotals(loss, int(ballot.vote), ballot.stop, has_weight=has_weight)
+            self._pack(share.passes[-1], loss)
+            flat = self._sum(share, ballot, members)
+            found = self._packing.read(flat, share)
+            votes, stops, marks, habits = map(round, found.said[:NUM_VOTES])
+            check_agreement(marks, habits, share, members.num_workers)
+            self._check_gradient(found.divisor > 0.0, found.has_gradient)
+            return StepTotals(
+                loss=flat.loss.clone(),
+                num_votes=votes,
+                is_stop=stops > 0,
+                is_same=is_same(found.said[NUM_VOTES:], members.num_workers),
+                has_weight=found.divisor > 0.0,
+                part_squared_norm=found.part_squared_norm,
+                num_parts=found.num_parts,
+            )
 
     def _check_gradient(self, has_weight: bool, has_gradient: bool) -> None:
         if has_weight and not has_gradient and not self.has_gradient_apart:

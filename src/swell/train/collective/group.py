@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
 
 import torch
@@ -159,7 +160,7 @@ class Group:
     def sum_all(self, tensor: torch.Tensor) -> None:
         """Sum over the workers, in place. Raises GroupBroken."""
         if self.num_workers > 1:
-            self.run(lambda: dist.all_reduce(tensor))
+            self.run(partial(dist.all_reduce, tensor))
         else:
             self.check()
 
@@ -214,15 +215,17 @@ class Group:
         """Do something that all members do together. Raises GroupBroken if that fails."""
         if self._is_nccl:  # an error in what the script has begun there is its own
             self._await_device()
+        before = self._heartbeat.turn_to("peers")
         try:
-            with self._heartbeat.waiting("peers"):
-                collective()
-                if self._is_nccl:  # it only begins it: what is waited for, or aborted, is its end
-                    self._await_device()
+            collective()
+            if self._is_nccl:  # it only begins it: what is waited for, or aborted, is its end
+                self._await_device()
         except RuntimeError as error:  # includes DistBackendError
             if is_out_of_memory(error):
                 raise
             raise GroupBroken(self._told(error)) from error
+        finally:
+            self._heartbeat.turn_to(before)
         self.check()  # an aborted NCCL collective ends without a word, and without a result
 
     def _await_device(self) -> None:

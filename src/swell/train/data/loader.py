@@ -93,7 +93,7 @@ class Feed:
         self._latest: tuple[int, object, Share] | None = None  # (step, edition, share)
 
     def open(
-        self, step: int, share_of: Callable[[int], Share], end: int, edition: object
+        self, step: int, share_of: Callable[[int], Share], end: Callable[[], int], edition: object
     ) -> tuple[Share, Iterator[Any]] | None:
         """This worker's share of a step, and the batches of its passes; see `draw`."""
         return self._share(step, share_of, edition), self.draw(step, share_of, end, edition)
@@ -137,18 +137,21 @@ class Feed:
         """End the loader's processes."""
         self._batches, self._next = iter(()), None
 
-    def draw(self, step: int, share_of: Callable[[int], Share], end: int, edition: object) -> Iterator[Any]:
+    def draw(
+        self, step: int, share_of: Callable[[int], Share], end: Callable[[], int], edition: object
+    ) -> Iterator[Any]:
         """The batches of this worker's passes of a step, on the device.
 
         Args:
             share_of: this worker's share of a step.
-            end: number of the step up to which batches may be loaded ahead.
+            end: tells the number of the step up to which batches may be loaded ahead.
             edition: equal as long as `share_of` gives equal answers; when it changes, what was loaded
                 ahead is dropped, as when a step was left before its last pass.
         """
         if self._next != (step, edition) or step >= self._end:
             known_share_of = partial(self._share, share_of=share_of, edition=edition)
-            self._batches, self._end = iter(self._loading(step, known_share_of, end)), end
+            self._end = end()
+            self._batches = iter(self._loading(step, known_share_of, self._end))
         self._next = None
         for _ in self._share(step, share_of, edition).passes:
             batch = next(self._batches)

@@ -298,8 +298,8 @@ class SampleSchedule(Schedule):
     def finish_step(self, share: Share) -> None:
         """The step that begins at the place is done."""
         place = self.place
-        _, start, size = self._reach(place.step)
-        place.step, place.start, place.order = place.step + 1, start + size, share.order or None
+        place.start += step_size(self._end_of(place.epoch) - place.start, self.batch, self.drops_last)
+        place.step, place.order = place.step + 1, share.order or None
         if place.start >= self.samples_per_epoch:
             self.end_epoch()
 
@@ -342,7 +342,6 @@ class SampleSchedule(Schedule):
         indices = order.indices[drawn].tolist()
         return Pass(step, 0, places.start, indices, len(places), size, drawn_from=drawn[0])
 
-    @property
     def loading_end(self) -> int:
         """The number of the first step that cannot be loaded ahead.
 

@@ -48,7 +48,7 @@ class StreamFeed:
         self._next: tuple[object, ...] | None = None  # the key of the step that the next serving is for
 
     def open(
-        self, step: int, share_of: ShareOf, end: int, edition: object
+        self, step: int, share_of: ShareOf, end: Callable[[], int], edition: object
     ) -> tuple[Share, Iterator[Any]] | None:
         """This worker's share of a step and the batches of its passes; None: the epoch is over.
 
@@ -60,7 +60,7 @@ class StreamFeed:
         """
         place = self._course.place
         if self._next != (step, edition, place.epoch):
-            self._aim(step, share_of, end)
+            self._aim(step, share_of, end())
         serving = self._take()
         claim = share_of(step).claim
         assert claim is not None  # noqa: S101 - it is a stream's

@@ -72,7 +72,6 @@ class StreamSchedule(Schedule):
             return UNBOUNDED
         return self.place.step + -(-(self._end - self.place.start) // self.batch)
 
-    @property
     def loading_end(self) -> int:
         """The number of the first step that cannot be loaded ahead."""
         return self.end_step

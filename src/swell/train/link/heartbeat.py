@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from swell.train.link.code_paths import submitted
 from swell.wire import messages
@@ -19,19 +20,6 @@ from swell.wire.messages import Awaited
 PLACE_AFTER_S = 1.0
 #: More than the longest time between two beats that can be set: the whole process had been stopped.
 LONGEST_GAP_S = 120.0
-
-
-class AwaitedNow:
-    """What the main thread waits for within a `with`. Each step has one, and a generator would cost more."""
-
-    def __init__(self, heartbeat: Heartbeat, awaited: Awaited) -> None:
-        self._heartbeat, self._awaited = heartbeat, awaited
-
-    def __enter__(self) -> None:
-        self._awaited = self._heartbeat.turn_to(self._awaited)
-
-    def __exit__(self, *_: object) -> None:
-        self._heartbeat.turn_to(self._awaited)
 
 
 class Heartbeat:
@@ -47,14 +35,22 @@ class Heartbeat:
         self._steps = 0
         self._doing: tuple[Awaited, float] = ("", clock())
 
-    def waiting(self, awaited: Awaited) -> AwaitedNow:
+    @contextmanager
+    def waiting(self, awaited: Awaited) -> Iterator[None]:
         """Nothing of the script runs within it."""
-        return AwaitedNow(self, awaited)
+        before = self.turn_to(awaited)
+        try:
+            yield
+        finally:
+            self.turn_to(before)
 
     def turn_to(self, awaited: Awaited) -> Awaited:
-        """Note that this is waited for from now on, or nothing. Returns what was before."""
+        """Note that this is waited for from now on, or nothing. Returns what was before.
+
+        As `waiting`, without a generator, of which each step would make one.
+        """
         before, _ = self._doing
-        self._doing = (awaited, self._now_s())
+        self._doing = (awaited, self._clock() - self._lost_s)
         return before
 
     @property
@@ -65,10 +61,7 @@ class Heartbeat:
     def note_steps(self, steps: int) -> None:
         """Training has got so far; from here on the script works on the next step."""
         self._steps = steps
-        self._doing = (self._doing[0], self._now_s())
-
-    def _now_s(self) -> float:
-        return self._clock() - self._lost_s
+        self._doing = (self._doing[0], self._clock() - self._lost_s)
 
     def beat(self) -> messages.Alive:
         gap_s = self._clock() - self._beat_s
@@ -76,7 +69,7 @@ class Heartbeat:
         if gap_s > LONGEST_GAP_S:  # a worker that was to come to a collective could not
             self._lost_s += gap_s
         awaited, since_s = self._doing
-        for_s = max(0.0, self._now_s() - since_s)
+        for_s = max(0.0, self._clock() - self._lost_s - since_s)
         return messages.Alive(
             generation=self.generation,
             steps=self._steps,

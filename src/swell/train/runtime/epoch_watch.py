@@ -12,13 +12,12 @@ class EpochWatch:
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
-        self._told: int | None = None  # epochs before this one were told of
-        self._begun = 0  # the epoch of the latest step that has begun
+        self._told = 0  # epochs before this one were told of
+        self._begun = 0  # the epoch of the latest step that has begun, or is to
 
-    def note_begin(self, epoch: int) -> None:
-        """A step of this epoch begins, or the script is told that the epoch before is over."""
-        self._told = epoch if self._told is None else self._told
-        self._begun = epoch
+    def note_end(self, begun: int) -> None:
+        """The script is told that the epoch before this one is over."""
+        self._begun = begun
 
     def skip_to(self, epoch: int) -> None:
         """The state is of another place of the run: epochs before it were others' to tell of."""
@@ -27,7 +26,7 @@ class EpochWatch:
 
     def take(self, course: AnyCourse) -> EndedEpochs | None:
         """What was not told yet, after a step of the latest epoch; None: no epoch has ended."""
-        if self._told is None or self._begun <= self._told:
+        if self._begun <= self._told:
             return None
         num_epochs, self._told = self._begun - self._told, self._begun
         time_s = self._meter.take_between_s()

@@ -120,22 +120,22 @@ class Linked(Host):
             self._follow_orders()
         else:
             self._save_if_due()
-        self._epochs.note_begin(self._task.course.epoch)
         self._meter.begin_step()
 
     def leave_batches(self, is_over: bool) -> None:
         if is_over:
-            self._epochs.note_begin(self._task.course.epoch)
+            self._epochs.note_end(self._task.course.epoch)
             self._meter.begin_step()
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
-        self._meter.begin_reduce(share.num_local)
+        self._meter.begin_reduce(share)
         words = self._drift_watch.words(self._group.num_workers)
         following = self._group.next
         is_ready = self._link.order is not None and (following is None or following.is_formed)
         ballot = StepVote(is_ready, stop, words)
         try:
-            self._group.check()
+            if self._group.num_workers == 1:  # else the sum does
+                self._group.check()
             tally = self._task.gradients.reduce(share, loss, ballot, self._group)
             drift = None if tally.is_same else self._drift_watch.settle(self._group)
         except GroupBroken as broken:

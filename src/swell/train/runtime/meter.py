@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from swell.train.data.sample_schedule import Share
+
 #: Weight of the newest step in the running mean of the part of a step that waits for others.
 REST_GAIN_SHARE = 0.2
 
@@ -54,10 +56,10 @@ class Meter:
         """A step begins; or the script is told that the epoch is over, and `reach_boundary` comes first."""
         self._begun_s, self._is_begun = time.monotonic() - self._away_s, True
 
-    def begin_reduce(self, num_samples: int) -> None:
-        """The gradients are there; a paced device holds them back for as long as `num_samples` take it."""
+    def begin_reduce(self, share: Share) -> None:
+        """The gradients are there; a paced device holds them back for as long as their samples take it."""
         if self._pace_per_s is not None:
-            early_s = self._begun_s + num_samples / self._pace_per_s - (time.monotonic() - self._away_s)
+            early_s = self._begun_s + share.num_local / self._pace_per_s - (time.monotonic() - self._away_s)
             if early_s > 0:
                 time.sleep(early_s)
         self._reduced_s = time.monotonic() - self._away_s

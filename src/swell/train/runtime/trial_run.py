@@ -237,7 +237,7 @@ class Profiling(Host):
             return None
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        self._meter.begin_reduce(share.num_local)
+        self._meter.begin_reduce(share)
         return super().reduce(share, loss, stop=False)
 
     def finish_step(self, tally: StepTotals) -> None:
