@@ -16,7 +16,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -67,7 +67,9 @@ class ObedientMachine:
         self._gangs: dict[str, tuple[int, int]] = {}  #: job id -> generation, workers
         self._deliver: Callable[[AnyEvent], None] = lambda event: None
 
-    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+    def start(
+        self, deliver: Callable[[AnyEvent], None], replaced: Callable[[RunningWork], None]
+    ) -> RunningWork:
         self._deliver = deliver
         return RunningWork()
 
@@ -79,6 +81,10 @@ class ObedientMachine:
 
     def acknowledge(self) -> None:
         pass
+
+    def perform_again(self, commands: Iterable[AnyCommand], work: RunningWork) -> None:
+        for command in commands:
+            self.perform(command)
 
     def perform(self, command: AnyCommand) -> None:
         answer = self._answer(command, time.clock_gettime(time.CLOCK_BOOTTIME))

@@ -93,7 +93,7 @@ def zygote() -> Iterator[Zygote]:
 @pytest.fixture
 def listener(executor: LocalExecutor) -> Listener:
     listener = Listener()
-    executor.start(listener.put)
+    executor.start(listener.put, listener.find)
     return listener
 
 

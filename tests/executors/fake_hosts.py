@@ -21,9 +21,18 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
-from swell.executors.local.ledger import DeliveryLedger
-from swell.model.command import GangCommand, ProfileJob
-from swell.model.event import AnyEvent, Outcome
+from swell.executors.retransmission import ReceivedNumbers
+from swell.model.command import GangCommand, LaunchGang, ProfileJob
+from swell.model.event import (
+    AnyEvent,
+    GangEnded,
+    GangEvent,
+    GangSuspended,
+    JobProfiled,
+    Outcome,
+    ProfilingFailed,
+    StepsReported,
+)
 from swell.model.node import Node
 from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import GangUsage
@@ -234,6 +243,57 @@ class FakeHost:
         self.answer(exited)
 
 
+@dataclass
+class Head:
+    """What a head would go by: its gangs, and of each job the latest command until that is answered."""
+
+    heard: ReceivedNumbers = field(default_factory=ReceivedNumbers)  #: of the controller
+    gangs: dict[str, int] = field(default_factory=dict)  #: generation, by job
+    asked: dict[str, GangCommand | ProfileJob] = field(default_factory=dict)
+    untaken: deque[GangCommand | ProfileJob] = field(default_factory=deque)
+
+    def order(self, command: GangCommand | ProfileJob) -> None:
+        self.untaken.append(command)
+        self.asked[command.job_id] = command
+        if not isinstance(command, ProfileJob):
+            known = self.gangs.get(command.job_id)
+            if known is not None or isinstance(command, LaunchGang):
+                self.gangs[command.job_id] = max(known or 0, command.generation)
+
+    def hear(self, event: AnyEvent) -> None:
+        job_id, asked = getattr(event, "job_id", ""), self.asked.get(getattr(event, "job_id", ""))
+        if isinstance(event, JobProfiled | ProfilingFailed):
+            self.asked.pop(job_id, None)
+        elif isinstance(event, GangEvent) and not isinstance(event, StepsReported):
+            if not isinstance(asked, ProfileJob | None) and asked.generation == event.generation:
+                del self.asked[job_id]
+            is_end = isinstance(event, GangEnded | GangSuspended)
+            if is_end and event.generation >= self.gangs.get(job_id, event.generation + 1):
+                del self.gangs[job_id]
+
+    def adopt(self, inventory: Inventory) -> list[GangEnded]:
+        """Another controller: gangs that it does not have are lost; what was not answered is said again."""
+        is_first = not self.heard.sender
+        if not self.heard.begin(inventory.boot_id) or is_first:
+            return []
+        live = {gang.job_id for gang in inventory.gangs}
+        launches = {command.job_id for command in self.untaken if isinstance(command, LaunchGang)}
+        lost = [
+            GangEnded(at_s=0.0, job_id=job, generation=generation, outcome=Outcome.LOST, steps=0)
+            for job, generation in self.gangs.items()
+            if job not in live | inventory.untold.keys() | launches
+        ]
+        for end in lost:
+            del self.gangs[end.job_id]
+            self.asked.pop(end.job_id, None)
+        self.untaken = deque(
+            command
+            for job, command in self.asked.items()
+            if isinstance(command, ProfileJob) or command in self.untaken or job in live
+        )
+        return lost
+
+
 class Line:
     """A daemon's end. What it is told is kept, and handed on where somebody wants it."""
 
@@ -265,7 +325,7 @@ class Fleet:
         self.time_s = 0.0
         self._state_dir, self._gang_settings = state_dir, gang_settings or GangSettings()
         self._num_controllers = 0
-        self._ledger = DeliveryLedger()
+        self._head, self._num_commands = Head(), 0
         self.inventory: Inventory | None = None
         self.hosts: dict[str, FakeHost] = {}
         self.steps: dict[str, int] = {}  #: by run, as the state of its members has it
@@ -306,15 +366,17 @@ class Fleet:
 
     def meet(self) -> None:
         """The daemon says again what may be lost, once it has been told what runs."""
-        while self.controller._takeover.is_over and (message := self._ledger.next_command()):
-            self._ledger.note_performed(self.controller.perform(message.number, message.command))
+        while self.controller._takeover.is_over and self._head.untaken:
+            self._num_commands += 1
+            self.controller.perform(self._num_commands, self._head.untaken.popleft())
 
     def _reconcile(self, inventory: Inventory) -> None:
         self.inventory = inventory
-        self.events += self._ledger.reconcile(inventory)
+        self.events += self._head.adopt(inventory)
 
     def _hear_event(self, told: EventTold) -> None:
-        if self._ledger.is_news(told):
+        if self._head.heard.take(told.number):
+            self._head.hear(told.event)
             self.events.append(told.event)
 
     def join_machine(self, name: str) -> FakeHost:
@@ -340,7 +402,7 @@ class Fleet:
     @property
     def gangs(self) -> set[str]:
         """Jobs that have a gang, as far as the daemon knows."""
-        return set(self._ledger.gangs)
+        return set(self._head.gangs)
 
     def lose(self, name: str, why: str = "its machine is gone") -> None:
         """A host goes, and what it has with it."""
@@ -349,7 +411,7 @@ class Fleet:
         self.meet()
 
     def perform(self, command: GangCommand | ProfileJob) -> None:
-        self._ledger.order(command)
+        self._head.order(command)
         self.meet()
 
     def pass_time(self, seconds: float) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from swell.model.event import AnyEvent, Event
+from swell.model.running import RunningWork
 
 Wanted = TypeVar("Wanted", bound=Event)
 LIMIT_S = 20.0
@@ -16,12 +17,16 @@ LIMIT_S = 20.0
 class Listener:
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
+        self.found: list[RunningWork] = []  #: with each agent that took the place of another
         self._changed = threading.Condition()
 
     def put(self, event: AnyEvent) -> None:
         with self._changed:
             self.events.append(event)
             self._changed.notify_all()
+
+    def find(self, work: RunningWork) -> None:
+        self.found.append(work)
 
     def wait(
         self, kind: type[Wanted], generation: int | None = None, num: int = 1, limit_s: float = LIMIT_S

@@ -1,4 +1,4 @@
-"""Small laws: folding of progress, the outbox, the ledger, all-reduce tables."""
+"""Small laws: folding of progress, the outbox, all-reduce tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.executors.puppets import PuppetWorld, make_spec, make_stage, target
 
 from swell.executors.controller.outbox import Outbox
-from swell.executors.controller.protocol import EventTold, Inventory, LiveGang, Perform
+from swell.executors.controller.protocol import EventTold
 from swell.executors.gang.allreduce import allreduce_s, sizes_to_measure
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
@@ -24,14 +24,12 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import StartWorker, TellWorker
 from swell.executors.local.agent.job_files import JobPlace
 from swell.executors.local.agent.run import HostedRun
-from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
-from swell.model.command import LaunchGang, ProfileJob, Reconfigure
-from swell.model.event import AnyEvent, GangEnded, GangStarted, NodeJoined, NodeLost, Outcome, StepsReported
+from swell.model.command import LaunchGang
+from swell.model.event import AnyEvent, GangStarted, StepsReported
 from swell.model.job import Elasticity
-from swell.model.node import Node
 from swell.wire.messages import Progress, Regroup
 
 
@@ -286,131 +284,6 @@ def test_every_event_is_told_in_order_until_it_is_acknowledged(moves: list[str])
     numbers = [told.number for told in pipes[-1].told]
     assert numbers == list(range(acknowledged + 1, num_added + 1))
     assert [told.event for told in pipes[-1].told] == [started("a", number) for number in numbers]
-
-
-# ---------------------------------------------------------------- the daemon's ledger
-def launch(job: str, generation: int = 1) -> LaunchGang:
-    return LaunchGang(
-        job_id=job,
-        generation=generation,
-        target=target(0),
-        spec=make_spec(),
-        total_steps=None,
-    )
-
-
-def inventory(boot_id: str, num_performed: int = 0, *gangs: str) -> Inventory:
-    live = tuple(LiveGang(job_id=job, generation=1, devices=(), pids=(), steps=0) for job in gangs)
-    return Inventory(boot_id=boot_id, num_performed=num_performed, gangs=live, profiling=(), untold={})
-
-
-def sent_by(ledger: DeliveryLedger) -> list[Perform]:
-    """On the present line, from now on."""
-    return list(iter(ledger.next_command, None))
-
-
-def test_commands_that_were_not_taken_are_said_again_in_order() -> None:
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("boot"))
-    for job in ("a", "b", "c"):
-        ledger.order(launch(job))
-    sent = sent_by(ledger)
-    assert [message.number for message in sent] == [1, 2, 3]
-    ledger.note_performed(1)
-    assert ledger.reconcile(inventory("boot", 2, "a", "b")) == []
-    assert sent_by(ledger) == sent[2:]
-
-
-def test_after_a_crash_gangs_are_lost_launches_and_trials_said_again() -> None:
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("boot"))
-    trial = ProfileJob(job_id="t", spec=make_spec(), sizes=(1,), device_kind="cpu")
-    ledger.order(trial)
-    ledger.order(launch("a"))
-    ledger.note_performed(2)
-    assert ledger.is_news(EventTold(number=1, event=steps("a", 7)))
-    ledger.order(Reconfigure(job_id="a", generation=2, target=target(0)))
-    ledger.order(launch("b"))
-    *_, new = sent_by(ledger)
-    lost = ledger.reconcile(inventory("other"))
-    again = sent_by(ledger)
-    (event,) = lost
-    assert isinstance(event, GangEnded)
-    assert (event.job_id, event.generation, event.outcome, event.steps) == ("a", 2, Outcome.LOST, 7)
-    assert again[0].command == new.command and again[0].number >= new.number
-    assert [message.command for message in again] == [new.command, trial]
-    assert isinstance(again[1], Perform)
-    assert again[1].number > new.number
-    assert set(ledger.gangs) == {"b"}
-
-
-def test_a_node_that_was_away_as_the_agent_died_is_lost_with_what_was_told_of_it() -> None:
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("boot"))
-    for number, name in enumerate(("back", "away"), start=1):
-        gone = NodeLost(at_s=0.0, name=name, is_host_kept=True)
-        assert ledger.is_news(EventTold(number=number, event=gone))
-    node = Node(name="back", devices=("back/0",), kind="cpu")
-    assert ledger.is_news(EventTold(number=3, event=NodeJoined(at_s=0.0, node=node)))
-    (lost,) = ledger.reconcile(msgspec.structs.replace(inventory("other"), nodes=(node,)))
-    assert isinstance(lost, NodeLost) and lost.name == "away" and not lost.is_host_kept
-
-
-def test_what_was_acknowledged_is_so_on_each_new_line_to_the_same_agent() -> None:
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("boot"))
-    assert ledger.is_news(EventTold(number=1, event=steps("a", 7)))
-    ledger.note_delivered(1)
-    assert [ledger.handled(), ledger.handled()] == [None, 1]
-    ledger.reconcile(inventory("boot"))
-    assert ledger.num_acknowledged == 1
-    ledger.reconcile(inventory("other"))
-    assert ledger.num_acknowledged == 0
-
-
-def test_gangs_that_another_agent_has_taken_over_are_not_lost() -> None:
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("boot"))
-    for job in ("a", "b", "c"):
-        ledger.order(launch(job))
-    resize = Reconfigure(job_id="b", generation=2, target=target(0, 1))
-    ledger.order(resize)
-    ledger.note_performed(4)
-    for number, job in enumerate(("a", "b"), start=1):
-        assert ledger.is_news(EventTold(number=number, event=started(job, 1)))
-    found = msgspec.structs.replace(inventory("other", 0, "a", "b"), untold={"c": 1})
-    assert ledger.reconcile(found) == [], "the end of c is about to be told"
-    assert [message.command for message in sent_by(ledger)] == [resize], "it was taken, and not answered"
-    assert set(ledger.gangs) == {"a", "b", "c"}
-
-
-def test_an_end_of_the_gang_before_does_not_hide_that_a_gang_is_lost() -> None:
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("boot"))
-    ledger.order(launch("a", generation=7))
-    ledger.note_performed(1)
-    lost = ledger.reconcile(msgspec.structs.replace(inventory("other"), untold={"a": 6}))
-    assert [event.job_id for event in lost if isinstance(event, GangEnded)] == ["a"]
-
-
-def test_what_was_answered_is_not_said_again() -> None:
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("boot"))
-    ledger.order(launch("a"))
-    ledger.note_performed(1)
-    assert ledger.is_news(EventTold(number=1, event=started("a", 1)))
-    assert ledger.reconcile(inventory("other", 0, "a")) == [] and sent_by(ledger) == []
-
-
-def test_only_what_was_delivered_before_the_turn_before_is_acknowledged() -> None:
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("boot"))
-    ledger.note_delivered(3)
-    assert ledger.handled() is None  # 3 may still wait in the inbox
-    ledger.note_delivered(5)
-    assert ledger.handled() == 3
-    assert ledger.handled() == 5
-    assert ledger.handled() is None
 
 
 # ---------------------------------------------------------------- all-reduce

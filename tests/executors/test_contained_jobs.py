@@ -144,15 +144,16 @@ def test_containers_end_with_their_agent_and_the_next_one_begins_again(
     tmp_path: Path,
 ) -> None:
     executor, listener = new_executor(), Listener()
-    executor.start(listener.put)
+    executor.start(listener.put, listener.find)
     executor.perform(launch(make_job, devices(0, 1)))
     pids = listener.wait(GangStarted, 1).pids
     address = read_address(tmp_path / "state")
     assert address is not None
     os.kill(address.pid, signal.SIGKILL)
-    assert listener.wait(GangEnded, 1).outcome is Outcome.LOST
+    eventually(lambda: bool(listener.found))
     eventually(lambda: not any(map(is_alive, pids)))
-    executor.perform(launch(make_job, devices(0), generation=2, steps=5))
+    again = launch(make_job, devices(0), generation=2, steps=5)
+    executor.perform_again([again], listener.found[0])
     assert listener.wait(GangEnded, 2).outcome is Outcome.SUCCEEDED
     eventually(lambda: not engine.running())
 

@@ -11,12 +11,15 @@ from typing import cast
 
 import msgspec
 import pytest
+from tests.executors.contract import eventually
+from tests.executors.listening import Listener
 
-from swell.executors.controller.protocol import Gathering, Inventory
+from swell.executors.controller.protocol import Acknowledge, Gathering, Inventory, Perform
 from swell.executors.local import link
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.protocol import PROTOCOL, AgentAddress, DevicesWanted, RemoveHost
+from swell.model.command import StopGang
 
 PATIENCE_S = 20.0
 INVENTORY = Inventory(
@@ -88,6 +91,23 @@ class Restarted(Gatherer):
                 self.heard.append(msgspec.json.decode(lines.readline(), type=DevicesWanted))
 
 
+class Killed(Gatherer):
+    """An agent that is killed; the next one tells which command it hears first."""
+
+    def __init__(self) -> None:
+        self.heard: list[Perform] = []
+        super().__init__(num_waits=0)
+
+    def _serve(self) -> None:
+        for boot_id in ("first", "second"):
+            connection, _ = self._listener.accept()
+            with connection, connection.makefile("rb") as lines:
+                lines.readline(), lines.readline()
+                inventory = msgspec.structs.replace(INVENTORY, boot_id=boot_id)
+                connection.sendall(msgspec.json.encode(inventory) + b"\n")
+                self.heard.append(msgspec.json.decode(lines.readline(), type=Perform))
+
+
 @pytest.fixture(autouse=True)
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Where an agent listens: its `port`."""
@@ -128,6 +148,34 @@ def test_an_agent_that_comes_hears_what_the_one_before_was_told(
     agent.close()
     executor.close()
     assert agent.heard == [DevicesWanted(num=5)] * 2
+
+
+def test_an_agent_that_comes_is_sent_what_its_owner_says_and_nothing_that_was_for_the_one_before(
+    found: dict[str, int], tmp_path: Path
+) -> None:
+    agent, listener = Killed(), Listener()
+    found["port"] = agent.port
+    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
+    before = executor.start(listener.put, listener.find)
+    of_first, of_second = (StopGang(job_id="j", generation=generation) for generation in (1, 2))
+    executor.perform(of_first)
+    eventually(lambda: bool(listener.found))
+    executor.perform(of_first)
+    executor.perform_again([of_first], before)  # too late
+    executor.perform_again([of_second], listener.found[0])
+    agent.close()
+    executor.close()
+    assert [told.command for told in agent.heard] == [of_first, of_second]
+    assert agent.heard[1].number > agent.heard[0].number
+
+
+def test_only_what_was_delivered_before_the_turn_before_is_acknowledged(tmp_path: Path) -> None:
+    """What came since may still wait in the inbox."""
+    executor = LocalExecutor(AgentOptions(state_dir=tmp_path / "state"), ())
+    for delivered in (3, 5, 5, 5):
+        executor._num_delivered = delivered
+        executor.acknowledge()
+    assert [*executor._to_send] == [Acknowledge(number=3), Acknowledge(number=5)]
 
 
 class Breaking:

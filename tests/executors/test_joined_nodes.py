@@ -18,17 +18,16 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.controller.protocol import Inventory, LiveGang
+from swell.executors.controller.protocol import Inventory
 from swell.executors.hosts.messages import HostLeaving
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.supervisor import WorkerSupervisor
-from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.lines import LineLink
 from swell.executors.local.protocol import DevicesWanted, RemoveHost
 from swell.model.cluster import Cluster
-from swell.model.command import LaunchGang, ProfileJob, Reconfigure
+from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import (
     AnyEvent,
     GangEnded,
@@ -239,41 +238,6 @@ def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:
         assert door.removed == ["a"] and door.wanted == 3
 
     asyncio.run(check())
-
-
-# ---------------------------------------------------------------- the daemon's end
-def inventory(boot: str, nodes: tuple[Node, ...] = (), gangs: tuple[LiveGang, ...] = ()) -> Inventory:
-    return Inventory(boot_id=boot, num_performed=0, gangs=gangs, profiling=(), untold={}, nodes=nodes)
-
-
-def test_with_the_agent_go_the_nodes_that_had_joined_it_and_then_their_gangs() -> None:
-    node = Node(name="a", devices=("a/0",), kind="cpu")
-    gang = LiveGang(job_id="j", generation=1, devices=("a/0",), pids=(1,), steps=3)
-    ledger = DeliveryLedger()
-    lost = ledger.reconcile(inventory("one", (node,), (gang,)))
-    assert lost == []
-    lost = ledger.reconcile(inventory("one", (node,), (gang,)))
-    assert lost == []
-    lost = ledger.reconcile(inventory("two"))
-    assert [type(event) for event in lost] == [NodeLost, GangEnded]
-    assert isinstance(lost[0], NodeLost) and lost[0].name == "a" and "agent was killed" in lost[0].cause
-
-
-def test_nodes_whose_leases_ended_without_an_agent_are_lost_before_their_gangs_and_join_after() -> None:
-    """So it is no fault of the jobs."""
-    nodes = tuple(Node(name=name, devices=(f"{name}/0",), kind="cpu") for name in "abc")
-    gangs = tuple(
-        LiveGang(job_id=f"on {name}", generation=1, devices=(f"{name}/0",), pids=(1,), steps=3)
-        for name in ("a", "b", "node0")
-    )
-    ledger = DeliveryLedger()
-    ledger.reconcile(inventory("one", nodes, gangs))
-    ledger.order(Reconfigure(job_id="on a", generation=2, target=Target(devices=("c/0",))))
-    ledger.note_performed(1)
-    lost, *ends, joined = ledger.reconcile(inventory("two", nodes, (gangs[1],)))
-    assert isinstance(lost, NodeLost) and lost.name == "c"
-    assert isinstance(joined, NodeJoined) and joined.node == nodes[2]
-    assert [end.job_id for end in ends if isinstance(end, GangEnded)] == ["on a", "on node0"]
 
 
 def test_an_inventory_of_before_names_no_nodes() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -100,7 +100,9 @@ class TimedExecutor:
     _due: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: itertools.count[int] = field(default_factory=itertools.count)
 
-    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+    def start(
+        self, deliver: Callable[[AnyEvent], None], replaced: Callable[[RunningWork], None]
+    ) -> RunningWork:
         self.deliver = deliver
         found = (
             GangFound(
@@ -113,6 +115,10 @@ class TimedExecutor:
             for job_id, gang in self.gangs.items()
         )
         return RunningWork(gangs=tuple(found))
+
+    def perform_again(self, commands: Iterable[AnyCommand], work: RunningWork) -> None:
+        for command in commands:
+            self.perform(command)
 
     def acknowledge(self) -> None: ...
     def remove_host(self, name: str) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -196,6 +196,7 @@ class Hands:
         self.is_obedient = True
         self.num_acknowledged = 0
         self.deliver: Callable[[AnyEvent], None] = lambda event: None
+        self.replaced: Callable[[RunningWork], None] = lambda work: None
 
     def survivors(self) -> Hands:
         """What a daemon that is killed now leaves."""
@@ -204,13 +205,23 @@ class Hands:
         left.nodes = self.nodes
         return left
 
-    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
-        self.deliver = deliver
+    def start(
+        self, deliver: Callable[[AnyEvent], None], replaced: Callable[[RunningWork], None]
+    ) -> RunningWork:
+        self.deliver, self.replaced = deliver, replaced
+        return self.work
+
+    @property
+    def work(self) -> RunningWork:
         found = [
             GangFound(at_s=0.0, job_id=job_id, generation=generation, devices=self.devices[job_id], steps=0)
             for job_id, generation in self.gangs.items()
         ]
         return RunningWork(gangs=tuple(found), trials=self.trials, nodes=self.nodes)
+
+    def perform_again(self, commands: Iterable[AnyCommand], work: RunningWork) -> None:
+        for command in commands:
+            self.perform(command)
 
     def acknowledge(self) -> None:
         self.num_acknowledged += 1

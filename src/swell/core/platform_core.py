@@ -368,6 +368,11 @@ class PlatformCore:
         return self._merged
 
     @property
+    def away(self) -> frozenset[str]:
+        """Names of nodes that are not there, and may come back as they were."""
+        return frozenset(self._nodes.keys() - {node.name for node in self.cluster.nodes})
+
+    @property
     def warned(self) -> dict[str, NodeWarned]:
         """See `Core.warned`."""
         return {name: event for core in self._cores for name, event in core.warned.items()}

@@ -104,11 +104,19 @@ class Site:
 class Executor(Protocol):
     """What starts and stops processes, which outlive the daemon."""
 
-    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+    def start(
+        self, deliver: Callable[[AnyEvent], None], replaced: Callable[[RunningWork], None]
+    ) -> RunningWork:
         """Begin, or adopt what runs, and tell what that is.
 
-        Events are delivered with CLOCK_BOOTTIME of this machine as `at_s`.
+        Args:
+            deliver: is called with events, which have CLOCK_BOOTTIME of this machine as `at_s`.
+            replaced: is called when what ran the processes was killed and another has taken its place, with
+                what runs there: as if started again. Nothing is begun from then on until `perform_again`.
         """
+
+    def perform_again(self, commands: Iterable[AnyCommand], work: RunningWork) -> None:
+        """Begin these, which are all that were not answered, where `work` was found; others are forgotten."""
 
     def perform(self, command: AnyCommand) -> None:
         """Begin it and return; what comes of it is an event."""
@@ -125,12 +133,19 @@ class Executor(Protocol):
 
 # ---------------------------------------------------------------- where events wait
 class Inbox:
-    """Events in order of arrival. Progress reports of one gang are folded into one."""
+    """Events in order of arrival. Progress reports of one gang are folded into one.
+
+    When another agent has come, the events of the one before are taken first; those of the new one wait until
+    the head has taken what it runs.
+    """
 
     def __init__(self, clock: HeadClock) -> None:
         self._clock = clock
         self._changed = threading.Condition()
         self._events: list[AnyEvent] = []
+        self._found: tuple[RunningWork, float] | None = None  #: what another agent runs, and since when
+        self._is_behind = False  #: events that came before that have not been taken
+        self._of_found: list[AnyEvent] = []  #: what that agent has told
         self._is_urgent = False
         self._questions: list[tuple[Callable[[], None], Future[Any]]] = []  #: to be answered between turns
         self._due_s: float | None = None  #: when those are taken that are not urgent
@@ -161,6 +176,37 @@ class Inbox:
             if self._due_s is None or due_s < self._due_s:
                 self._due_s = due_s
                 self._changed.notify()
+
+    def hear(self, event: AnyEvent) -> None:
+        """Put an event of the agent."""
+        with self._changed:
+            if self._found is None:
+                self.put(event)
+            else:
+                self._of_found.append(event)
+
+    def find(self, work: RunningWork) -> None:
+        """Another agent has come, which runs this."""
+        with self._changed:
+            self._events += self._of_found
+            self._of_found = []
+            self._found, self._is_behind = (work, self._clock.now_s()), bool(self._events)
+            self._is_urgent = True
+            self._changed.notify()
+
+    def take_found(self) -> tuple[RunningWork, float] | None:
+        """What another agent runs, once, and when that was found.
+
+        Call it when all that was taken is handled.
+        """
+        with self._changed:
+            if self._found is None or self._is_behind:
+                return None
+            found, self._found = self._found, None
+            for event in self._of_found:
+                self.put(event)
+            self._of_found = []
+            return found
 
     def request(self, event: AnyEvent) -> Future[bool]:
         """Put an event whose sender waits for it to be in the journal, and handled.
@@ -277,7 +323,8 @@ class Inbox:
     def _take_due(self) -> list[AnyEvent]:
         """All; but results of trial runs stay until they are due where what is urgent needs no plan."""
         events, self._events = self._events, []
-        is_due = self._due_s is not None and self._clock.now_s() >= self._due_s
+        is_due = self._is_behind or (self._due_s is not None and self._clock.now_s() >= self._due_s)
+        self._is_behind = False
         if is_due or not self._is_urgent or not all(isinstance(event, PLANLESS) for event in events):
             self._due_s = None
             return events
@@ -495,13 +542,11 @@ class HeadThread:
     def start(self) -> None:
         """Attach to the machines, and put what is found there before the head: `run` is to follow."""
         now_s = self.clock.now_s()
-        work = self._executor.start(self._hear)
+        work = self._executor.start(self._hear, self.inbox.find)
         self.inbox.put(self._opened())
-        for event in differences(self._core, self._site.nodes, work, now_s):
-            self.inbox.put(event)
+        self._adopt(work, now_s)
         self._watch(self.board.views(), ())
         self._executor.want_devices(self._demand.num_devices)
-        self._repeat(work)
 
     def _watch(self, changed: Sequence[JobView], ended: Sequence[JobView]) -> bool:
         """Put before the head what jobs are to hear that follow others; whether other devices are wanted."""
@@ -509,16 +554,23 @@ class HeadThread:
             self.inbox.put(event)
         return self._demand.note(changed, ended)
 
-    def _repeat(self, work: RunningWork) -> None:
-        """What was commanded and not answered; and the end of trial runs whose answer is of no use."""
+    def _adopt(self, work: RunningWork, now_s: float) -> None:
+        """Put before the head what is not as it believes; command again what was not answered.
+
+        Trial runs whose answer is of no use are ended.
+        """
+        for event in differences(self._core, self._site.nodes, work, now_s):
+            self.inbox.put(event)
         commands, alive = self._core.under_way(), explained_jobs(self._core, work)
-        for command in commands:
-            if not isinstance(command, LaunchGang) or command.job_id in alive:
-                self.perform(command)
         awaited = {command.job_id for command in commands if isinstance(command, ProfileJob)}
-        for job_id in work.trials:
-            if job_id not in awaited:
-                self.perform(StopGang(job_id=job_id, generation=0))
+        again: list[AnyCommand] = []
+        for command in commands:
+            if isinstance(command, WakeAt):
+                self.perform(command)
+            elif not isinstance(command, LaunchGang) or command.job_id in alive:
+                again.append(command)
+        again += [StopGang(job_id=job, generation=0) for job in work.trials if job not in awaited]
+        self._executor.perform_again(again, work)
 
     def run(self) -> None:
         """Until the platform has been asked to stop and every job has left its devices."""
@@ -548,6 +600,8 @@ class HeadThread:
             self._turn = None
         while not self._is_over():
             self.inbox.answer_all()
+            if (found := self.inbox.take_found()) is not None:
+                self._adopt(*found)
             if batch := self._take():
                 return batch
         return ()
@@ -618,7 +672,7 @@ class HeadThread:
         event = msgspec.structs.replace(event, at_s=self.clock.of_boot_s(event.at_s))
         if isinstance(event, NodeWarned | NodeEndKnown) and event.until_s is not None:
             event = msgspec.structs.replace(event, until_s=self.clock.of_boot_s(event.until_s))
-        self.inbox.put(event)
+        self.inbox.hear(event)
 
     def stop(self) -> None:
         """Suspend every job, then let `run` return. Returns once the journal has it. Raises Unavailable."""

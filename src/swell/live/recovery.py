@@ -30,7 +30,9 @@ from swell.model.running import RunningWork, regained_nodes
 from swell.policies.registry import UnknownPolicy
 from swell.store.journal import JournalEntry
 
-NO_PLATFORM = "there was no platform for so long that its lease had ended, and its workers with it"
+NO_AGENT = "there was no agent for so long that its lease had ended, and its workers with it"
+NOT_BACK = "its host has not come back since the agent was gone"
+GONE = "its processes were gone when the agent, or its machine, came back"
 
 
 class ReplayError(RuntimeError):
@@ -166,8 +168,9 @@ def changed_nodes(before: Cluster, nodes: Sequence[Node], now_s: float) -> list[
     lost = [node.name for node in before.nodes if here.get(node.name) != node.kind]
     known = {node.name: node for node in before.nodes if node.name not in lost}
     joined = [node for node in nodes if known.get(node.name) != node]
+    causes = {node.name: NOT_BACK for node in before.nodes if node.address}  # those that have joined
     return [
-        *(NodeLost(at_s=now_s, name=name) for name in lost),
+        *(NodeLost(at_s=now_s, name=name, cause=causes.get(name, "")) for name in lost),
         *(NodeJoined(at_s=now_s, node=node) for node in joined),
     ]
 
@@ -194,16 +197,19 @@ def _explains(believed: BelievedGang | None, found: GangFound) -> bool:
 def differences(core: PlatformCore, own: Sequence[Node], work: RunningWork, now_s: float) -> list[AnyEvent]:
     """What makes of the head's memory what is there: nodes, then gangs.
 
-    Joined nodes that were given up meanwhile are lost before their gangs, which is no fault of the jobs, and
-    join after them.
+    It is asked when a daemon starts, and when its agent was killed and another one has come. Joined nodes
+    that were given up meanwhile are lost before their gangs, which is no fault of the jobs, and join after
+    them.
 
     Args:
         own: nodes of the platform's own machine.
     """
     left = _left_nodes(core, work)
+    kept = {node.name for node in work.nodes}.union(work.away)
     return [
         *changed_nodes(core.cluster, (*own, *work.nodes), now_s),
-        *(NodeLost(at_s=now_s, name=node.name, cause=NO_PLATFORM) for node in left),
+        *(NodeLost(at_s=now_s, name=name, cause=NOT_BACK) for name in core.away - kept),
+        *(NodeLost(at_s=now_s, name=node.name, cause=NO_AGENT) for node in left),
         *unlike_gangs(core, work, now_s),
         *(NodeJoined(at_s=now_s, node=node) for node in left),
     ]
@@ -246,7 +252,7 @@ def _missing(gang: BelievedGang, now_s: float) -> GangEnded:
         generation=gang.generation,
         outcome=Outcome.STOPPED if gang.phase is Phase.STARTING else Outcome.LOST,
         steps=gang.steps,
-        message="the processes were gone when the platform came back",
+        message=GONE,
     )
 
 

@@ -25,6 +25,7 @@ from swell.model.event import (
     GangStarted,
     GangSuspended,
     JobProfiled,
+    Outcome,
     ProfilingFailed,
     ResizeFailed,
     StepsReported,
@@ -92,7 +93,10 @@ def measure(
     spec = describe(folder, most)
     executor = LocalExecutor(AgentOptions(state_dir=folder / "state"), [node])
     events = queue.SimpleQueue[AnyEvent]()
-    executor.start(events.put)
+    killed = GangEnded(
+        at_s=0.0, job_id=JOB, generation=0, outcome=Outcome.LOST, steps=0, message="its agent was killed"
+    )
+    executor.start(events.put, lambda work: events.put(killed))
     try:
         tell("a trial run, from which a platform expects what follows")
         sizes = tuple(1 << power for power in range(most.bit_length()))

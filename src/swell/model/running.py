@@ -19,6 +19,7 @@ class RunningWork:
     )  #: job -> generation of a gang whose end is yet to be told
     trials: tuple[str, ...] = ()  #: jobs whose trial run is under way, or waits
     nodes: tuple[Node, ...] = ()  #: that have joined, beside those of the platform's own machine
+    away: tuple[str, ...] = ()  #: names of nodes that are not there, while their hosts are
 
     @property
     def jobs(self) -> frozenset[str]:

@@ -144,6 +144,7 @@ class Controller:
                 profiling=self._trials.jobs,
                 untold=self._outbox.ended_gangs(),
                 nodes=self._hosts.nodes,
+                away=self._hosts.away,
             )
         )
         self._outbox.attach(line)

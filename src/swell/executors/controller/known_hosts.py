@@ -53,6 +53,11 @@ class KnownHosts:
         """Those that hosts have named, which are there now."""
         return tuple(node for host in self._hosts.values() for node in host.nodes)
 
+    @property
+    def away(self) -> tuple[str, ...]:
+        """Names of nodes that hosts have had and may have again."""
+        return tuple(sorted(name for host in self._hosts.values() for name in host.away))
+
     # ------------------------------------------------------------ come and go
     def join(self, name: str, line: NodeHost) -> None:
         """Add a host, which is sent orders from now on."""

@@ -53,6 +53,7 @@ class Inventory(AgentMessage, frozen=True, kw_only=True):
     profiling: tuple[str, ...]  #: jobs whose trial run is under way, or waits
     untold: dict[str, int]  #: job -> generation of a gang that has ended, of which the daemon may not know
     nodes: tuple[Node, ...] = ()  #: of hosts that have joined, which are there now
+    away: tuple[str, ...] = ()  #: names of nodes that such hosts have had and may have again
 
 
 class Gathering(AgentMessage, frozen=True, kw_only=True):

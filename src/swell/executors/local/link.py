@@ -11,17 +11,24 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from swell.executors.controller.protocol import Acknowledge, EventTold, Gathering, Inventory, Performed
+from swell.executors.controller.protocol import (
+    Acknowledge,
+    EventTold,
+    ExecutorCommand,
+    Gathering,
+    Inventory,
+    Perform,
+    Performed,
+)
 from swell.executors.engine import Engine
 from swell.executors.local.agent.options import LOOPBACK, NUM_WORDS_OF_UP, AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.engine import LocalEngine
 from swell.executors.local.launch import AgentError, find_agent, start_agent, stop_agent
-from swell.executors.local.ledger import DeliveryLedger
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.protocol import (
     PROTOCOL,
@@ -32,6 +39,7 @@ from swell.executors.local.protocol import (
     FromAgent,
     RemoveHost,
 )
+from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
 from swell.model.event import AnyEvent, GangFound
@@ -49,7 +57,11 @@ _decode: Callable[[bytes], FromAgent] = decoder(FromAgent).decode
 
 
 class LocalExecutor:
-    """Real processes on this machine. Thread-safe; nothing but `start`, `close` and `shut_down` waits."""
+    """Real processes on this machine. Thread-safe; nothing but `start`, `close` and `shut_down` waits.
+
+    Commands that the agent has not taken, and events that are not in the journal, are said again on the next
+    line. Where that leads to another agent, what is to be commanded there is for its owner to say.
+    """
 
     def __init__(
         self, options: AgentOptions, nodes: Sequence[LocalNode], engine: Engine | None = None
@@ -66,8 +78,13 @@ class LocalExecutor:
         self._bindings = {name: binding for node in nodes for name, binding in node.bindings.items()}
         self._session = secrets.token_hex(8)
         self._deliver: Callable[[AnyEvent], None] = lambda event: None
-        self._ledger = DeliveryLedger()
-        self._lock = threading.Lock()
+        self._replaced: Callable[[RunningWork], None] = lambda work: None
+        self._lock = threading.Lock()  #: of what follows
+        self._untaken: RetransmissionQueue[ExecutorCommand] = RetransmissionQueue()
+        self._heard = ReceivedNumbers()  #: of the agent, which is named by its `boot_id`
+        self._num_delivered = self._num_before_last_call = 0  #: events, now and at the last `acknowledge`
+        self._work: RunningWork | None = None  #: that was found with the present agent
+        self._is_followed = True  #: commands are for that agent, and not for one before
         self._wake_read, self._wake_write = socket.socketpair()
         self._wake_read.setblocking(False)
         self._wake_write.setblocking(False)
@@ -80,39 +97,48 @@ class LocalExecutor:
         self._is_closing = False
 
     # ------------------------------------------------------------ any thread
-    def start(self, deliver: Callable[[AnyEvent], None]) -> RunningWork:
+    def start(
+        self,
+        deliver: Callable[[AnyEvent], None],
+        replaced: Callable[[RunningWork], None] = lambda work: None,
+    ) -> RunningWork:
         """Begin, or adopt what runs, and tell what that is.
 
-        Events are delivered with CLOCK_BOOTTIME as `at_s`: the agent, which stamps them, outlives daemons and
-        dies with the boot.
+        Args:
+            deliver: is called with events, which have CLOCK_BOOTTIME as `at_s`: the agent, which stamps them,
+                outlives daemons and dies with the boot.
+            replaced: is called with what another agent runs that has taken the place of a killed one. It is
+                sent no command before `perform_again`.
 
         Raises:
             AgentError: no agent could be started.
         """
-        self._deliver = deliver
+        self._deliver, self._replaced = deliver, replaced
         self._options.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._refuse_stopped_agent()
-        inventory = self._find_agent()
+        work = self._find_agent()
         self._thread = threading.Thread(target=self._run, name="swell-link", daemon=True)
         self._thread.start()
-        return RunningWork(
-            gangs=tuple(
-                GangFound(
-                    at_s=0.0, job_id=g.job_id, generation=g.generation, devices=g.devices, steps=g.steps
-                )
-                for g in inventory.gangs
-            ),
-            ended=inventory.untold,
-            trials=inventory.profiling,
-            nodes=inventory.nodes,
-        )
+        return work
+
+    def perform_again(self, commands: Iterable[AnyCommand], work: RunningWork) -> None:
+        """Perform these, which are all that were not answered, in place of those that were not taken.
+
+        No effect if another agent has come since, with other work.
+        """
+        with self._lock:
+            if work is not self._work:
+                return
+            self._untaken.acknowledge(self._untaken.num_added)  # each gets another number
+            for command in commands:
+                self._untaken.add(of_executor(command))
+            self._is_followed = True
+        self._wake()
 
     def perform(self, command: AnyCommand) -> None:
         """Begin it; what comes of it is delivered. Waits for nothing."""
-        if isinstance(command, WakeAt):
-            raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")
         with self._lock:
-            self._ledger.order(command)
+            self._untaken.add(of_executor(command))
         self._wake()
 
     def remove_host(self, name: str) -> None:
@@ -133,8 +159,8 @@ class LocalExecutor:
         next call.
         """
         with self._lock:
-            number = self._ledger.handled()
-            if number is not None:
+            number, self._num_before_last_call = self._num_before_last_call, self._num_delivered
+            if self._heard.acknowledge(number):
                 self._send(Acknowledge(number=number))
 
     def close(self) -> None:
@@ -192,10 +218,12 @@ class LocalExecutor:
         """Send all that waits; what a line that breaks has not taken stays for the next one."""
         while self._socket is not None:
             with self._lock:
-                command = self._ledger.next_command()
-                message = command or (self._to_send[0] if self._to_send else None)
-            if message is None:
-                return
+                command = self._untaken.take_next() if self._is_followed else None
+                if command is None and not self._to_send:
+                    return
+                message = (
+                    self._to_send[0] if command is None else Perform(number=command[0], command=command[1])
+                )
             self._socket.sendall(msgspec.json.encode(message) + b"\n")
             if command is None:
                 with self._lock:
@@ -209,12 +237,12 @@ class LocalExecutor:
         message = _decode(line)
         with self._lock:
             if isinstance(message, Performed):
-                self._ledger.note_performed(message.number)
-            is_news = isinstance(message, EventTold) and self._ledger.is_news(message)
+                self._untaken.acknowledge(message.number)
+            is_news = isinstance(message, EventTold) and self._heard.take(message.number)
         if isinstance(message, EventTold) and is_news:
             self._deliver(message.event)
             with self._lock:
-                self._ledger.note_delivered(message.number)
+                self._num_delivered = message.number
 
     # ------------------------------------------------------------ finding the agent
     def _refuse_stopped_agent(self) -> None:
@@ -226,7 +254,7 @@ class LocalExecutor:
                 f"`kill -CONT {address.pid}` lets it go on, `swell down --force` ends it"
             )
 
-    def _find_agent(self) -> Inventory:
+    def _find_agent(self) -> RunningWork:
         """Tries for a while: an agent that was just killed may still look alive. Raises AgentError."""
         deadline_s = time.monotonic() + FIND_S
         while True:
@@ -241,7 +269,7 @@ class LocalExecutor:
                     ) from error
                 time.sleep(RETRY_S)
 
-    def _connect(self) -> Inventory:
+    def _connect(self) -> RunningWork:
         """Connect to the agent that runs, or to a new one. Queue again what may have been lost."""
         address = find_agent(self._options.state_dir)
         if address is None:
@@ -256,19 +284,25 @@ class LocalExecutor:
                 "`swell down` ends them"
             )
         inventory = self._attach(address)
+        work = work_in(inventory)
         with self._lock:
-            lost = self._ledger.reconcile(inventory)
+            is_first = not self._heard.sender
+            if is_other := self._heard.begin(inventory.boot_id):
+                self._num_delivered = self._num_before_last_call = 0
+                self._work, self._is_followed = work, is_first
+            self._untaken.acknowledge(inventory.num_performed)
+            self._untaken.begin_line()
             self._to_send = deque(self._said_again())
-        for event in lost:
-            self._deliver(msgspec.structs.replace(event, at_s=time.clock_gettime(time.CLOCK_BOOTTIME)))
-        return inventory
+        if is_other and not is_first:
+            self._replaced(work)
+        return work
 
     def _said_again(self) -> Iterator[msgspec.Struct]:
         """Messages other than commands that the line before may have lost: it may have taken them in vain."""
         yield from (message for message in self._to_send if isinstance(message, RemoveHost))
         if self._wanted is not None:
             yield self._wanted
-        if number := self._ledger.num_acknowledged:
+        if number := self._heard.num_acknowledged:
             yield Acknowledge(number=number)
 
     def _attach(self, address: AgentAddress) -> Inventory:
@@ -326,3 +360,24 @@ class LocalExecutor:
     def _wake(self) -> None:
         with contextlib.suppress(BlockingIOError):  # it is awake already
             self._wake_write.send(b"!")
+
+
+def of_executor(command: AnyCommand) -> ExecutorCommand:
+    """The same command. Raises TypeError: it is none for an executor."""
+    if isinstance(command, WakeAt):
+        raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")
+    return command
+
+
+def work_in(inventory: Inventory) -> RunningWork:
+    """Return what an agent runs, as the head is to hear of it."""
+    return RunningWork(
+        gangs=tuple(
+            GangFound(at_s=0.0, job_id=g.job_id, generation=g.generation, devices=g.devices, steps=g.steps)
+            for g in inventory.gangs
+        ),
+        ended=inventory.untold,
+        trials=inventory.profiling,
+        nodes=inventory.nodes,
+        away=inventory.away,
+    )
