@@ -15,12 +15,10 @@ from typing import cast
 from benchmarks.head.machine import EmulatedMachine, Emulation, name_of
 from swell.executors.hosts.messages import FromHost
 from swell.executors.local.lines import LineLink
-from swell.executors.node.term_host import TermHost
-from swell.executors.node.terms import HostTerms
+from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import JoinToken
-from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.messages import Join, JoinAccepted, introduction
+from swell.executors.remote.joining import CannotJoin, Join, JoinAccepted, introduction, join
 from swell.wire.unslewed_clocks import HostClock
 
 #: Hosts are looked at in turns, so that the load is even: each of them so often.

@@ -1,4 +1,4 @@
-"""A machine whose workers are emulated: in place of `executors.node.term_host.TermHost`."""
+"""A machine whose workers are emulated: in place of `executors.node.terms.TermHost`."""
 
 from __future__ import annotations
 

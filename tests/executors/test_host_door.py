@@ -20,16 +20,16 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.hosts import messages as h
+from swell.executors.hosts.messages import SaidInTerm
 from swell.executors.leases.granted_leases import UNRECORDED
 from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.agent.door import DoorError
-from swell.executors.node.term_host import TermHost
-from swell.executors.node.terms import HostTerms
+from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import TOKENS_FILE
+from swell.executors.remote.joining import JOIN_PROTOCOL, PYTHON, Join
 from swell.executors.remote.lease_book import LEASES_FILE, open_leases
-from swell.executors.remote.messages import JOIN_PROTOCOL, PYTHON, Join, SaidInTerm
 from swell.model.node import Node
 from swell.wire import messages as m
 

@@ -40,9 +40,8 @@ from swell.executors.remote.join_tokens import (
     read_token,
     write_token,
 )
-from swell.executors.remote.joining import CannotJoin, join
+from swell.executors.remote.joining import JOIN_PROTOCOL, CannotJoin, Join, JoinAccepted, introduction, join
 from swell.executors.remote.listening_door import ListeningDoor
-from swell.executors.remote.messages import JOIN_PROTOCOL, Join, JoinAccepted, introduction
 from swell.model.coding import encode
 
 LOOPBACK = "127.0.0.1"

@@ -14,8 +14,8 @@ from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.remote.host_address import parse_address
 from swell.executors.remote.join_tokens import TokenList, read_token
+from swell.executors.remote.joining import JOIN_PROTOCOL, Join
 from swell.executors.remote.listening_door import ListeningDoor
-from swell.executors.remote.messages import JOIN_PROTOCOL, Join
 
 
 async def open_and_close(folder: Path, listen: str) -> int:

@@ -16,7 +16,7 @@ from swell.executors.ray import slice_actor
 from swell.executors.ray.slice_actor import SliceActor, about_host
 from swell.executors.remote import listening_door
 from swell.executors.remote.join_tokens import JoinToken
-from swell.executors.remote.messages import torch_version
+from swell.executors.remote.joining import torch_version
 from swell.executors.slices.order import SliceOrder, host_environ, host_words
 
 ORDER = SliceOrder(host=NodeOptions(join="h:1", devices="cpu:1", name="n1-1"), token="t")

@@ -8,7 +8,7 @@ from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import DevicesOffered, FromHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import LocalNode
-from swell.executors.node.term_host import TermHost
+from swell.executors.node.terms import TermHost
 from swell.model.node import Node
 
 NODE = LocalNode(

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from swell.executors.hosts import messages as h
+from swell.executors.hosts.messages import SaidInTerm
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
-from swell.executors.node.term_host import TermHost
-from swell.executors.node.terms import HostTerms
+from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.join_tokens import JoinToken, read_token
-from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.messages import JoinAccepted, SaidInTerm, introduction
+from swell.executors.remote.joining import CannotJoin, JoinAccepted, introduction, join
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.node import Node
 from swell.wire import messages as m

@@ -18,6 +18,8 @@ for each run that is open, with a `WorkerKept` for each worker, and an `EndKept`
 
 Of files nothing is said: they lie in the storage that all hosts have in common.
 
+With a host that has joined each message goes in an envelope that names the term of its lease.
+
 No message carries a time: the controller stamps what it hears with its own clock. A worker is addressed by
 its host, its run and its number, which no other worker of the job has.
 """
@@ -314,6 +316,37 @@ FromHost = (
     | OwnerWarned
     | HostLeaving
 )
+
+
+# ---------------------------------------------------------------- in envelopes, with hosts that have joined
+class ToldInTerm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """See `NodeHost.tell`."""
+
+    term: int
+    message: ToHost
+
+
+class LeaveOrdered(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """The host was removed: it is to end its workers, say `HostLeft`, and end."""
+
+
+ToJoined = ToldInTerm | LeaveOrdered
+
+
+class SaidInTerm(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """What the host answers."""
+
+    term: int
+    message: FromHost
+
+
+class HostLeft(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """No worker of this term is left, and none will be started in it. The process is about to end."""
+
+    term: int
+
+
+FromJoined = SaidInTerm | HostLeft
 
 
 class NodeHost(Protocol):

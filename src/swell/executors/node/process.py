@@ -31,13 +31,11 @@ from swell.executors.local.limits.limiter import LimitError
 from swell.executors.local.lines import LineLink
 from swell.executors.node.options import InvalidHostOptions, NodeOptions, read_options
 from swell.executors.node.state import HostState, UnusableHostState, make_folder, unusable
-from swell.executors.node.term_host import TermHost
-from swell.executors.node.terms import HEARTBEATS_TOGETHER, HostTerms
+from swell.executors.node.terms import HEARTBEATS_TOGETHER, HostTerms, TermHost
 from swell.executors.node.withdrawal import take_order
 from swell.executors.remote.host_address import InvalidAddress
 from swell.executors.remote.join_tokens import InvalidToken, JoinToken, read_token
-from swell.executors.remote.joining import CannotJoin, join
-from swell.executors.remote.messages import JoinAccepted, introduction
+from swell.executors.remote.joining import CannotJoin, JoinAccepted, introduction, join
 from swell.executors.storage import why_not_shared
 from swell.model.retry import retry_pause_s
 from swell.wire.lease_end import LEASE_FILE, ShownEnd

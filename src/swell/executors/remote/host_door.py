@@ -14,7 +14,15 @@ import msgspec
 
 from swell.executors.controller.controller import Controller
 from swell.executors.hosts import messages
-from swell.executors.hosts.messages import DevicesOffered, FromHost, ToHost
+from swell.executors.hosts.messages import (
+    DevicesOffered,
+    FromHost,
+    FromJoined,
+    LeaveOrdered,
+    SaidInTerm,
+    ToHost,
+    ToldInTerm,
+)
 from swell.executors.leases.granted_leases import GrantedLeases
 from swell.executors.leases.messages import LeaseAsked, LeaseGranted, TermOver
 from swell.executors.local.agent.door import DoorError
@@ -22,14 +30,7 @@ from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import revoked
 from swell.executors.remote.join_warnings import why_not_reached
-from swell.executors.remote.messages import (
-    FromJoined,
-    Join,
-    LeaveOrdered,
-    SaidInTerm,
-    ToldInTerm,
-    why_unlike,
-)
+from swell.executors.remote.joining import Join, why_unlike
 from swell.executors.remote.stream import ResumableStream
 from swell.model.plain_name import why_no_host_name
 

@@ -20,8 +20,8 @@ from swell.executors.remote.certificate import controller_context, fingerprint_o
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.host_door import HostDoor
 from swell.executors.remote.join_tokens import InvalidToken, TokenList, read_token, write_token
+from swell.executors.remote.joining import Join, JoinAccepted, torch_version
 from swell.executors.remote.lease_book import open_leases
-from swell.executors.remote.messages import Join, JoinAccepted, torch_version
 from swell.executors.storage import write_mark
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.unslewed_clocks import granter_now_s
