@@ -31,7 +31,7 @@ from unittest.mock import patch
 import msgspec
 
 if TYPE_CHECKING:
-    from swell.executors.local.zygote.launch import ZygoteProgram
+    from swell.executors.local.zygote.client import ZygoteProgram
 
 PROGRAM = "swell.cli.main"
 AGENT = "swell.executors.local.agent.process"
@@ -210,7 +210,7 @@ class Starter:
         patch.object(launch, "start_detached", self.start_daemon).start()
         if AGENT in sys.modules:
             from swell.executors.local import launch as launch_agent
-            from swell.executors.local.zygote.launch import ZygoteProgram
+            from swell.executors.local.zygote.client import ZygoteProgram
 
             stand_in = SimpleNamespace(**vars(subprocess) | {"Popen": self.start_agent})
             patch.object(launch_agent, "subprocess", stand_in).start()
@@ -262,7 +262,7 @@ def start_zygote(
     program: ZygoteProgram, start: Any, zygote_id: str
 ) -> tuple[subprocess.Popen[bytes], socket.socket]:
     """As `ZygoteProgram.start`, which is `start`: by a fork, where this process has imported its modules."""
-    from swell.executors.local.zygote.launch import open_log
+    from swell.executors.local.zygote.client import open_log
     from swell.wire.environ import MARK
 
     if program.python != sys.executable or not sys.modules.keys() >= set(program.modules):
@@ -311,7 +311,7 @@ def be_zygote(
 
 def importing() -> dict[str, str]:
     """Variables with which a zygote imports what its workers need."""
-    from swell.executors.local.zygote.launch import DEFAULT_VARIABLES, TORCH_VARIABLES
+    from swell.executors.local.zygote.client import DEFAULT_VARIABLES, TORCH_VARIABLES
     from swell.executors.local.zygote.process import THREAD_VARIABLES
 
     return {**DEFAULT_VARIABLES, **dict.fromkeys(THREAD_VARIABLES, "1"), **TORCH_VARIABLES}

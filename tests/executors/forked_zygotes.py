@@ -20,7 +20,7 @@ import pytest
 from tests.train.fake_agent import FORKING
 
 from swell.executors.local.processes.parent_death import die_with_parent
-from swell.executors.local.zygote.launch import TORCH_VARIABLES, ZygoteProgram
+from swell.executors.local.zygote.client import TORCH_VARIABLES, ZygoteProgram
 from swell.executors.local.zygote.process import serve_on
 from swell.wire.environ import MARK
 

@@ -17,7 +17,7 @@ from tests.executors.zygotes import CALL, Zygote, fork_of
 
 from swell.executors.exit_status import NOT_STARTED
 from swell.executors.local.agent.options import DEFAULT_PRELOAD
-from swell.executors.local.zygote.launch import ZygoteProgram
+from swell.executors.local.zygote.client import ZygoteProgram
 from swell.executors.local.zygote.messages import Exited, Fork, Forked, Signal, Warm
 
 

@@ -27,7 +27,7 @@ from unittest.mock import patch
 import msgspec
 import psutil
 
-from swell.executors.local.zygote.launch import TORCH_VARIABLES
+from swell.executors.local.zygote.client import TORCH_VARIABLES
 from swell.wire import environ, messages
 from swell.wire.numbers import Number
 

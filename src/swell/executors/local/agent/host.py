@@ -34,8 +34,7 @@ from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.listing import is_stopped
-from swell.executors.local.zygote.client import REAP_S, ZygoteClient
-from swell.executors.local.zygote.launch import ZygoteProgram
+from swell.executors.local.zygote.client import REAP_S, ZygoteClient, ZygoteProgram
 from swell.executors.local.zygote.messages import Exited, Forked, ValuesPrinted, WorkerAnswer
 from swell.model.job import Elasticity
 from swell.model.node import Node

@@ -14,7 +14,7 @@ import msgspec
 import swell
 from swell.executors.local.containers import bootstrap
 from swell.executors.local.containers.engine import ContainerEngine
-from swell.executors.local.zygote.launch import DEFAULT_VARIABLES, TORCH_VARIABLES
+from swell.executors.local.zygote.client import DEFAULT_VARIABLES, TORCH_VARIABLES
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.model.code import decode_tree, is_within, job_tree_path
 from swell.model.job import JobSpec
