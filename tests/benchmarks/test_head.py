@@ -37,7 +37,7 @@ class Rack:
 
     def __init__(self, folder: Path) -> None:
         self.time_s, self._num_commands = 0.0, 0
-        self.controller = Controller(folder, GangSettings(), "boot", 1, lambda: self.time_s)
+        self.controller = Controller(folder, GangSettings(), "boot", lambda: self.time_s)
         self.line = Line()
         self.controller.attach(self.line, "session")
         self.emulation = Emulation(lambda: self.time_s, REPORT_EVERY_S)

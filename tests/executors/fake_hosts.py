@@ -341,7 +341,7 @@ class Fleet:
     def _new_controller(self, awaited: Iterable[str]) -> Controller:
         self._num_controllers += 1
         boot_id = f"boot-{self._num_controllers}"
-        controller = Controller(self._state_dir, self._gang_settings, boot_id, 1, lambda: self.time_s)
+        controller = Controller(self._state_dir, self._gang_settings, boot_id, lambda: self.time_s)
         controller.await_hosts(tuple(awaited))
         return controller
 

@@ -81,7 +81,7 @@ class JoinedEngine:
     def _begin(self) -> None:
         state_dir = self.state_dir("head")
         state_dir.mkdir(parents=True)
-        self._controller = Controller(state_dir, self._gang_settings, "boot", 1)
+        self._controller = Controller(state_dir, self._gang_settings, "boot")
         self._controller.attach(self.line, "session")
 
     def state_dir(self, name: str) -> Path:

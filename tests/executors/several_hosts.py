@@ -43,7 +43,7 @@ class SeveralHosts:
     def __init__(self, folder: Path, names: str = "abc", num_devices: int = 2) -> None:
         self._folder = folder
         self._loop = asyncio.new_event_loop()
-        self.controller = Controller(folder, GangSettings(), "boot", 1)
+        self.controller = Controller(folder, GangSettings(), "boot")
         self._line = Line()
         self.controller.attach(self._line, "session")
         self.hosts: dict[str, LocalHost] = {}

@@ -21,12 +21,12 @@ from tests.executors.contract import JOB, eventually, is_alive, launch, resize
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices
 
+from swell.executors.controller.protocol import Attach
 from swell.executors.local.agent.address import address_path, read_address
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.launch import find_agent, stop_agent
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.protocol import Attach
 from swell.model.command import ProfileJob
 from swell.model.event import (
     GangEnded,

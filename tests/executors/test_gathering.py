@@ -14,11 +14,19 @@ import pytest
 from tests.executors.contract import eventually
 from tests.executors.listening import Listener
 
-from swell.executors.controller.protocol import Acknowledge, Gathering, Inventory, Perform
+from swell.executors.controller.protocol import (
+    PROTOCOL,
+    Acknowledge,
+    DevicesWanted,
+    Gathering,
+    Inventory,
+    Perform,
+    RemoveHost,
+)
 from swell.executors.local import link
+from swell.executors.local.agent.address import AgentAddress
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
-from swell.executors.local.protocol import PROTOCOL, AgentAddress, DevicesWanted, RemoveHost
 from swell.model.command import StopGang
 
 PATIENCE_S = 20.0

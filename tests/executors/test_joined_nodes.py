@@ -18,14 +18,13 @@ from tests.executors.fake_hosts import Fleet
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.controller.protocol import Inventory
+from swell.executors.controller.protocol import DevicesWanted, Inventory, RemoveHost
 from swell.executors.hosts.messages import HostLeaving
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.agent.supervisor import WorkerSupervisor
 from swell.executors.local.lines import LineLink
-from swell.executors.local.protocol import DevicesWanted, RemoveHost
 from swell.model.cluster import Cluster
 from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import (

@@ -16,6 +16,7 @@ from tests.executors.contract import eventually, launch
 from tests.executors.listening import Listener
 from tests.executors.puppets import devices, target
 
+from swell.executors.controller.protocol import PROTOCOL
 from swell.executors.local import link
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.options import AgentOptions
@@ -24,7 +25,6 @@ from swell.executors.local.launch import AgentError, stop_agent
 from swell.executors.local.link import LocalExecutor
 from swell.executors.local.processes.listing import is_alive
 from swell.executors.local.processes.strays import AGENT_MODULE, HOST_MODULE, end_strays, is_agent
-from swell.executors.local.protocol import PROTOCOL
 from swell.model.command import Reconfigure, StopGang
 from swell.model.event import GangEnded, GangStarted, Outcome, ResizeFailed
 from swell.model.job import JobSpec

@@ -80,7 +80,7 @@ class Machine:
         async def join() -> None:
             self._num_controllers += 1
             boot_id = f"boot-{self._num_controllers}"
-            self.controller = Controller(self._options.state_dir, self._options.gang_settings, boot_id, 1)
+            self.controller = Controller(self._options.state_dir, self._options.gang_settings, boot_id)
             self.controller.await_hosts((HOST,))
             self.controller.attach(self, "session")
             self.controller.join_host(HOST, self.host)

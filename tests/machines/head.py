@@ -72,7 +72,7 @@ async def serve(
     state.use_storage(STORAGE)
     options = AgentOptions(state_dir=folder, preload=preload, call=call, listen=listen, leases=times)
     gang_settings = GangSettings(worker_settings=WorkerSettings(checkpoint_interval_s=checkpoint_interval_s))
-    printer.controller = PrintingController(folder, gang_settings, "boot", 0)
+    printer.controller = PrintingController(folder, gang_settings, "boot")
     door = ListeningDoor(printer.controller, options, f"head-{os.getpid()}")
     printer.controller.attach(printer, "session")
     await door.open()

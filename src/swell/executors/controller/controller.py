@@ -18,7 +18,7 @@ from swell.executors.controller.gang_commands import GangCommands
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.openings import Openings
 from swell.executors.controller.outbox import DaemonLine, Outbox
-from swell.executors.controller.protocol import ExecutorCommand, Gathering, Inventory
+from swell.executors.controller.protocol import PROTOCOL, ExecutorCommand, Gathering, Inventory
 from swell.executors.controller.run import DirectedRun
 from swell.executors.controller.takeover import Takeover
 from swell.executors.controller.trials import Trials
@@ -67,12 +67,11 @@ class Controller:
         state_dir: Path,
         gang_settings: GangSettings,
         boot_id: str,
-        protocol: int,
         time_s: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
-            boot_id, protocol: told to daemons, see `Inventory`.
+            boot_id: told to daemons, see `Inventory`.
             time_s: a clock that never goes back.
         """
         self._clock = AwakeClock(time_s)
@@ -92,7 +91,7 @@ class Controller:
         self._trials = Trials(state_dir, hosts, openings, runs, gang_settings, self._inputs.handle)
         self._commands = GangCommands(hosts, openings, runs, self._trials)
         self._takeover = Takeover(runs, hosts, self.hear)
-        self._boot_id, self._protocol = boot_id, protocol
+        self._boot_id = boot_id
         self._commands_taken = ReceivedNumbers()  #: of the daemon's session, which outlives its connections
         self._waiting: tuple[DaemonLine, str] | None = None  #: a daemon that has yet to be told what runs
         self._told_waiting_s = 0.0
@@ -137,7 +136,7 @@ class Controller:
             self._runs.forget_ended()
         line.send(
             Inventory(
-                protocol=self._protocol,
+                protocol=PROTOCOL,
                 boot_id=self._boot_id,
                 num_performed=self._commands_taken.num_received,
                 gangs=self._runs.live_gangs,

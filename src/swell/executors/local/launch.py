@@ -9,11 +9,17 @@ import sys
 import time
 from pathlib import Path
 
-from swell.executors.local.agent.address import AgentRunning, address_path, hold_lock, lock_path, read_address
+from swell.executors.local.agent.address import (
+    AgentAddress,
+    AgentRunning,
+    address_path,
+    hold_lock,
+    lock_path,
+    read_address,
+)
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.logs.files import TAIL_BYTES
 from swell.executors.local.processes.strays import AGENT_MODULE, is_agent
-from swell.executors.local.protocol import AgentAddress
 from swell.model.lengths import span
 
 #: An agent needs half a second; a machine under load more, and one whose workers are still dying too.

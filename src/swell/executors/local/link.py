@@ -16,29 +16,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from swell.executors.controller.protocol import (
+    PROTOCOL,
     Acknowledge,
+    Attach,
+    BindDevices,
+    DevicesWanted,
     EventTold,
     ExecutorCommand,
+    FromAgent,
     Gathering,
     Inventory,
     Perform,
     Performed,
+    RemoveHost,
 )
 from swell.executors.engine import Engine
+from swell.executors.local.agent.address import AgentAddress
 from swell.executors.local.agent.options import LOOPBACK, NUM_WORDS_OF_UP, AgentOptions
 from swell.executors.local.devices import LocalNode
 from swell.executors.local.engine import LocalEngine
 from swell.executors.local.launch import AgentError, find_agent, start_agent, stop_agent
 from swell.executors.local.processes.listing import is_stopped
-from swell.executors.local.protocol import (
-    PROTOCOL,
-    AgentAddress,
-    Attach,
-    BindDevices,
-    DevicesWanted,
-    FromAgent,
-    RemoveHost,
-)
 from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt

@@ -15,12 +15,22 @@ from pathlib import Path
 import msgspec
 
 from swell.executors.local.processes.strays import end_strays
-from swell.executors.local.protocol import AgentAddress
 
 #: After a crash the kernel needs a moment to end the workers of the agent before.
 LOCK_WAIT_S = 10.0
 
 log = logging.getLogger("swell.agent")
+
+
+class AgentAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """`agent.json`: where the agent listens, and what opens it. Only its owner can read it."""
+
+    port: int
+    pid: int
+    token: str
+    boot_id: str
+    hosts: str = ""  #: address at which hosts join; empty: none can
+    fixed: tuple[str, ...] = ()  #: see `AgentOptions.fixed`
 
 
 class AgentRunning(RuntimeError):

@@ -16,12 +16,11 @@ from importlib import import_module
 import msgspec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.local.agent.address import AgentRunning, address_path, hold_lock
+from swell.executors.local.agent.address import AgentAddress, AgentRunning, address_path, hold_lock
 from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.options import AgentOptions, decode_options
 from swell.executors.local.agent.supervisor import WorkerSupervisor
 from swell.executors.local.limits.allocation import confine
-from swell.executors.local.protocol import AgentAddress
 from swell.wire.whole_files import write_whole
 
 log = logging.getLogger("swell.agent")

@@ -15,21 +15,22 @@ from functools import partial
 import msgspec
 
 from swell.executors.controller.controller import Controller
-from swell.executors.controller.protocol import Acknowledge, Perform, Performed
+from swell.executors.controller.protocol import (
+    Acknowledge,
+    Attach,
+    BindDevices,
+    DevicesWanted,
+    FirstLine,
+    Perform,
+    Performed,
+    RemoveHost,
+    ToAgent,
+)
 from swell.executors.local.agent.door import Door, DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.host import LocalHost, is_same
 from swell.executors.local.agent.options import LOOPBACK, AgentOptions
 from swell.executors.local.lines import LineLink
-from swell.executors.local.protocol import (
-    PROTOCOL,
-    Attach,
-    BindDevices,
-    DevicesWanted,
-    FirstLine,
-    RemoveHost,
-    ToAgent,
-)
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import Hello
@@ -55,7 +56,7 @@ class WorkerSupervisor:
         self.stopped = asyncio.Event()
         self._options = options
         self._daemon: LineLink | None = None
-        self._controller = Controller(options.state_dir, options.gang_settings, self.boot_id, PROTOCOL)
+        self._controller = Controller(options.state_dir, options.gang_settings, self.boot_id)
         self._handshakes = Handshakes(self._identify)
         self._host = LocalHost(options, lock_fd, partial(self._controller.hear, HOST))
         self._controller.join_host(HOST, self._host)
