@@ -276,12 +276,12 @@ class Head:
         is_first = not self.heard.sender
         if not self.heard.begin(inventory.boot_id) or is_first:
             return []
-        live = {gang.job_id for gang in inventory.gangs}
+        live = {gang.job_id for gang in inventory.work.gangs}
         launches = {command.job_id for command in self.untaken if isinstance(command, LaunchGang)}
         lost = [
             GangEnded(at_s=0.0, job_id=job, generation=generation, outcome=Outcome.LOST, steps=0)
             for job, generation in self.gangs.items()
-            if job not in live | inventory.untold.keys() | launches
+            if job not in live | inventory.work.ended.keys() | launches
         ]
         for end in lost:
             del self.gangs[end.job_id]

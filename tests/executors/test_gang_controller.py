@@ -321,7 +321,6 @@ def test_a_resize_that_was_asked_for_before_a_loss_was_heard_starts_nobody(wante
 def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
     made = running(1)
     made.command(resize(2, 0, 1))
-    pids = made.gang.pids
     made.kill(1, status=2)
     made.settle()
     failed = last(made)
@@ -329,7 +328,7 @@ def test_a_joiner_that_fails_leaves_the_others_alone() -> None:
     assert failed.generation == 2
     assert "exited with status 2" in failed.message
     assert "last line" in failed.message
-    assert made.gang.pids == pids[:1]
+    assert list(made.puppets) == [0]
     assert made.puppets[0].phase == "training"
 
 

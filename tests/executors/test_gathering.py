@@ -28,11 +28,10 @@ from swell.executors.local.agent.address import AgentAddress
 from swell.executors.local.agent.options import AgentOptions
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import StopGang
+from swell.model.running import RunningWork
 
 PATIENCE_S = 20.0
-INVENTORY = Inventory(
-    protocol=PROTOCOL, boot_id="boot", num_performed=0, gangs=(), profiling=("job-1",), untold={}
-)
+INVENTORY = Inventory(protocol=PROTOCOL, boot_id="boot", num_performed=0, work=RunningWork(trials=("job-1",)))
 
 
 class Gatherer:

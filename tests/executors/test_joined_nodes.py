@@ -96,12 +96,12 @@ def test_a_host_that_is_about_to_go_is_a_warning_of_its_nodes(fleet: Fleet) -> N
 
 def test_a_machine_that_joins_is_a_node_and_the_own_one_is_none(fleet: Fleet) -> None:
     assert about_nodes(fleet) == [("joined", "a"), ("joined", "b")]
-    assert [node.name for node in inventory_of(fleet).nodes] == ["a", "b"]
+    assert [node.name for node in inventory_of(fleet).work.nodes] == ["a", "b"]
     fleet.hosts["a"].offer(nodes=(fleet.hosts["a"].node(),))
     assert len(about_nodes(fleet)) == 2, "what has not changed is not told again"
     fleet.hosts["a"].offer(2, nodes=(fleet.hosts["a"].node(2),))
     assert about_nodes(fleet)[-1] == ("joined", "a")
-    assert inventory_of(fleet).nodes[0].devices == ("a/0", "a/1")
+    assert inventory_of(fleet).work.nodes[0].devices == ("a/0", "a/1")
     fleet.hosts["a"].offer(0)
     assert about_nodes(fleet)[-1] == ("its host offers it no longer", "a")
 
@@ -115,7 +115,7 @@ def test_a_loss_is_told_with_its_cause_before_what_it_does_to_gangs(fleet: Fleet
     ends = [type(event) for event in fleet.events if isinstance(event, NodeLost | GangEnded)]
     assert ends[-2:] == [NodeLost, GangEnded]
     assert about_nodes(fleet)[-2:] == [("its lease is over", "b"), ("its lease is over", "a")]
-    assert inventory_of(fleet).nodes == ()
+    assert inventory_of(fleet).work.nodes == ()
 
 
 def test_a_name_or_a_device_that_another_host_has_is_not_taken(fleet: Fleet) -> None:
@@ -141,8 +141,8 @@ def test_a_trial_run_goes_where_work_may_go(fleet: Fleet) -> None:
 def test_gangs_on_joined_nodes_go_on_while_the_daemon_is_away(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", "b/0"))
     inventory = inventory_of(fleet)
-    assert [gang.devices for gang in inventory.gangs] == [("a/0", "b/0")]
-    assert folded(fleet.events).nodes == inventory.nodes
+    assert [gang.devices for gang in inventory.work.gangs] == [("a/0", "b/0")]
+    assert folded(fleet.events).nodes == inventory.work.nodes
     assert len([event for event in fleet.events if isinstance(event, GangStarted)]) == 1
 
 
@@ -168,7 +168,7 @@ def test_the_events_and_the_inventory_agree_whatever_comes_and_goes(fates: list[
                 case ["empty"] if host is not None:
                     host.offer(0)
             there = {node.name: node for node in folded(fleet.events).nodes}
-            assert there == {node.name: node for node in inventory_of(fleet).nodes}
+            assert there == {node.name: node for node in inventory_of(fleet).work.nodes}
 
 
 class DoorAjar:
@@ -237,8 +237,3 @@ def test_a_host_is_removed_at_the_door_of_the_agent(tmp_path: Path) -> None:
         assert door.removed == ["a"] and door.wanted == 3
 
     asyncio.run(check())
-
-
-def test_an_inventory_of_before_names_no_nodes() -> None:
-    old = b'{"type":"Inventory","boot_id":"x","num_performed":0,"gangs":[],"profiling":[],"untold":{}}'
-    assert msgspec.json.decode(old, type=Inventory).nodes == ()

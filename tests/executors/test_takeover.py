@@ -85,7 +85,7 @@ def test_a_gang_that_trains_is_told_nothing(fleet: Fleet) -> None:
     fleet.replace_controller()
     assert orders(fleet) == before
     assert fleet.inventory is not None
-    (live,) = fleet.inventory.gangs
+    (live,) = fleet.inventory.work.gangs
     assert (live.job_id, live.generation, live.devices) == (JOB, 1, ("a/0", "b/0", "c/0"))
     assert not [event for event in fleet.events[num_events:] if isinstance(event, GangEnded)]
 
@@ -277,7 +277,7 @@ def test_no_daemon_is_told_what_runs_before_all_is_known(fleet: Fleet) -> None:
     assert fleet.inventory is None
     for name in HOSTS:
         fleet.return_host(name)
-    assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.gangs] == [JOB]
+    assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.work.gangs] == [JOB]
 
 
 def test_a_host_that_comes_back_without_workers_and_is_not_warm_holds_nothing_up(fleet: Fleet) -> None:
@@ -285,7 +285,7 @@ def test_a_host_that_comes_back_without_workers_and_is_not_warm_holds_nothing_up
     fleet.inventory = None
     fleet.hosts["c"].begin_again()
     fleet.replace_controller()
-    assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.gangs] == [JOB]
+    assert fleet.inventory is not None and [gang.job_id for gang in fleet.inventory.work.gangs] == [JOB]
     (loss,) = of_kind(fleet, WorkersLost)
     assert loss.devices == ("c/0",)
     fleet.hosts["c"].offer()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+
+import msgspec
 
 from swell.model.event import GangFound
 from swell.model.node import Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningWork:
+class RunningWork(msgspec.Struct, frozen=True, kw_only=True):
     """Running work as the executor knows it; the journal may know less of it, or something else."""
 
     gangs: tuple[GangFound, ...] = ()  #: live ones
-    ended: Mapping[str, int] = field(
-        default_factory=dict
-    )  #: job -> generation of a gang whose end is yet to be told
+    ended: dict[str, int] = {}  #: job -> generation of a gang whose end is yet to be told
     trials: tuple[str, ...] = ()  #: jobs whose trial run is under way, or waits
     nodes: tuple[Node, ...] = ()  #: that have joined, beside those of the platform's own machine
     away: tuple[str, ...] = ()  #: names of nodes that are not there, while their hosts are

@@ -27,6 +27,7 @@ from swell.executors.hosts import messages
 from swell.executors.hosts.messages import FromHost, NodeHost
 from swell.executors.retransmission import ReceivedNumbers
 from swell.model.event import AnyEvent, JobWarned
+from swell.model.running import RunningWork
 
 #: A daemon that waits is told so again, lest it take the agent for dead.
 GATHERING_EVERY_S = 1.0
@@ -139,11 +140,13 @@ class Controller:
                 protocol=PROTOCOL,
                 boot_id=self._boot_id,
                 num_performed=self._commands_taken.num_received,
-                gangs=self._runs.live_gangs,
-                profiling=self._trials.jobs,
-                untold=self._outbox.ended_gangs(),
-                nodes=self._hosts.nodes,
-                away=self._hosts.away,
+                work=RunningWork(
+                    gangs=self._runs.live_gangs,
+                    ended=self._outbox.ended_gangs(),
+                    trials=self._trials.jobs,
+                    nodes=self._hosts.nodes,
+                    away=self._hosts.away,
+                ),
             )
         )
         self._outbox.attach(line)

@@ -15,7 +15,6 @@ import msgspec
 
 from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
-from swell.executors.controller.protocol import LiveGang
 from swell.executors.controller.run import DirectedRun
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
 from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
@@ -25,7 +24,7 @@ from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
 from swell.executors.hosts import messages
 from swell.model.command import LaunchGang
-from swell.model.event import AnyEvent, GangResized, GangStarted, StepsReported
+from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported
 from swell.wire.messages import Alive, Finished
 
 #: The usage of a gang which has told of nothing else for so long is told by itself.
@@ -87,14 +86,14 @@ class DirectedRuns:
         return self._ended.get(job_id) if run is None else run.gang
 
     @property
-    def live_gangs(self) -> tuple[LiveGang, ...]:
+    def live_gangs(self) -> tuple[GangFound, ...]:
         """Gangs that have not ended."""
         return tuple(
-            LiveGang(
+            GangFound(
+                at_s=0.0,
                 job_id=run.job_id,
                 generation=run.gang.generation,
                 devices=run.gang.devices,
-                pids=run.gang.pids,
                 steps=run.gang.steps,
             )
             for run in self.by_key.values()

@@ -12,11 +12,11 @@ import msgspec
 from swell.executors.gang.job_context import DeviceBinding
 from swell.model.command import LaunchGang, ProfileJob, Reconfigure, StopGang, SuspendGang
 from swell.model.event import AnyEvent
-from swell.model.node import Node
+from swell.model.running import RunningWork
 from swell.wire.messages import Hello
 
 #: Raised when a daemon and an agent of two versions would not understand each other.
-PROTOCOL = 8
+PROTOCOL = 9
 
 ExecutorCommand = ProfileJob | LaunchGang | Reconfigure | SuspendGang | StopGang
 
@@ -69,27 +69,13 @@ FirstLine = Attach | Hello
 
 
 # ---------------------------------------------------------------- agent -> daemon
-class LiveGang(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's answer about a running gang, which a daemon that comes back adopts."""
-
-    job_id: str
-    generation: int
-    devices: tuple[str, ...]
-    pids: tuple[int, ...]
-    steps: int
-
-
 class Inventory(AgentMessage, frozen=True, kw_only=True):
-    """The agent's answer to `Attach`: running gangs and trial runs."""
+    """The agent's answer to `Attach`."""
 
     protocol: int = 1  #: `PROTOCOL` of the agent; the first versions did not say it
     boot_id: str  #: another one: another agent, which knows nothing of an earlier one's gangs
     num_performed: int  #: commands of this session that have been taken
-    gangs: tuple[LiveGang, ...]
-    profiling: tuple[str, ...]  #: jobs whose trial run is under way, or waits
-    untold: dict[str, int]  #: job -> generation of a gang that has ended, of which the daemon may not know
-    nodes: tuple[Node, ...] = ()  #: of hosts that have joined, which are there now
-    away: tuple[str, ...] = ()  #: names of nodes that such hosts have had and may have again
+    work: RunningWork = RunningWork()
 
 
 class Gathering(AgentMessage, frozen=True, kw_only=True):

@@ -83,11 +83,6 @@ class GangController:
         return flatten(self.gang.wanted_slots)
 
     @property
-    def pids(self) -> tuple[int, ...]:
-        """Process ids of all that live: the group in rank order, then the others."""
-        return self._live.pids
-
-    @property
     def steps(self) -> int:
         """Finished, as far as is known."""
         return self.gang.steps

@@ -40,7 +40,7 @@ from swell.executors.local.processes.listing import is_stopped
 from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue
 from swell.model.coding import decoder
 from swell.model.command import AnyCommand, WakeAt
-from swell.model.event import AnyEvent, GangFound
+from swell.model.event import AnyEvent
 from swell.model.running import RunningWork
 from swell.wire.lines import LineBuffer
 
@@ -282,18 +282,17 @@ class LocalExecutor:
                 "`swell down` ends them"
             )
         inventory = self._attach(address)
-        work = work_in(inventory)
         with self._lock:
             is_first = not self._heard.sender
             if is_other := self._heard.begin(inventory.boot_id):
                 self._num_delivered = self._num_before_last_call = 0
-                self._work, self._is_followed = work, is_first
+                self._work, self._is_followed = inventory.work, is_first
             self._untaken.acknowledge(inventory.num_performed)
             self._untaken.begin_line()
             self._to_send = deque(self._said_again())
         if is_other and not is_first:
-            self._replaced(work)
-        return work
+            self._replaced(inventory.work)
+        return inventory.work
 
     def _said_again(self) -> Iterator[msgspec.Struct]:
         """Messages other than commands that the line before may have lost: it may have taken them in vain."""
@@ -365,17 +364,3 @@ def of_executor(command: AnyCommand) -> ExecutorCommand:
     if isinstance(command, WakeAt):
         raise TypeError("time is not an executor's affair: WakeAt is for the world's clock")
     return command
-
-
-def work_in(inventory: Inventory) -> RunningWork:
-    """Return what an agent runs, as the head is to hear of it."""
-    return RunningWork(
-        gangs=tuple(
-            GangFound(at_s=0.0, job_id=g.job_id, generation=g.generation, devices=g.devices, steps=g.steps)
-            for g in inventory.gangs
-        ),
-        ended=inventory.untold,
-        trials=inventory.profiling,
-        nodes=inventory.nodes,
-        away=inventory.away,
-    )
