@@ -96,5 +96,5 @@ def test_the_daemon_imports_no_agent_and_nothing_that_few_platforms_need() -> No
     code = "import sys, swell.api.daemon; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     rare = {"cryptography", "httpx", "matplotlib", "numba", "ray", "scipy", "torch"}
-    agents = {"swell.executors.controller.controller", "swell.executors.local.agent.supervisor"}
+    agents = {"swell.executors.controller.controller", "swell.executors.local.agent.process"}
     assert not set(done.stdout.split()) & (rare | agents)

@@ -27,7 +27,7 @@ from swell.executors.gang.trial_controller import Trial
 from swell.executors.gang.trial_plan import ALONE
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.agent.supervisor import TICK_S, WorkerSupervisor
+from swell.executors.local.agent.process import TICK_S, WorkerSupervisor
 from swell.executors.local.devices import parse_devices
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, ProfileJob

@@ -23,7 +23,7 @@ from swell.executors.hosts.messages import HostLeaving
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.host import LocalHost
 from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.agent.supervisor import WorkerSupervisor
+from swell.executors.local.agent.process import WorkerSupervisor
 from swell.executors.local.lines import LineLink
 from swell.model.cluster import Cluster
 from swell.model.command import LaunchGang, ProfileJob

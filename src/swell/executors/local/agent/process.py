@@ -3,6 +3,9 @@
 `python -m swell.executors.local.agent.process FOLDER`, with its options as JSON in its standard input. There
 is one for a state folder: it holds a lock that its zygote and all workers inherit, so the next agent begins
 only when every process of this one is gone.
+
+Inside are a controller, its one host, and the door by which daemons and workers come in: one event loop, one
+thread, no torch. No part waits for another: every method returns at once.
 """
 
 from __future__ import annotations
@@ -10,20 +13,149 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
+import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 import msgspec
 
 from swell.executors.controller.controller import Controller
+from swell.executors.controller.protocol import (
+    Acknowledge,
+    Attach,
+    BindDevices,
+    DevicesWanted,
+    FirstLine,
+    Perform,
+    Performed,
+    RemoveHost,
+    ToAgent,
+)
 from swell.executors.local.agent.address import AgentAddress, AgentRunning, address_path, hold_lock
 from swell.executors.local.agent.door import Door, DoorError
-from swell.executors.local.agent.options import AgentOptions, decode_options
-from swell.executors.local.agent.supervisor import WorkerSupervisor
+from swell.executors.local.agent.handshakes import Handshakes
+from swell.executors.local.agent.host import LocalHost, is_same
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions, decode_options
 from swell.executors.local.limits.allocation import confine
+from swell.executors.local.lines import LineLink
+from swell.executors.rate_limited_log import RateLimitedLog
+from swell.wire.lines import NO_MESSAGE
+from swell.wire.messages import Hello
 from swell.wire.whole_files import write_whole
 
+TICK_S = 0.1
+#: How the controller calls this machine.
+HOST = "local"
+#: Makes the door of an agent at which hosts join, from its controller, its options and its `boot_id`.
+NewDoor = Callable[[Controller, AgentOptions, str], Door]
+
 log = logging.getLogger("swell.agent")
+_first_line = msgspec.json.Decoder(FirstLine).decode
+_from_daemon = msgspec.json.Decoder(ToAgent).decode
+
+
+class WorkerSupervisor:
+    """The local engine: controller and host in one process, so that a message between them is a call."""
+
+    def __init__(self, options: AgentOptions, lock_fd: int, new_door: NewDoor | None = None) -> None:
+        """`new_door`: for hosts of other machines; None: none can join. Raises DoorError."""
+        self.boot_id = secrets.token_hex(8)
+        self.token = secrets.token_hex(32)
+        self.stopped = asyncio.Event()
+        self._options = options
+        self._daemon: LineLink | None = None
+        self._controller = Controller(options.state_dir, options.gang_settings, self.boot_id)
+        self._handshakes = Handshakes(self._identify)
+        self._host = LocalHost(options, lock_fd, partial(self._controller.hear, HOST))
+        self._controller.join_host(HOST, self._host)
+        self._door = None if new_door is None else new_door(self._controller, options, self.boot_id)
+        self._ticking: dict[str, tuple[Callable[[], None], RateLimitedLog]] = {
+            "the host of this machine": (self._host.tick, RateLimitedLog()),
+            "the controller": (self._controller.tick, RateLimitedLog()),
+        }
+        if self._door is not None:
+            self._ticking["the door of the engine"] = (self._door.tick, RateLimitedLog())
+        self.hosts_address = ""  #: where hosts join
+
+    # ------------------------------------------------------------ life
+    async def listen(self) -> int:
+        """Open the doors, start the zygote and the clock; returns the port. Raises DoorError."""
+        loop = asyncio.get_running_loop()
+        port = await self._handshakes.listen(LOOPBACK)
+        if self._door is not None:
+            self.hosts_address = await self._door.open()
+        self._host.start(f"{LOOPBACK}:{port}")
+        loop.call_later(TICK_S, self._tick)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stopped.set)
+        return port
+
+    async def shut_down(self) -> None:
+        """Every process of ours is gone when this returns."""
+        ends = [self._host.shut_down(), *([self._door.close()] if self._door is not None else [])]
+        await asyncio.gather(*ends)
+        await self._handshakes.close()
+
+    def _tick(self) -> None:
+        asyncio.get_running_loop().call_later(TICK_S, self._tick)
+        for part, (tick, failures) in self._ticking.items():
+            try:
+                tick()
+            except Exception:  # it keeps nothing else from going on, and is tried again
+                if failures.take():
+                    log.exception("%s failed; it goes on once it does not", part)
+
+    # ------------------------------------------------------------ who is at the door
+    def _identify(self, link: LineLink, line: bytes) -> None:
+        """The first line says who it is; one without the right token gets no answer."""
+        try:
+            hello = _first_line(line)
+        except NO_MESSAGE:
+            link.refuse("its first line is no message")
+            return
+        if isinstance(hello, Attach) and is_same(hello.token, self.token):
+            self._attach(link, hello)
+        elif not isinstance(hello, Hello) or not self._host.admit(link, hello):
+            link.refuse("wrong token")
+
+    # ------------------------------------------------------------ the daemon
+    def _attach(self, link: LineLink, hello: Attach) -> None:
+        if self._daemon is not None:
+            self._daemon.close()
+        self._daemon = link
+        link.heard, link.closed = self._hear_daemon, self._lose_daemon
+        self._controller.attach(link, hello.session)
+
+    def _lose_daemon(self, link: LineLink) -> None:
+        self._controller.detach(link)
+        if self._daemon is link:
+            self._daemon = None
+
+    def _hear_daemon(self, link: LineLink, line: bytes) -> None:
+        message = _from_daemon(line)
+        if isinstance(message, Acknowledge):
+            self._controller.acknowledge(message.number)
+        elif isinstance(message, BindDevices):
+            self._host.offer(message.bindings)
+        elif isinstance(message, RemoveHost):
+            self._remove_host(message.name)
+        elif isinstance(message, DevicesWanted):
+            if self._door is not None:
+                self._door.want_devices(message.num)
+        elif isinstance(message, Perform):
+            num_performed = self._controller.perform(message.number, message.command)
+            link.send(Performed(number=num_performed))
+
+    def _remove_host(self, name: str) -> None:
+        """What comes of it, the daemon hears by `NodeLost`."""
+        try:
+            if self._door is not None:
+                self._door.remove(name)
+        except DoorError as error:  # it is gone already
+            log.warning("cannot remove host %s: %s", name, error)
 
 
 async def serve(options: AgentOptions, lock_fd: int) -> None:
