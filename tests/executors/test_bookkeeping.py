@@ -22,8 +22,8 @@ from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import StartWorker, TellWorker
+from swell.executors.local.agent.host import HostedRun
 from swell.executors.local.agent.job_files import JobPlace
-from swell.executors.local.agent.run import HostedRun
 from swell.executors.local.lines import LineLink
 from swell.executors.local.link import _decode
 from swell.executors.local.logs.files import LEADERS, TRIAL, WORKER, next_number
@@ -116,16 +116,16 @@ def at_once(work: Callable[[], OSError | None], then: Callable[[OSError | None],
 
 
 def lead(run: HostedRun, effect: StartWorker | TellWorker) -> None:
-    run.see_leader(effect)
-    run.note_leaders(at_once)
+    run.logs.see_leader(effect)
+    run.logs.note_leaders(at_once)
 
 
 def test_who_leads_is_noted_with_the_place_in_its_log(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     for worker in (0, 1):
         lead(run, start(worker))
-    run.log_path(0).write_text("on its way to the group\n")
-    run.log_path(1).write_text("four\n")
+    run.logs.path(0).write_text("on its way to the group\n")
+    run.logs.path(1).write_text("four\n")
     for rank, worker in enumerate((0, 1)):
         lead(run, tell(worker, regroup(rank)))
     assert (tmp_path / LEADERS).read_text() == "0 0\n"
@@ -171,20 +171,20 @@ def test_a_job_sets_variables_but_not_those_of_swell(tmp_path: Path) -> None:
     told = run.fork(start(3), "module:function", "127.0.0.1:1").environ
     assert told["MOOD"] == "calm"
     assert told["SWELL_WORKER"] == "3"
-    assert told["SWELL_CODE"] == str(run.folder / "code")
+    assert told["SWELL_CODE"] == str(run.place.folder / "code")
 
 
 def test_leaders_that_cannot_be_noted_stop_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     run = new_run(tmp_path / "gone")
     lead(run, start(0))
-    assert "cannot note the leader of a" in caplog.text
-    run.folder.mkdir()
+    assert "cannot note the leader in" in caplog.text
+    run.place.folder.mkdir()
     for _ in range(2):
-        run.note_leaders(at_once)
-        assert (run.folder / LEADERS).read_text() == "0 0\n", "once, as soon as it can be written"
+        run.logs.note_leaders(at_once)
+        assert (run.place.folder / LEADERS).read_text() == "0 0\n", "once, as soon as it can be written"
     trial = new_run(tmp_path, TRIAL)
     lead(trial, start(0))
-    assert list(tmp_path.iterdir()) == [run.folder]
+    assert list(tmp_path.iterdir()) == [run.place.folder]
 
 
 def test_numbers_of_logs_are_never_used_twice(tmp_path: Path) -> None:

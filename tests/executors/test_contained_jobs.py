@@ -24,6 +24,7 @@ from swell.model.event import (
     GangEnded,
     GangResized,
     GangStarted,
+    HostRuledOut,
     JobProfiled,
     Outcome,
     ProfilingFailed,
@@ -235,23 +236,6 @@ def test_without_a_daemon_a_gang_is_lost_and_can_be_tried_again(
 
 
 @FAKE_ONLY
-def test_the_program_that_was_found_first_is_kept(
-    is_down: Path, engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec]
-) -> None:
-    """Another one, however well it works, does not have the images."""
-    with executors(tmp_path / "state", engine, containers=ContainerChoice.AUTO) as make:
-        executor, listener = make(), Listener()
-        executor.start(listener.put)
-        executor.perform(launch(make_job, devices(0), steps=5))
-        assert listener.wait(GangEnded, 1).outcome is Outcome.SUCCEEDED
-        is_down.write_text("Cannot connect to the Docker daemon")
-        executor.perform(launch(make_job, devices(0), generation=2, steps=5))
-        ended = listener.wait(GangEnded, 2)
-    assert ended.outcome is Outcome.LOST
-    assert "docker cannot be used" in ended.message
-
-
-@FAKE_ONLY
 def test_a_platform_without_containers_says_so(
     engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec]
 ) -> None:
@@ -274,3 +258,21 @@ def test_what_a_job_asks_for_and_no_container_can_have_fails_it(
     ended = listener.wait(GangEnded, 1)
     assert ended.outcome is Outcome.FAILED
     assert "which a container has of its own" in ended.message
+
+
+@FAKE_ONLY
+def test_a_machine_without_an_engine_is_ruled_out_at_once(
+    engine: TestedEngine, tmp_path: Path, make_job: Callable[..., JobSpec], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job goes to another one, or waits and says what it lacks."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with executors(tmp_path / "state", engine) as make:
+        executor, listener = make(), Listener()
+        executor.start(listener.put)
+        executor.perform(launch(make_job, devices(0)))
+        listener.wait(GangEnded, 1)
+    (ruled_out,) = [event for event in listener.events if isinstance(event, HostRuledOut)]
+    assert ruled_out.job_id == JOB
+    assert (
+        "has no program that runs containers" in ruled_out.message and "install docker" in ruled_out.message
+    )

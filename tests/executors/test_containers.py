@@ -26,8 +26,8 @@ from swell.executors.local.containers.engine import (
     ContainerChoice,
     ContainerEngine,
     EngineDown,
+    engine_of,
     engine_offers,
-    find_engine,
 )
 from swell.executors.local.processes.listing import is_alive
 from swell.model.code import CodeTree
@@ -264,7 +264,8 @@ def engine(tmp_path: Path) -> Iterator[TestedEngine]:
 def test_an_engine_that_answers_is_offered(engine: TestedEngine, tmp_path: Path) -> None:
     docker = engine_offers()[0]
     assert (docker.name, docker.note, docker.is_offered) == ("docker", "28.0.0", True)
-    assert find_engine(ContainerChoice.AUTO) == find_engine(ContainerChoice.DOCKER)
+    assert engine_of(ContainerChoice.AUTO) == engine_of(ContainerChoice.DOCKER) == DOCKER
+    assert engine_of(ContainerChoice.OFF) is None
 
 
 def test_one_that_does_not_says_why(
@@ -274,9 +275,16 @@ def test_one_that_does_not_says_why(
     down.write_text("permission denied while trying to connect to the Docker daemon socket")
     assert "permission denied" in engine_offers()[0].why_not
     with pytest.raises(EngineDown, match="docker cannot be used: permission denied"):
-        find_engine(ContainerChoice.DOCKER)
+        DOCKER.check_image(engine.image)
+    down.unlink()
+    DOCKER.check_image(engine.image)
+    with pytest.raises(
+        ValueError, match="there is no image nope:1 on this machine; get it with `docker pull"
+    ):
+        DOCKER.check_image("nope:1")
     monkeypatch.setenv("PATH", "")
     assert {offer.why_not for offer in engine_offers()} == {"it is not installed"}
+    assert engine_of(ContainerChoice.AUTO) is None
 
 
 def test_a_program_that_hangs_or_is_gone_is_an_answer(

@@ -26,7 +26,7 @@ from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.address import hold_lock
 from swell.executors.local.agent.job_files import place_job
 from swell.executors.local.agent.options import AgentOptions, PlatformSettings
-from swell.executors.local.agent.run import HostedRun
+from swell.executors.local.agent.run_logs import RunLogs
 from swell.executors.local.logs.files import log_path
 from swell.executors.local.processes.listing import find_process, is_alive
 from swell.executors.node import withdrawal
@@ -305,7 +305,7 @@ def test_a_storage_that_hangs_takes_no_lease_and_ends_are_told_without_last_word
         answers.wait(LIMIT_S)
         return "too late"
 
-    monkeypatch.setattr(HostedRun, "end_log", hang)
+    monkeypatch.setattr(RunLogs, "end", hang)
     monkeypatch.setattr("swell.executors.storage._mark_of", hang)
     try:
         world.meet_new_controller()

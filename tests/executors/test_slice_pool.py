@@ -21,6 +21,7 @@ from swell.executors.slices.pool import (
     FIRST_PAUSE_S,
     GONE_S,
     IDLE,
+    JOIN_S,
     LEAVE_S,
     LONGEST_PAUSE_S,
     MOST_AT_ONCE,
@@ -252,6 +253,34 @@ def test_a_host_with_a_line_is_given_up_again_until_it_is_lost() -> None:
         assert c.look(starts=False, joins=False)[0][:2] == ("give up", "n1-1")
     c.lose("n1-1")
     assert c.look(starts=False, joins=False) == []
+
+
+def test_a_slice_whose_host_does_not_join_is_cancelled_and_another_one_has_to_wait() -> None:
+    """A firewall keeps it away from the head: it runs nothing until the end of its time."""
+    c = Cluster()
+    c.look()
+    c.want(2)
+    c.look(joins=False)
+    assert c.look(JOIN_S / 2, joins=False) == []
+    told, cancelled = c.look(JOIN_S / 2, joins=False)
+    assert told[:2] == ("tell", "n1-1") and "did not join within 2 min" in told[2]
+    assert cancelled == ("cancel", 1)
+    assert c.look(joins=False) == []
+    assert SUBMIT in c.look(FIRST_PAUSE_S, joins=False)
+
+
+def test_a_host_that_was_lost_has_time_to_come_back() -> None:
+    c = Cluster()
+    c.look()
+    c.want(2)
+    c.look()
+    c.lose("n1-1")
+    c.look(JOIN_S, joins=False)
+    c.look(JOIN_S / 2)
+    c.lose("n1-1")
+    assert c.look(JOIN_S, joins=False) == [] and c.num_open == 1
+    c.look(JOIN_S, joins=False)
+    assert ("cancel", 1) in c.done
 
 
 # ---------------------------------------------------------------- the end of an allocation

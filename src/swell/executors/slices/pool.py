@@ -11,6 +11,7 @@ from swell.executors.slices.engine import SliceEngine
 from swell.executors.slices.order import SliceOrder, slice_of
 from swell.executors.slices.port import ClusterError, ClusterPort, ClusterRead, SliceJob, SliceState
 from swell.model.event import NodeCleared, NodeEndKnown, NodeLost, NodeWarned
+from swell.model.lengths import span
 from swell.model.retry import retry_pause_s
 
 #: A host that was told to leave has done so within this time, or its job is cancelled. A job that was
@@ -22,6 +23,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 4.0, 120.0
 MOST_AT_ONCE = 32
 #: A slice of an idle node that does not begin within this time has lost the node to another job.
 BORROW_WAIT_S = 20.0
+#: The host of a slice that runs joins within this time, or joins again: a firewall may keep it away.
+JOIN_S = 120.0
 #: An end that differs by less is told as the same: clocks and answers of clusters are in whole seconds.
 SAME_END_S = 3.0
 #: A slice is left so long before its time limit is over, or for this share of a short one.
@@ -62,6 +65,7 @@ class _Slice:
     told_s: float = math.inf  #: when it is to be left, as the head knows of its host
     leaving: str = ""  #: why it is to be left now, as told: IDLE or OVER
     idle_since_s: float | None = None
+    absent_since_s: float | None = None  #: its job runs, and no host of it is there
     released_s: float | None = None  #: its host was told to leave, or its job was cancelled
 
     @property
@@ -134,6 +138,8 @@ class SlicePool:
             if slice_.host != (host := self._hosts.get(job, "")):
                 slice_.set_host(host)
                 self._num_failures = 0 if host else self._num_failures
+            is_absent = slice_.job.state is SliceState.RUNNING and not host
+            slice_.absent_since_s = (slice_.absent_since_s or now_s) if is_absent else None
             if slice_.host and slice_.released_s is None:
                 self._tell_end(slice_, now_s)
 
@@ -242,14 +248,27 @@ class SlicePool:
         return [node for node in idle if node not in taken]
 
     async def _cancel_late(self, now_s: float, *, is_node_named: bool) -> None:
-        """Hosts that do not go when told to, and slices for idle nodes that other jobs were given first."""
+        """Hosts that do not go or do not join, and slices for idle nodes that other jobs were given first."""
         for slice_ in self._slices.values():
             if slice_.released_s is not None:
                 is_late = now_s >= slice_.released_s + GONE_S
+            elif slice_.absent_since_s is not None:
+                is_late = now_s >= slice_.absent_since_s + JOIN_S
+                if is_late:
+                    self._tell_absent(slice_.job, now_s)
             else:
                 is_late = is_node_named and slice_.is_waiting and now_s >= slice_.seen_s + BORROW_WAIT_S
             if is_late:
                 await self._cancel(slice_, now_s)
+
+    def _tell_absent(self, job: SliceJob, now_s: float) -> None:
+        """The next one may not be able to join either."""
+        self._back_off(now_s)
+        why = (
+            f"its host did not join within {span(JOIN_S)}, so it is given back: nodes must reach the head; "
+            "check the network, or name an address that they reach with --listen"
+        )
+        self._tell(f"{job.node or 'node'}-{job.id}", why, now_s)
 
     async def _cancel(self, slice_: _Slice, now_s: float) -> None:
         slice_.released_s = now_s

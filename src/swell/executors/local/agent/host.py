@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
+import secrets
 import socket
-import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
 import msgspec
@@ -24,9 +25,9 @@ from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
 from swell.executors.local.agent.containers import Containers
 from swell.executors.local.agent.gang_limits import GangLimits
-from swell.executors.local.agent.job_files import JobPlace, place_job
-from swell.executors.local.agent.options import AgentOptions
-from swell.executors.local.agent.run import HostedRun
+from swell.executors.local.agent.job_files import CODE_FOLDER, JobPlace, place_job
+from swell.executors.local.agent.options import LOOPBACK, AgentOptions
+from swell.executors.local.agent.run_logs import RunLogs
 from swell.executors.local.agent.scratch import Scratch
 from swell.executors.local.background import ThreadBackground
 from swell.executors.local.limits.allocation import available_cores
@@ -34,10 +35,11 @@ from swell.executors.local.limits.detection import new_limiter
 from swell.executors.local.lines import LineLink
 from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.listing import is_stopped
-from swell.executors.local.zygote.client import REAP_S, ZygoteClient, ZygoteProgram
-from swell.executors.local.zygote.messages import Exited, Forked, ValuesPrinted, WorkerAnswer
-from swell.model.job import Elasticity
-from swell.model.node import Node
+from swell.executors.local.zygote.client import REAP_S, Zygotes
+from swell.executors.local.zygote.messages import Exited, Fork, Forked, ValuesPrinted, WorkerAnswer
+from swell.model.job import Elasticity, JobSpec
+from swell.model.node import DEFAULT_RACK, Node
+from swell.wire import environ
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.messages import FromWorker, Hello, Reported, Welcome
 
@@ -50,6 +52,77 @@ SILENT_SHARE = 0.5
 
 log = logging.getLogger("swell.agent")
 _from_worker = msgspec.json.Decoder(FromWorker).decode
+
+
+@dataclass(slots=True)
+class HostedRun:
+    """The processes of one run on this host: workers of a job's gang or of a trial run.
+
+    It has the lines to its workers. The token opens this run and no other.
+    """
+
+    key: str
+    job_id: str
+    spec: JobSpec
+    place: JobPlace
+    bindings: Mapping[str, DeviceBinding]
+    kind: str = WORKER  #: what its logs are called
+    reached_at: str = LOOPBACK  #: address at which workers on other hosts reach its workers
+    rack: str = ""  #: in which the machine stands; empty: that of a machine that names none
+    logs: RunLogs = field(init=False)
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    links: dict[int, LineLink] = field(default_factory=dict)
+    live: set[int] = field(default_factory=set)
+    pids: dict[int, int] = field(default_factory=dict)  #: by worker
+    exits: dict[int, tuple[int, str]] = field(default_factory=dict)  #: known, but the line is not yet drained
+    heard_s: dict[int, float] = field(default_factory=dict)  #: when each one last spoke, or was forked
+    stopped: set[int] = field(default_factory=set)  #: workers whose processes are told to be stopped
+    held_port: socket.socket | None = None  #: see `hold_port`
+
+    def __post_init__(self) -> None:
+        self.logs = RunLogs(self.place.folder, self.kind)
+
+    def let_port_go(self) -> None:
+        if self.held_port is not None:
+            self.held_port.close()
+            self.held_port = None
+
+    def fork(self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0) -> Fork:
+        """The request that starts this worker. Users' names and arguments are list items and values only."""
+        variables = self._environ(spawn.worker, address, spawn.devices)
+        is_read = self.spec.elasticity is Elasticity.RESTART and spawn.worker == self.logs.leader
+        return Fork(
+            key=f"{self.key}/{spawn.worker}",
+            environ={**dict(self.spec.env), **variables, **spawn.environ},
+            workdir=self.place.workdir,
+            log_path=str(self.logs.path(spawn.worker)),
+            log_bytes=log_bytes,
+            value_name=self.spec.metric if is_read else "",
+            call=call,
+            entry=self.place.entry if spawn.entry is None else spawn.entry,
+            args=self.spec.args if spawn.entry is None else (),
+        )
+
+    def _environ(self, worker: int, address: str, devices: tuple[str, ...]) -> dict[str, str]:
+        is_live = self.spec.elasticity is Elasticity.LIVE
+        variables = {
+            environ.JOB_ID: self.job_id,
+            environ.RUN_ID: self.job_id,
+            environ.GROUP_RANK: "0",
+            environ.AGENT if is_live else environ.OBSERVER: address,
+            environ.TOKEN: self.token,
+            environ.WORKER: str(worker),
+            environ.ADDRESS: self.reached_at,
+            environ.RACK: self.rack or DEFAULT_RACK,
+            environ.DEVICES: ",".join(devices),
+            environ.WORKDIR: self.place.workdir,
+            **self.place.environ,
+        }
+        if self.spec.code:
+            variables[environ.CODE] = str(self.place.folder / CODE_FOLDER)
+        # A worker on other devices sees no GPU: its script would choose one that it was not given.
+        gpus = [name for device in devices if (name := self.bindings[device].cuda) is not None]
+        return variables | {"CUDA_VISIBLE_DEVICES": ",".join(gpus), **environ.GPU_ORDER}
 
 
 class LocalHost:
@@ -68,13 +141,12 @@ class LocalHost:
         #: For all that touches the storage, which may hang. Code may take long to copy, and ends do not wait.
         self._background, self._log_background = ThreadBackground(), ThreadBackground()
         self._limits = GangLimits(new_limiter(options.sharing, options.state_dir), self._warn)
-        self._lock_fd = lock_fd
-        self._zygotes: dict[str, ZygoteClient] = {}  #: by interpreter
+        self._zygotes = Zygotes(options.preload, options.state_dir, lock_fd, self._hear_zygote)
         self._scratch = Scratch(options.state_dir, lambda work: self._background(work, lambda _: None))
         self._containers = Containers(
             options.containers,
             options.state_dir,
-            lambda fork: self._zygote().fork(fork),
+            self._zygotes.of().fork,
             self._process_gone,
         )
 
@@ -83,12 +155,12 @@ class LocalHost:
         """Warm the zygote up. `address`: where workers call."""
         self._address = address
         self._scratch.begin()
-        self._zygote().start()
+        self._zygotes.of().start()
 
     @property
     def is_warming_up(self) -> bool:
         """Whether a worker that is asked for now waits until the zygote has imported its modules."""
-        return self._zygote().is_starting
+        return self._zygotes.of().is_starting
 
     def tell_kept(self) -> None:
         """Send a controller that is new to this host what runs here. The devices are sent afterwards."""
@@ -105,8 +177,8 @@ class LocalHost:
         self._answer(offered)
 
     async def shut_down(self, reap_s: float = REAP_S) -> None:
-        """Every process of ours is gone when this returns. `reap_s`: see `ZygoteClient.shut_down`."""
-        await asyncio.gather(*(zygote.shut_down(reap_s) for zygote in self._zygotes.values()))
+        """Every process of ours is gone when this returns. `reap_s`: see `Zygotes.shut_down`."""
+        await self._zygotes.shut_down(reap_s)
         await self._containers.shut_down()
         self._limits.close()
         self._scratch.end()
@@ -117,7 +189,7 @@ class LocalHost:
         """Time has passed. To be called ten times a second."""
         now_s = self._clock.now_s()
         for run in list(self._runs.values()):  # an answer may open or close one
-            run.note_leaders(self._log_background)
+            run.logs.note_leaders(self._log_background)
             self._look_at_silent(run, now_s)
         for key, usage in self._limits.tick(now_s).items():
             self._answer(messages.UsageRead(run=key, usage=usage))
@@ -157,16 +229,14 @@ class LocalHost:
             case StartWorker():
                 self._start_worker(run, message)
             case TellWorker(worker=worker, message=said):
-                run.see_leader(message)
-                run.note_leaders(self._log_background)
+                run.logs.see_leader(message)
+                run.logs.note_leaders(self._log_background)
                 if isinstance(said, Welcome):
                     said = msgspec.structs.replace(said, checkpoint_dir=str(run.place.checkpoints))
                 if (link := run.links.get(worker)) is not None:
                     link.send(said)
             case messages.SignalWorker(worker=worker, signal=number):
-                if not self._containers.hold_back(f"{run.key}/{worker}", number):
-                    for zygote in self._zygotes.values():  # one of them has it
-                        zygote.signal(f"{run.key}/{worker}", number)
+                self._zygotes.signal(f"{run.key}/{worker}", number)
             case messages.FindRunPort():
                 self._find_port(run)
             case messages.SetShare(share=share):
@@ -217,17 +287,18 @@ class LocalHost:
         self._limits.ended(run.key)
 
     def _start_worker(self, run: HostedRun, order: StartWorker) -> None:
-        run.see_leader(order)
-        run.note_leaders(self._log_background)
+        run.logs.see_leader(order)
+        run.logs.note_leaders(self._log_background)
         run.live.add(order.worker)
-        logs, live = self._options.gang_settings.logs, frozenset(run.live)
-        self._log_background(lambda: run.discard_logs(logs, live), lambda _: None)
-        fork = run.fork(order, self._options.call, self._address, logs.log_bytes)
+        limits, live = self._options.gang_settings.logs, frozenset(run.live)
+        self._log_background(lambda: run.logs.discard(limits, live), lambda _: None)
+        fork = run.fork(order, self._options.call, self._address, limits.log_bytes)
         if run.spec.image:
-            self._containers.start(fork, run, order.worker, order.devices)
+            gpus = [name for device in order.devices if (name := run.bindings[device].cuda) is not None]
+            self._containers.start(fork, run.spec, run.place.folder, gpus, is_trial=run.kind == TRIAL)
         else:
             equipped = self._scratch.equip(fork, run.kind == TRIAL and order.entry is None)
-            self._zygote(run.spec.python).fork(equipped)
+            self._zygotes.of(run.spec.python).fork(equipped)
 
     def _warn(self, job_id: str, about: str, message: str) -> None:
         self._answer(messages.OwnerWarned(job_id=job_id, about=about, message=message))
@@ -274,15 +345,6 @@ class LocalHost:
             self._tell_exit(run, worker)
 
     # ------------------------------------------------------------ processes of workers
-    def _zygote(self, python: str = "") -> ZygoteClient:
-        """That of an interpreter, by its path; empty: the platform's. Each stays as long as the agent."""
-        python = python or sys.executable
-        if python not in self._zygotes:
-            options = self._options
-            program = ZygoteProgram.of(python, options.preload, options.state_dir, self._lock_fd)
-            self._zygotes[python] = ZygoteClient(program, self._hear_zygote)
-        return self._zygotes[python]
-
     def _hear_zygote(self, answer: WorkerAnswer) -> None:
         run, worker = self._find(answer.key)
         match answer:
@@ -331,7 +393,7 @@ class LocalHost:
             )
             self._answer(exited)
 
-        self._log_background(lambda: run.end_log(worker, is_tail_wanted), tell)
+        self._log_background(lambda: run.logs.end(worker, is_tail_wanted), tell)
         asyncio.get_running_loop().call_later(LAST_WORDS_S, tell, "")
 
     def _find(self, key: str) -> tuple[HostedRun | None, int]:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from swell.executors.hosts.messages import OpenRun, RunRefused
 from swell.executors.local.agent.options import AgentOptions
+from swell.executors.local.containers.engine import ContainerChoice, engine_of
 from swell.executors.local.logs.files import TRIAL, WORKER, next_number
 from swell.executors.storage import CHECKPOINTS, job_folder
 from swell.model.code import CodeFile, CodeTree, decode_tree, is_within, job_tree_path, object_path, tree_path
@@ -57,9 +58,10 @@ def place_job(options: AgentOptions, order: OpenRun) -> JobPlace | RunRefused:
     spec, host = order.spec, options.joined_as
     on = f"host {host!r}" if host else "this machine"
     why = lack_of_needs(spec, on) or (_lack_of_paths(spec, on) if host else "")
-    if why:
-        return RunRefused(run=order.run, outcome=Outcome.LOST, why=why, is_lacking=True)
     try:
+        why = why or (_lack_of_engine(options.containers, on) if spec.image else "")
+        if why:
+            return RunRefused(run=order.run, outcome=Outcome.LOST, why=why, is_lacking=True)
         folder = job_folder(options.storage_dir, order.job_id)
         (folder / CHECKPOINTS).mkdir(mode=0o700, parents=True, exist_ok=True)
         tree = place_code(options.storage_dir, folder, spec)
@@ -108,6 +110,18 @@ def _lack_of_paths(spec: JobSpec, on: str) -> str:
                 "it there, or submit with `code: snapshot`"
             )
     return ""
+
+
+def _lack_of_engine(choice: ContainerChoice, on: str) -> str:
+    """Why a host cannot run containers; empty if it may. Raises ValueError: no host of the platform does."""
+    if choice is ContainerChoice.OFF:
+        raise ValueError(
+            "the job names an image, and this platform runs no containers (`swell up --containers off`)"
+        )
+    if engine_of(choice) is not None:
+        return ""
+    names = "docker or podman" if choice is ContainerChoice.AUTO else choice
+    return f"{on} has no program that runs containers, and the job names an image: install {names} there"
 
 
 def _away(tree: CodeTree, code: Path, spec: JobSpec) -> tuple[str, str]:

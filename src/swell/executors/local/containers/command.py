@@ -1,4 +1,4 @@
-"""The engine's command that runs one worker in a container: a process that the zygote forks becomes it."""
+"""From a process that the zygote has forked to the engine's program that runs one worker in a container."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ import msgspec
 
 import swell
 from swell.executors.local.containers import bootstrap
-from swell.executors.local.containers.engine import ContainerEngine
+from swell.executors.local.containers.engine import ContainerEngine, EngineDown
 from swell.executors.local.zygote.client import DEFAULT_VARIABLES, TORCH_VARIABLES
+from swell.executors.local.zygote.messages import Fork
 from swell.executors.local.zygote.process import THREAD_VARIABLES
 from swell.model.code import decode_tree, is_within, job_tree_path
 from swell.model.job import JobSpec
+from swell.wire import environ
 from swell.wire.lease_end import LEASE_FILE
 
-#: Called by the zygote's child with a program and its arguments.
-CALL = "swell.executors.local.containers.command:become"
+#: Called by the zygote's child with an order.
+CALL = "swell.executors.local.containers.command:start"
+#: Exit statuses without a worker: the engine fails, as it says so itself; the job can have no container.
+ENGINE_FAILED, NO_CONTAINER = 125, 64
 #: Processes and threads of a worker, those of its loaders included.
 MAX_PIDS = 4096
 #: Shared memory of a container at most: as Linux gives to a machine, half of its memory.
@@ -100,12 +104,50 @@ def run_words(
     ]
 
 
-def become(program: str, arguments: list[str]) -> None:
-    """Become the engine's program. Its input does not end while it lives: it has both ends of that pipe."""
+class ContainerOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to run in a container, and what of this machine it is to see."""
+
+    engine: str
+    name: str
+    spec: JobSpec
+    state_dir: Path
+    folder: Path  #: of the job
+    gpus: tuple[str, ...]
+    is_trial: bool
+    worker: Fork  #: the request for a worker outside
+
+
+def start(order: str, arguments: list[str]) -> int:
+    """Become the engine's program, in a process of its own. If that cannot be, say why; returns a status."""
+    told = decode_order(order)
+    engine = ContainerEngine(told.engine)
+    try:
+        engine.check_image(told.spec.image)
+        packages, output = package_mounts(), told.folder / OUTPUT_FOLDER
+        output.mkdir(mode=0o700, exist_ok=True)
+        mounts = [*job_mounts(told.state_dir, told.folder, told.spec), *packages]
+    except (EngineDown, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return NO_CONTAINER if isinstance(error, ValueError) else ENGINE_FAILED
+    worker = told.worker
+    own = {environ.OUTPUT: "/tmp", environ.TRIAL: "1"} if told.is_trial else {environ.OUTPUT: str(output)}  # noqa: S108
+    inside = {
+        "environ": worker.environ | own,
+        "call": worker.call,
+        "entry": worker.entry,
+        "args": worker.args,
+    }
+    os.environ[bootstrap.ORDER] = msgspec.json.encode(package_order(packages) | inside).decode()
+    # The program's input does not end while it lives: it has both ends of that pipe.
     reading, writing = os.pipe()
     os.dup2(reading, 0)
     os.set_inheritable(writing, True)
-    os.execv(program, [program, *arguments])  # noqa: S606 - its words are a list
+    words = run_words(engine, told.name, told.spec, mounts, worker.workdir, told.gpus)
+    return os.execv(engine.program, [engine.program, *words])  # noqa: S606 - its words are a list
+
+
+def decode_order(text: str) -> ContainerOrder:
+    return msgspec.json.decode(text, type=ContainerOrder, dec_hook=lambda kind, said: kind(said))
 
 
 # ------------------------------------------------------------ what it sees of this machine's files

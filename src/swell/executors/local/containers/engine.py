@@ -19,7 +19,7 @@ ANSWER_WITHIN_S = 30.0
 class ContainerChoice(StrEnum):
     """Which program runs containers (`swell up --containers`)."""
 
-    AUTO = "auto"  #: Docker if it can be used, else Podman
+    AUTO = "auto"  #: Docker where it is installed, else Podman
     DOCKER = "docker"
     PODMAN = "podman"
     OFF = "off"  #: none: jobs that name an image fail
@@ -33,7 +33,7 @@ _QUESTIONS = {
 
 
 class EngineDown(RuntimeError):
-    """No engine can be used; the text says why and what to do."""
+    """The engine cannot be used now; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,11 @@ class ContainerEngine:
     def check_image(self, image: str) -> None:
         """Raises EngineDown; ValueError: this machine has no such image."""
         if self.call("image", "inspect", "--format", "{{.Id}}", image)[1]:
-            find_engine(ContainerChoice(self.name))
-            raise ValueError(
-                f"there is no image {image} on this machine; get it with `{self.name} pull {image}`"
-            )
+            offer = _offer(ContainerChoice(self.name))
+            if offer.is_offered:
+                why = f"there is no image {image} on this machine; get it with `{self.name} pull {image}`"
+                raise ValueError(why)
+            raise EngineDown(f"{self.name} cannot be used: {offer.why_not}")
 
     def remove(self, container: str) -> None:
         """End a container, with all its processes. No effect if there is none of this name."""
@@ -102,13 +103,10 @@ def engine_offers() -> tuple[MachineOffer, ...]:
     return tuple(_offer(name) for name in _QUESTIONS)
 
 
-def find_engine(choice: ContainerChoice) -> ContainerEngine:
-    """The one to use. Raises EngineDown."""
-    offers = [_offer(name) for name in (_QUESTIONS if choice is ContainerChoice.AUTO else [choice])]
-    for offer in offers:
-        if offer.is_offered:
-            return ContainerEngine(offer.name)
-    raise EngineDown("; ".join(f"{offer.name} cannot be used: {offer.why_not}" for offer in offers))
+def engine_of(choice: ContainerChoice) -> ContainerEngine | None:
+    """The program of a choice that is used on this machine; None: none of it is installed."""
+    names = {ContainerChoice.AUTO: [*_QUESTIONS], ContainerChoice.OFF: []}.get(choice, [choice])
+    return next((ContainerEngine(name) for name in names if shutil.which(name) is not None), None)
 
 
 def _offer(name: ContainerChoice) -> MachineOffer:

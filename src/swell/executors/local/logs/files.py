@@ -78,7 +78,10 @@ def _names(folder: Path) -> list[str]:
 # ------------------------------------------------------------ reading
 def end_offset(log: Path) -> int:
     """The position behind the last byte that is written."""
-    begins = begins_of(log)
+    return _end_offset(log, begins_of(log))
+
+
+def _end_offset(log: Path, begins: Sequence[int]) -> int:
     return begins[-1] + _size(piece_path(log, begins[-1])) if begins else 0
 
 
@@ -96,8 +99,9 @@ def _size(path: Path) -> int:
 
 def read_tail(path: Path, num_tail_bytes: int = TAIL_BYTES) -> str:
     """The last lines of a log; empty if there is none."""
-    offset = max(0, end_offset(path) - num_tail_bytes)
-    return read_range(path, begins_of(path), offset, num_tail_bytes).content.decode(errors="replace").strip()
+    begins = begins_of(path)
+    offset = max(0, _end_offset(path, begins) - num_tail_bytes)
+    return read_range(path, begins, offset, num_tail_bytes).content.decode(errors="replace").strip()
 
 
 def read_range(log: Path, begins: Sequence[int], offset: int, limit: int) -> LogRange:

@@ -226,6 +226,35 @@ class ZygoteClient:
         return f"what is to be preloaded cannot be imported:\n{read_tail(self._program.log_path)}"
 
 
+class Zygotes:
+    """The zygotes of a host: one for each interpreter that jobs name. Each stays as long as the host."""
+
+    def __init__(
+        self, preload: Sequence[str], state_dir: Path, lock_fd: int, hear: Callable[[WorkerAnswer], None]
+    ) -> None:
+        """`preload`: modules that each imports. `hear`: is told of workers."""
+        self._preload, self._state_dir, self._lock_fd = preload, state_dir, lock_fd
+        self._hear = hear
+        self._by_python: dict[str, ZygoteClient] = {}
+
+    def of(self, python: str = "") -> ZygoteClient:
+        """That of an interpreter, by its path; empty: the platform's."""
+        python = python or sys.executable
+        if python not in self._by_python:
+            program = ZygoteProgram.of(python, self._preload, self._state_dir, self._lock_fd)
+            self._by_python[python] = ZygoteClient(program, self._hear)
+        return self._by_python[python]
+
+    def signal(self, key: str, number: int) -> None:
+        """Send a signal to a worker, which one of them has."""
+        for zygote in self._by_python.values():
+            zygote.signal(key, number)
+
+    async def shut_down(self, reap_s: float = REAP_S) -> None:
+        """See `ZygoteClient.shut_down`."""
+        await asyncio.gather(*(zygote.shut_down(reap_s) for zygote in self._by_python.values()))
+
+
 async def process_gone(pid: int) -> None:
     """Wait until the process has ended (it may still be a zombie)."""
     try:

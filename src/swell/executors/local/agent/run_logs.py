@@ -1,0 +1,104 @@
+"""The logs of one run's workers on this host: which worker led since when, and which are discarded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Container
+from pathlib import Path
+
+from swell.executors.gang.gang_settings import LogLimits
+from swell.executors.hosts.messages import StartWorker, TellWorker
+from swell.executors.local.logs.files import (
+    TRIAL,
+    WORKER,
+    discard_logs,
+    end_offset,
+    log_path,
+    note_leaders,
+    read_tail,
+)
+from swell.executors.rate_limited_log import RateLimitedLog
+from swell.wire import environ
+from swell.wire.messages import Regroup
+
+log = logging.getLogger("swell.agent")
+
+#: See `ThreadBackground`.
+Background = Callable[[Callable[[], OSError | None], Callable[[OSError | None], None]], None]
+
+
+class RunLogs:
+    """The logs of the workers of a gang, or of a trial run, in the job's folder."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        """`kind`: what the logs are called."""
+        self._folder, self._kind = folder, kind
+        self.leader: int | None = None  #: the worker that is rank 0
+        #: Leaders that the folder lacks, with the positions in their logs; None: the end of what is there.
+        self._unnoted: list[tuple[int, int | None]] = []
+        self._is_noting = False
+        self._failures = RateLimitedLog()
+
+    def path(self, worker: int) -> Path:
+        """Path of a worker's log."""
+        return log_path(self._folder, self._kind, worker)
+
+    def see_leader(self, effect: StartWorker | TellWorker) -> None:
+        """If this makes a worker rank 0 that was not, the job's folder is to say which, and since when."""
+        if isinstance(effect, StartWorker):  # one without a rank has rank 0 later if it is the first
+            rank = effect.environ.get(environ.RANK)
+            is_leader = self.leader is None and effect.is_first if rank is None else rank == "0"
+        else:
+            is_leader = isinstance(effect.message, Regroup) and effect.message.rank == 0
+        if self._kind == TRIAL or not is_leader or effect.worker == self.leader:
+            return
+        self.leader = effect.worker
+        # Of the first one of a gang, what it says on its way to the group is the job's too.
+        position = 0 if isinstance(effect, StartWorker) else None
+        self._unnoted.append((effect.worker, position))
+
+    def note_leaders(self, in_background: Background) -> None:
+        """Which workers led, as far as it is not yet on disk; to be called again while that is full."""
+        if self._is_noting or not self._unnoted:
+            return
+        notes, self._is_noting = tuple(self._unnoted), True
+
+        def note() -> OSError | None:
+            try:
+                begins = [end_offset(self.path(one)) if begin is None else begin for one, begin in notes]
+                note_leaders(self._folder, zip((one for one, _ in notes), begins, strict=True))
+            except OSError as error:
+                return error
+            return None
+
+        def settle(error: OSError | None) -> None:
+            self._is_noting = False
+            if error is None:
+                del self._unnoted[: len(notes)]
+            elif self._failures.take():
+                log.warning(
+                    "cannot note the leader in %s: %s; `swell logs` lacks its lines", self._folder, error
+                )
+
+        in_background(note, settle)
+
+    def discard(self, limits: LogLimits, live: Container[int]) -> None:
+        """Before another worker starts to print: those of ended ones are in the way. Touches the storage."""
+        if self._kind == WORKER and limits.job_log_bytes:
+            try:
+                discard_logs(self._folder, limits.job_log_bytes, live)
+            except FileNotFoundError:
+                pass  # another host does the same
+            except OSError as error:
+                log.warning("cannot discard old logs in %s: %s", self._folder, error)
+
+    def end(self, worker: int, is_tail_wanted: bool) -> str:
+        """The worker is gone. Returns the last lines of its log, if wanted. Touches the storage.
+
+        Of a trial run's many, keep the logs of those that had something to say.
+        """
+        path = self.path(worker)
+        tail = read_tail(path) if is_tail_wanted else ""
+        if self._kind == TRIAL and path.exists() and not path.stat().st_size:
+            path.unlink()
+        return tail
