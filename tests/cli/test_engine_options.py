@@ -10,7 +10,7 @@ import pytest
 
 from swell.api.errors import InvalidOption
 from swell.cli.up import choose
-from swell.executors.local.engine import LocalEngine
+from swell.executors.engine import LocalEngine
 from swell.executors.ray.engine import RayEngine
 from swell.platform_options import PlatformOptions
 from swell.store.folder import StateFolder

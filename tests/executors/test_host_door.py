@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -26,7 +27,7 @@ from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.leases.messages import LeaseAsked
 from swell.executors.local.agent.door import DoorError
 from swell.executors.node.terms import HostTerms, TermHost
-from swell.executors.remote.host_door import HostDoor
+from swell.executors.remote.host_door import HostDoor, why_not_reached
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.joining import JOIN_PROTOCOL, PYTHON, Join
 from swell.executors.remote.lease_book import LEASES_FILE, open_leases
@@ -717,3 +718,10 @@ def test_nonsense_closes_the_line_and_nothing_else(world: World) -> None:
     assert world.line is None and world.is_joined()
     world.pass_time(1.0)
     assert world.line is not None and world.running == {1}
+
+
+def test_why_a_host_is_not_reached_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert asyncio.run(why_not_reached("127.0.0.1", port)) == ""
+    assert asyncio.run(why_not_reached("127.0.0.1", port)) == "Connection refused"

@@ -68,6 +68,18 @@ class Engine(Registered, kw_only=True):
         return []
 
 
+class LocalEngine(Engine, kw_only=True):
+    """This machine. Others may join where `--listen` names an address."""
+
+    name = "local"
+    brings = "this machine, and with --listen those that join"
+    is_joined_by_hand = True
+    devices = "auto"
+
+    def encoded(self) -> str:
+        return ""
+
+
 def flags_of(kind: type[Engine], option: str) -> tuple[str, ...]:
     """How an option is written: `--name`, or `--on` and `--off` of what is true or false."""
     plain = option.replace("_", "-")

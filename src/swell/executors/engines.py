@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from swell.executors.engine import Engine, InvalidEngine, OptionValue, words_of
-from swell.executors.local.engine import LocalEngine
+from swell.executors.engine import Engine, InvalidEngine, LocalEngine, OptionValue, words_of
 from swell.executors.ray.engine import RayEngine
 from swell.executors.slurm.engine import SlurmEngine
 from swell.plugins import Registry, broken_rule

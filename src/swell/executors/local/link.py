@@ -30,11 +30,10 @@ from swell.executors.controller.protocol import (
     Performed,
     RemoveHost,
 )
-from swell.executors.engine import Engine
+from swell.executors.engine import Engine, LocalEngine
 from swell.executors.local.agent.address import AgentAddress
 from swell.executors.local.agent.options import LOOPBACK, NUM_WORDS_OF_UP, AgentOptions
 from swell.executors.local.devices import LocalNode
-from swell.executors.local.engine import LocalEngine
 from swell.executors.local.launch import AgentError, find_agent, start_agent, stop_agent
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.retransmission import ReceivedNumbers, RetransmissionQueue

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 
 import msgspec
 
@@ -29,11 +30,13 @@ from swell.executors.local.agent.door import DoorError
 from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.rate_limited_log import RateLimitedLog
 from swell.executors.remote.join_tokens import revoked
-from swell.executors.remote.join_warnings import why_not_reached
 from swell.executors.remote.joining import Join, why_unlike
 from swell.executors.remote.stream import ResumableStream
+from swell.model.lengths import span
 from swell.model.plain_name import why_no_host_name
 
+#: For a connection to a host: gangs that span nodes need it, and nothing else does.
+REACH_S = 5.0
 #: What stands in `swell nodes` as long as a host that has a lease has no line.
 SILENT = "does not answer now: its workers may train on; it is lost if it is not back when its lease ends"
 #: By these a host could claim the gang of any job: they are for the controller after the one that it had.
@@ -329,3 +332,16 @@ class HostDoor:
         """Hosts go on asking for another controller."""
         for host in list(self._hosts.values()):
             host.stream.close()
+
+
+async def why_not_reached(address: str, port: int) -> str:
+    """Try to connect. Returns the reason if that fails; empty: it does not."""
+    try:
+        async with asyncio.timeout(REACH_S):
+            _, line = await asyncio.open_connection(address, port)
+            line.close()
+    except TimeoutError:
+        return f"no answer within {span(REACH_S)}"
+    except OSError as error:
+        return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    return ""
