@@ -1,4 +1,4 @@
-"""How a process that the zygote has forked becomes the engine's program that runs one worker in a container."""
+"""How a process that the zygote has forked becomes the program that runs one worker in a container."""
 
 from __future__ import annotations
 
