@@ -1,7 +1,8 @@
 """What a script changes of its model while it trains, apart from the numbers in its tensors.
 
-Modes of modules (`model.bn.eval()`) and buffers that are registered later belong to the state: a worker that
-joins begins with the script's first lines, and has neither. Plain attributes are variables of the script, see
+Modes of modules (`model.bn.eval()`), buffers that are registered later, which parameters are trained, and
+groups of parameters that an optimizer gets later belong to the state: a worker that joins begins with the
+script's first lines, and has none of it. Plain attributes are variables of the script, see
 `script_variables`. Parameters, modules and functions that are new, gone or others cannot be handed on: they
 are an error, with its line. Hooks, which may matter or not, are told.
 """
@@ -9,6 +10,7 @@ are an error, with its line. Hooks, which may matter or not, are told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import BuiltinFunctionType, FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -16,6 +18,7 @@ import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
+from swell.train.collective.packing import mark_trained, was_trained
 from swell.train.state.waiting_functions import place_of_change
 from swell.wire.findings import ScriptFinding
 
@@ -28,6 +31,11 @@ _CHANGES = frozenset({"add_module", "register_module", "register_parameter", "se
 _REGISTRATIONS = frozenset(
     {"register_forward_pre_hook", "register_forward_hook"}
     | {"register_full_backward_pre_hook", "register_full_backward_hook", "register_backward_hook"}
+)
+NOT_OF_MODEL = (
+    "add_param_group() got parameters that elastic() did not get with the model: their gradients would not "
+    "be averaged, and a worker that joins would not have them. Make all modules before elastic(), and train "
+    "them when it is time: by add_param_group() or requires_grad_()"
 )
 REMEDY = (
     "A worker that joins, and a job that goes on later, would not have it so. Make all modules and "
@@ -43,6 +51,9 @@ class ModuleForms:
         self._model, self._optimizers = model, optimizers
         self._parameters, self._buffers = _parameters_of(model), _buffers_of(model)
         self._sizes = [_sizes_of(optimizer) for optimizer in optimizers]
+        for number, optimizer in enumerate(optimizers):
+            adds = partial(self._add_group, number, optimizer.add_param_group)
+            optimizer.add_param_group = adds  # type: ignore[method-assign]
         self._makes: dict[str, str] | None = None  # of modules, and of functions in them, as the loop began
         self._hooks: Mapping[int, str] = {}  # by torch's number of each, as the loop began
         self._hooks_before: Mapping[int, str] | None = None  # as the last epoch began
@@ -55,20 +66,58 @@ class ModuleForms:
 
     # ------------------------------------------------------------------ what is handed on
     def tree(self) -> dict[str, Any]:
-        """Return the modes of all modules, and names of buffers that `elastic` did not get in this shape."""
-        buffers = [name for name, form in _buffers_of(self._model).items() if self._buffers.get(name) != form]
-        return {"modes": self._modes_left or self.modes(), **({"buffers": buffers} if buffers else {})}
-
-    def restore(self, tree: Mapping[str, Any], tensors: Mapping[str, torch.Tensor]) -> None:
-        """Take over what `tree` gave, before the model's `tensors` are loaded."""
+        """What is handed on. Parameters are told by their places among the model's."""
+        modules: dict[str, Any] = {"modes": self._modes_left or self.modes()}
         own = _buffers_of(self._model)
-        for name in tree.get("buffers", ()):
+        if buffers := [name for name, form in own.items() if self._buffers.get(name) != form]:
+            modules["buffers"] = buffers
+        parameters = list(self._model.parameters())
+        place_of = {id(parameter): place for place, parameter in enumerate(parameters)}
+        trained = [place for place, parameter in enumerate(parameters) if parameter.requires_grad]
+        ever = [place for place, each in enumerate(parameters) if each.requires_grad or was_trained(each)]
+        return {
+            "modules": {
+                "modes": self._modes_left or self.modes(),
+                **({"buffers": buffers} if buffers else {}),
+            },
+            "groups": [
+                [[place_of[id(parameter)] for parameter in group["params"]] for group in self._added(number)]
+                for number in range(len(self._optimizers))
+            ],
+            "trained": [trained, ever],
+        }
+
+    def restore(self, tree: Mapping[str, Any]) -> None:
+        """Take over what `tree` gave, before the model's tensors and the state of optimizers are loaded."""
+        own, parameters = _buffers_of(self._model), list(self._model.parameters())
+        for name in tree["modules"].get("buffers", ()):
             path, _, key = name.rpartition(".")
-            saved = tensors[name]
+            saved = tree["model"][name]
             if own.get(name) != (saved.shape, saved.dtype):
-                room = torch.empty_like(saved, device=next(self._model.parameters()).device)
+                room = torch.empty_like(saved, device=parameters[0].device)
                 self._model.get_submodule(path).register_buffer(key, room)
-        self.set_modes(tree["modes"])
+        self.set_modes(tree["modules"]["modes"])
+        for number, groups in enumerate(tree["groups"]):
+            for group in groups[len(self._added(number)) :]:
+                self._optimizers[number].add_param_group({"params": [parameters[place] for place in group]})
+        trained, ever = tree["trained"]
+        mark_trained(parameters[place] for place in ever)
+        for place, parameter in enumerate(parameters):
+            parameter.requires_grad_(place in trained)
+
+    def _added(self, number: int) -> list[dict[str, Any]]:
+        """The groups that an optimizer has got beyond those that it began with."""
+        return self._optimizers[number].param_groups[len(self._sizes[number]) :]
+
+    def _add_group(self, number: int, add: Callable[[dict[str, Any]], None], group: dict[str, Any]) -> None:
+        """Do what `add_param_group` does, unless the group has come with the state already."""
+        given = group["params"]
+        members = [given] if isinstance(given, torch.Tensor) else list(given)
+        parameters = [id(member[1] if isinstance(member, tuple) else member) for member in members]
+        if not {place for place, *_ in self._parameters.values()}.issuperset(parameters):
+            raise ValueError(NOT_OF_MODEL)
+        if parameters not in [[id(member) for member in known["params"]] for known in self._added(number)]:
+            add({**group, "params": members})
 
     def modes(self) -> str:
         """Return a 1 for each module that trains, and a 0 for each that evaluates."""
@@ -128,17 +177,15 @@ class ModuleForms:
     def _strange_tensors(self) -> Iterator[tuple[str, str]]:
         """What has become of a parameter, a buffer or a group of an optimizer, and a name of it."""
         known, now = self._parameters, _parameters_of(self._model)
-        for name in [name for name in now if name not in known]:
-            yield f"the model's parameter {name!r} is new since elastic()", self._new_part(name)
         for name, form in now.items():
-            if known.get(name, form) != form:
+            if name not in known:
+                yield f"the model's parameter {name!r} is new since elastic()", self._new_part(name)
+            elif known[name] != form:
                 yield f"the model's parameter {name!r} is another one than elastic() got", name
         for name in sorted({*known, *self._buffers} - {*now, *_buffers_of(self._model)}):
             yield f"the model's {name!r}, which elastic() got, is gone", name
-        groups = [group for one in self._optimizers for group in one.param_groups]
-        held = {id(parameter) for group in groups for parameter in group["params"]}
-        own = [_sizes_of(one)[: len(own)] for one, own in zip(self._optimizers, self._sizes, strict=True)]
-        if own != self._sizes or held - {place for place, *_ in known.values()}:
+        sizes = map(_sizes_of, self._optimizers)
+        if any(size[: len(own)] != own for size, own in zip(sizes, self._sizes, strict=True)):
             yield "a parameter group of an optimizer has other parameters than elastic() got", "params"
 
     def _new_part(self, name: str) -> str:

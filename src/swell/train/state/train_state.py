@@ -11,12 +11,10 @@ import torch
 from torch import nn
 
 from swell.train.collective.gradients import LoopError
-from swell.train.collective.packing import mark_trained, was_trained
 from swell.train.data.stateful import Stateful
 from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
 from swell.train.scaling import PartNorms
 from swell.train.state import codec
-from swell.train.state.added_groups import AddedGroups
 from swell.train.state.gradient_noise import GradientNoise
 from swell.train.state.loss import LossLog
 from swell.train.state.module_forms import ModuleForms
@@ -89,7 +87,6 @@ class TrainState:
         #: Names of what is divided, in the model's state dict.
         self._divided = {name for name, parameter in named if shard is not None and shard.divides(parameter)}
         self.steps = 0  #: of the job's own batch, finished since the job began
-        self._added_groups = AddedGroups(model, self.optimizers)
         #: What the model is made of, apart from its tensors.
         self.forms = ModuleForms(self._plain_model, self.optimizers)
         self._noted: tuple[int, list[Any]] | None = None  # steps, and those that schedulers have counted
@@ -315,13 +312,11 @@ class TrainState:
             "steps": self.steps,
             "loss": self.losses.state(),
             "model": self._model_state(is_shared),
-            "modules": self.forms.tree(),
+            **self.forms.tree(),
             "optimizer": self._optimizer_state(is_shared),
             "is_divided": is_shared and self.shard is not None,
             "scaler": self._found_scaler,
             **{name: None if part is None else part.state_dict() for name, part in self._parts().items()},
-            "groups": self._added_groups.places(),
-            "trained": self._trained_places(),
             "objects": self.objects.state_dicts(),
             "values": self.objects.values_tree(),
             "variables": self.variables.tree(),
@@ -382,9 +377,8 @@ class TrainState:
         self._check(tree)
         self.forget_loads()
         is_divided = tree["is_divided"]
-        self.forms.restore(tree["modules"], tree["model"])
+        self.forms.restore(tree)
         self._restore_model(tree["model"], is_shared=is_divided)
-        self._added_groups.restore(tree["groups"])
         if self.shard is None:
             self.optimizer.load_state_dict(tree["optimizer"])
         else:
@@ -395,10 +389,6 @@ class TrainState:
         for name, part in self._parts().items():
             if part is not None and tree[name] is not None:
                 part.load_state_dict(tree[name])
-        now, ever = tree["trained"]
-        mark_trained(parameter for place, parameter in enumerate(self.model.parameters()) if place in ever)
-        for place, parameter in enumerate(self.model.parameters()):
-            parameter.requires_grad_(place in now)
         self.objects.restore(tree["objects"], tree["values"])
         self.variables.restore(tree["variables"])
         # Another number, if the own batch is another one now.
@@ -424,12 +414,6 @@ class TrainState:
             answer = self._plain_model.load_state_dict(values, strict=not lacking)
         if missing := {*answer.missing_keys} - lacking:
             raise RuntimeError(f"the state lacks {_listed(missing)}, which this script's model has")
-
-    def _trained_places(self) -> list[list[int]]:
-        """Places of the parameters that are trained now, and of those that were so far."""
-        parameters = list(enumerate(self.model.parameters()))
-        now = [place for place, parameter in parameters if parameter.requires_grad]
-        return [now, [place for place, parameter in parameters if place in now or was_trained(parameter)]]
 
     def _parts(self) -> dict[str, Stateful | None]:
         """Parts that a run need not have, unlike model and optimizer; None: it has no such part."""
