@@ -138,7 +138,7 @@ class ScriptVariables:
         self._changed: dict[str, Variable] = {}  # since then
         self._watched: dict[str, Variable] = {}  # what `rewind` is for; in the first step, all but data
         self._small: set[str] = set()  # of these, those that are copied in each step
-        self._has_locals = False  # of functions, among these
+        self._has_locals = False  # of functions, among what there is
         self._waiting: Mapping[str, Packed] = {}  # until a batch is given
         self._kept: dict[str, Packed] = {}  # as of the step's beginning
         self._num_boundaries, self._look_at = 0, 1
@@ -267,16 +267,9 @@ class ScriptVariables:
     def _watch(self, variables: dict[str, Variable]) -> None:
         self._watched = variables
         self._small = {name for name, found in variables.items() if found.is_small}
-        keys: dict[Any, list[str]] = {}
-        for one in variables.values():
-            if one.is_local:
-                keys.setdefault(one.holder, []).append(one.key)
-        self._has_locals = bool(keys)
-        for function in self._functions.values():
-            function.watched = keys.get(function, [])
 
     def _refresh(self, frame: FrameType | None) -> None:
-        """See what the locals are now that are watched."""
+        """See what the locals are now."""
         if self._has_locals:
             if frame is not None:
                 self._see(frame)
@@ -327,7 +320,9 @@ class ScriptVariables:
             self._see(frame)
             for function in self._functions.values():
                 function.note_place(is_of_epochs)
-        return search.find(self._functions)
+        found = search.find(self._functions)
+        self._has_locals = any(function.values for function in self._functions.values())
+        return found
 
     def _put(self, values: Mapping[str, Packed], search: Search | None, frame: FrameType | None) -> None:
         found = self._changed if search is None else {**self._changed, **self._find(search, frame)}

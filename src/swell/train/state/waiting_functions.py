@@ -28,8 +28,8 @@ class WaitingFunction:
 
     def __init__(self) -> None:
         self.frame: FrameType | None = None  #: of the call that is under way; None: none is known
-        self.values: dict[str, Any] = {}  #: of locals, as they were when they were looked at last
-        self.watched: list[str] = []  #: those at which `refresh` looks
+        #: Of locals that are variables, as they were when they were looked at last.
+        self.values: dict[str, Any] = {}
         self._coming: frozenset[str] = frozenset()  # what its loop over batches sets next
         self._epochs: frozenset[str] = frozenset()  # what its loop over epochs sets next
         self._tensors: list[str] = []
@@ -60,11 +60,10 @@ class WaitingFunction:
         return {name: value for name, value in found.items() if name not in coming}
 
     def refresh(self) -> None:
-        """Look at those of its locals again that are watched."""
-        if self.watched and self.frame is not None:
-            shown, values = self.frame.f_locals, self.values
-            for name in self.watched:
-                values[name] = shown.get(name, UNBOUND)
+        """Look at those of its locals again that are variables."""
+        if self.values and self.frame is not None:
+            shown = self.frame.f_locals
+            self.values = {name: shown.get(name, UNBOUND) for name in self.values}
             self._let_go(shown)
 
     def has(self, name: str) -> bool:
