@@ -18,8 +18,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.training.problem import OPTIMIZERS, SIZES, make_problem
 from swell import train
-from swell.train.state.drift import INTERVAL
-from swell.train.state.replica import MAX_SLICES, Replica
+from swell.train.state.drift import INTERVAL, MAX_SLICES, Replica
 from swell.train.state.train_state import TrainState
 
 GLOBAL_BATCH = 64

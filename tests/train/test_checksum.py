@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from swell.train.state.checksum import CHUNK, checksum, combine, is_summable
+from swell.train.state.drift import MAX_SLICES, Replica, num_slices_of
 from swell.train.state.optimizer_set import OptimizerSet
-from swell.train.state.replica import MAX_SLICES, Replica, num_slices_of
 from swell.train.state.train_state import TrainState
 
 DTYPES = [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -146,20 +144,3 @@ def test_a_job_may_fail_instead_with_the_leaders_state_saved(
         assert step is not None and int(step[1]) > 1
         assert [steps_in(path) for path in agent.checkpoint_dir.iterdir()] == [int(step[1]) - 1], "safe first"
     assert [worker for worker, _ in agent.all_said(messages.CheckpointSaved)] == [0]
-
-
-@pytest.mark.soak
-def test_under_torchrun_the_leader_says_it(tmp_path: Path) -> None:
-    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    done = subprocess.run(
-        [sys.executable, *launch, DRIFTS, tmp_path, "momentum"],
-        timeout=90,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    told = [line for line in done.stderr.splitlines() if line.startswith("swell:")]
-    assert len(told) == 7, "in steps 1, 2, 4, 8, 16, 32 and 64"
-    assert told[0].startswith("swell: the replicas of the workers differ in step 1; rank 0's state was given")
-    assert "differ in step 64, for the 64th time; rank 0's state" in told[-1]
-    assert num_apart(tmp_path) == 0

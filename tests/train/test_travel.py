@@ -13,7 +13,7 @@ from tests.train.fake_agent import FakeAgent
 from torch import nn
 from torch.nn.utils import convert_conv2d_weight_memory_format
 
-from swell.train.state.replica import Replica
+from swell.train.state.drift import Replica
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
 

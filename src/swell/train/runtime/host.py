@@ -17,8 +17,6 @@ from swell.train.data.stream_schedule import AnyCourse
 from swell.train.link.agent_link import Link
 from swell.train.runtime.not_finite import LossNotFinite, say
 from swell.train.runtime.shown_counts import ShownCounts
-from swell.train.state.drift import DriftWatch
-from swell.train.state.drift import say as say_drift
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 from swell.wire import messages
@@ -172,16 +170,9 @@ class Torchrun(Host):
         if self.rank == 0:
             task.state.losses.tell_odd = say
         share_state(self._group, task.state)
-        self._drift_watch = DriftWatch(task.state, task.course, "heal")
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals:
-        ballot = StepVote(stop=stop, equality=self._drift_watch.words(self.num_workers))
-        tally = self._task.gradients.reduce(share, loss, ballot, self._group)
-        if not tally.is_same:
-            drift = self._drift_watch.settle(self._group)
-            if self.rank == 0:
-                say_drift(drift)
-        return tally
+        return self._task.gradients.reduce(share, loss, StepVote(stop=stop), self._group)
 
     def finish(self, is_early: bool) -> None:
         super().finish(is_early)

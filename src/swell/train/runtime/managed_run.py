@@ -48,7 +48,7 @@ from swell.train.runtime.script_end import close_script
 from swell.train.runtime.warmup import warm_up
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
-from swell.train.state.drift import DriftError, DriftWatch, UntoldDrifts
+from swell.train.state.drift import DriftError, DriftWatch, joined
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
@@ -81,7 +81,7 @@ class Linked(Host):
         self._told_measured = 0  # measurements of noise when it was last told
         self._stepped_generation = -1  # in which this worker made a step last
         self._whereabouts: StreamPosition | None = None
-        self._untold = UntoldDrifts()
+        self._untold: messages.Drifted | None = None  # since the agent was told last
         self._coming_batch = 0  # of the next step in the group
 
     def read_ahead(self, feed: StreamFeed) -> None:
@@ -184,13 +184,14 @@ class Linked(Host):
                 self._group.close()
             raise DriftError(drift)
         if self.rank == 0:
-            self._untold.add(drift)
+            self._untold = joined(self._untold, drift)
             if drift.num == 1:
                 self._tell_drift()
 
     def _tell_drift(self) -> None:
-        if (told := self._untold.take()) is not None:
-            self._link.send(told)
+        if self._untold is not None:
+            self._link.send(self._untold)
+            self._untold = None
 
     def keep(self, is_end: bool) -> None:
         if not self._is_member:

@@ -1,5 +1,9 @@
 """Replicas that drift apart: found by the vote of a step, named, and made equal again or not.
 
+What must be the same on all workers are parameters, the optimizer's state and its hyperparameters. Buffers
+are not compared: what a forward pass notes there may be a worker's own, and the running statistics of batch
+norms are averaged in each step.
+
 Each step compares the hyperparameters, every few steps a slice of parameters and optimizer state, so that
 each tensor has its turn, and the last step of the run all of it. What is compared, and what follows, depends
 only on what all workers know: the step, and what they have gathered. So all do the same.
@@ -10,8 +14,10 @@ changes no parameter.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from operator import is_
+from types import NoneType
 from typing import Any
 
 import msgspec
@@ -19,18 +25,26 @@ import torch
 
 from swell.train.collective.equality import MAX_WORKERS, to_words
 from swell.train.collective.group import Group
+from swell.train.data.sample_schedule import cut
 from swell.train.data.stream_schedule import AnyCourse
 from swell.train.state import codec
-from swell.train.state.checksum import combine
+from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.codec import EncodeError
-from swell.train.state.replica import Replica
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 from swell.wire.messages import Drifted, OnDrift
 
 #: Steps from one slice to the next.
 INTERVAL = 16
-LEARNING_RATE = "lr"
+#: A slice of what is compared has about as many elements, and is of about as many tensors, or a bit less.
+SLICE_ELEMENTS = 65536
+SLICE_TENSORS = 16
+#: Of a large model slices are larger, so that a tensor's turn comes soon enough.
+MAX_SLICES = 32
+
+_PLAIN = frozenset({bool, int, float, str, NoneType})
+_IMMUTABLE = {*_PLAIN, tuple}
+_NOT_PLAIN = "not a plain value"
 
 _OF_HYPERPARAMETERS = (
     "A scheduler is stepped by hand or with a worker's own number, or the value is set from a counter of "
@@ -44,6 +58,13 @@ _OF_TENSORS = (
     "Put all parameters into elastic()'s optimizer, as parameter groups; or step the second optimizer after "
     "run.step(), if run.has_stepped, and give it to elastic(state={'second': ...})"
 )
+_OF_MIRRORS = (
+    "what the optimizer keeps differs between two workers that have the same part of it (mirrors=True); the "
+    "script changes optimizer.state on some workers only, or memory is faulty"
+)
+
+#: Number of a parameter group, name of a hyperparameter, and its value as it is compared.
+Hyperparameter = tuple[int, str, Any]
 
 
 class DriftError(RuntimeError):
@@ -53,32 +74,106 @@ class DriftError(RuntimeError):
         super().__init__(f"the replicas of the workers differ in step {drift.last_step}: {drift.message}")
 
 
-class UntoldDrifts:
-    """What rank 0 has not told its agent yet."""
-
-    def __init__(self) -> None:
-        self._told: Drifted | None = None
-
-    def add(self, drift: Drifted) -> None:
-        before = self._told
-        first, num = (drift.first_step, 0) if before is None else (before.first_step, before.num)
-        self._told = msgspec.structs.replace(drift, first_step=first, num=num + 1)
-
-    def take(self) -> Drifted | None:
-        told, self._told = self._told, None
-        return told
+def joined(before: Drifted | None, drift: Drifted) -> Drifted:
+    """What is to be told of a drift after others that were not told yet."""
+    if before is None:
+        return msgspec.structs.replace(drift, num=1)
+    return msgspec.structs.replace(drift, first_step=before.first_step, num=before.num + 1)
 
 
-def say(drift: Drifted) -> None:
-    """Print the first drift, the second, the fourth and so on to stderr, for a run without an agent.
+class Replica:
+    """One worker's copy of what is compared."""
 
-    No warning: scripts silence those.
-    """
-    if drift.num & (drift.num - 1) == 0:
-        healed = "; rank 0's state was given to all" if drift.is_healed else ""
-        times = f", for the {drift.num}th time" if drift.num > 2 else ""  # 4, 8, 16, ...
-        where = f"in step {drift.last_step}{times}{healed}"
-        sys.stderr.write(f"swell: the replicas of the workers differ {where}: {drift.message}\n")
+    def __init__(self, state: TrainState) -> None:
+        self._is_divided = state.shard is not None  # what the optimizer keeps differs from worker to worker
+        self._parameters = {
+            name.removeprefix("_orig_mod."): parameter
+            for name, parameter in state.model.named_parameters()
+            if state.shard is None or not state.shard.divides(parameter)
+        }
+        self._optimizer = state.optimizer
+        self._device = next(state.model.parameters()).device
+        self._held: list[Any] | None = None  # at the latest `hyperparameter_checksum`, if it cannot change
+        self._values_checksum = 0  # then
+
+    def hyperparameters(self) -> list[Hyperparameter]:
+        return [
+            (number, key, _plain(group[key]))
+            for number, group in enumerate(self._optimizer.param_groups)
+            for key in sorted(group, key=lambda key: (key != "lr", key))
+            if key != "params"
+        ]
+
+    def take_hyperparameters(self, theirs: Sequence[Hyperparameter]) -> None:
+        """Use another worker's."""
+        for own, (number, key, value) in zip(self.hyperparameters(), theirs, strict=True):
+            if repr(own) != repr((number, key, value)):
+                self._optimizer.param_groups[number][key] = value
+
+    def hyperparameter_checksum(self) -> int:
+        """32 bits. For each step: what has not changed since the last one is not summed again."""
+        held = [group[key] for group in self._optimizer.param_groups for key in group if key != "params"]
+        if self._held is not None and len(held) == len(self._held) and all(map(is_, held, self._held)):
+            return self._values_checksum
+        # What cannot change in place is the same as long as it is the same object.
+        self._held = held if all(type(value) in _IMMUTABLE for value in held) else None
+        self._values_checksum = _sum_of(self.hyperparameters())
+        return self._values_checksum
+
+    def checksum(self, turn: int | None = None) -> torch.Tensor:
+        """Checksum of all tensors, or of the slice whose turn it is: int64, shape (), on the model's device.
+
+        A slice takes about as long however large the model is, up to a bound on their number. MAX_SLICES
+        turns in a row cover all. Each covers hyperparameters that are tensors, and numbers in the optimizer's
+        state. What lies in host memory does not wait for a GPU.
+        """
+        tensors = [tensor for _, tensor in self._tensors()]
+        sizes = [tensor.numel() for tensor in tensors]
+        num_slices = 1 if turn is None else num_slices_of(sizes)
+        places, end = cut(sum(sizes), num_slices, (turn or 0) % num_slices), 0
+        sums = [checksum(tensor) for _, tensor in self._hyperparameter_tensors()]
+        for tensor, size in zip(tensors, sizes, strict=True):
+            begin, end = end, end + size
+            part = range(max(places.start, begin) - begin, min(places.stop, end) - begin)
+            if len(part):
+                sums.append(checksum(tensor, part))
+        total = torch.zeros((), dtype=torch.int64, device=self._device)
+        for each in sums:
+            total = combine(total, each.to(self._device, non_blocking=True))
+        return combine(total, _sum_of([sizes, self._numbers()]))
+
+    def checksums(self) -> dict[str, int]:
+        """Return the checksum of each tensor by its name, and that of the optimizer's numbers."""
+        tensors = (*self._hyperparameter_tensors(), *self._tensors())
+        named = {name: int(checksum(tensor)) for name, tensor in tensors}
+        return {**named, "numbers of the optimizer": _sum_of(self._numbers())}
+
+    def members_of(self, group: int) -> list[str]:
+        """The names of the parameters of a group."""
+        names = {id(parameter): name for name, parameter in self._parameters.items()}
+        return [names.get(id(held), "?") for held in self._optimizer.param_groups[group]["params"]]
+
+    def _tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Each parameter by its name, and what the optimizer keeps for it, as `exp_avg of NAME`."""
+        for name, value in (*self._parameters.items(), *self._kept()):
+            if is_summable(value):
+                yield name, value
+
+    def _hyperparameter_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for number, group in enumerate(self._optimizer.param_groups):
+            for key in sorted(group):
+                if key != "params" and is_summable(group[key]):
+                    yield f"{key} of parameter group {number}", group[key]
+
+    def _numbers(self) -> list[float]:
+        return [value for _, value in self._kept() if isinstance(value, int | float)]
+
+    def _kept(self) -> Iterator[tuple[str, Any]]:
+        """What the optimizer keeps for the parameters, if all workers have the same."""
+        kept = {} if self._is_divided else self._optimizer.state
+        for name, parameter in self._parameters.items():
+            for path, value in _leaves(kept.get(parameter, {}), ""):
+                yield f"{path} of {name}", value
 
 
 class DriftWatch:
@@ -128,41 +223,36 @@ class DriftWatch:
         own, _ = codec.encode([self._replica.hyperparameters(), number])
         reports = [codec.decode(content.decode(), []) for content in group.gather_bytes(own.encode())]
         known, sums = [report[0] for report in reports], {report[1] for report in reports}
-        self._num += 1
         message = self._describe_hyperparameters(known) or self._describe_tensors(group)
-        is_healed = self.on_drift == "heal" and self._heal(group, known, len(sums) == 1)
-        return self._told(message, is_healed)
+        return self._told(message, self.on_drift == "heal" and self._heal(group, known, len(sums) == 1))
 
     def of_mirrors(self, is_healed: bool) -> Drifted:
         """Two workers have the same part of a divided state, and it differs."""
-        self._num += 1
-        message = (
-            "what the optimizer keeps differs between two workers that have the same part of it "
-            "(mirrors=True); the script changes optimizer.state on some workers only, or memory is faulty"
-        )
-        return self._told(message, is_healed)
+        return self._told(_OF_MIRRORS, is_healed)
 
     def _told(self, message: str, is_healed: bool) -> Drifted:
         """`num`: so many times in this group."""
-        step = self._state.steps + 1
+        step, self._num = self._state.steps + 1, self._num + 1
         return Drifted(first_step=step, last_step=step, num=self._num, message=message, is_healed=is_healed)
 
-    def _describe_hyperparameters(self, known: list[list[dict[str, Any]]]) -> str:
+    def _describe_hyperparameters(self, known: Sequence[list[Hyperparameter]]) -> str:
         """Return in what the workers' hyperparameters differ; empty if they do not."""
-        if counts := _by_value([len(groups) for groups in known]):
-            return f"the number of parameter groups differs: {counts}; add a group on all, before elastic()"
-        for number, group in enumerate(known[0]):
-            for key in sorted(group, key=lambda key: (key != LEARNING_RATE, key)):
-                if values := _by_value([groups[number].get(key) for groups in known]):
-                    name = "the learning rate" if key == LEARNING_RATE else key
-                    members = _listed(self._replica.members_of(number))
-                    where = f"{name} of parameter group {number} ({members})"
-                    return f"{where} differs: {values}. {_OF_HYPERPARAMETERS}"
+        if counts := _by_value([len(each) for each in known]):
+            return (
+                f"the number of hyperparameters differs: {counts}; add a parameter group on all workers, "
+                "before elastic()"
+            )
+        for each in zip(*known, strict=True):
+            number, key, _ = each[0]
+            if values := _by_value([value for _, _, value in each]):
+                name = "the learning rate" if key == "lr" else key
+                where = f"{name} of parameter group {number} ({_listed(self._replica.members_of(number))})"
+                return f"{where} differs: {values}. {_OF_HYPERPARAMETERS}"
         return ""
 
     def _describe_tensors(self, group: Group) -> str:
         """Looks into it now and then only, for it may take as long as a step."""
-        if not self._of_tensors or self._num & (self._num - 1) == 0:
+        if not self._of_tensors or self._num & (self._num + 1) == 0:
             contents = group.gather_bytes(msgspec.msgpack.encode(self._replica.checksums()))
             known = [msgspec.msgpack.decode(content, type=dict[str, int]) for content in contents]
             names = [name for name in known[0] if len({sums.get(name) for sums in known}) > 1]
@@ -173,7 +263,7 @@ class DriftWatch:
             )
         return self._of_tensors
 
-    def _heal(self, group: Group, known: list[list[dict[str, Any]]], has_same_tensors: bool) -> bool:
+    def _heal(self, group: Group, known: Sequence[list[Hyperparameter]], has_same_tensors: bool) -> bool:
         """False if rank 0's state cannot be sent, or does not fit."""
         if len(set(map(len, known))) > 1:
             return False
@@ -192,6 +282,38 @@ def _is_sendable(state: TrainState) -> bool:
     except EncodeError:  # each checkpoint tells it
         return False
     return True
+
+
+def num_slices_of(sizes: list[int]) -> int:
+    """The number of slices into which tensors of these sizes are cut for checksums."""
+    wanted = max(-(-sum(sizes) // SLICE_ELEMENTS), -(-len(sizes) // SLICE_TENSORS), 1)
+    return min(wanted, MAX_SLICES)
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """What a nested container holds, in an order that does not depend on when each was put there."""
+    if isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            yield from _leaves(value[key], f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list | tuple):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{path}[{number}]")
+    else:
+        yield path, value
+
+
+def _plain(value: Any) -> Any:
+    """A number or a text, or a tuple of these, as it is compared."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, float):  # of NumPy
+        return float(value)
+    return tuple(map(_plain, value)) if isinstance(value, list | tuple) else _NOT_PLAIN
+
+
+def _sum_of(values: object) -> int:
+    """32 bits of plain values."""
+    return zlib.crc32(repr(values).encode())
 
 
 def _by_value(values: Sequence[Any]) -> str:
