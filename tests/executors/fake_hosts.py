@@ -33,6 +33,7 @@ from swell.model.event import (
     ProfilingFailed,
     StepsReported,
 )
+from swell.model.job import Elasticity
 from swell.model.node import Node
 from swell.model.share_mode import FULL_SHARE
 from swell.model.usage import GangUsage
@@ -73,7 +74,6 @@ class FakeHost:
         self.refusal: tuple[Outcome, str] | None = None
         self.is_lacking = False  #: what the job needs: why it refuses
         self._is_once = False
-        self.why_no_port = ""
         self.shares: dict[str, float] = {}
         self.cpu_s, self.is_measured = 0.0, True
         self.is_reached = True
@@ -183,10 +183,6 @@ class FakeHost:
                     self._read(worker, said)
             case h.SignalWorker(run=run, worker=number, signal=signal_number):
                 self._signal(run, number, signal_number)
-            case h.FindRunPort(run=run) if self.why_no_port:
-                self.answer(h.RunPort(run=run, why_none=self.why_no_port))
-            case h.FindRunPort(run=run):
-                self.answer(h.RunPort(run=run, address=f"{self.name}.example", port=4711))
             case h.SetShare(run=run, share=share):
                 self.shares[run] = share
             case h.CloseRun(run=run):
@@ -205,7 +201,13 @@ class FakeHost:
             return
         self.runs[order.run] = order
         self.shares[order.run] = FULL_SHARE if order.share is None else order.share
-        opened = h.RunOpened(run=order.run, first_worker=self.first_worker)
+        at = h.MeetingPoint(address=f"{self.name}.example", port=4711)
+        is_restarted = order.spec.elasticity is Elasticity.RESTART
+        opened = h.RunOpened(
+            run=order.run,
+            first_worker=self.first_worker,
+            meeting_point=at if is_restarted else None,
+        )
         self.answer(opened)
 
     def _start(self, order: h.StartWorker) -> None:

@@ -10,7 +10,7 @@ from tests.executors.puppets import make_spec
 
 from swell.executors.hosts import messages as h
 from swell.model.event import Outcome
-from swell.model.job import JobSpec
+from swell.model.job import Elasticity, JobSpec
 from swell.wire import messages as m
 
 Heard = TypeVar("Heard", bound=h.HostMessage)
@@ -147,21 +147,18 @@ class HostContract:
         world.tell(h.TellWorker(run=RUN, worker=worker + 1, message=m.Abort(generation=1)))
         assert world.wait(h.WorkerForked).worker == worker
 
-    def test_questions_are_answered_with_their_numbers(self, world: HostWorld) -> None:
-        begin(world)
-        world.tell(h.FindRunPort(run=RUN))
-        found = world.wait(h.RunPort)
-        assert found.address and 0 < found.port < 2**16
+    def test_a_script_that_knows_nothing_of_swell_has_a_port_to_meet_at(self, world: HostWorld) -> None:
+        spec = msgspec.structs.replace(world.make_job(), elasticity=Elasticity.RESTART)
+        world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=spec))
+        at = world.wait(h.RunOpened).meeting_point
+        assert at is not None and at.address and 0 < at.port < 2**16
 
-    def test_a_host_without_a_port_says_so_and_goes_on(self, world: HostWorld) -> None:
-        worker = begin(world)
-        world.wait(h.WorkerForked)
+    def test_a_host_without_a_port_for_it_refuses_it(self, world: HostWorld) -> None:
         world.allow_no_ports()
-        world.tell(h.FindRunPort(run=RUN))
-        refused = world.wait(h.RunPort)
-        assert refused.run == RUN and "Too many open files" in refused.why_none
-        world.tell(h.SignalWorker(run=RUN, worker=worker, signal=signal.SIGKILL))
-        assert world.wait(h.WorkerExited).worker == worker
+        spec = msgspec.structs.replace(world.make_job(), elasticity=Elasticity.RESTART)
+        world.tell(h.OpenRun(run=RUN, job_id=RUN, spec=spec))
+        refused = world.wait(h.RunRefused)
+        assert refused.outcome is Outcome.LOST and "Too many open files" in refused.why
 
     def test_every_message_is_itself_after_the_wire(self, world: HostWorld) -> None:
         begin(world)

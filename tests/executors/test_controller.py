@@ -106,8 +106,6 @@ OF_RUN: list[Callable[[str], h.FromHost]] = [
     lambda run: h.WorkersAlive(runs={run: {0: m.Alive(steps=480)}}),
     lambda run: h.WorkerHalted(run=run, worker=0, is_stopped=True),
     lambda run: h.WorkerExited(run=run, worker=0, status=1, log_tail=""),
-    lambda run: h.RunPort(run=run, address="10.9.0.1", port=99),
-    lambda run: h.RunPort(run=run, why_none="no"),
     lambda run: h.UsageRead(run=run, usage=GangUsage(cpu_s=9.0)),
     lambda run: h.OwnerWarned(job_id=JOB, message="x", about="y"),
 ]
@@ -626,43 +624,6 @@ def test_a_script_that_is_restarted_meets_at_the_host_of_rank_0(fleet: Fleet) ->
         "2": ("a", ("a/0",), "b.example"),
     }
     assert of_kind(fleet, GangStarted)
-
-
-def test_a_script_whose_host_goes_before_it_names_a_port_is_lost(fleet: Fleet) -> None:
-    spec = make_spec(elasticity=Elasticity.RESTART)
-    fleet.hosts["b"].is_held = True
-    fleet.perform(msgspec.structs.replace(launch("b/0", "a/0"), spec=spec))
-    fleet.hosts["b"].let_through(1)
-    assert told(fleet, "b", h.FindRunPort) and not fleet.workers(JOB)
-    fleet.lose("b")
-    (ended,) = of_kind(fleet, GangEnded)
-    assert ended.outcome is Outcome.LOST
-    assert not fleet.hosts["a"].runs
-
-
-def test_a_script_whose_host_has_no_port_is_lost_and_can_be_launched_again(fleet: Fleet) -> None:
-    spec = make_spec(elasticity=Elasticity.RESTART)
-    fleet.hosts["b"].why_no_port = "no port was found: Too many open files"
-    fleet.perform(msgspec.structs.replace(launch("b/0", "a/0"), spec=spec))
-    (ended,) = of_kind(fleet, GangEnded)
-    assert ended.outcome is Outcome.LOST and "Too many open files" in ended.message
-    assert not any(host.runs for host in fleet.hosts.values())
-    fleet.hosts["b"].why_no_port = ""
-    fleet.perform(msgspec.structs.replace(launch("b/0", "a/0", generation=2), spec=spec))
-    assert of_kind(fleet, GangStarted)
-
-
-def test_a_script_one_of_whose_hosts_goes_before_its_start_is_lost(fleet: Fleet) -> None:
-    spec = make_spec(elasticity=Elasticity.RESTART)
-    fleet.hosts["a"].is_held = True
-    fleet.perform(msgspec.structs.replace(launch("a/0", "b/0"), spec=spec))
-    fleet.hosts["a"].let_through(1)
-    assert told(fleet, "a", h.FindRunPort)
-    fleet.lose("b")
-    fleet.hosts["a"].let_through()
-    (ended,) = of_kind(fleet, GangEnded)
-    assert ended.outcome is Outcome.LOST and "its host is gone" in ended.message
-    assert not fleet.hosts["a"].runs
 
 
 def test_a_share_is_set_on_all_hosts(fleet: Fleet) -> None:

@@ -36,9 +36,10 @@ class FakeWorld:
         self.devices: tuple[str, ...] = ("x/0", "x/1")
         self.host = FakeHost("x", None, self.heard.append)
         self.host.offer()
+        self._refusal: tuple[Outcome, str] | None = None
 
     def tell(self, message: h.ToHost) -> None:
-        self.host.refusal = None
+        self.host.refusal = self._refusal
         if isinstance(message, h.OpenRun) and "/" in message.job_id:
             self.host.refusal = Outcome.FAILED, "no folder can be called so"
         self.host.tell(message)
@@ -50,7 +51,7 @@ class FakeWorld:
         self.host.meet_new_controller()
 
     def allow_no_ports(self) -> None:
-        self.host.why_no_port = os.strerror(errno.EMFILE)
+        self._refusal = Outcome.LOST, os.strerror(errno.EMFILE)
 
     def make_job(self) -> JobSpec:
         return make_spec()

@@ -89,13 +89,13 @@ class FakeInside:
             self.answer(h.DevicesOffered(devices={}, num_cores=1))
 
     def tell(self, message: h.ToHost) -> None:
-        assert isinstance(message, h.FindRunPort | h.OpenRun | h.CloseRun) and self.killed_s is None
+        assert isinstance(message, h.OpenRun | h.CloseRun) and self.killed_s is None
         assert message.run == str(self.term), "what was said in another term is dropped"
         if isinstance(message, h.CloseRun):
             return
-        self.orders += [message] if isinstance(message, h.OpenRun) else []
+        self.orders.append(message)
         self.has_worker = True
-        self.answer(h.RunPort(run=message.run, why_none="none is free"))
+        self.answer(h.RunOpened(run=message.run, first_worker=0))
 
     def tick(self) -> None:
         if self.fails:
@@ -286,11 +286,11 @@ def test_a_host_is_given_up_when_no_worker_runs_there_and_comes_back(seed: int) 
 def test_a_line_that_breaks_for_less_than_the_lease_changes_nothing(world: World) -> None:
     world.cut_or_mend()
     world.pass_time(TIMES.lease_s - 1.0)
-    world.controller.hosts[NAME].tell(h.FindRunPort(run="1"))
+    world.controller.hosts[NAME].tell(h.OpenRun(run="1", job_id=JOB, spec=SPEC))
     world.cut_or_mend()
     world.pass_time(TIMES.wait_s)
     assert world.controller.lost == [] and world.running == {1}
-    assert sum(isinstance(message, h.RunPort) for message in world.controller.heard) == 2
+    assert sum(isinstance(message, h.RunOpened) for message in world.controller.heard) == 2
 
 
 def test_a_line_that_breaks_for_longer_costs_the_workers_and_later_the_host(world: World) -> None:
@@ -663,7 +663,7 @@ def test_what_a_host_says_to_have_kept_is_believed_if_an_earlier_controller_had_
     """By that it could claim the gang of any job, and its files."""
     (order,) = world.host.insides[-1].orders
     order = msgspec.structs.replace(order, run=order.job_id)
-    kept = h.RunKept(order=order, record=None)
+    kept = h.RunKept(order=order, opened=h.RunOpened(run=order.run, first_worker=0), record=None)
     assert said(world, kept) == []
     assert "refused host n1: it says what it has kept, and no earlier agent gave it" in caplog.text
     world.start_controller()

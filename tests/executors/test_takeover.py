@@ -442,12 +442,13 @@ def test_a_script_that_is_stopped_and_started_goes_on(fleet: Fleet) -> None:
     assert [worker.number for worker in fleet.workers(JOB)] == [2]
 
 
-def test_a_script_that_waits_for_a_port_gets_one(fleet: Fleet) -> None:
-    fleet.hosts["a"].is_held = True
+def test_a_script_meets_under_the_new_one_where_it_met(fleet: Fleet) -> None:
     fleet.perform(launch("a/0", elasticity=Elasticity.RESTART))
-    fleet.hosts["a"].let_through(1)
     fleet.replace_controller()
-    assert generations(fleet, GangStarted) == {1}
+    fleet.perform(change(2, "a/0", "a/1"))
+    fleet.pass_time(30.0)
+    assert generations(fleet, GangResized) == {2}
+    assert {w.environ["MASTER_ADDR"] for w in fleet.workers(JOB)} == {"a.example"}
 
 
 def test_a_trial_is_ended_and_tried_again(fleet: Fleet) -> None:

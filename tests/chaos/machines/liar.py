@@ -40,12 +40,12 @@ def lies(job: str, generation: int) -> Iterator[h.FromHost]:
         yield h.EndKept(end=GangSuspended(**of_gang))
     for run in (job, f"trial:{job}"):
         yield h.RunRefused(run=run, outcome=Outcome.FAILED, why=LIE)
-        yield h.RunOpened(run=run, first_worker=1)
+        at = h.MeetingPoint(address="10.0.0.1", port=9)
+        yield h.RunOpened(run=run, first_worker=1, meeting_point=at)
         yield h.WorkerForked(run=run, worker=0, pid=1)
         yield h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=STEPS))
         yield h.WorkersAlive(runs={run: {0: m.Alive()}})
         yield h.WorkerExited(run=run, worker=0, status=0, log_tail=LIE)
-        yield h.RunPort(run=run, address="10.0.0.1", port=9)
     yield h.OwnerWarned(job_id=job, message=LIE, about=LIE)
     yield h.OwnerWarned(job_id=job, message=LIE * 10_000)
 

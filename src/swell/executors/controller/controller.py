@@ -255,8 +255,6 @@ class Controller:
             case messages.HostLeaving():
                 warned = self._hosts.warn(host, message, time.clock_gettime(time.CLOCK_BOOTTIME))
                 self._runs.report_all(warned)
-            case messages.RunPort():
-                self._runs.hear_port(host, message)
             case _ if self._takeover.is_abandoned(host, message.run):
                 if isinstance(message, messages.WorkerExited):
                     self._takeover.hear_exit(host, message.run, message.worker)

@@ -101,12 +101,16 @@ class DirectedRuns:
         )
 
     def begin_gang(
-        self, launch: LaunchGang, gang: GangRecord, hosts: set[str], stopped: set[int]
+        self,
+        launch: LaunchGang,
+        gang: GangRecord,
+        opened: Mapping[str, messages.RunOpened],
+        stopped: set[int],
     ) -> tuple[DirectedRun, GangController]:
         """Direct a gang that has yet to hear the command, or has yet to be taken over.
 
         Args:
-            hosts: on which its run is open.
+            opened: what hosts have answered on which its run is open.
             stopped: workers whose processes were stopped by a signal.
         """
         settings, job_id = self._gang_settings, launch.job_id
@@ -125,10 +129,10 @@ class DirectedRuns:
             launch.spec,
             controller,
             stopped,
-            hosts,
             launch=launch.generation,
             total_steps=launch.total_steps,
         )
+        run.note_opened(opened)
         self._ended.pop(job_id, None)
         self.begin_run(run)
         return run, controller
@@ -200,17 +204,6 @@ class DirectedRuns:
         if (run := self.by_key.get(read.run)) is not None and host in run.hosts:
             run.usage[host] = read.usage
 
-    def hear_port(self, host: str, message: messages.RunPort) -> None:
-        """The answer to `FindRunPort`. No effect if this host is asked no longer."""
-        run = self.by_key.get(message.run)
-        if run is None or run.port_host != host or run.gang is None:
-            return
-        run.port_host = ""
-        if message.why_none:
-            self.do(run, run.gang.no_port(message.why_none, self._now_s()))
-        else:
-            self.do(run, run.gang.port_found(message.address, message.port, self._now_s()))
-
     def lose_host(self, host: str, why: str) -> None:
         """It is gone, with what runs had there."""
         for run in [run for run in self.by_key.values() if run.is_on(host)]:
@@ -225,13 +218,6 @@ class DirectedRuns:
         exits = [WorkerExit(worker, HOST_LOST, why) for worker in gone]
         if exits:
             self.do(run, run.director.exited_together(exits, self._now_s()))
-        self._forget_port(run, host, why)
-
-    def _forget_port(self, run: DirectedRun, host: str, why: str) -> None:
-        """This host is asked for none any more."""
-        if run.port_host == host and run.gang is not None:
-            run.port_host = ""
-            self.do(run, run.gang.no_port(why, self._now_s()))
 
     def busy(self, host: str) -> list[str]:
         """A device for each process that runs have on it, of runs on this host; some are on others."""
@@ -253,8 +239,8 @@ class DirectedRuns:
             match effect:
                 case messages.StartWorker() | messages.TellWorker() | messages.SignalWorker():
                     self._hosts.tell(run.workers[effect.worker], effect)
-                case FindPort(devices):
-                    self._find_port(run, devices[0])
+                case FindPort(devices) if run.gang is not None:
+                    self._find_port(run.gang, run, devices[0])
                 case Report(event):
                     self._shown(run, event)
                     self.report(event)
@@ -317,12 +303,12 @@ class DirectedRuns:
             is_first=len(run.workers) == 1,
         )
 
-    def _find_port(self, run: DirectedRun, device: str) -> None:
-        run.port_host = self._hosts.host_of.get(device, "")
-        if run.port_host:
-            self._hosts.tell(run.port_host, messages.FindRunPort(run=run.key))
-        elif run.gang is not None:
-            self.do(run, run.gang.no_port("its host is gone", self._now_s()))
+    def _find_port(self, gang: GangController, run: DirectedRun, device: str) -> None:
+        found = run.meeting_points.get(self._hosts.host_of.get(device, ""))
+        if found is None:
+            self.do(run, gang.no_port("its host is gone", self._now_s()))
+        else:
+            self.do(run, gang.port_found(found.address, found.port, self._now_s()))
 
     def release_hosts(self, run: DirectedRun) -> None:
         """Close the run where no worker of the gang is left, and none is to come."""
@@ -338,7 +324,6 @@ class DirectedRuns:
         self._keep_record(run)  # before they are closed: what the others keep names them no longer
         for host in left:
             self._hosts.tell(host, messages.CloseRun(run=run.key))
-            self._forget_port(run, host, "its job has left that host")
 
     def _end_run(self, run: DirectedRun) -> None:
         del self.by_key[run.key]

@@ -143,11 +143,11 @@ class GangCommands:
         former = self._runs.gang(command.job_id)
         known = GangRecord(max_local_batch=command.max_local_batch) if former is None else former.gang
         record = GangRecord(
-            next_worker=max(known.next_worker, *opening.opened.values()),
+            next_worker=max(known.next_worker, opening.first_worker),
             max_local_batch=known.max_local_batch or command.max_local_batch,
             restarts=Restarts() if command.spec.elasticity is Elasticity.RESTART else None,
         )
-        _, gang = self._runs.begin_gang(command, record, set(opening.opened), set())
+        _, gang = self._runs.begin_gang(command, record, opening.opened, set())
         self._obey(gang, command)
         return True
 
@@ -160,8 +160,8 @@ class GangCommands:
         if refusal:
             self._runs.report(cannot_change(command, refusal))
             return False
-        run.hosts.update(opening.opened)
-        gang.number_from(max(opening.opened.values(), default=0))
+        run.note_opened(opening.opened)
+        gang.number_from(opening.first_worker)
         self._obey(gang, command)
         return True
 

@@ -17,8 +17,13 @@ class Opening:
     order: OpenRun
     then: Callable[[Opening], None]  #: is called once none is awaited
     awaited: set[str]  #: hosts that have yet to answer
-    opened: dict[str, int] = field(default_factory=dict)  #: `first_worker` by host
+    opened: dict[str, RunOpened] = field(default_factory=dict)  #: by host
     refusal: tuple[Outcome, str] | None = None  #: the first one
+
+    @property
+    def first_worker(self) -> int:
+        """No worker had this number, or a higher one, on any of the hosts."""
+        return max((opened.first_worker for opened in self.opened.values()), default=0)
 
 
 class Openings:
@@ -49,7 +54,7 @@ class Openings:
             return
         opening.awaited.discard(host)
         if isinstance(answer, RunOpened):
-            opening.opened[host] = answer.first_worker
+            opening.opened[host] = answer
         else:
             opening.refusal = opening.refusal or (answer.outcome, answer.why)
             if answer.is_lacking:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.trial_controller import Trial
-from swell.executors.hosts.messages import Dealings, RunSnapshot
+from swell.executors.hosts.messages import Dealings, MeetingPoint, RunOpened, RunSnapshot
 from swell.model.job import JobSpec
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 
@@ -24,7 +25,8 @@ class DirectedRun:
     coming: set[str] = field(default_factory=set)  #: hosts of a change for which some make ready
     workers: dict[int, str] = field(default_factory=dict)  #: host of each one that has not ended
     dealings: dict[int, Dealings] = field(default_factory=dict)  #: with each of these
-    port_host: str = ""  #: where a free port is looked for; empty: nowhere
+    #: By host: where processes of a script meet that knows nothing of Swell, with rank 0 on that host.
+    meeting_points: dict[str, MeetingPoint] = field(default_factory=dict)
     launch: int = 0  #: generation of the command that launched it
     total_steps: int | None = None
     record: RunSnapshot | None = None  #: that its hosts were told last; None: none, or it is a trial run
@@ -46,12 +48,20 @@ class DirectedRun:
             return None
         return total_usage([self.left_usage, *self.usage.values()])
 
+    def note_opened(self, opened: Mapping[str, RunOpened]) -> None:
+        """It is open on these hosts."""
+        self.hosts.update(opened)
+        for host, answer in opened.items():
+            if answer.meeting_point is not None:
+                self.meeting_points[host] = answer.meeting_point
+
     def leave(self, host: str) -> None:
         """Nothing of it is there any more: what was used stays used, and its memory is free."""
         self.hosts.discard(host)
+        self.meeting_points.pop(host, None)
         if (last := self.usage.pop(host, None)) is not None:
             self.left_usage = total_usage([self.left_usage, last.without_memory])
 
     def is_on(self, host: str) -> bool:
-        """Whether it is open there, has workers there, or looks for a port there."""
-        return host in self.hosts or host == self.port_host or host in self.workers.values()
+        """Whether it is open there, or has workers there."""
+        return host in self.hosts or host in self.workers.values()

@@ -25,6 +25,7 @@ from swell.executors.hosts.messages import (
     KeptWorker,
     OpenRun,
     RunKept,
+    RunOpened,
     RunSnapshot,
     SignalWorker,
     WorkerKept,
@@ -42,6 +43,7 @@ class KeptRun:
     """A run on one host, as that has told of it."""
 
     order: OpenRun
+    opened: RunOpened
     record: RunSnapshot | None
     is_late: bool  #: nobody has waited for it, so it is not known to be of any gang
     workers: dict[int, KeptWorker] = field(default_factory=dict)
@@ -137,8 +139,9 @@ class Takeover:
                 known = self._ends.get(end.job_id)
                 if known is None or known.generation < end.generation:
                     self._ends[end.job_id] = end
-            case RunKept(order=order, record=record):
-                self._kept.setdefault(order.run, {})[host] = KeptRun(order, record, self.is_over)
+            case RunKept(order=order):
+                run = KeptRun(order, message.opened, message.record, self.is_over)
+                self._kept.setdefault(order.run, {})[host] = run
                 self._later[host, order.run] = []
             case WorkerKept(run=key, worker=worker):
                 if (copy := self._kept.get(key, {}).get(host)) is not None:
@@ -245,7 +248,8 @@ class Takeover:
             total_steps=record.total_steps,
         )
         known, stopped = read_record(record.gang), {w.number for w in whole.workers.values() if w.is_stopped}
-        run, gang = self.runs.begin_gang(launch, known, set(whole.kept), stopped)
+        opened = {host: kept.opened for host, kept in whole.kept.items()}
+        run, gang = self.runs.begin_gang(launch, known, opened, stopped)
         for slot in (*known.wanted_slots, *(member.slot for member in known.members.values())):
             self.runs.claim(run.job_id, slot)
         run.record, run.workers, run.dealings = record, whole.hosts_of_workers, whole.dealings

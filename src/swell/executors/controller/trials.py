@@ -297,8 +297,8 @@ class Trials:
         if self._runs.get(one.run.key) is not one:  # it was called off, or is over
             self._hosts.tell_all(opening.opened, CloseRun(run=one.run.key))
         elif host in opening.opened:
-            one.run.hosts.add(host)
-            one.trial.number_from(opening.opened[host])
+            one.run.note_opened(opening.opened)
+            one.trial.number_from(opening.first_worker)
             if host == one.host:
                 self._runner.begin_run(one.run)
                 self._ask_other(one)

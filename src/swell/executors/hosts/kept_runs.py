@@ -122,6 +122,7 @@ class _Run:
     """See `RunKept`."""
 
     order: OpenRun
+    opened: RunOpened
     record: RunSnapshot | None = None
     workers: dict[int, _Worker] = field(default_factory=dict)
 
@@ -138,7 +139,7 @@ class KeptRuns:
         """What a new controller is told first."""
         told: list[RunKept | WorkerKept | EndKept] = []
         for key, run in self._runs.items():
-            told.append(RunKept(order=run.order, record=run.record))
+            told.append(RunKept(order=run.order, opened=run.opened, record=run.record))
             told += [WorkerKept(run=key, worker=worker.kept()) for worker in run.workers.values()]
         return [*told, *self._ends.values()]
 
@@ -172,7 +173,7 @@ class KeptRuns:
         match message:
             case RunOpened(run=key):
                 if (order := self._orders.pop(key, None)) is not None:
-                    self._runs[key] = _Run(order)
+                    self._runs[key] = _Run(order, message)
                     self._ends.pop(key, None)
             case RunRefused(run=key):
                 self._orders.pop(key, None)

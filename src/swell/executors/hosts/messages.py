@@ -117,12 +117,6 @@ class SignalWorker(HostMessage, frozen=True, kw_only=True):
     number: int = 0
 
 
-class FindRunPort(HostMessage, frozen=True, kw_only=True):
-    """Name an address of this host that the run's workers reach, and a port that is free now."""
-
-    run: str
-
-
 class SetShare(HostMessage, frozen=True, kw_only=True):
     """Set the share of the host's cores that the run's processes have."""
 
@@ -178,14 +172,31 @@ class CloseRun(HostMessage, frozen=True, kw_only=True):
     run: str
 
 
-ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | FindRunPort | SetShare | KeepRecord | CloseRun
+ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | SetShare | KeepRecord | CloseRun
 
 
 # ---------------------------------------------------------------- host -> controller
+class MeetingPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that the workers of a run reach, and a port that the host holds for the run."""
+
+    address: str
+    port: int
+
+
+class RunOpened(HostMessage, frozen=True, kw_only=True):
+    """Workers of the run can be started."""
+
+    run: str
+    first_worker: int  #: no worker of this kind had this number here, or a higher one
+    #: Where processes of a script meet that knows nothing of Swell, with rank 0 on this host.
+    meeting_point: MeetingPoint | None = None
+
+
 class RunKept(HostMessage, frozen=True, kw_only=True):
     """A run that another controller has opened and not closed."""
 
     order: OpenRun  #: by which it was opened
+    opened: RunOpened  #: as it was answered
     record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
 
 
@@ -208,13 +219,6 @@ class DevicesOffered(HostMessage, frozen=True, kw_only=True):
     devices: dict[str, DeviceBinding]  #: by their ids, which no other host has; none: they come later
     num_cores: int  #: that its workers may use
     nodes: tuple[Node, ...] = ()  #: as the scheduler is to see them; none: the daemon names them itself
-
-
-class RunOpened(HostMessage, frozen=True, kw_only=True):
-    """Workers of the run can be started."""
-
-    run: str
-    first_worker: int  #: no worker of this kind had this number here, or a higher one
 
 
 class RunRefused(HostMessage, frozen=True, kw_only=True):
@@ -268,15 +272,6 @@ class WorkerExited(HostMessage, frozen=True, kw_only=True):
     log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
 
 
-class RunPort(HostMessage, frozen=True, kw_only=True):
-    """The answer to `FindRunPort`."""
-
-    run: str
-    address: str = ""
-    port: int = 0
-    why_none: str = ""  #: the host can name none now; empty: it has
-
-
 class UsageRead(HostMessage, frozen=True, kw_only=True):
     """What a gang has used on this host, told every second where it can be read."""
 
@@ -311,7 +306,6 @@ FromHost = (
     | WorkersAlive
     | WorkerHalted
     | WorkerExited
-    | RunPort
     | UsageRead
     | OwnerWarned
     | HostLeaving

@@ -37,6 +37,7 @@ from swell.executors.local.logs.files import TRIAL, WORKER
 from swell.executors.local.processes.listing import is_stopped
 from swell.executors.local.zygote.client import REAP_S, Zygotes
 from swell.executors.local.zygote.messages import Exited, Fork, Forked, ValuesPrinted, WorkerAnswer
+from swell.model.event import Outcome
 from swell.model.job import Elasticity, JobSpec
 from swell.model.node import DEFAULT_RACK, Node
 from swell.wire import environ
@@ -81,11 +82,6 @@ class HostedRun:
 
     def __post_init__(self) -> None:
         self.logs = RunLogs(self.place.folder, self.kind)
-
-    def let_port_go(self) -> None:
-        if self.held_port is not None:
-            self.held_port.close()
-            self.held_port = None
 
     def fork(self, spawn: StartWorker, call: str, address: str, log_bytes: int = 0) -> Fork:
         """The request that starts this worker. Users' names and arguments are list items and values only."""
@@ -237,8 +233,6 @@ class LocalHost:
                     link.send(said)
             case messages.SignalWorker(worker=worker, signal=number):
                 self._zygotes.signal(f"{run.key}/{worker}", number)
-            case messages.FindRunPort():
-                self._find_port(run)
             case messages.SetShare(share=share):
                 self._limits.set_share(run.key, share)
             case messages.CloseRun():
@@ -246,17 +240,6 @@ class LocalHost:
 
     def _answer(self, message: FromHost) -> None:
         self._hear(self._kept.note_answered(message))
-
-    def _find_port(self, run: HostedRun) -> None:
-        run.let_port_go()
-        try:
-            run.held_port = hold_port(run.reached_at)
-        except OSError as error:
-            why = f"no port of {run.reached_at} was found: {error}"
-            self._answer(messages.RunPort(run=run.key, why_none=why))
-            return
-        port: int = run.held_port.getsockname()[1]
-        self._answer(messages.RunPort(run=run.key, address=run.reached_at, port=port))
 
     def _open(self, order: OpenRun) -> None:
         self._openings[order.run] = order
@@ -276,14 +259,26 @@ class LocalHost:
         kind = TRIAL if order.is_trial else WORKER
         reached_at, rack = self._options.reached_at, self._options.rack
         run = HostedRun(order.run, order.job_id, order.spec, place, self.bindings, kind, reached_at, rack)
+        meeting_point = None
+        if order.spec.elasticity is Elasticity.RESTART:
+            try:
+                run.held_port = hold_port(reached_at)
+            except OSError as error:
+                why = f"no port of {reached_at} was found: {error}"
+                self._answer(messages.RunRefused(run=run.key, outcome=Outcome.LOST, why=why))
+                return
+            port = run.held_port.getsockname()[1]
+            meeting_point = messages.MeetingPoint(address=reached_at, port=port)
         self._runs[run.key] = run
         if not order.is_trial:
             self._limits.launch(run.key, order.share, order.spec.memory_bytes)
-        self._answer(messages.RunOpened(run=run.key, first_worker=place.first_worker))
+        opened = messages.RunOpened(run=run.key, first_worker=place.first_worker, meeting_point=meeting_point)
+        self._answer(opened)
 
     def _close(self, run: HostedRun) -> None:
         del self._runs[run.key]
-        run.let_port_go()
+        if run.held_port is not None:
+            run.held_port.close()
         self._limits.ended(run.key)
 
     def _start_worker(self, run: HostedRun, order: StartWorker) -> None:
