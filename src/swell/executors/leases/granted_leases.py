@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from swell.executors.leases.lease_times import LeaseTimes
+from swell.executors.leases.lease_times import ASKS_IN_LEASE, LeaseTimes
 from swell.executors.leases.messages import FromController, LeaseAsked, LeaseGranted, TermOver
 from swell.executors.rate_limited_log import RateLimitedLog
 
 #: Stands for all hosts of an earlier controller of which the records are lost. No host can be called so.
 UNRECORDED = "(hosts whose records are lost)"
+#: A host that has missed so many questions in a row does not answer now.
+MISSED = 3
 
 log = logging.getLogger("swell.hosts")
 
@@ -32,6 +34,7 @@ class HostTerm(msgspec.Struct, frozen=True, kw_only=True):
 class _Term:
     record: HostTerm
     free_s: float
+    asked_s: float  #: when the host asked last, or was recalled
     is_recalled: bool  #: an earlier controller may have granted in it
     is_refused: bool = False  #: not granted any longer
 
@@ -60,7 +63,9 @@ class GrantedLeases:
         self._terms: dict[str, _Term] = {}
         for record in records:
             free_s = now_s() + (0.0 if record.is_over else times.wait_after_s(record.lease_s))
-            self._terms[record.host] = _Term(record, free_s, is_recalled=True, is_refused=record.is_over)
+            self._terms[record.host] = _Term(
+                record, free_s, now_s(), is_recalled=True, is_refused=record.is_over
+            )
         #: Hosts whose workers an earlier controller may have started.
         self.recalled = frozenset(host for host, term in self._terms.items() if not term.record.is_over)
         self._ended: list[tuple[str, int]] = []
@@ -91,6 +96,7 @@ class GrantedLeases:
             term = self._begin(host, machine, asked.term)
         elif asked.term < term.record.term or now_s >= term.free_s:
             return TermOver(term=asked.term)
+        term.asked_s = now_s
         if term.is_refused:
             return TermOver(term=asked.term)
         if term.record.lease_s < self._times.lease_s:
@@ -101,8 +107,11 @@ class GrantedLeases:
 
     def _begin(self, host: str, machine: str, number: int) -> _Term:
         self._forget(host)
-        record = HostTerm(host=host, machine=machine, term=number, lease_s=0.0, is_over=False)
-        term = self._terms[host] = _Term(record, self._now_s(), not self.is_free(UNRECORDED))
+        record, now_s = (
+            HostTerm(host=host, machine=machine, term=number, lease_s=0.0, is_over=False),
+            self._now_s(),
+        )
+        term = self._terms[host] = _Term(record, now_s, now_s, not self.is_free(UNRECORDED))
         return term
 
     def refuse(self, host: str) -> None:
@@ -128,6 +137,13 @@ class GrantedLeases:
         """Whether no worker can run there: what it held may be given away, its jobs may run elsewhere."""
         term = self._terms.get(host)
         return term is None or self._now_s() >= term.free_s
+
+    def is_late(self, host: str) -> bool:
+        """Whether it has not asked for its lease when it should have, some times in a row."""
+        term = self._terms.get(host)
+        return (
+            term is not None and self._now_s() >= term.asked_s + MISSED * self._times.lease_s / ASKS_IN_LEASE
+        )
 
     def take_ended(self) -> list[tuple[str, int]]:
         """Hosts and their terms that are over, each term once. No worker started in one of them is left.

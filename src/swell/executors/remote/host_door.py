@@ -56,6 +56,7 @@ class JoinedHost:
         self.stream = ResumableStream(session, self, FromJoined, LeaseAsked)
         self.remark = ""  #: on the way to it; empty: none
         self._door = door
+        self.is_late = False  #: with its questions, though it may have a line
         self.begin_term(None)
 
     def begin_term(self, term: int | None) -> None:
@@ -66,7 +67,7 @@ class JoinedHost:
     @property
     def remarks(self) -> tuple[str, ...]:
         """What is odd about it now."""
-        return tuple(filter(None, (self.remark, "" if self.is_reached else SILENT)))
+        return tuple(filter(None, (self.remark, SILENT if self.is_late or not self.is_reached else "")))
 
     # ------------------------------------------------------------ the controller
     @property
@@ -254,6 +255,9 @@ class HostDoor:
         self._lose_ended("it has not renewed its lease")
         for host in list(self._hosts.values()):
             host.stream.tick()
+            if (is_late := self._leases.is_late(host.name)) != host.is_late:
+                host.is_late = is_late
+                self._tell_remarks(host)
 
     def _lose_ended(self, why: str) -> None:
         for name, term in self._leases.take_ended():
