@@ -29,7 +29,15 @@ class InPlace(nn.Linear):
         return y.mul_(self.bias)
 
 
-KINDS = {"in place": InPlace}
+class Limited(nn.Linear):
+    """A block that limits its weights before it uses them."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.weight.data = self.weight.data.clamp(-1.0, 1.0)
+        return super().forward(x)
+
+
+KINDS = {"in place": InPlace, "limited": Limited}
 
 
 class Stack(nn.Module):
@@ -86,12 +94,14 @@ for epoch in run.epochs():
                 parameter.grad = None
         if habit == "average":
             averaged.update_parameters(model)
-        if habit == "log":
+        if habit == "log" or (habit == "log late" and run.steps > 12):
             print(sum(float(each.norm()) for each in model.parameters()))
     if habit == "alone" and run.rank == 0:
         model(data)
     if habit == "state_dict":
         model.state_dict()
+    if habit == "state saved":
+        optimizer.state_dict()
     if epoch == 2:
         if habit == "filled":
             nn.init.constant_(second.weight, 0.1)

@@ -48,11 +48,12 @@ def test_a_group_of_a_trial_makes_its_steps_as_the_job_will(
         ("average", "an average of weights"),
         ("log", "'blocks.0.weight'"),
         ("functional", "'blocks.0.weight'"),
-        ("gradient", "reads or sets the gradient of 'blocks.0.weight'"),
+        ("gradient", "uses the gradient of 'blocks.0.weight'"),
         ("zeroed between early", "takes it away"),
-        ("initialised", "writes to the parameter 'blocks.0.weight'"),
-        ("loaded at once", "load before elastic()"),
-        ("state_dict", "calls state_dict() of"),
+        ("initialised", "uses the parameter 'blocks.0.weight'"),
+        ("loaded at once", "load or initialise weights before elastic()"),
+        ("state_dict", "read the whole model from a checkpoint"),
+        ("state saved", "calls state_dict() of its optimizer"),
     ],
 )
 def test_a_script_that_reads_what_will_not_be_there_is_told(

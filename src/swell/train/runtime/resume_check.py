@@ -78,6 +78,7 @@ def check_resume(run: Run, task: Task, host: Profiling) -> None:
         findings = [_not_tried(str(why))]
     fresh_check.tell_if_fresh(findings)
     host.findings += findings
+    host.divide()
 
 
 def _not_tried(why: str) -> ScriptFinding:

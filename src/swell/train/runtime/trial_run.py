@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import torch
 
@@ -26,9 +26,6 @@ from swell.train.state.staging import COPIED_BYTES_PER_S
 from swell.wire import environ, messages
 from swell.wire.findings import ScriptFinding, not_compared
 from swell.wire.private_files import are_private
-
-if TYPE_CHECKING:  # most jobs need none of it
-    from swell.train.sharding.read_watch import ReadWatch
 
 NUM_WARM_UPS = 2
 #: Time spent on each batch size, unless a single step takes longer.
@@ -87,7 +84,6 @@ class Profiling(Host):
         self._left_s: float | None = None  # when the epoch ended
         self._own_steps: int | None = None  # of the script
         self.findings: list[ScriptFinding] = []  #: of other checks of the script
-        self._reads: ReadWatch | None = None
 
     @property
     def least_workers(self) -> int:
@@ -150,22 +146,21 @@ class Profiling(Host):
     def enter(self, task: Task) -> None:
         check_no_group()
         self._tell_ready(task)
-        self._watch_reads()
         if self.welcome.compares:
             has_passes = self.max_local_batch is not None
             most = min(max(self._sizes, default=MOST_SAMPLES), self.max_local_batch or MOST_SAMPLES)
             self._is_comparing = self._comparison.begin(task, self._true_course, most, has_passes)
         self._finish_if_done()
 
-    def _watch_reads(self) -> None:
-        """See that the script reads no parameters of divided blocks that will not be there."""
-        shard = self._task.state.shard_of_blocks
-        if self._reads is None and shard is not None:
-            from swell.train.sharding.read_watch import ReadWatch
+    def divide(self, num_workers: int = 1) -> None:
+        """Keep a divided state as one of so many workers does, so that all it refuses is refused here."""
+        if (shard := self._task.state.shard) is not None:
+            shard.hold_share(num_workers, self._task.num_holders)
 
-            self._reads = ReadWatch(self._task.state.model, shard.blocks)
-        if self._reads is not None:
-            self._reads.open()
+    def _join_parts(self) -> None:
+        """Keep a divided state as the only worker does, if it is all here."""
+        if (shard := self._task.state.shard) is not None:
+            shard.hold_whole()
 
     def _finish_if_done(self) -> None:
         if not self._sizes and not self._is_comparing:
@@ -176,7 +171,7 @@ class Profiling(Host):
         if not (self.has_epoch_ends and self._may_go_on):
             self._finish_trial()
         self._link.send(self._profiled(goes_on=True))
-        self._watch_reads()
+        self.divide(self.least_workers)
         self._task.course.end_epoch()
         self._shown.steps = self._true_course.steps_per_epoch or self._shown.steps
         self._left_s = time.monotonic()
@@ -185,6 +180,7 @@ class Profiling(Host):
         self._num_begun += 1
         self._shown.begin_step(is_again=self._is_comparing)
         if self._is_comparing:
+            self._join_parts()
             self._is_comparing = self._comparison.begin_probe()
             if not self._is_comparing and not self._sizes:
                 self._end_epoch_or_finish()
@@ -194,8 +190,8 @@ class Profiling(Host):
             if (sampler := getattr(self._true_course, "sampler", None)) is not None:
                 sampler.order(1)  # raises where the epoch that begins has another length
             self._finish_trial()
-        if (shard := self._task.state.shard) is not None:
-            shard.hold_share(self.least_workers, self._task.num_holders)
+        if not self._timed and not self._compute_s:
+            self.divide(self.least_workers)
         self._meter.begin_step()
 
     @property
@@ -246,8 +242,8 @@ class Profiling(Host):
         self._meter.end_step()
         self._shown.steps += 1
         self._timed.append(self._meter.step_s)
-        if self._reads is not None and len(self._timed) == NUM_WARM_UPS:
-            self._reads.close()
+        if len(self._timed) == NUM_WARM_UPS:
+            self._join_parts()
         if not self._is_measured():
             return
         self._note_size()

@@ -18,6 +18,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from swell.train.collective.gradients import LoopError
+from swell.train.sharding.away import away_classes
 from swell.train.sharding.intervals import Interval, Intervals, common
 from swell.train.sharding.large_buffers import LargeBuffers
 from swell.train.sharding.state_pieces import StatePieces
@@ -27,14 +28,9 @@ TOP_HOOKS = "_top_saved_tensors_default_hooks"
 
 
 WRITTEN = (
-    "the script writes to parameters of the block {name!r} while they are not here, for elastic() got "
-    "shard=[...], and what it writes would be lost: write before elastic(), or use shard='optimizer'"
+    "the forward pass of the block {name!r} writes to its parameters, which would be lost, for elastic() got "
+    "shard=[...]: take out what does, such as a limit of weights, or use shard='optimizer'"
 )
-READ_WHOLE = (
-    "read the whole one from a checkpoint with swell.train.load_checkpoint(folder), or on the leader after "
-    "the last step"
-)
-LOAD_BEFORE = "load before elastic(), or use shard='optimizer'"
 CHANGED = (
     "a parameter of the block {name!r} has another gradient than loss.backward() has given it, and summed, "
     "for elastic() got shard=[...]: the script sets it by hand or takes it away, or sets requires_grad "
@@ -142,19 +138,14 @@ class DividedBlock:
         self._hooks: list[AbstractContextManager[None]] = []
         self._ready: set[int] = set()  # places of parameters with a gradient in this backward pass
         self._watched: set[int] = set()
-        self.is_read = False  #: by Swell, which knows what is away
-        self.is_tried = False  #: by a trial run, that refuses what it would while parameters are away
-        self._own: set[int] = set()  # places of parameters with a gradient of the pass under way
-        #: All elements of the parameters that are away.
-        self.nothing = torch.full((), math.nan, dtype=self.dtype, device=self.device)
-        self._no_gradient = self.nothing.clone()  # all elements of gradients that were taken
-        self._left: list[int] = []  # by parameter: where its memory is
-        #: What is in place of gradients, by place, and its version.
-        self._taken: dict[int, tuple[torch.Tensor, int]] = {}
-        module.register_state_dict_pre_hook(lambda *_: self._check_use("state_dict() of", READ_WHOLE))
-        self.load_hook: int = module.register_load_state_dict_pre_hook(
-            lambda *_: self._check_use("load_state_dict() of", LOAD_BEFORE)
-        ).id
+        #: All elements of what is away.
+        self._nothing = torch.full((), math.nan, dtype=self.dtype, device=self.device)
+        self._here = [type(parameter) for parameter in parameters]  # classes, of the script
+        names = {id(parameter): within for within, parameter in module.named_parameters()}
+        full_names = [f"{name}.{names[id(parameter)]}".lstrip(".") for parameter in parameters]
+        self._away = [away_classes(full_name) for full_name in full_names]
+        self._gathered: list[tuple[int, int]] = []  # by parameter: where its memory is, and its version
+        self._taken: dict[int, torch.Tensor] = {}  # what is in place of gradients, by place
         module.register_forward_pre_hook(lambda *_: self._enter(), prepend=True)
         module.register_forward_hook(lambda _, __, output: self._leave(output), always_call=True)
 
@@ -170,9 +161,9 @@ class DividedBlock:
         if self._num_entered and self._full is not None:  # amid its forward pass, where no step changes them
             return
         self._full = None
-        for parameter in self.parameters:
-            parameter.data = self.nothing.expand(parameter.shape)
-        self._note_left()
+        self._point_to([self._nothing.expand(parameter.numel()) for parameter in self.parameters])
+        for parameter, (kind, _) in zip(self.parameters, self._away, strict=True):
+            parameter.__class__ = kind
 
     def bring(self, values: Sequence[torch.Tensor]) -> None:
         """The parameters are here from now on: one flat tensor for each."""
@@ -184,29 +175,29 @@ class DividedBlock:
         if self._full is not None:
             return self._full
         assert self.exchange is not None  # noqa: S101 - something is away
-        self.check_left()
         full = self.exchange.gather(self)
         if self._is_away:  # else all have come meanwhile, for there are no others left
             self._full = full
             self._point_to(self.split(full))
+            self._gathered = self._written()
         return full
 
     def release(self) -> None:
+        """Raises LoopError where the script has changed the parameters meanwhile."""
         if self._is_away and self._full is not None and not self._num_entered:
+            is_changed = self._gathered != self._written()
             self.send_away()
+            if is_changed:
+                raise LoopError(WRITTEN.format(name=self.name))
 
     def _point_to(self, values: Sequence[torch.Tensor]) -> None:
-        for parameter, part in zip(self.parameters, values, strict=True):
+        for parameter, kind, part in zip(self.parameters, self._here, values, strict=True):
+            parameter.__class__ = kind
             parameter.data = part.view(parameter.shape)
-        self._note_left()
 
-    def _note_left(self) -> None:
-        self._left = [each.data_ptr() for each in self.parameters]
-
-    def check_left(self) -> None:
-        """Raises LoopError where the script has given parameters that are not here other memory."""
-        if self._is_away and self._left != [each.data_ptr() for each in self.parameters]:
-            raise LoopError(WRITTEN.format(name=self.name))
+    def _written(self) -> list[tuple[int, int]]:
+        """What changes if the script changes a parameter."""
+        return [(each.data_ptr(), each._version) for each in self.parameters]
 
     def empty(self, size: int | None = None) -> torch.Tensor:
         """Room for so many of its elements, or for all, flat."""
@@ -216,20 +207,7 @@ class DividedBlock:
         parts: tuple[torch.Tensor, ...] = flat.split([parameter.numel() for parameter in self.parameters])
         return parts
 
-    def _check_use(self, call: str, remedy: str) -> None:
-        """Raises LoopError where the script wants all parameters, of which this worker has a part."""
-        if (self._is_away or self.is_tried) and not self.is_read:
-            raise LoopError(
-                f"the script calls {call} a model whose block {self.name!r} is divided among the workers "
-                f"(shard=[...]); {remedy}"
-            )
-
     # ---------------------------------------------------------------- forward
-    @property
-    def is_computing(self) -> bool:
-        """Whether its forward pass is under way, or any backward pass."""
-        return self._num_entered > 0 or torch._C._current_graph_task_id() != -1
-
     def _enter(self) -> None:
         if not self._has_begun:
             raise LoopError(
@@ -286,7 +264,6 @@ class DividedBlock:
 
     def abandon_backward(self) -> None:
         self._forget_taken()
-        self._own.clear()
         self._ready.clear()
         self._hooks.clear()
         self._num_entered, self.is_reduced = 0, False
@@ -309,10 +286,7 @@ class DividedBlock:
             del self._taken[place]
 
     def _check_taken(self, place: int) -> None:
-        gradient, version = self._taken.get(place, (None, 0))
-        if self.parameters[place].grad is not gradient or (
-            gradient is not None and gradient._version != version
-        ):
+        if self.parameters[place].grad is not self._taken.get(place):
             raise LoopError(CHANGED.format(name=self.name))
 
     def _forget_taken(self) -> None:
@@ -320,24 +294,15 @@ class DividedBlock:
             self.parameters[place].grad = None
         self._taken.clear()
 
-    @property
-    def has_own_gradient(self) -> bool:
-        """Whether there was a backward pass, and the script's pass is not over."""
-        return len(self._own) > 0
-
     def end_pass(self) -> None:
         """The script's pass is over. Raises LoopError where it has changed gradients that were summed."""
         if self.exchange is not None:
             for place in range(len(self.parameters)):
                 self._check_taken(place)
-        elif self.is_tried and any(self.parameters[place].grad is None for place in self._own):
-            raise LoopError(CHANGED.format(name=self.name))
-        self._own.clear()
         self._forget_taken()
 
     def _note(self, place: int) -> None:
         """A parameter has its gradient of this pass."""
-        self._own.add(place)
         if self.exchange is None or torch._C._current_graph_task_id() == -1:
             return
         self._ready.add(place)
@@ -383,8 +348,9 @@ class DividedBlock:
             for place, has in enumerate(self.has_gradient):
                 if has and place not in self._taken:
                     parameter = self.parameters[place]
-                    parameter.grad = nothing = self._no_gradient.expand(parameter.shape)
-                    self._taken[place] = nothing, nothing._version
+                    _, kind = self._away[place]
+                    nothing = self._nothing.expand(parameter.shape).as_subclass(kind)
+                    parameter.grad = self._taken[place] = nothing
 
 
 def _same(thing: Any) -> Any:

@@ -48,7 +48,6 @@ class DividedGradients(Gradients):
             self._apart = self._in_blocks if exchange is not None else ()
             self._remake()
         super().begin(share)
-        self._shard.check_written()
         self._passes, self._number, self._is_backward = share.passes, 0, False
         for block in self._blocks:
             block.begin_step(share.passes[0].factor)

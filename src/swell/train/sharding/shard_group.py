@@ -285,7 +285,6 @@ class ShardGroup:
         """
         if self._exchange is None or self._shard.is_whole:
             return
-        self._shard.check_written()
         for block in self._shard.blocks:
             full = self._exchange.gather_or_fail(block)
             if self._group.rank == 0:

@@ -16,8 +16,8 @@ from typing import Any
 import torch
 
 from swell.train.collective.gradients import LoopError
-from swell.train.sharding.away_state import AWAY, AwayState
-from swell.train.sharding.divided_block import WRITTEN, BlockExchange, DividedBlock
+from swell.train.sharding.away import AWAY, AwayState, AwayTensor, opened
+from swell.train.sharding.divided_block import BlockExchange, DividedBlock
 from swell.train.sharding.intervals import common, size
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
 
@@ -46,8 +46,7 @@ class StateShard:
         optimizer.register_step_post_hook(lambda *_: self.leave_step())
         optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
         optimizer.register_load_state_dict_pre_hook(lambda *_: self._check_loaded())
-        self._is_asked = False  # for its state dict, or to load one, by Swell
-        self._is_seen = False  # that state dict, by the script
+        self._is_seen = False  # the optimizer's state dict, by the script
         self._num_groups = len(optimizer.param_groups)
         self.exchange: BlockExchange | None = None  #: see `connect`
         #: What is still to be done to the gradients of a step, where blocks are divided.
@@ -80,20 +79,6 @@ class StateShard:
         block = self._block_of.get(id(parameter))
         return block is not None and block.is_away
 
-    @property
-    def load_hooks(self) -> set[int]:
-        """What refuses the script's loads of blocks, by the ids of hooks."""
-        return {block.load_hook for block in self.blocks}
-
-    def check_written(self) -> None:
-        """Raises LoopError where the script has written to parameters that are not here."""
-        away = [block for block in self.blocks if block.is_away]
-        for block in away:
-            block.check_left()
-        held = torch.stack([block.nothing.isnan() for block in away]).tolist() if away else []  # one wait
-        if not all(held):
-            raise LoopError(WRITTEN.format(name=away[held.index(False)].name))
-
     def takes_gradient(self, parameter: torch.Tensor) -> bool:
         """Whether its gradient is not here between the backward pass and the update."""
         return self.divides(parameter) and self.exchange is not None
@@ -118,7 +103,6 @@ class StateShard:
         Args:
             is_whole: all workers have everything, and there is one piece of each parameter.
         """
-        self.check_written()
         self._pieces = None if is_whole else pieces
         if self._pieces is None:
             self._fill(pieces)
@@ -151,17 +135,22 @@ class StateShard:
         Args:
             num_holders: workers that have each part.
         """
-        if self._pieces is None and num_workers > num_holders:
-            begins = self.places.begins
-            shares = [
-                (begin, begin + -(-(end - begin) * num_holders // num_workers))
-                for begin, end in pairwise(begins)
-            ]
-            made = StatePieces(self.places, shares)
-            made.make_room(self.pieces.forms())
-            made.take(self.pieces)
-            self.replace(made, is_whole=False)
-            self.connect(BlockExchange(self.places.units, made))
+        num_parts = min(num_holders, num_workers)
+        shares = [
+            (begin, begin + -(-(end - begin) * num_parts // num_workers))
+            for begin, end in pairwise(self.places.begins)
+        ]
+        old, made = self.pieces, StatePieces(self.places, shares)
+        made.make_room(old.forms(), old)
+        made.take(old)
+        self.replace(made, is_whole=False)
+        self.connect(BlockExchange(self.places.units, made))
+
+    def hold_whole(self) -> None:
+        """Keep everything as the only worker does, unless a share is all there is."""
+        if self.pieces.intervals == self.places.everything:
+            self.replace(self.pieces, is_whole=True)
+            self.connect(None)
 
     def expect_whole(self) -> None:
         """A whole state is about to be loaded: make room for the parameters of all blocks."""
@@ -190,38 +179,19 @@ class StateShard:
             self._load(state_dict)
 
     def _load(self, state_dict: dict[str, Any]) -> None:
-        with self._asking():
+        with opened():
             self._optimizer.load_state_dict(state_dict)
-
-    @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """Within, Swell and not the script uses the optimizer's state dict."""
-        self._is_asked = True
-        try:
-            yield
-        finally:
-            self._is_asked = False
 
     @contextmanager
     def filled(self, whole: StatePieces) -> Iterator[None]:
         """Within, the optimizer keeps this state, which is the whole one, so that it can be saved."""
-        self.check_written()
         try:
             self._fill(whole)
             yield
         finally:
             self._empty()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Within, the model's state dict may be asked for, though parameters may be away."""
-        for block in self.blocks:
-            block.is_read = True
-        try:
-            yield
-        finally:
-            for block in self.blocks:
-                block.is_read = False
+    reading = staticmethod(opened)  #: within, Swell may ask the model for its state dict
 
     def hyperparameters(self) -> dict[str, Any]:
         """The optimizer's state dict without its state."""
@@ -229,7 +199,7 @@ class StateShard:
 
     def state_dict(self) -> dict[str, Any]:
         """The optimizer's, of what it keeps outside of a step: nothing where `is_whole` is False."""
-        with self._asking():
+        with opened():
             return self._optimizer.state_dict()
 
     def _fill(self, whole: StatePieces) -> None:
@@ -249,7 +219,7 @@ class StateShard:
 
     def _empty(self) -> None:
         """The optimizer keeps nothing, nor do modules: all is in pieces."""
-        self._optimizer.state = AwayState(lambda: self._is_asked)
+        self._optimizer.state = AwayState(dict)
         for block in self.blocks:
             block.send_away()
 
@@ -289,7 +259,7 @@ class StateShard:
         for piece, tensor in zip(self._pieces.pieces, self._tensors, strict=True):
             piece.kept = checked(state.get(tensor, {}), tensor)
             piece.gradient = tensor.grad = None
-        self._optimizer.state = AwayState(lambda: self._is_asked)
+        self._optimizer.state = AwayState(dict)
         for group, parameters in zip(groups, self._outside, strict=True):
             group["params"] = parameters
         self._outside, self._tensors = [], []
@@ -391,8 +361,8 @@ class StateShard:
 
     def _check_asked(self) -> None:
         """Raises RuntimeError where the script asks for a state of which this worker has a part."""
-        self._is_seen |= not self._is_asked
-        if self._pieces is not None and not self._is_asked:
+        self._is_seen |= not AwayTensor.is_open
+        if self._pieces is not None and not AwayTensor.is_open:
             raise RuntimeError(
                 "the script calls state_dict() of its optimizer, of whose state each worker has a part "
                 "(shard=...); read the whole one from a checkpoint with "
@@ -401,7 +371,7 @@ class StateShard:
 
     def _check_loaded(self) -> None:
         """Raises RuntimeError where the script loads a state of which this worker has a part."""
-        if self._pieces is not None and not self._is_asked:
+        if self._pieces is not None and not AwayTensor.is_open:
             raise RuntimeError(
                 "the script calls load_state_dict() of its optimizer, of whose state each worker has a part "
                 "(shard=...): load before elastic(), or take shard out"

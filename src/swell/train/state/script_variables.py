@@ -458,10 +458,10 @@ class Search:
 
     def _is_ours(self, value: Any) -> bool:
         """Whether it is saved anyway, or of Swell itself."""
-        if isinstance(value, torch.Tensor):
-            return value.data_ptr() in self._memory and value.numel() > 0
         if isinstance(value, nn.Module):
             return False  # the model may have attributes of its own
+        if isinstance(value, torch.Tensor) and value.numel() > 0 and value.data_ptr() in self._memory:
+            return True
         return id(value) in self._known or type(value).__module__.startswith("swell.")
 
     def _is_of_model(self, value: Any) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -356,7 +355,7 @@ class TrainState:
         From then on, until `load`, the model is neither the one nor the other.
         """
         model = self._plain_model
-        if not _is_plain(model, set() if self.shard is None else self.shard.load_hooks):
+        if not _is_plain(model):
             return {}
         self.is_torn = True
         held = {tensor.data_ptr() for tensor in (*model.parameters(), *model.buffers())}
@@ -410,8 +409,7 @@ class TrainState:
         if _is_same_memory(self._model_state(is_shared), values):
             return
         lacking = self._divided if is_shared else set()
-        with nullcontext() if self.shard is None else self.shard.reading():
-            answer = self._plain_model.load_state_dict(values, strict=not lacking)
+        answer = self._plain_model.load_state_dict(values, strict=not lacking)
         if missing := {*answer.missing_keys} - lacking:
             raise RuntimeError(f"the state lacks {_listed(missing)}, which this script's model has")
 
@@ -462,15 +460,10 @@ def _lay_out_alike(optimizer: torch.optim.Optimizer) -> None:
                 kept[key] = torch.empty_like(parameter, dtype=value.dtype, device=value.device).copy_(value)
 
 
-def _is_plain(model: nn.Module, own_hooks: Set[int]) -> bool:
-    """Whether loading a state dict does no more than copy tensors, as far as one can see.
-
-    Args:
-        own_hooks: Swell's, by their ids.
-    """
+def _is_plain(model: nn.Module) -> bool:
+    """Whether loading a state dict does no more than copy tensors, as far as one can see."""
     return type(model).load_state_dict is nn.Module.load_state_dict and not any(
-        module._load_state_dict_pre_hooks.keys() - own_hooks or module._load_state_dict_post_hooks
-        for module in model.modules()
+        module._load_state_dict_pre_hooks or module._load_state_dict_post_hooks for module in model.modules()
     )
 
 
