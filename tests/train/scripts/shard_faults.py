@@ -23,7 +23,7 @@ from swell.train.link.agent_link import open_link
 from swell.train.runtime import divided_run
 from swell.train.runtime.divided_run import DividedWorker
 from swell.train.sharding import block_exchange, shard_transfers
-from swell.train.sharding.block_exchange import GroupExchange
+from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.shard_group import ShardGroup, VoteOutcome
 from swell.train.sharding.shard_transfers import ShardTransfers
@@ -36,8 +36,8 @@ FAULT, AT_STEP = json.loads(os.environ.get("SHARD_FAULTS", "{}")).get(WORKER, ["
 # These jobs are short: workers compare what they have in steps 1, 9 and 17.
 divided_run.COMPARE_EVERY = block_exchange.COMPARE_EVERY = 8
 votes = count(1)  # no variable that Swell takes back with a step that comes again
-hand_on = GroupExchange._hand_on
-gather, reduce, gather_model = GroupExchange.gather_or_fail, GroupExchange.reduce, ShardGroup.gather_model
+hand_on = BlockExchange._hand_on
+gather, reduce, gather_model = BlockExchange.gather_or_fail, BlockExchange.reduce, ShardGroup.gather_model
 changes, is_change_faulty, read, fill = count(1), False, ShardTransfers._read, ShardGroup._fill
 vote, spread, finish, broadcast = ShardGroup.vote, ShardGroup.spread, DividedWorker.finish, dist.broadcast
 
@@ -97,7 +97,7 @@ def faulty_read(self: ShardTransfers, *arguments: Any) -> Any:
     return answer
 
 
-def faulty_gather(self: GroupExchange, block: DividedBlock) -> torch.Tensor:
+def faulty_gather(self: BlockExchange, block: DividedBlock) -> torch.Tensor:
     is_now = self._is_within and self._num_steps == AT_STEP and block.number == 1
     is_between = not self._is_within and self._num_steps >= AT_STEP and block.number == 1
     if (is_now and FAULT == "before a gathering") or (is_between and FAULT == "in an evaluation"):
@@ -114,13 +114,13 @@ def faulty_end(self: ShardGroup) -> None:
     gather_model(self)
 
 
-def faulty_reduce(self: GroupExchange, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
+def faulty_reduce(self: BlockExchange, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
     if FAULT == "amid the gradients" and self._num_steps == AT_STEP and block.number == 0:
         die()
     return reduce(self, block, gradient)
 
 
-def faulty_hand_on(self: GroupExchange, block: DividedBlock, own: torch.Tensor) -> torch.Tensor:
+def faulty_hand_on(self: BlockExchange, block: DividedBlock, own: torch.Tensor) -> torch.Tensor:
     if FAULT == "with a sum" and self._num_steps == AT_STEP and block.number == 0:
         die()
     return hand_on(self, block, own)
@@ -151,8 +151,8 @@ def telling_finish(self: DividedWorker, is_early: bool) -> None:
     finish(self, is_early)
 
 
-GroupExchange.gather_or_fail, GroupExchange.reduce = faulty_gather, faulty_reduce  # type: ignore[method-assign]
-GroupExchange._hand_on = faulty_hand_on  # type: ignore[method-assign]
+BlockExchange.gather_or_fail, BlockExchange.reduce = faulty_gather, faulty_reduce  # type: ignore[method-assign]
+BlockExchange._hand_on = faulty_hand_on  # type: ignore[method-assign]
 ShardGroup.gather_model = faulty_end  # type: ignore[method-assign]
 if WORKER in (places := json.loads(os.environ.get("SHARD_PLACES", "{}"))):
     state_transfer.own_place = lambda: places[WORKER]  # type: ignore[attr-defined]

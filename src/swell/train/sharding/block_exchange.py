@@ -7,16 +7,19 @@ order, as where one evaluates alone, are told that, and do not add up what does 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
 
 from swell.train.collective.gradients import LoopError
 from swell.train.collective.group import Group, GroupBroken, await_all
-from swell.train.sharding.divided_block import BlockExchange, DividedBlock
+from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.intervals import Interval, Intervals, common, size, union
 from swell.train.sharding.layout import Layout
-from swell.train.sharding.state_pieces import StatePieces
+
+if TYPE_CHECKING:
+    from swell.train.sharding.state_shard import StateShard
 
 GATHER, REDUCE = 0, 1
 #: Before torch 2.13 it has another name.
@@ -27,19 +30,20 @@ all_gather: Callable[..., dist.Work | None] = (
 NUM_COMPARED, COMPARE_EVERY = 2, 64
 
 
-class GroupExchange(BlockExchange):
-    """Exchange with the workers of a group, by the layout of the state there."""
+class BlockExchange:
+    """Exchange with the workers of a group, by the layout of the state there.
+
+    A worker that is alone with a part of the state, as in a trial run, gets zeros for the rest.
+    """
 
     def __init__(
         self,
         group: Group,
         layout: Layout,
-        blocks: Sequence[DividedBlock],
-        units: Sequence[Interval],
-        pieces: StatePieces,
-        meet_again: Callable[[GroupBroken], object],
-        lose: Callable[[str], object],
-        is_amid: bool,
+        shard: StateShard,
+        meet_again: Callable[[GroupBroken], object] = lambda broken: None,
+        lose: Callable[[str], object] = lambda reason: None,
+        is_amid: bool = False,
     ) -> None:
         """
         Args:
@@ -47,28 +51,26 @@ class GroupExchange(BlockExchange):
             lose: called where it cannot go on, with the reason; it does not return.
             is_amid: the group before broke, and its members may be at different places of their scripts.
         """
-        super().__init__(units, pieces)
-        self._group = group
+        self._group, self._pieces, self._units = group, shard.pieces, shard.places.units
         self._meet_again, self._lose, self._is_amid = meet_again, lose, is_amid
-        each = units[: len(blocks)]  # the last one is no block
-        self._owned = [[_within(own, unit) for own in layout.owned] for unit in each]
-        self._mirrored = [[_within(has, unit) for has in layout.mirrored] for unit in each]
-        self._own = layout.owned[group.rank]
+        units = self._units[: len(shard.blocks)]  # the last one is no block
+        self._owned = [[_within(own, unit) for own in layout.owned] for unit in units]
+        self._mirrored = [[_within(has, unit) for has in layout.mirrored] for unit in units]
+        self.owned = layout.owned[group.rank]  #: what this worker counts in sums over workers
+        self.is_lost = False  #: the step under way comes again; what is gathered until the next one is zero
         self._has_ended = False
         self._broken: GroupBroken | None = None
         self._num_steps = 0  # that were begun
         self._is_within = False  # a step
         self._is_first = True  # since that changed
 
-    @property
-    def owned(self) -> Intervals:
-        return self._own
-
     def begin_step(self) -> None:
+        """All workers begin a step."""
         self._num_steps, self._is_within, self._is_first = self._num_steps + 1, True, True
         self.is_lost = self._broken is not None
 
     def end_step(self) -> None:
+        """This worker has computed its gradients of the step, or gives them up. Raises GroupBroken."""
         self._is_within, self._is_first = False, True
         if self._broken is not None:
             raise self._broken
@@ -78,11 +80,13 @@ class GroupExchange(BlockExchange):
         self._has_ended = True
 
     def agree(self, flags: list[bool]) -> list[bool]:
+        """Whether any worker has said so, by place. Raises GroupBroken."""
         numbers = torch.tensor(flags, dtype=torch.int32, device=self._group.device)
         self._group.sum_all(numbers)
         return [number > 0 for number in numbers.tolist()]
 
     def gather_numbers(self, own: torch.Tensor) -> torch.Tensor:
+        """A number of each worker, by rank. Raises GroupBroken."""
         numbers = torch.zeros(self._group.num_workers, dtype=own.dtype, device=own.device)
         numbers[self._group.rank] = own
         self._group.sum_all(numbers)
@@ -90,7 +94,9 @@ class GroupExchange(BlockExchange):
 
     # ---------------------------------------------------------------- parameters
     def gather(self, block: DividedBlock) -> torch.Tensor:
-        """Zeros once the group is broken in a step: that comes again, and what its script sees is forgotten.
+        """Return all parameters of the block, flat, in memory of their own.
+
+        Zeros once the group is broken in a step: that comes again, and what its script sees is forgotten.
 
         Raises LoopError: other workers are about something else.
         """
@@ -113,6 +119,8 @@ class GroupExchange(BlockExchange):
     def gather_or_fail(self, block: DividedBlock) -> torch.Tensor:
         """Raises GroupBroken, or LoopError as `gather` does."""
         full, parts, (begin, _) = block.empty(), self._owned[block.number], self._units[block.number]
+        if len(parts) == 1:
+            full.zero_()
         for first, last in parts[self._group.rank]:
             torch.cat(self._pieces.values((begin + first, begin + last)), out=full[first:last])
         pieces = [
@@ -127,7 +135,10 @@ class GroupExchange(BlockExchange):
 
     # ---------------------------------------------------------------- gradients
     def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
-        """All workers that hold an element get the same sum of it, bit for bit."""
+        """Sum a flat gradient of the whole block over the workers; return what this worker holds of it.
+
+        All workers that hold an element get the same sum of it, bit for bit.
+        """
         try:
             if not self.is_lost:
                 return self._hand_on(block, self._sum_owned(block, gradient))
@@ -139,7 +150,8 @@ class GroupExchange(BlockExchange):
         """The sum of what this worker owns, flat. Raises GroupBroken."""
         parts = self._owned[block.number]
         sizes, own_size = [size(part) for part in parts], size(parts[self._group.rank])
-        sent, come = block.empty(), block.empty(len(parts) * own_size)
+        sent = block.empty(sum(sizes))
+        come = block.empty(len(parts) * own_size) if len(parts) > 1 else sent
         torch.cat([gradient[first:last] for part in parts for first, last in part], out=sent)
         self._exchange(block, REDUCE, lambda: [_all_to_all(come, [own_size] * len(parts), sent, sizes)])
         rows = come.view(len(parts), own_size)
@@ -176,6 +188,8 @@ class GroupExchange(BlockExchange):
         self, block: DividedBlock, action: int, begin: Callable[[], Sequence[dist.Work | None]]
     ) -> None:
         """Carry out collectives, and see that all workers are about the same. Raises GroupBroken."""
+        if self._group.num_workers == 1:
+            return
         said, room = self._say(block, action), self._room(block)
         self._group.run(lambda: await_all([all_gather(room.view(-1), said, async_op=True), *begin()]))
         self._check_said(room)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import nn
@@ -19,9 +19,10 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from swell.train.collective.gradients import LoopError
 from swell.train.sharding.away import away_classes
-from swell.train.sharding.intervals import Interval, Intervals, common
 from swell.train.sharding.large_buffers import LargeBuffers
-from swell.train.sharding.state_pieces import StatePieces
+
+if TYPE_CHECKING:
+    from swell.train.sharding.block_exchange import BlockExchange
 
 #: Torch's name of what tells which hooks for saved tensors are in force. Torch below 2.8 does not have it.
 TOP_HOOKS = "_top_saved_tensors_default_hooks"
@@ -37,51 +38,6 @@ CHANGED = (
     "between a batch and its run.step; set requires_grad before `for batch in run.batches():`, or use "
     "shard='optimizer'"
 )
-
-
-class BlockExchange:
-    """How a block's parameters come from the workers that keep them, and gradients to these.
-
-    This one is of a worker that is alone, with its share in a trial run: what others would keep is zero.
-    """
-
-    is_lost = False  #: the step under way comes again, and what is gathered until the next one is zero
-
-    def __init__(self, units: Sequence[Interval], pieces: StatePieces) -> None:
-        self._units, self._pieces = units, pieces
-
-    def gather(self, block: DividedBlock) -> torch.Tensor:
-        """All parameters of the block: flat, in memory of their own."""
-        begin, _ = unit = self._units[block.number]
-        full = block.empty().zero_()
-        for first, last in common(self._pieces.intervals, (unit,)):
-            torch.cat(self._pieces.values((first, last)), out=full[first - begin : last - begin])
-        return full
-
-    def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
-        """Sum a flat gradient of the whole block over the workers; returns what this worker keeps of it."""
-        begin, _ = unit = self._units[block.number]
-        held = common(self._pieces.intervals, (unit,))
-        return torch.cat([gradient[first - begin : last - begin] for first, last in held])
-
-    def begin_step(self) -> None:
-        """All workers begin a step."""
-
-    def end_step(self) -> None:
-        """This worker has computed its gradients of the step, or gives them up. Raises GroupBroken."""
-
-    def agree(self, flags: list[bool]) -> list[bool]:
-        """Whether any worker has said so, by place. Raises GroupBroken."""
-        return flags
-
-    def gather_numbers(self, own: torch.Tensor) -> torch.Tensor:
-        """A number of each worker, by rank. Raises GroupBroken."""
-        return own.view(1)
-
-    @property
-    def owned(self) -> Intervals:
-        """What this worker keeps of the state, and counts in sums over workers."""
-        return self._pieces.intervals
 
 
 class _Place(NamedTuple):

@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from swell.train.collective.group import Group, GroupBroken, await_all
 from swell.train.collective.pieces import Pieces
-from swell.train.sharding.block_exchange import GroupExchange
+from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.intervals import Interval, Intervals, common, union, without
 from swell.train.sharding.large_buffers import trim_heap
 from swell.train.sharding.layout import FailureDomains, Layout, covers, lay_out, plan_transfers
@@ -55,14 +55,14 @@ class ShardGroup:
         meet_again: Callable[[GroupBroken], object] = lambda broken: None,
         lose: Callable[[str], object] = lambda reason: None,
     ) -> None:
-        """`meet_again`, `lose`: see `GroupExchange`."""
+        """`meet_again`, `lose`: see `BlockExchange`."""
         self._group, self._shard, self._is_mirrored = group, shard, is_mirrored
         self._meet_again, self._lose, self._is_amid = meet_again, lose, False
         self._owned: Intervals = shard.places.everything
         shard.loads_to_host = True
         self._layout = Layout((self._owned,), ((),))  # of the present group
         self._domains: Sequence[FailureDomains] = (FailureDomains(),)  # by rank, of the present group
-        self._exchange: GroupExchange | None = None
+        self._exchange: BlockExchange | None = None
         self._is_trimmed = False  # the heap, since the state was laid out
         self._broken_off: ShardTransfers | None = None  # others may still read what they lend
         self.is_voting = False  #: see `ShardCard`
@@ -266,15 +266,8 @@ class ShardGroup:
             return
         self._exchange = None
         if self.is_divided:
-            self._exchange = GroupExchange(
-                self._group,
-                self._layout,
-                shard.blocks,
-                shard.places.units,
-                shard.pieces,
-                self._meet_again,
-                self._lose,
-                self._is_amid,
+            self._exchange = BlockExchange(
+                self._group, self._layout, shard, self._meet_again, self._lose, self._is_amid
             )
         shard.connect(self._exchange)
 

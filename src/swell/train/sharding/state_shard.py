@@ -16,9 +16,12 @@ from typing import Any
 import torch
 
 from swell.train.collective.gradients import LoopError
+from swell.train.collective.group import Group
 from swell.train.sharding.away import AWAY, AwayState, AwayTensor, opened
-from swell.train.sharding.divided_block import BlockExchange, DividedBlock
+from swell.train.sharding.block_exchange import BlockExchange
+from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.intervals import common, size
+from swell.train.sharding.layout import Layout
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
 
 #: Of a block's size, in its backward pass: parameters, gradient, and what is sent and comes of it.
@@ -144,7 +147,9 @@ class StateShard:
         made.make_room(old.forms(), old)
         made.take(old)
         self.replace(made, is_whole=False)
-        self.connect(BlockExchange(self.places.units, made))
+        if self.blocks:
+            layout = Layout((made.intervals,), ((),))
+            self.connect(BlockExchange(Group(self.blocks[0].device), layout, self))
 
     def hold_whole(self) -> None:
         """Keep everything as the only worker does, unless a share is all there is."""
