@@ -186,7 +186,7 @@ HABITS = {
     "state replaced": "the script uses optimizer.state",
     "zeroed between": "takes it away",
     "zeroed between numbers": "uses the gradient of 'blocks.0.weight'",
-    "state loaded": "calls load_state_dict() of its optimizer",
+    "state loaded": "load_state_dict() of the optimizer",
     "state zeroed": "the script uses optimizer.state",
 }
 

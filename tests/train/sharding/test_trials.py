@@ -53,7 +53,7 @@ def test_a_group_of_a_trial_makes_its_steps_as_the_job_will(
         ("initialised", "uses the parameter 'blocks.0.weight'"),
         ("loaded at once", "load or initialise weights before elastic()"),
         ("state_dict", "read the whole model from a checkpoint"),
-        ("state saved", "calls state_dict() of its optimizer"),
+        ("state saved", "the script uses optimizer.state between steps"),
     ],
 )
 def test_a_script_that_reads_what_will_not_be_there_is_told(

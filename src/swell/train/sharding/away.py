@@ -17,9 +17,9 @@ from torch import nn
 from swell.train.collective.gradients import LoopError
 
 AWAY = (
-    "the script uses optimizer.state between steps, of which each worker has a part (shard=...) and which is "
-    "empty there; read the whole one from a checkpoint with swell.train.load_checkpoint(folder), or take "
-    "shard out"
+    "the script uses optimizer.state between steps, or state_dict() or load_state_dict() of the optimizer, "
+    "of whose state each worker has a part (shard=...); load it before elastic(), read the whole one from a "
+    "checkpoint with swell.train.load_checkpoint(folder), or take shard out"
 )
 AWAY_PARAMETER = (
     "the script uses the parameter {name!r} ({use}) while its block does not compute; with several workers "

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -38,23 +39,6 @@ CHANGED = (
     "between a batch and its run.step; set requires_grad before `for batch in run.batches():`, or use "
     "shard='optimizer'"
 )
-
-
-class _Place(NamedTuple):
-    """Where a tensor that a graph wants again lies in a block."""
-
-    block: DividedBlock
-    offset: int
-    size: torch.Size
-    stride: tuple[int, ...]
-    dtype: torch.dtype
-
-
-class _Other(NamedTuple):
-    """Any other tensor that a graph wants again, as the hooks outside of the block keep it."""
-
-    unpack: Callable[[Any], torch.Tensor]
-    kept: Any
 
 
 class DividedBlock:
@@ -177,7 +161,7 @@ class DividedBlock:
         self.gather()
         outer = getattr(torch._C._autograd, TOP_HOOKS)(True)
         keep, find = outer if outer is not None else (_same, _same)
-        hooks = saved_tensors_hooks(lambda tensor: self._pack(tensor, keep, find), _unpack)
+        hooks = saved_tensors_hooks(lambda tensor: self._pack(tensor, keep, find), lambda found: found())
         hooks.__enter__()
         self._hooks.append(hooks)
 
@@ -192,7 +176,8 @@ class DividedBlock:
 
     def _pack(
         self, tensor: torch.Tensor, keep: Callable[[torch.Tensor], Any], find: Callable[[Any], torch.Tensor]
-    ) -> _Place | _Other:
+    ) -> Callable[[], torch.Tensor]:
+        """What finds a tensor that a graph wants again: a place in the block, or hooks outside of it."""
         full = self._full
         is_plain = tensor.layout is torch.strided and not tensor.is_conj() and not tensor.is_neg()
         if (
@@ -200,8 +185,13 @@ class DividedBlock:
             and full is not None
             and tensor.untyped_storage().data_ptr() == full.untyped_storage().data_ptr()
         ):
-            return _Place(self, int(tensor.storage_offset()), tensor.shape, tensor.stride(), tensor.dtype)
-        return _Other(find, keep(tensor))
+            place = tensor.shape, tensor.stride(), int(tensor.storage_offset())
+            return partial(self._find_again, tensor.dtype, *place)
+        return partial(find, keep(tensor))
+
+    def _find_again(self, dtype: torch.dtype, *place: Any) -> torch.Tensor:
+        self.on_backward(self)
+        return self.gather().view(dtype).as_strided(*place)
 
     # ---------------------------------------------------------------- backward
     def begin_step(self, factor: float) -> None:
@@ -225,14 +215,10 @@ class DividedBlock:
         self._num_entered, self.is_reduced = 0, False
         self.release()
 
-    def gather_again(self) -> torch.Tensor:
-        """`gather`, as a backward pass wants it."""
-        self.on_backward(self)
-        return self.gather()
-
     def _begin_backward(self) -> None:
         if self._is_away and torch._C._current_graph_task_id() != -1:
-            self.gather_again()
+            self.on_backward(self)
+            self.gather()
 
     def _make_way(self, place: int) -> None:
         """A parameter gets one more gradient of this step."""
@@ -323,13 +309,6 @@ def _nodes_of(output: Any) -> Iterator[torch.autograd.graph.Node]:
     elif isinstance(output, list | tuple):
         for part in output:
             yield from _nodes_of(part)
-
-
-def _unpack(kept: _Place | _Other) -> torch.Tensor:
-    if isinstance(kept, _Other):
-        return kept.unpack(kept.kept)
-    full = kept.block.gather_again()
-    return full.view(kept.dtype).as_strided(kept.size, kept.stride, kept.offset)
 
 
 def find_blocks(

@@ -48,7 +48,7 @@ class StateShard:
         optimizer.register_step_pre_hook(lambda *_: self._enter())
         optimizer.register_step_post_hook(lambda *_: self.leave_step())
         optimizer.register_state_dict_pre_hook(lambda *_: self._check_asked())
-        optimizer.register_load_state_dict_pre_hook(lambda *_: self._check_loaded())
+        optimizer.register_load_state_dict_pre_hook(lambda *_: self._check_asked())
         self._is_seen = False  # the optimizer's state dict, by the script
         self._num_groups = len(optimizer.param_groups)
         self.exchange: BlockExchange | None = None  #: see `connect`
@@ -365,22 +365,10 @@ class StateShard:
         return [parameter for group in self._optimizer.param_groups for parameter in group["params"]]
 
     def _check_asked(self) -> None:
-        """Raises RuntimeError where the script asks for a state of which this worker has a part."""
+        """Raises RuntimeError where the script gets or sets a state dict of which this worker has a part."""
         self._is_seen |= not AwayTensor.is_open
         if self._pieces is not None and not AwayTensor.is_open:
-            raise RuntimeError(
-                "the script calls state_dict() of its optimizer, of whose state each worker has a part "
-                "(shard=...); read the whole one from a checkpoint with "
-                "swell.train.load_checkpoint(folder), or take shard out"
-            )
-
-    def _check_loaded(self) -> None:
-        """Raises RuntimeError where the script loads a state of which this worker has a part."""
-        if self._pieces is not None and not AwayTensor.is_open:
-            raise RuntimeError(
-                "the script calls load_state_dict() of its optimizer, of whose state each worker has a part "
-                "(shard=...): load before elastic(), or take shard out"
-            )
+            raise RuntimeError(AWAY)
 
 
 def _give_whole(block: DividedBlock, has_gradient: Sequence[bool]) -> None:
