@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import mmap
 import weakref
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
@@ -18,7 +17,7 @@ from swell.train.sharding.layout import FailureDomains
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
 from swell.train.sharding.shard_transfers import ShardTransfers
-from swell.train.sharding.state_pieces import Forms, KeptForm, StatePieces
+from swell.train.sharding.state_pieces import KeptForm, StatePieces
 from swell.train.sharding.state_shard import StateShard
 
 #: Elements: of several pages, which the kernel may take back.
@@ -39,8 +38,8 @@ class BrokenTransfers:
     def __init__(self, old: StatePieces) -> None:
         self.old = old
 
-    def carry_out(self, make_new: Callable[[Forms], StatePieces]) -> None:
-        make_new(self.old.forms())
+    def carry_out(self, new: StatePieces) -> None:
+        new.make_room(self.old.forms(), self.old)
         raise GroupBroken("a peer is gone")
 
 

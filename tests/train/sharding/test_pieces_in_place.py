@@ -40,7 +40,6 @@ def begin() -> tuple[StateShard, dict[str, torch.Tensor]]:
 def narrowed(old: StatePieces, shard: StateShard, forms: Forms, intervals: list[Interval]) -> StatePieces:
     made = StatePieces(shard.places, intervals)
     made.make_room(forms, old)
-    made.take(old)
     return made
 
 

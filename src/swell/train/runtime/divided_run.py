@@ -23,6 +23,7 @@ from swell.train.runtime.managed_run import Linked, Order
 from swell.train.sharding.layout import FailureDomains
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.shard_group import ShardGroup, StateLost
+from swell.train.sharding.state_shard import StateShard
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan
 from swell.wire import environ, messages
 
@@ -33,6 +34,7 @@ COMPARE_EVERY = 64
 class DividedWorker(Linked):
     """A worker of an agent, with a part of the state."""
 
+    _shard: StateShard
     _shards: ShardGroup
     #: What the members of a new group have, and where they are, until each has its part.
     _to_settle: tuple[list[ShardCard], list[FailureDomains]] | None = None
@@ -41,9 +43,8 @@ class DividedWorker(Linked):
 
     def enter(self, task: Task) -> None:
         assert task.state.shard is not None  # noqa: S101 - else there is another kind of host
-        self._shards = ShardGroup(
-            self._group, task.state.shard, task.is_mirrored, self._meet_again, self._lose
-        )
+        self._shard = task.state.shard
+        self._shards = ShardGroup(self._group, self._shard, task.is_mirrored, self._meet_again, self._lose)
         super().enter(task)
 
     # ---------------------------------------------------------------- a step
@@ -52,16 +53,16 @@ class DividedWorker(Linked):
         if tally is not None and not tally.is_stop and self._shards.is_divided:
             tally = tally if self._has_clipped() and self._passes_vote() else None
         if tally is None:
-            self._shards.lose_step()
+            self._shard.lose_step()
         return tally
 
     def report(self, metrics: dict[str, float], step: int | None, reduction: Reduction) -> bool:
-        return False if self._shards.is_lost else super().report(metrics, step, reduction)
+        return False if self._shard.is_lost else super().report(metrics, step, reduction)
 
     def _has_clipped(self) -> bool:
         """Whether the gradients are what the update needs: then no worker needs another for it."""
         try:
-            self._shards.clip()
+            self._shard.clip()
         except GroupBroken as broken:
             self._break_off(broken)
             return False
@@ -81,9 +82,9 @@ class DividedWorker(Linked):
         except GroupBroken as broken:
             self._break_off(broken)
             self._follow_orders()
-            shards.pass_vote()
+            shards.is_voting = False
             return self._to_settle is not None
-        shards.pass_vote()
+        shards.is_voting = False
         self._is_save_agreed = outcome.is_save_wished
         if not outcome.are_mirrors_equal:
             self._note_drift(self._drift_watch.of_mirrors(is_healed))

@@ -202,7 +202,7 @@ class Run:
     def is_step_lost(self) -> bool:
         """Whether a model that is divided is not here as it is until the next step: a peer has left."""
         shard = self._task.state.shard_of_blocks
-        return shard is not None and shard.exchange is not None and shard.exchange.is_lost
+        return shard is not None and shard.is_lost
 
     @property
     def is_divided(self) -> bool:

@@ -10,51 +10,43 @@ import ctypes
 import mmap
 import sys
 import weakref
-from dataclasses import dataclass
 
 import torch
-
-
-@dataclass(slots=True)
-class _Buffer:
-    memory: mmap.mmap
-    lent: weakref.ref[memoryview]  #: alive as long as a tensor is there
-
-    def lend(self) -> memoryview:
-        view = memoryview(self.memory)
-        self.lent = weakref.ref(view)
-        return view
 
 
 class LargeBuffers:
     """Buffers in host memory, each used by one tensor and its views at a time."""
 
     def __init__(self) -> None:
-        self._buffers: list[_Buffer] = []
+        self._buffers: list[mmap.mmap] = []
+        #: What was lent, by the buffer's place: alive as long as a tensor is there.
+        self._lent = weakref.WeakValueDictionary[int, memoryview]()
 
     def empty(self, size: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         """A flat tensor of so many elements, not filled. On devices torch's own allocator does as much."""
         num_bytes = size * dtype.itemsize
         if device.type != "cpu" or not num_bytes:
             return torch.empty(size, dtype=dtype, device=device)
-        return torch.frombuffer(self._unused(num_bytes).lend(), dtype=dtype, count=size)
+        place = self._unused(num_bytes)
+        lent = self._lent[place] = memoryview(self._buffers[place])
+        return torch.frombuffer(lent, dtype=dtype, count=size)
 
-    def _unused(self, num_bytes: int) -> _Buffer:
+    def _unused(self, num_bytes: int) -> int:
         """The smallest one with enough room and no more than twice as much; else a new one."""
         fitting = [
-            buffer
-            for buffer in self._buffers
-            if num_bytes <= len(buffer.memory) <= 2 * num_bytes and buffer.lent() is None
+            (len(buffer), place)
+            for place, buffer in enumerate(self._buffers)
+            if num_bytes <= len(buffer) <= 2 * num_bytes and place not in self._lent
         ]
         if fitting:
-            return min(fitting, key=lambda buffer: len(buffer.memory))
-        memory = mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        self._buffers.append(_Buffer(memory, weakref.ref(memoryview(b""))))
-        return self._buffers[-1]
+            return min(fitting)[1]
+        self._buffers.append(mmap.mmap(-1, num_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        return len(self._buffers) - 1
 
     def clear(self) -> None:
         """Keep none for later. What tensors use stays as long as they do."""
         self._buffers.clear()
+        self._lent.clear()
 
 
 def may_give_back(memory: torch.UntypedStorage) -> bool:

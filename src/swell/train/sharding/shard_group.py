@@ -29,7 +29,7 @@ from swell.train.sharding.layout import FailureDomains, Layout, covers, lay_out,
 from swell.train.sharding.scratch_room import scratch_room
 from swell.train.sharding.shard_card import ShardCard
 from swell.train.sharding.shard_transfers import ShardTransfers
-from swell.train.sharding.state_pieces import Forms, StatePieces
+from swell.train.sharding.state_pieces import StatePieces
 from swell.train.sharding.state_shard import StateShard
 
 
@@ -62,7 +62,6 @@ class ShardGroup:
         shard.loads_to_host = True
         self._layout = Layout((self._owned,), ((),))  # of the present group
         self._domains: Sequence[FailureDomains] = (FailureDomains(),)  # by rank, of the present group
-        self._exchange: BlockExchange | None = None
         self._is_trimmed = False  # the heap, since the state was laid out
         self._broken_off: ShardTransfers | None = None  # others may still read what they lend
         self.is_voting = False  #: see `ShardCard`
@@ -82,11 +81,6 @@ class ShardGroup:
         return ShardCard(owned, pieces.stretches, self.is_voting, self.is_spread)
 
     # ---------------------------------------------------------------- a step
-    def clip(self) -> None:
-        """Clip the gradients of divided blocks, by a norm over all workers. Raises GroupBroken."""
-        if self._shard.blocks:
-            self._shard.clip()
-
     def vote(self, wish: bool, compares: bool) -> VoteOutcome:
         """See that all have the gradients of the step.
 
@@ -100,24 +94,21 @@ class ShardGroup:
         if compares and not self._is_trimmed:
             trim_heap()  # not while the group changes: it uses what is free, and training waits
             self._is_trimmed = True
-        difference = self._own_less_mirrored() if compares and self._is_mirrored else 0
-        said = torch.tensor([int(wish), difference], device=self._group.device)
+        said = torch.tensor([int(wish), 0], device=self._group.device)
+        if compares and self._is_mirrored:
+            said[1] = self._own_less_mirrored()
         self._group.sum_all(said)
         wishes, difference = said.tolist()
         return VoteOutcome(wishes > 0, difference == 0)
 
-    def pass_vote(self) -> None:
-        """This worker makes the update."""
-        self.is_voting = False
-
-    def _own_less_mirrored(self) -> int:
+    def _own_less_mirrored(self) -> torch.Tensor:
         """A checksum of this worker's part, less those of the mirrors that it has.
 
         Of all workers together that is 0, if all mirrors have what their owners have.
         """
-        pieces, rank = self._shard.pieces, self._group.rank
+        pieces, rank, device = self._shard.pieces, self._group.rank, self._group.device
         own, mirrored = self._layout.owned[rank], self._layout.mirrored[rank]
-        return _wrapped(pieces.checksum(own) - pieces.checksum(mirrored))
+        return pieces.checksum(own, device) - pieces.checksum(mirrored, device)
 
     def renew_mirrors(self) -> None:
         """Give all mirrors what the owners have. Raises GroupBroken."""
@@ -236,19 +227,13 @@ class ShardGroup:
         Then what was here before stays, and what has come. The next group decides again from what all have.
         """
 
-        def filled(forms: Forms) -> StatePieces:
-            made.make_room(forms, old)
-            made.take(old)
-            return made
-
         try:
-            transfers.carry_out(filled)
+            transfers.carry_out(made)
         except GroupBroken:
             self._broken_off = transfers
             if transfers.is_complete:
                 both = StatePieces(self._shard.places, union(old.intervals, made.intervals))
-                both.make_room(old.forms() | made.forms())
-                both.take(old)
+                both.make_room(old.forms() | made.forms(), old)
                 both.take(made)
                 self._shard.replace(both, is_whole=False)
             raise
@@ -264,36 +249,27 @@ class ShardGroup:
         shard = self._shard
         if not shard.blocks:
             return
-        self._exchange = None
+        exchange = None
         if self.is_divided:
-            self._exchange = BlockExchange(
+            exchange = BlockExchange(
                 self._group, self._layout, shard, self._meet_again, self._lose, self._is_amid
             )
-        shard.connect(self._exchange)
+        shard.connect(exchange)
 
     def gather_model(self) -> None:
         """Training is over: the leader gets the parameters of all blocks. All do this together.
 
         Raises GroupBroken: a peer is gone.
         """
-        if self._exchange is None or self._shard.is_whole:
+        exchange = self._shard.exchange
+        if exchange is None or self._shard.is_whole:
             return
         for block in self._shard.blocks:
-            full = self._exchange.gather_or_fail(block)
+            full = exchange.gather_or_fail(block)
             if self._group.rank == 0:
                 block.bring(block.split(full))
         self._group.gather(0)
-        self._exchange.end()
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether the step under way comes again, so that what the script does until then is forgotten."""
-        return self._exchange is not None and self._exchange.is_lost
-
-    def lose_step(self) -> None:
-        """The step under way comes again."""
-        if self._exchange is not None:
-            self._exchange.is_lost = True
+        exchange.end()
 
     # ---------------------------------------------------------------- checkpoints
     @contextmanager
@@ -316,14 +292,8 @@ class ShardGroup:
         is_writer = self._group.rank == 0
         whole = StatePieces(self._shard.places, everything if is_writer else ())
         pieces, cuts = self._shard.pieces, _cuts(self._layout.owned)
-
-        def filled(forms: Forms) -> StatePieces:
-            whole.make_room(forms, empty=partial(scratch_room, folder))
-            whole.take(pieces)
-            return whole
-
         transfers = ShardTransfers(self._group, self._shard.places, planned, self._domains, cuts, pieces)
-        transfers.carry_out(filled)
+        transfers.carry_out(whole, partial(scratch_room, folder))
         with self._shard.filled(whole) if is_writer else nullcontext():
             yield
 
@@ -350,8 +320,3 @@ def _givers(owned: Sequence[Intervals], held: Sequence[Intervals]) -> list[Inter
         givers.append(union(own, instead))
         missing = without(missing, instead)
     return givers
-
-
-def _wrapped(number: int) -> int:
-    """The number as 64 bits have it."""
-    return (number + 2**63) % 2**64 - 2**63

@@ -6,7 +6,7 @@ it goes by messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import torch.distributed as dist
@@ -24,7 +24,7 @@ from swell.train.collective.peer_memory import (
 from swell.train.collective.pieces import Pieces
 from swell.train.sharding.intervals import Interval
 from swell.train.sharding.layout import FailureDomains, Transfer
-from swell.train.sharding.state_pieces import Forms, ParameterPlaces, StatePieces, split
+from swell.train.sharding.state_pieces import Empty, Forms, ParameterPlaces, StatePieces, split
 
 #: Elements that travel at once between two workers.
 WINDOW_ELEMENTS = 16 * 2**20
@@ -66,22 +66,24 @@ class ShardTransfers:
         #: Whether this worker has all that it lacked, though perhaps not all others have.
         self.is_complete = False
 
-    def carry_out(self, make_new: Callable[[Forms], StatePieces]) -> None:
-        """
+    def carry_out(self, new: StatePieces, empty: Empty | None = None) -> None:
+        """Fill pieces.
+
         Args:
-            make_new: makes the pieces that this worker is to have, by what all together keep.
+            new: what this worker is to have, without content.
+            empty: see `StatePieces.make_room`.
 
         Raises:
             GroupBroken: a peer is gone; see `is_complete`.
         """
         if not self._near and not self._far:
-            make_new(self._old.forms())
+            new.make_room(self._old.forms(), self._old, empty)
             return
         offers = self._meet()
         forms: Forms = {}
         for offer in offers:
             forms |= offer.forms
-        new = make_new(forms)
+        new.make_room(forms, self._old, empty)
         is_blind = not self._read(offers, new)
         self.is_complete = not self._far and not is_blind
         are_blind = self._group.gather(int(is_blind))  # until then no source changes what it lends

@@ -156,8 +156,8 @@ class StatePieces:
         """Give all pieces what other workers keep for their parameters; sliced tensors are not filled yet.
 
         Args:
-            old: what is in one of these pieces already stays in its memory, if that holds nothing else, or
-                the kernel takes back what it holds around it (`give_back`).
+            old: what it has is taken over; what is in one of these pieces already stays in its memory, if
+                that holds nothing else, or the kernel takes back what it holds around it (`give_back`).
             empty: makes a flat tensor of so many elements; None: it lies where the parameter is.
         """
         for piece in self.pieces:
@@ -174,6 +174,8 @@ class StatePieces:
             if piece.place < self._places.num_divided:
                 has = None if there is None or there.size > piece.size else there.value  # a script may see it
                 piece.value = has if self._fills(piece, has) else make(piece.size, parameter.dtype)
+        if old is not None:
+            self.take(old)
 
     def _around(self, piece: StatePiece) -> StatePiece | None:
         """The one that has all of this piece."""
@@ -243,10 +245,14 @@ class StatePieces:
     def _slices(piece: StatePiece, interval: Interval) -> list[torch.Tensor]:
         return [_cut(tensor, piece, interval) for tensor in _sliced(piece)]
 
-    def checksum(self, intervals: Iterable[Interval]) -> int:
+    def checksum(self, intervals: Iterable[Interval], device: torch.device) -> torch.Tensor:
         """64 bits of all sliced tensors in these intervals: the sum of their elements' bits."""
-        found = [place for interval in intervals for place in self.overlapping(interval)]
-        return sum(int(bits_of(each).sum()) for piece, both in found for each in self._slices(piece, both))
+        total = torch.zeros((), dtype=torch.int64, device=device)
+        for interval in intervals:
+            for piece, both in self.overlapping(interval):
+                for each in self._slices(piece, both):
+                    total += bits_of(each).sum().to(device)
+        return total
 
     def values(self, interval: Interval) -> list[torch.Tensor]:
         """The parameters' elements in an interval of what is divided, in the order of the flat sequence."""

@@ -73,6 +73,16 @@ class StateShard:
         pieces.is_seen = self._is_seen
         return pieces
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the step under way comes again, and a model that is divided is not as it is until then."""
+        return self.exchange is not None and self.exchange.is_lost
+
+    def lose_step(self) -> None:
+        """The step under way comes again: what is gathered until the next one is zero."""
+        if self.exchange is not None:
+            self.exchange.is_lost = True
+
     def divides(self, parameter: torch.Tensor) -> bool:
         """Whether each worker keeps a part of the parameter itself."""
         return id(parameter) in self._block_of
@@ -145,7 +155,6 @@ class StateShard:
         ]
         old, made = self.pieces, StatePieces(self.places, shares)
         made.make_room(old.forms(), old)
-        made.take(old)
         self.replace(made, is_whole=False)
         if self.blocks:
             layout = Layout((made.intervals,), ((),))
@@ -284,7 +293,7 @@ class StateShard:
             block.gradient = None
 
     def clip(self) -> None:
-        """Do what is still to be done to the gradients of the step. Raises GroupBroken."""
+        """Clip the gradients of divided blocks, by a norm over all workers. Raises GroupBroken."""
         clips, self.clips = self.clips, ()
         for clip in clips:
             clip()
