@@ -499,8 +499,7 @@ class Run:
         parts = None
         if state.noise is not None:
             parts = PartNorms(tally.part_squared_norm, tally.num_parts, share.num_global)
-        shard = state.shard_of_blocks
-        clips = self._calls.clips if shard is None else shard.clips  # which may be done by now
+        clips = self._calls.clips  # those of divided blocks are done by now
         state.apply(optimizer, tally.loss if tally.has_weight else None, clips, parts)
         self._is_updating = self._calls.is_applying = False
         self._has_stepped, self._turns = True, [*self._turns, tally]

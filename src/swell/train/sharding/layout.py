@@ -34,6 +34,10 @@ class Layout(msgspec.Struct, frozen=True):
     def held(self, rank: int) -> Intervals:
         return union(self.owned[rank], self.mirrored[rank])
 
+    def stretches(self) -> list[Intervals]:
+        """By rank, what it holds; together they have all places at which pieces of any rank are cut."""
+        return [own + has for own, has in zip(self.owned, self.mirrored, strict=True)]
+
 
 class Transfer(NamedTuple):
     """An interval that goes from one rank to another."""

@@ -113,7 +113,7 @@ class ShardGroup:
     def renew_mirrors(self) -> None:
         """Give all mirrors what the owners have. Raises GroupBroken."""
         owned = self._layout.owned
-        self._lay_out(owned, owned, _cuts(owned), range(len(owned)), self._domains)
+        self._lay_out(owned, owned, range(len(owned)), self._domains)
 
     def spread(self) -> None:
         """Hand round the parameters that each owner has updated. Raises GroupBroken: some have not come."""
@@ -161,9 +161,7 @@ class ShardGroup:
         if len(staying) == len(ranks) or not staying:
             return
         takers = [old for _, old in staying]
-        held = [self._layout.held(rank) for rank in range(len(ranks))]
-        cuts = _cuts(self._layout.owned)
-        self._lay_out(self._layout.owned, held, cuts, takers, self._domains)
+        self._lay_out(self._layout.owned, self._layout.stretches(), takers, self._domains)
 
     def drop(self) -> None:
         """What this worker has is not the job's: it is about to be given a part, and has none until then."""
@@ -191,21 +189,23 @@ class ShardGroup:
             self.is_spread = False
             self._spread(_givers(owned, held), self._shard.places.replicated)
         self.is_spread, self._domains = True, domains
-        cuts = _cuts([card.owned for card in cards], [card.held for card in cards])
-        self._lay_out(owned, held, cuts, range(len(cards)), domains)
+        self._lay_out(owned, [card.held for card in cards], range(len(cards)), domains)
 
     def _lay_out(
         self,
         owned: Sequence[Intervals],
-        held: Sequence[Intervals],
-        cuts: list[int],
+        stretches: Sequence[Intervals],
         takers: Sequence[int],
         domains: Sequence[FailureDomains],
     ) -> None:
         """Move to a layout in which the ranks `takers` have parts.
 
         What this worker had before is dropped once all have got theirs.
+
+        Args:
+            stretches: by rank, what it has, cut as its pieces are.
         """
+        held = [union(each) for each in stretches]
         mirror_domains = domains if self._is_mirrored else None
         layout = lay_out(self._shard.places.units, owned, held, takers, mirror_domains)
         rank, parameters = self._group.rank, self._shard.places
@@ -213,7 +213,7 @@ class ShardGroup:
         made, old = self._pieces_of(layout, is_whole), self._shard.pieces
         planned = plan_transfers(held, layout)
         if planned or made.stretches != old.stretches or is_whole != self._shard.is_whole:
-            cuts = [*cuts, *_cuts(layout.owned)]
+            cuts = _cuts(stretches, layout.owned)
             transfers = ShardTransfers(self._group, parameters, planned, domains, cuts, old)
             self._fill(made, old, transfers)
             self._shard.replace(made, is_whole)
@@ -226,7 +226,6 @@ class ShardGroup:
 
         Then what was here before stays, and what has come. The next group decides again from what all have.
         """
-
         try:
             transfers.carry_out(made)
         except GroupBroken:

@@ -6,7 +6,7 @@ it goes by messages.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import torch.distributed as dist
@@ -46,18 +46,17 @@ class ShardTransfers:
         parameters: ParameterPlaces,
         planned: Sequence[Transfer],
         domains: Sequence[FailureDomains],
-        cuts: Iterable[int],
+        cuts: Sequence[int],
         old: StatePieces,
     ) -> None:
         """
         Args:
             planned: the same at all workers.
             domains: by rank.
-            cuts: where old or new pieces of any worker begin or end.
+            cuts: where old or new pieces of any worker begin or end, sorted.
             old: what this worker has.
         """
-        self._group, self._parameters, self._old = group, parameters, old
-        self._cuts = sorted(set(cuts))
+        self._group, self._parameters, self._cuts, self._old = group, parameters, cuts, old
         self._near, self._far = list[Transfer](), list[Transfer]()
         for each in planned:
             machine = domains[each.source].machine

@@ -53,7 +53,7 @@ class StateShard:
         self._num_groups = len(optimizer.param_groups)
         self.exchange: BlockExchange | None = None  #: see `connect`
         #: What is still to be done to the gradients of a step, where blocks are divided.
-        self.clips: Sequence[Callable[[], object]] = ()
+        self.clips: list[Callable[[], object]] = []
         #: A whole state that is loaded stays in host memory until it is divided: the device may be too small.
         self.loads_to_host = False
 
@@ -294,9 +294,9 @@ class StateShard:
 
     def clip(self) -> None:
         """Clip the gradients of divided blocks, by a norm over all workers. Raises GroupBroken."""
-        clips, self.clips = self.clips, ()
-        for clip in clips:
+        for clip in self.clips:
             clip()
+        self.clips.clear()
 
     def clipping(self, clip: Callable[..., Any]) -> Callable[..., Any]:
         """What clips the gradients as this function of torch's does. Raises LoopError: nothing does."""
