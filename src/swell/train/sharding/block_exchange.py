@@ -7,7 +7,6 @@ order, as where one evaluates alone, are told that, and do not add up what does 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -17,9 +16,7 @@ from swell.train.collective.group import Group, GroupBroken, await_all
 from swell.train.sharding.divided_block import DividedBlock
 from swell.train.sharding.intervals import Interval, Intervals, common, size, union
 from swell.train.sharding.layout import Layout
-
-if TYPE_CHECKING:
-    from swell.train.sharding.state_shard import StateShard
+from swell.train.sharding.state_pieces import StatePieces
 
 GATHER, REDUCE = 0, 1
 #: Before torch 2.13 it has another name.
@@ -40,20 +37,22 @@ class BlockExchange:
         self,
         group: Group,
         layout: Layout,
-        shard: StateShard,
+        pieces: StatePieces,
+        units: Sequence[Interval],
         meet_again: Callable[[GroupBroken], object] = lambda broken: None,
         lose: Callable[[str], object] = lambda reason: None,
         is_amid: bool = False,
     ) -> None:
         """
         Args:
+            pieces: that this worker has.
+            units: the blocks' stretches of the state.
             meet_again: called where the group breaks outside of a step; there is another when it returns.
             lose: called where it cannot go on, with the reason; it does not return.
             is_amid: the group before broke, and its members may be at different places of their scripts.
         """
-        self._group, self._pieces, self._units = group, shard.pieces, shard.places.units
+        self._group, self._pieces, self._units = group, pieces, units
         self._meet_again, self._lose, self._is_amid = meet_again, lose, is_amid
-        units = self._units[: len(shard.blocks)]  # the last one is no block
         self._owned = [[_within(own, unit) for own in layout.owned] for unit in units]
         self._mirrored = [[_within(has, unit) for has in layout.mirrored] for unit in units]
         self.owned = layout.owned[group.rank]  #: what this worker counts in sums over workers
@@ -94,7 +93,7 @@ class BlockExchange:
 
     # ---------------------------------------------------------------- parameters
     def gather(self, block: DividedBlock) -> torch.Tensor:
-        """Return all parameters of the block, flat, in memory of their own.
+        """Return all parameters of the block; see `Exchange`.
 
         Zeros once the group is broken in a step: that comes again, and what its script sees is forgotten.
 
@@ -135,10 +134,7 @@ class BlockExchange:
 
     # ---------------------------------------------------------------- gradients
     def reduce(self, block: DividedBlock, gradient: torch.Tensor) -> torch.Tensor:
-        """Sum a flat gradient of the whole block over the workers; return what this worker holds of it.
-
-        All workers that hold an element get the same sum of it, bit for bit.
-        """
+        """All workers that hold an element get the same sum of it, bit for bit; see `Exchange`."""
         try:
             if not self.is_lost:
                 return self._hand_on(block, self._sum_owned(block, gradient))

@@ -35,7 +35,7 @@ class Layout(msgspec.Struct, frozen=True):
         return union(self.owned[rank], self.mirrored[rank])
 
     def stretches(self) -> list[Intervals]:
-        """By rank, what it holds; together they have all places at which pieces of any rank are cut."""
+        """What each rank holds, which together has all places at which pieces of any rank are cut."""
         return [own + has for own, has in zip(self.owned, self.mirrored, strict=True)]
 
 

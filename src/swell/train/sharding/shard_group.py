@@ -251,7 +251,13 @@ class ShardGroup:
         exchange = None
         if self.is_divided:
             exchange = BlockExchange(
-                self._group, self._layout, shard, self._meet_again, self._lose, self._is_amid
+                self._group,
+                self._layout,
+                shard.pieces,
+                shard.block_units,
+                self._meet_again,
+                self._lose,
+                self._is_amid,
             )
         shard.connect(exchange)
 

@@ -20,7 +20,7 @@ from swell.train.collective.group import Group
 from swell.train.sharding.away import AWAY, AwayState, AwayTensor, opened
 from swell.train.sharding.block_exchange import BlockExchange
 from swell.train.sharding.divided_block import DividedBlock
-from swell.train.sharding.intervals import common, size
+from swell.train.sharding.intervals import Interval, common, size
 from swell.train.sharding.layout import Layout
 from swell.train.sharding.state_pieces import ParameterPlaces, StatePiece, StatePieces, checked, is_sliced
 
@@ -82,6 +82,11 @@ class StateShard:
         """The step under way comes again: what is gathered until the next one is zero."""
         if self.exchange is not None:
             self.exchange.is_lost = True
+
+    @property
+    def block_units(self) -> Sequence[Interval]:
+        """Each block's stretch of the state."""
+        return self.places.units[: len(self.blocks)]  # the last one is of all other parameters
 
     def divides(self, parameter: torch.Tensor) -> bool:
         """Whether each worker keeps a part of the parameter itself."""
@@ -158,7 +163,7 @@ class StateShard:
         self.replace(made, is_whole=False)
         if self.blocks:
             layout = Layout((made.intervals,), ((),))
-            self.connect(BlockExchange(Group(self.blocks[0].device), layout, self))
+            self.connect(BlockExchange(Group(self.blocks[0].device), layout, made, self.block_units))
 
     def hold_whole(self) -> None:
         """Keep everything as the only worker does, unless a share is all there is."""
@@ -284,7 +289,7 @@ class StateShard:
         assert self.exchange is not None  # noqa: S101 - else the gradients are where they belong
         has_gradient = self.exchange.agree([flag for block in self.blocks for flag in block.has_gradient])
         flags = iter(has_gradient)
-        for block, unit in zip(self.blocks, self.places.units, strict=False):  # the last unit is no block
+        for block, unit in zip(self.blocks, self.block_units, strict=True):
             has = list(islice(flags, len(block.parameters)))
             if self._pieces is None:
                 _give_whole(block, has)
