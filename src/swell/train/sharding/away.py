@@ -45,7 +45,7 @@ VIEWS = {"data", "T", "mT", "H", "mH", "real", "imag"}
 QUESTIONS = {
     *("numel", "nelement", "size", "dim", "ndimension", "stride", "storage_offset", "element_size"),
     *("is_contiguous", "is_floating_point", "is_complex", "is_signed", "is_inference", "get_device"),
-    *("data_ptr", "untyped_storage", "requires_grad_", "register_hook"),
+    *("__len__", "data_ptr", "untyped_storage", "requires_grad_", "register_hook"),
     *("register_post_accumulate_grad_hook", "ones_like", "zeros_like", "empty_like", "full_like"),
     *("rand_like", "randn_like", "randint_like", "new_zeros", "new_ones", "new_empty", "new_full"),
 }
