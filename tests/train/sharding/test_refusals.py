@@ -152,7 +152,7 @@ def _compiled() -> nn.Module:
     [
         (Pair, nn.Conv2d, r"shard=\[Conv2d\], and the model has no such module"),
         (Pair, nn.Linear(4, 4), r"shard=\[Linear\], and the model has no such module"),
-        (_tied, nn.Linear, "'second.weight', which is in the block 'second' and in 'first'"),
+        (_tied, nn.Linear, "'second.weight', which is in the block 'second' and in the block 'first'"),
         (_mixed, nn.Linear, "'second' with parameters of torch.float32 on cpu, torch.float64 on cpu"),
         (_whole_numbers, nn.Linear, "'second' with parameters of torch.int8; register"),
         (_compiled, nn.Linear, "torch.compile"),

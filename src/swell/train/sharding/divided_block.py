@@ -329,53 +329,41 @@ def find_blocks(
     Raises:
         LoopError: there is none, or its parameters cannot be divided.
     """
-    kinds = tuple(each for each in chosen if isinstance(each, type))
-    ids = {id(each) for each in chosen}
-    found = model.named_modules()
-    modules = [(name, module) for name, module in found if isinstance(module, kinds) or id(module) in ids]
-    if not modules:
+    names: dict[nn.Module, str] = {}
+    holders: dict[nn.Parameter, nn.Module | None] = {}  # the innermost block of each; None: it is in none
+    kinds, ids = tuple(each for each in chosen if isinstance(each, type)), set(map(id, chosen))
+
+    def visit(module: nn.Module, path: str, holder: nn.Module | None) -> None:
+        if isinstance(module, kinds) or id(module) in ids:
+            holder, _ = module, names.setdefault(module, path)
+        for name, parameter in module.named_parameters(path, recurse=False):
+            if (other := holders.setdefault(parameter, holder)) is not holder:
+                raise LoopError(_in_two_places(name, *(each and names[each] for each in (holder, other))))
+        for name, child in module.named_children():
+            visit(child, f"{path}.{name}".lstrip("."), holder)
+
+    visit(model, "", None)
+    if not names:
         named = ", ".join(getattr(each, "__name__", type(each).__name__) for each in chosen)
         raise LoopError(
             f"elastic() got shard=[{named}], and the model has no such module; name the classes of its "
             "blocks, such as the layers of a transformer"
         )
-    holders = _innermost(model, modules)
     blocks = []
-    for name, module in modules:
-        parameters = [
-            each
-            for each in module.parameters()
-            if holders.get(id(each)) == name and each.dim() and each.numel()
-        ]
-        if parameters:
+    for module, name in names.items():
+        own = (parameter for parameter, holder in holders.items() if holder is module)
+        if parameters := [each for each in own if each.dim() and each.numel()]:
             _check_alike(name, parameters)
             blocks.append((name, module, parameters))
     return blocks
 
 
-def _innermost(model: nn.Module, modules: Sequence[tuple[str, nn.Module]]) -> dict[int, str]:
-    """The innermost block of each parameter, by its id; empty: it is in none.
-
-    Raises LoopError for a parameter that is in two places.
-    """
-    names = {id(module): name for name, module in modules}
-    known = {  # by any name that a block has in the model
-        alias: names[id(module)]
-        for alias, module in model.named_modules(remove_duplicate=False)
-        if id(module) in names
-    }
-    holders: dict[int, str] = {}
-    for path, parameter in model.named_parameters(remove_duplicate=False):
-        within = [alias for alias in known if not alias or path.startswith(f"{alias}.")]
-        holder = known[max(within, key=len)] if within else ""
-        if holders.setdefault(id(parameter), holder) != holder:
-            other = holders[id(parameter)]
-            raise LoopError(
-                f"elastic() got shard=[...] and the parameter {path!r}, which is in the block {holder!r} and "
-                f"in {repr(other) if other else 'the rest of the model'} as well; a block has its parameters "
-                "for itself: name an outer module that has both, or untie them"
-            )
-    return holders
+def _in_two_places(parameter: str, *blocks: str | None) -> str:
+    here, there = ("the rest of the model" if name is None else f"the block {name!r}" for name in blocks)
+    return (
+        f"elastic() got shard=[...] and the parameter {parameter!r}, which is in {here} and in {there} as "
+        "well; a block has its parameters for itself: name an outer module that has both, or untie them"
+    )
 
 
 def _check_alike(name: str, parameters: Sequence[nn.Parameter]) -> None:
