@@ -652,6 +652,13 @@ def test_a_host_whose_process_is_stopped_does_not_answer_though_it_has_a_line(wo
     assert offer_of(world) == NODE and world.running == {1}
 
 
+def test_a_host_that_leaves_says_so_of_each_node_that_it_offers(world: World) -> None:
+    world.host.terms.withdraw(60.0, "spot")
+    world.host.insides[-1].answer(h.DevicesOffered(devices={}, num_cores=1, nodes=(NODE,)))
+    world.carry()
+    assert [type(message) for message in world.controller.heard[-2:]] == [h.DevicesOffered, h.HostLeaving]
+
+
 # ---------------------------------------------------------------- messages
 def test_what_was_said_in_another_term_is_dropped(world: World) -> None:
     num_heard = len(world.controller.heard)

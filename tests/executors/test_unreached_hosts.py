@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.executors.fake_hosts import FakeHost, FakeWorker, Fleet
+from tests.executors.fake_hosts import FakeWorker, Fleet
 from tests.executors.listening import Wanted
 from tests.executors.puppets import JOB, make_spec
 
 from swell.executors.controller.controller import UNREACHED_S
-from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts import messages as h
 from swell.model.command import LaunchGang, Reconfigure
-from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, NodeWarned, Outcome, WorkersLost
+from swell.model.event import GangEnded, GangResized, NodeJoined, NodeLost, Outcome, WorkersLost
 from swell.model.node import Node
 from swell.model.target import Target
 from swell.wire import messages as m
@@ -158,18 +157,6 @@ def test_what_a_host_has_offered_while_it_was_withdrawn_counts(fleet: Fleet) -> 
     fleet.pass_time(UNREACHED_S + 0.2)
     host.reconnect()
     assert of_kind(fleet, NodeJoined)[-1].node == less
-
-
-def test_a_host_that_says_that_it_leaves_while_it_has_no_node_is_left_when_it_has() -> None:
-    hosts, offered = KnownHosts(), h.DevicesOffered(devices={}, num_cores=1)
-    node = Node(name="b", devices=("b/0",), kind="cpu")
-    hosts.join("b", FakeHost("b", None, lambda said: None))
-    hosts.offer("b", offered)
-    assert hosts.warn("b", h.HostLeaving(within_s=5.0, why="spot"), 10.0) == []
-    assert hosts.offer("b", offered) == []
-    joined, warned = hosts.offer("b", h.DevicesOffered(devices=bindings(node), num_cores=1, nodes=(node,)))
-    assert joined == NodeJoined(at_s=0.0, node=node)
-    assert warned == NodeWarned(at_s=0.0, name="b", until_s=15.0, why="spot")
 
 
 def bindings(node: Node) -> dict[str, DeviceBinding]:

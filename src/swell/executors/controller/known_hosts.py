@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
-import msgspec
-
 from swell.executors.controller.trial_devices import Machine
 from swell.executors.gang.job_context import DeviceBinding
 from swell.executors.hosts.messages import DevicesOffered, HostLeaving, NodeHost, ToHost
@@ -28,7 +26,6 @@ class _Host:
     devices: tuple[str, ...] = ()  #: of these, those that are to be had
     nodes: tuple[Node, ...] = ()
     away: set[str] = field(default_factory=set)  #: names of nodes that it had and may have again
-    warning: NodeWarned | None = None  #: for the nodes it will have
     unreached_s: float | None = None  #: since when it has no line
 
 
@@ -63,7 +60,7 @@ class KnownHosts:
         """Add a host, which is sent orders from now on."""
         self._hosts.setdefault(name, _Host(line)).line = line
 
-    def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost | NodeWarned]:
+    def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost]:
         """What this host has, all of it. What is another host's already is not taken.
 
         Returns:
@@ -79,18 +76,13 @@ class KnownHosts:
         host.offered, host.devices = offered, tuple(own)
         others = {node.name for other in self._hosts.values() if other is not host for node in other.nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
-        changes = self._change_nodes(host, tuple(nodes), "its host offers it no longer")
-        warning, host.warning = host.warning, None if nodes else host.warning
-        return [*changes, *(_of_nodes(warning, nodes) if warning else ())]
+        return self._change_nodes(host, tuple(nodes), "its host offers it no longer")
 
     def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
-        """What the scheduler is to hear of the nodes of a host that is about to go; of one that has none, it
-        hears with the next offer.
-        """
-        warning = NodeWarned(at_s=0.0, name=name, until_s=now_s + leaving.within_s, why=leaving.why)
-        host = self._hosts[name]
-        host.warning = None if host.nodes else warning
-        return _of_nodes(warning, host.nodes)
+        """What the scheduler is to hear of the nodes of a host that is about to go."""
+        until_s, why = now_s + leaving.within_s, leaving.why
+        nodes = self._hosts[name].nodes
+        return [NodeWarned(at_s=0.0, name=node.name, until_s=until_s, why=why) for node in nodes]
 
     def withdraw(self, name: str, why: str) -> tuple[DevicesOffered, list[NodeJoined | NodeLost]]:
         """Its devices are not to be had until it offers them again, though workers may be on them.
@@ -174,7 +166,3 @@ class KnownHosts:
             if self.bindings[device].kind == kind and device not in avoid
         )
         return dict(sorted(nums.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _of_nodes(warning: NodeWarned, nodes: Iterable[Node]) -> list[NodeWarned]:
-    return [msgspec.structs.replace(warning, name=node.name) for node in nodes]

@@ -288,7 +288,10 @@ class OwnerWarned(HostMessage, frozen=True, kw_only=True):
 
 
 class HostLeaving(HostMessage, frozen=True, kw_only=True):
-    """The machine is about to go, or to be taken by others: what runs here should move away in time."""
+    """The machine is about to go, or to be taken by others: what runs here should move away in time.
+
+    It is said again after each `DevicesOffered`.
+    """
 
     within_s: float  #: from now on
     why: str  #: for people

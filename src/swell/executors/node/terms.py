@@ -230,6 +230,8 @@ class HostTerms:
         if isinstance(message, WorkerHalted):  # silent since its last sign of life, and no sooner
             self._tell_alive()
         self._say_now(message)
+        if isinstance(message, DevicesOffered):
+            self._warn()  # now there are nodes of which it can be told
 
     def _tell_alive(self) -> None:
         """The newest sign of each worker, together: it says all that those before it said."""
@@ -259,7 +261,6 @@ class HostTerms:
                     self.inside = self._new_inside(partial(self._say, self.term))
                 log.info("this host has a lease: workers can be started")
                 self.inside.present()
-                self._warn()
 
     def peer_replaced(self) -> None:
         """Another controller is there, which knows nothing of the workers here.
