@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
@@ -111,12 +113,14 @@ def _parse(text: str, num_cores: int) -> tuple[LocalNode, ...]:
     if kind == NONE and not count:
         return ()
     if kind == "auto" and not count:
-        gpus = _find_gpus()
-        return (_cuda_node(gpus) if gpus else _cpu_node(num_cores),)
+        with _nvml():
+            gpus = _find_gpus()
+            return (_cuda_node(gpus) if gpus else _cpu_node(num_cores),)
     if kind == CPU:
         return (_cpu_node(_number(text, count) if count else num_cores),)
     if kind == "cuda":
-        return (_cuda_node(_choose_gpus(text, count)),)
+        with _nvml():
+            return (_cuda_node(_choose_gpus(text, count)),)
     if kind == "paced" and (match := _PACED.fullmatch(count)):
         return _paced_nodes(text, match)
     raise DeviceError(f"devices {text!r} are not known; write one of: {FORMS}")
@@ -182,21 +186,31 @@ def _choose_gpus(text: str, count: str) -> list[tuple[str, str]]:
     return gpus[:wanted]
 
 
+@contextmanager
+def _nvml() -> Iterator[None]:
+    """Initialise NVML if it is there. That takes seconds where no process keeps the driver loaded."""
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        pynvml.nvmlShutdown()
+
+
 def _find_gpus() -> list[tuple[str, str]]:
     """(UUID, product name) of each GPU that CUDA_VISIBLE_DEVICES leaves visible; empty without NVML.
 
     Raises DeviceError: it names what is no GPU, or one is divided into slices.
     """
     try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return []
-    try:
         handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        found = [(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
-        divided = {gpu for gpu, handle in zip(found, handles, strict=True) if _is_divided(handle)}
-    finally:
-        pynvml.nvmlShutdown()
+    except pynvml.NVMLError_Uninitialized:
+        return []
+    found = [(pynvml.nvmlDeviceGetUUID(h), pynvml.nvmlDeviceGetName(h)) for h in handles]
+    divided = {gpu for gpu, handle in zip(found, handles, strict=True) if _is_divided(handle)}
     visible = _visible(found, os.environ.get("CUDA_VISIBLE_DEVICES"))
     for uuid, name in visible:
         if (uuid, name) in divided:

@@ -17,19 +17,14 @@ BY_NVLINK = -1
 def islands_of_gpus(uuids: Sequence[str]) -> tuple[Sequence[str], Islands]:
     """The GPUs in an order in which those of an island are neighbours, and their islands.
 
-    None, where NVML does not tell how they are joined, or where all are joined alike.
+    None, where NVML does not tell how they are joined, or where all are joined alike. The caller has
+    initialised NVML.
     """
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
-        return uuids, ()
     try:
         handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in uuids]
         distances = [[_distance(one, other) for other in handles] for one in handles]
     except pynvml.NVMLError:
         return uuids, ()
-    finally:
-        pynvml.nvmlShutdown()
     order, islands = islands_by_distance(distances)
     return [uuids[place] for place in order], islands
 
