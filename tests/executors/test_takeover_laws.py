@@ -75,7 +75,7 @@ class HandedOn(PuppetWorld):
         self.is_taking_over = True
         if run.record is not None:
             workers = {worker.number: worker for worker in kept_workers(self)}
-            whole = WholeRun(run.record, {"a": KeptRun(run.order, run.opened, run.record, False, workers)})
+            whole = WholeRun(run.record, {"a": KeptRun(run, False, workers)})
             assert whole.is_sound, "it has no director"
             self.dealings = whole.dealings
             effects = take_over(self.gang, whole.workers, (), whole.num_heard, self.now_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, field
 
 from swell.executors.controller.trial_devices import Machine
@@ -151,12 +151,12 @@ class KnownHosts:
         """The hosts of these devices, each of which is offered."""
         return {self.host_of[device] for device in devices}
 
-    def machine(self, name: str, busy: Iterable[str]) -> Machine:
-        """Its devices. `busy`: a device of any host for each process that is on it."""
+    def machine(self, name: str, busy: Iterable[str], avoid: Collection[str]) -> Machine:
+        """Its devices, some to `avoid`. `busy`: a device of any host for each process that is on it."""
         host = self._hosts.get(name)
         bindings = {device: self.bindings[device] for device in (host.devices if host else ())}
         in_use = Counter(device for device in busy if device in bindings)
-        return Machine(bindings, in_use, host.offered.num_cores if host else 1)
+        return Machine(bindings, in_use, host.offered.num_cores if host else 1, avoid)
 
     def num_of(self, kind: str, avoid: Container[str] = ()) -> dict[str, int]:
         """Devices of a kind, some left out, by host that has any: those with the most first."""

@@ -25,7 +25,6 @@ from swell.executors.hosts.messages import (
     KeptWorker,
     OpenRun,
     RunKept,
-    RunOpened,
     RunSnapshot,
     SignalWorker,
     WorkerKept,
@@ -42,9 +41,7 @@ MOST_LATER = 10_000
 class KeptRun:
     """A run on one host, as that has told of it."""
 
-    order: OpenRun
-    opened: RunOpened
-    record: RunSnapshot | None
+    told: RunKept
     is_late: bool  #: nobody has waited for it, so it is not known to be of any gang
     workers: dict[int, KeptWorker] = field(default_factory=dict)
 
@@ -139,10 +136,9 @@ class Takeover:
                 known = self._ends.get(end.job_id)
                 if known is None or known.generation < end.generation:
                     self._ends[end.job_id] = end
-            case RunKept(order=order):
-                run = KeptRun(order, message.opened, message.record, self.is_over)
-                self._kept.setdefault(order.run, {})[host] = run
-                self._later[host, order.run] = []
+            case RunKept(order=OpenRun(run=key)):
+                self._kept.setdefault(key, {})[host] = KeptRun(message, self.is_over)
+                self._later[host, key] = []
             case WorkerKept(run=key, worker=worker):
                 if (copy := self._kept.get(key, {}).get(host)) is not None:
                     copy.workers[worker.number] = worker
@@ -227,7 +223,7 @@ class Takeover:
         """Runs that can be taken over now, each once. What no gang will claim is abandoned."""
         for key, kept in list(self._kept.items()):
             newest = _newest(kept.values())
-            is_trial = any(copy.order.is_trial for copy in kept.values())
+            is_trial = any(copy.told.order.is_trial for copy in kept.values())
             missing = self.awaited if newest is None else self.awaited.intersection(newest.hosts)
             if missing and not is_trial:
                 continue
@@ -239,7 +235,7 @@ class Takeover:
                 yield key, WholeRun(newest, own)
 
     def _take_over(self, whole: WholeRun) -> None:
-        order, record = next(iter(whole.kept.values())).order, whole.record
+        order, record = next(iter(whole.kept.values())).told.order, whole.record
         launch = LaunchGang(
             job_id=order.job_id,
             generation=record.launch,
@@ -248,7 +244,7 @@ class Takeover:
             total_steps=record.total_steps,
         )
         known, stopped = read_record(record.gang), {w.number for w in whole.workers.values() if w.is_stopped}
-        opened = {host: kept.opened for host, kept in whole.kept.items()}
+        opened = {host: kept.told.opened for host, kept in whole.kept.items()}
         run, gang = self.runs.begin_gang(launch, known, opened, stopped)
         for slot in (*known.wanted_slots, *(member.slot for member in known.members.values())):
             self.runs.claim(run.job_id, slot)
@@ -260,7 +256,7 @@ class Takeover:
         self.runs.do(run, effects, is_kept=True)
 
     def _abandon(self, host: str, copy: KeptRun) -> None:
-        self._kill(host, copy.order.run, copy.live)
+        self._kill(host, copy.told.order.run, copy.live)
 
     def _kill(self, host: str, key: str, workers: set[int]) -> None:
         self._abandoned[host, key] = workers
@@ -273,7 +269,7 @@ class Takeover:
 
 
 def _newest(kept: Iterable[KeptRun]) -> RunSnapshot | None:
-    records = [copy.record for copy in kept if copy.record is not None]
+    records = [copy.told.record for copy in kept if copy.told.record is not None]
     return max(records, key=lambda record: (record.launch, record.version), default=None)
 
 
@@ -281,7 +277,7 @@ def _belongs(host: str, copy: KeptRun, newest: RunSnapshot | None) -> bool:
     """Whether this host's part is of the gang of the newest record, and not of one before it."""
     if newest is None or host not in newest.hosts:
         return False
-    return copy.record is None or copy.record.launch == newest.launch
+    return copy.told.record is None or copy.told.record.launch == newest.launch
 
 
 def take_over(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -236,7 +236,7 @@ class Trials:
         return [other for other in self._runs.values() if other is not one]
 
     def _machine(self, one: TrialRun, host: str) -> Machine:
-        return replace(self._hosts.machine(host, self._runner.busy(host)), avoid=one.command.avoid)
+        return self._hosts.machine(host, self._runner.busy(host), one.command.avoid)
 
     # ------------------------------------------------------------ hosts make ready
     def _admit(self) -> None:
