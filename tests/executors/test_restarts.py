@@ -21,7 +21,7 @@ from swell.executors.gang.effects import FindPort, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, read_record, write_record
 from swell.executors.gang.restart_state import Restarts
-from swell.executors.hosts.messages import KeptExit, KeptWorker
+from swell.executors.hosts.messages import KeptWorker, WorkerExited
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import (
@@ -114,7 +114,7 @@ class Processes:
         for name, status in exits.items():
             number = int(name.removeprefix("worker_"))
             self.alive.pop(number)
-            end = KeptExit(status=status, log_tail="last words")
+            end = WorkerExited(run=JOB, worker=number, status=status, log_tail="last words")
             kept[number] = msgspec.structs.replace(kept[number], exit=end)
         self.gang = GangController(self.job, record, self.stopped.__contains__)
         self.do(take_over(self.gang, kept, (), {}, self.now_s))

@@ -20,7 +20,6 @@ from swell.executors.hosts.messages import (
     EndKept,
     FromHost,
     KeepRecord,
-    KeptExit,
     KeptWorker,
     OpenRun,
     RunKept,
@@ -204,7 +203,7 @@ def _note_of_worker(
             worker.note(said)
         case WorkerHalted(is_stopped=is_stopped):
             worker.facts.is_stopped = is_stopped
-        case WorkerExited(status=status, log_tail=log_tail) if run.record is None:
+        case WorkerExited() if run.record is None:
             del run.workers[worker.facts.number]  # no controller will take the run over
-        case WorkerExited(status=status, log_tail=log_tail):
-            worker.facts.exit = KeptExit(status=status, log_tail=log_tail)
+        case WorkerExited():
+            worker.facts.exit = message

@@ -38,35 +38,6 @@ from swell.model.usage import GangUsage
 from swell.wire.messages import Alive, FromAgent, FromWorker, Reported
 
 
-class KeptExit(msgspec.Struct, frozen=True, kw_only=True):
-    """Exit of a worker, with fields as in `WorkerExit`."""
-
-    status: int
-    log_tail: str
-
-
-class KeptWorker(msgspec.Struct, kw_only=True):
-    """A worker that lives, or of whose end the former controller may not have heard."""
-
-    number: int
-    pid: int | None = None  #: None: its process is still being started
-    is_stopped: bool = False  #: by a signal
-    num_orders: int = 0  #: number of the latest order that has passed the host
-    num_said: int = 0  #: messages of the worker, without signs of life
-    #: Messages that the record does not know of, each with its number; the latest of a kind and generation.
-    said: tuple[tuple[int, FromWorker], ...] = ()
-    reported: Reported | None = None  #: what its script has measured lately, told or not
-    exit: KeptExit | None = None
-
-    def unheard(self, num_heard: int) -> list[FromWorker]:
-        """Messages that came after so many. A sign of life has the number of the message before it."""
-        return [
-            message
-            for number, message in self.said
-            if number > num_heard or (number == num_heard and isinstance(message, Alive))
-        ]
-
-
 class HostMessage(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """What all of them have in common."""
 
@@ -200,6 +171,37 @@ class RunKept(HostMessage, frozen=True, kw_only=True):
     record: RunSnapshot | None  #: None: the run was opened, and no more; or it is a trial run
 
 
+class WorkerExited(HostMessage, frozen=True, kw_only=True):
+    """The process is gone, with all that it had started: its devices are free."""
+
+    run: str
+    worker: int
+    status: int  #: exit code, minus a signal, or one of `executors.exit_status`
+    log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
+
+
+class KeptWorker(msgspec.Struct, kw_only=True):
+    """A worker that lives, or of whose end the former controller may not have heard."""
+
+    number: int
+    pid: int | None = None  #: None: its process is still being started
+    is_stopped: bool = False  #: by a signal
+    num_orders: int = 0  #: number of the latest order that has passed the host
+    num_said: int = 0  #: messages of the worker, without signs of life
+    #: Messages that the record does not know of, each with its number; the latest of a kind and generation.
+    said: tuple[tuple[int, FromWorker], ...] = ()
+    reported: Reported | None = None  #: what its script has measured lately, told or not
+    exit: WorkerExited | None = None
+
+    def unheard(self, num_heard: int) -> list[FromWorker]:
+        """Messages that came after so many. A sign of life has the number of the message before it."""
+        return [
+            message
+            for number, message in self.said
+            if number > num_heard or (number == num_heard and isinstance(message, Alive))
+        ]
+
+
 class WorkerKept(HostMessage, frozen=True, kw_only=True):
     """A worker of a run of which a `RunKept` has told."""
 
@@ -261,15 +263,6 @@ class WorkerHalted(HostMessage, frozen=True, kw_only=True):
     run: str
     worker: int
     is_stopped: bool
-
-
-class WorkerExited(HostMessage, frozen=True, kw_only=True):
-    """The process is gone, with all that it had started: its devices are free."""
-
-    run: str
-    worker: int
-    status: int  #: exit code, minus a signal, or one of `executors.exit_status`
-    log_tail: str  #: the end of its output, or why there was no process; empty if it ended well
 
 
 class UsageRead(HostMessage, frozen=True, kw_only=True):
