@@ -338,7 +338,8 @@ def find_blocks(
             holder, _ = module, names.setdefault(module, path)
         for name, parameter in module.named_parameters(path, recurse=False):
             if (other := holders.setdefault(parameter, holder)) is not holder:
-                raise LoopError(_in_two_places(name, *(each and names[each] for each in (holder, other))))
+                here, there = (None if each is None else names[each] for each in (holder, other))
+                raise LoopError(_in_two_places(name, here, there))
         for name, child in module.named_children():
             visit(child, f"{path}.{name}".lstrip("."), holder)
 
