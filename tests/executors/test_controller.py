@@ -480,12 +480,12 @@ def test_what_a_host_said_before_its_loss_was_handled_is_not_heard_after_it(flee
         gone.offer()
 
     fleet.controller._inputs.handle(lose_then_offer)
-    assert not fleet.controller._hosts.machine("b", ()).bindings
+    assert not fleet.controller._hosts.machine("b", (), ()).bindings
 
 
 def test_devices_that_a_host_no_longer_offers_are_not_used(fleet: Fleet) -> None:
     fleet.hosts["b"].offer(2)
-    assert set(fleet.controller._hosts.machine("b", ()).bindings) == {"b/0", "b/1"}
+    assert set(fleet.controller._hosts.machine("b", (), ()).bindings) == {"b/0", "b/1"}
     fleet.perform(launch("b/3"))
     (ended,) = of_kind(fleet, GangEnded)
     assert "'b/3' is not one of this" in ended.message
