@@ -30,7 +30,7 @@ from swell.executors.node.terms import HostTerms, TermHost
 from swell.executors.remote.host_door import SILENT, HostDoor, why_not_reached
 from swell.executors.remote.join_tokens import TOKENS_FILE
 from swell.executors.remote.joining import JOIN_PROTOCOL, PYTHON, Join
-from swell.executors.remote.lease_book import LEASES_FILE, open_leases
+from swell.executors.remote.listening_door import LEASES_FILE, open_leases
 from swell.model.node import Node
 from swell.wire import messages as m
 
@@ -426,7 +426,7 @@ def test_no_lease_is_granted_that_cannot_be_written(
 
     world = World(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr("swell.executors.remote.lease_book.write_whole", full)
+        patch.setattr("swell.executors.remote.listening_door.write_whole", full)
         world.pass_time(5.0)
         assert not world.is_joined() and not world.host.terms.has_lease
     assert "No space left on device" in caplog.text
@@ -446,7 +446,7 @@ def test_records_are_on_the_disk_before_the_host_hears_of_its_lease(tmp_path: Pa
 def test_a_lease_that_is_renewed_costs_no_write(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[Path] = []
     monkeypatch.setattr(
-        "swell.executors.remote.lease_book.write_whole", lambda path, *_, **__: written.append(path)
+        "swell.executors.remote.listening_door.write_whole", lambda path, *_, **__: written.append(path)
     )
     world.pass_time(5 * TIMES.wait_s)
     assert world.is_joined() and not written
@@ -462,7 +462,7 @@ def test_what_could_not_be_written_is_written_before_the_next_lease(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("swell.executors.remote.lease_book.write_whole", full)
+        patch.setattr("swell.executors.remote.listening_door.write_whole", full)
         world.cut_or_mend()
         world.pass_time(2 * TIMES.wait_s)
     assert not world.is_joined() and b'"is_over":false' in (world.folder / LEASES_FILE).read_bytes()

@@ -6,12 +6,16 @@ import asyncio
 import logging
 import os
 import socket
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from swell.executors.awake_clock import AwakeClock
 from swell.executors.controller.controller import Controller
+from swell.executors.leases.granted_leases import UNRECORDED, GrantedLeases, HostTerm
+from swell.executors.leases.lease_times import LeaseTimes
 from swell.executors.local.agent.door import DoorError
 from swell.executors.local.agent.handshakes import Handshakes
 from swell.executors.local.agent.options import AgentOptions
@@ -19,17 +23,17 @@ from swell.executors.local.lines import LineLink, LineRefused
 from swell.executors.remote.certificate import controller_context, fingerprint_of, make_certificate
 from swell.executors.remote.host_address import HostAddress, parse_address
 from swell.executors.remote.host_door import HostDoor
-from swell.executors.remote.join_tokens import InvalidToken, TokenList, read_token, write_token
+from swell.executors.remote.join_tokens import TOKENS_FILE, InvalidToken, TokenList, read_token, write_token
 from swell.executors.remote.joining import Join, JoinAccepted, torch_version
-from swell.executors.remote.lease_book import open_leases
 from swell.executors.storage import write_mark
 from swell.wire.lines import NO_MESSAGE
 from swell.wire.unslewed_clocks import granter_now_s
-from swell.wire.whole_files import write_whole
+from swell.wire.whole_files import sync, write_whole
 
 #: Hosts end their workers in well under a second; one that is cut off cannot be waited for.
 CLOSE_S = 5.0
 PORT_FILE = "hosts-port"
+LEASES_FILE = "leases.json"
 LOOK_EVERY_S = 0.02
 
 log = logging.getLogger("swell.hosts")
@@ -144,3 +148,44 @@ class ListeningDoor(HostDoor):
         except OSError as error:
             raise DoorError(f"{path} cannot be written ({error.strerror}); make room on its disk") from error
         return path
+
+
+# ---------------------------------------------------------------- granted leases, on disk for the next agent
+def open_leases(folder: Path, times: LeaseTimes, time_s: Callable[[], float]) -> GrantedLeases:
+    """Return the leases of a state folder. A grant is on the disk before it is sent.
+
+    Args:
+        time_s: the clock of `GrantedLeases`; it may go on while this process is stopped.
+
+    Raises:
+        DoorError: the file cannot be read.
+        OSError: it cannot be made.
+    """
+    path = folder / LEASES_FILE
+
+    def write(records: Sequence[HostTerm]) -> None:
+        write_whole(path, msgspec.json.encode(records), is_synced=True)
+        sync(folder)
+
+    found = _read(path) if path.exists() else _of_lost(folder, times)
+    return GrantedLeases(times, AwakeClock(time_s).now_s, write, found)
+
+
+def _read(path: Path) -> list[HostTerm]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=list[HostTerm])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise DoorError(
+            f"{path} cannot be read ({error}), and it says which hosts may still run workers: "
+            "restore it, or remove it: the next agent waits for the length of a lease then"
+        ) from error
+
+
+def _of_lost(folder: Path, times: LeaseTimes) -> list[HostTerm]:
+    """Where there is no file. A platform that has given out no token has had no host."""
+    if not (folder / TOKENS_FILE).exists():
+        return []
+    wait_s, path = times.wait_s, folder / LEASES_FILE
+    log.warning("%s is gone, and hosts may have had leases: waiting %g s for what they may run", path, wait_s)
+    lost = HostTerm(host=UNRECORDED, machine=UNRECORDED, term=0, lease_s=times.lease_s, is_over=False)
+    return [lost]
