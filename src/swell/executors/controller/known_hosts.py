@@ -151,7 +151,7 @@ class KnownHosts:
         """The hosts of these devices, each of which is offered."""
         return {self.host_of[device] for device in devices}
 
-    def machine(self, name: str, busy: Iterable[str], avoid: Collection[str]) -> Machine:
+    def machine(self, name: str, busy: Iterable[str], avoid: Collection[str] = ()) -> Machine:
         """Its devices, some to `avoid`. `busy`: a device of any host for each process that is on it."""
         host = self._hosts.get(name)
         bindings = {device: self.bindings[device] for device in (host.devices if host else ())}
