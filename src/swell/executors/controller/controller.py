@@ -217,10 +217,8 @@ class Controller:
     def _leave_workers(self, run: DirectedRun, host: str) -> None:
         why = f"host {host!r} is not reached, and job {run.job_id!r} goes on without it"
         log.warning("%s; its devices are not used until its workers are known to be gone", why)
-        offered, lost_nodes = self._hosts.withdraw(host, why)
-        self._runs.report_all(lost_nodes)
         left = [worker for worker, of in run.workers.items() if of == host]
-        self._takeover.leave_workers(host, run.key, left, offered)
+        self._takeover.leave_workers(host, run.key, left, why)
         self._runs.lose_workers(run, host, why)
         self._openings.leave_host(run.key, host, why)
 

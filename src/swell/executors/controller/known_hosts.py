@@ -60,8 +60,17 @@ class KnownHosts:
         """Add a host, which is sent orders from now on."""
         self._hosts.setdefault(name, _Host(line)).line = line
 
-    def offer(self, name: str, offered: DevicesOffered) -> list[NodeJoined | NodeLost]:
+    def offered(self, name: str) -> DevicesOffered:
+        """What this host has offered last."""
+        return self._hosts[name].offered
+
+    def offer(
+        self, name: str, offered: DevicesOffered, why: str = "its host offers it no longer"
+    ) -> list[NodeJoined | NodeLost]:
         """What this host has, all of it. What is another host's already is not taken.
+
+        Args:
+            why: a node is gone that it has no more, though workers may be there.
 
         Returns:
             What the scheduler is to hear of the nodes that the host names.
@@ -76,23 +85,13 @@ class KnownHosts:
         host.offered, host.devices = offered, tuple(own)
         others = {node.name for other in self._hosts.values() if other is not host for node in other.nodes}
         nodes = [n for n in offered.nodes if n.name not in others and own.keys() >= set(n.devices)]
-        return self._change_nodes(host, tuple(nodes), "its host offers it no longer")
+        return self._change_nodes(host, tuple(nodes), why)
 
     def warn(self, name: str, leaving: HostLeaving, now_s: float) -> list[NodeWarned]:
         """What the scheduler is to hear of the nodes of a host that is about to go."""
         until_s, why = now_s + leaving.within_s, leaving.why
         nodes = self._hosts[name].nodes
         return [NodeWarned(at_s=0.0, name=node.name, until_s=until_s, why=why) for node in nodes]
-
-    def withdraw(self, name: str, why: str) -> tuple[DevicesOffered, list[NodeJoined | NodeLost]]:
-        """Its devices are not to be had until it offers them again, though workers may be on them.
-
-        Returns:
-            What it had offered, and what the scheduler is to hear of its nodes.
-        """
-        host = self._hosts[name]
-        self._forget_devices(host)
-        return host.offered, self._change_nodes(host, (), why)
 
     def unreached(self, now_s: float, for_s: float) -> set[str]:
         """Hosts that have had no line for so long. To be asked from time to time."""

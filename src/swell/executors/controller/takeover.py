@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from swell.executors.controller.directed_runs import DirectedRuns
-from swell.executors.controller.known_hosts import KnownHosts
+from swell.executors.controller.known_hosts import NOTHING_OFFERED, KnownHosts
 from swell.executors.exit_status import HOST_LOST
 from swell.executors.gang.effects import KILL, Effect, WorkerExit
 from swell.executors.gang.gang_controller import GangController
@@ -175,11 +175,12 @@ class Takeover:
         self._abandoned[host, key].discard(worker)
         self.go_on()
 
-    def leave_workers(self, host: str, key: str, workers: Iterable[int], offered: DevicesOffered) -> None:
+    def leave_workers(self, host: str, key: str, workers: Iterable[int], why: str) -> None:
         """A gang goes on without these. They are killed once their host can be told; what it offers is
         not used before they are gone.
         """
-        self._offers.setdefault(host, offered)  # what it has said since counts
+        self._offers.setdefault(host, self.hosts.offered(host))  # what it has said since counts
+        self.runs.report_all(self.hosts.offer(host, NOTHING_OFFERED, why))
         self._kill(host, key, set(workers))
         self.go_on()
 
