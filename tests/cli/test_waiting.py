@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,8 +17,10 @@ from tests.api.fake_control import FakeControl
 from tests.cli.conftest import Run
 from tests.store.views import job_view
 
+from swell.cli import submit
 from swell.cli.options import complete_job
 from swell.model.job import Phase
+from swell.model.view import JobView
 
 ENDS = {
     "good": Phase.SUCCEEDED,
@@ -63,6 +67,30 @@ def test_the_exit_status_of_wait_tells_the_gravest_outcome(
     assert [view["id"] for view in json.loads(here("wait", *names, "--json").stdout)] == [
         f"{name}-1" for name in names
     ]
+
+
+def test_who_submits_is_told_why_a_trial_run_is_lost_or_cannot_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    new = job_view(id="a-1", phase=Phase.QUEUED, workers=0, is_promised=False, reason_code="profiling")
+    told = {"no_nodes": "waits for a node that has podman", "trial_lost": "the trial run was lost"}
+    views = [new, *(msgspec.structs.replace(new, reason_code=code, reason=why) for code, why in told.items())]
+    views.append(msgspec.structs.replace(new, phase=Phase.FAILED))
+
+    class Seen:
+        """In place of a client: the job as it is looked at, again and again."""
+
+        def job(self, job_id: str) -> JobView:
+            return views[0]
+
+        def wait(self, job_id: str, is_so: Callable[[JobView], bool]) -> JobView:
+            while not is_so(views[0]):
+                del views[0]
+            return views[0]
+
+    notes = list[str]()
+    monkeypatch.setattr(submit, "note", notes.append)
+    seen: Any = Seen()
+    assert submit._judged(seen, "a-1", no_wait=False).phase is Phase.FAILED
+    assert notes[1:] == [f"a-1: {why}" for why in told.values()]
 
 
 @pytest.mark.usefixtures("ended")

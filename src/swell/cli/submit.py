@@ -155,7 +155,8 @@ def _judged(client: Client, job_id: str, no_wait: bool) -> JobView:
 
 
 def _is_news(told: str, view: JobView) -> bool:
-    """Whether there is a verdict, or its trial run was lost for a reason that has not been `told`."""
+    """Whether there is a verdict, or its trial run was lost or cannot begin for a reason not yet `told`."""
     from swell.api.client import has_verdict
 
-    return has_verdict(view) or (view.reason_code == "trial_lost" and view.reason != told)
+    is_kept_waiting = view.reason_code in {"trial_lost", "no_nodes", "few_devices"}
+    return has_verdict(view) or (is_kept_waiting and view.reason != told)
