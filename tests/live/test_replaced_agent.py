@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from swell.live.clock import HeadClock
@@ -64,15 +65,32 @@ def test_a_launch_on_its_way_to_a_killed_agent_is_planned_again(tmp_path: Path) 
         until(lambda: platform.job(other).phase is platform.job(job_id).phase is Phase.RUNNING)
 
 
+class Careful(Hands):
+    """Notes whether events that are acknowledged may wait yet: they are not in the journal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_waiting: Callable[[], bool] = lambda: False
+        self.acknowledged_while_waiting = 0
+
+    def acknowledge(self) -> None:
+        super().acknowledge()
+        self.acknowledged_while_waiting += self.is_waiting()
+
+
 def test_what_the_killed_agent_has_told_counts_first(tmp_path: Path) -> None:
-    hands = Hands()
+    hands = Careful()
     with running(tmp_path, hands) as platform:
+        hands.is_waiting = lambda: platform._inbox._found is not None
         job_id = platform.submit(spec()).id
         until(lambda: platform.job(job_id).phase is Phase.RUNNING)
+        platform._inbox.consult(lambda: None)  # no turn is under way
         with platform._inbox._changed:  # the head sees both at once
             hands.deliver(hands.ended(job_id, Outcome.SUCCEEDED))
             replace(hands)
         until(lambda: platform.job(job_id).phase is Phase.SUCCEEDED)
+        until(lambda: platform._inbox._found is None)
+        assert hands.acknowledged_while_waiting == 0
 
 
 def test_a_node_that_the_next_agent_does_not_know_is_lost_with_the_reason(tmp_path: Path) -> None:

@@ -194,6 +194,11 @@ class Inbox:
             self._is_urgent = True
             self._changed.notify()
 
+    @property
+    def holds_back(self) -> bool:
+        """Whether events of another agent may wait, however many turns end until the head has its work."""
+        return self._found is not None
+
     def take_found(self) -> tuple[RunningWork, float] | None:
         """What another agent runs, once, and when that was found.
 
@@ -649,7 +654,8 @@ class HeadThread:
         if self._watch(news.changed, news.ended):
             self._executor.want_devices(self._demand.num_devices)
         self.inbox.settle(self._core.ignored)
-        self._executor.acknowledge()
+        if not self.inbox.holds_back:
+            self._executor.acknowledge()
         if self._is_stopping and self._core.is_draining and self._drain_until_s is None:
             self._drain_until_s = self.clock.now_s() + DRAIN_S
         for message in new:
