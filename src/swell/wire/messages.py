@@ -296,13 +296,26 @@ OnDrift = Literal["warn", "heal", "fail"]
 
 
 class Drifted(Message, frozen=True, kw_only=True):
-    """The workers' replicas differed `num` times since rank 0 last said so."""
+    """The workers' replicas differ, for the `num`th time in their group.
 
-    first_step: int
-    last_step: int
+    Rank 0 says it the first time, the second, the fourth and so on.
+    """
+
+    step: int
     num: int
-    message: str  #: in what they differed the last time, and the likely cause
-    is_healed: bool  #: that time rank 0's state was given to all
+    message: str  #: in what they differ, and the likely cause
+    is_healed: bool  #: rank 0's state was given to all
+
+    @property
+    def is_to_be_said(self) -> bool:
+        return self.num & (self.num - 1) == 0
+
+    @property
+    def sentence(self) -> str:
+        healed = "; rank 0's state was given to all" if self.is_healed else ""
+        times = f", for the {self.num}th time" if self.num > 2 else ""  # 4, 8, 16, ...
+        where = f"in step {self.step}{times}{healed}"
+        return f"the replicas of the workers differ {where}: {self.message}"
 
 
 #: Whom the main thread waits for: other workers, in a collective or until a group forms; the agent's order;

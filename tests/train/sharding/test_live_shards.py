@@ -242,7 +242,7 @@ def test_a_worker_whose_hyperparameters_differ_is_given_them_and_keeps_its_part(
 def test_a_mirror_that_differs_is_found_and_renewed(agent: FakeAgent, plain: Path, tmp_path: Path) -> None:
     drifted = drift_of(agent, tmp_path, "a mirror")
     assert drifted.is_healed and "mirrors=True" in drifted.message
-    assert drifted.first_step == 9  # of those in which the workers of shard_faults.py compare, the next one
+    assert drifted.step == 9  # of those in which the workers of shard_faults.py compare, the next one
     assert_same_learning(tmp_path / "result.json", plain)  # owners alone hand parameters round
     assert_mirrors_equal(tmp_path, [0, 1, 2])
 

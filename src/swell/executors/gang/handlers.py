@@ -44,6 +44,10 @@ def _note_joined(live: GangRuntime, message: messages.Joined, member: Member) ->
         member.heartbeat = None  # what it waited for is over
 
 
+def _note_drift(live: GangRuntime, message: messages.Drifted, member: Member) -> None:
+    live.replies.warn(message.sentence, about="drift")
+
+
 def _note_findings(live: GangRuntime, message: messages.ScriptFound, member: Member) -> None:
     for finding in message.findings:
         live.replies.warn(finding.sentence, about=finding.name)
@@ -60,7 +64,7 @@ HANDLERS: dict[type[messages.Message], Callable[[GangRuntime, Any, Member], None
     messages.Broken: regrouping.note_broken,
     messages.Progress: training_progress.note_steps,
     messages.Reported: training_progress.note_values,
-    messages.Drifted: training_progress.note_drift,
+    messages.Drifted: _note_drift,
     messages.ScriptFound: _note_findings,
     messages.CheckpointSaved: transition.note_saved,
     messages.CheckpointDamaged: transition.note_damaged,

@@ -10,7 +10,6 @@ import msgspec
 from swell.executors.gang.replies import CommandReplies
 from swell.model.event import StepsReported
 from swell.model.report_folding import can_fold, fold
-from swell.wire.messages import Drifted
 from swell.wire.metric_names import LOSS, MetricNames
 
 #: A gang reports no more often than this.
@@ -27,44 +26,6 @@ REMEDY = (
 
 #: In place of a name: a blank is in no name of a metric.
 THE_LOSS = "the loss"
-
-
-#: Topic of the warning.
-DRIFT = "drift"
-
-
-class DriftCount:
-    """Count of how often the replicas of one gang differed.
-
-    It is reported the first time, each time that it has doubled, and at the end.
-    """
-
-    def __init__(self) -> None:
-        self._num = self._num_told = self._num_healed = self._first_step = 0
-        self._latest: Drifted | None = None
-
-    def note(self, said: Drifted) -> str:
-        """What to tell now; empty if nothing."""
-        self._latest, self._first_step = said, self._first_step or said.first_step
-        self._num += said.num
-        self._num_healed += said.num if said.is_healed else 0
-        return self.rest() if self._num >= 2 * self._num_told else ""
-
-    def rest(self) -> str:
-        """What has not been told; empty if nothing."""
-        if self._latest is None or self._num == self._num_told:
-            return ""
-        self._num_told = self._num
-        healed = "not healed"
-        if self._num_healed:
-            is_all = self._num_healed == self._num
-            healed = (
-                "healed, all took rank 0's state" if is_all else f"healed {self._num_healed} of these times"
-            )
-        when = f"in step {self._latest.last_step}"
-        if self._num > 1:
-            when = f"{self._num} times, first in step {self._first_step} and last {when}"
-        return f"the workers' replicas differed {when} ({healed}): {self._latest.message}"
 
 
 class Reporting:

@@ -10,7 +10,7 @@ from swell.executors.gang.effects import KILL, Effect, Kill, Send, Spawn
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Slot
-from swell.executors.gang.progress import DriftCount, Reporting
+from swell.executors.gang.progress import Reporting
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.timeouts import Timeouts
@@ -33,7 +33,6 @@ class GangRuntime:
     replies: CommandReplies = field(init=False)
     reporting: Reporting = field(init=False)
     reductions: Reductions = field(default_factory=Reductions)
-    drift: DriftCount = field(default_factory=DriftCount)
 
     def __post_init__(self) -> None:
         self.replies = CommandReplies(self.job.job_id, self.effects, self.gang.replies)

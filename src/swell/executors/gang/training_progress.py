@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from swell.executors.gang.member import Member
-from swell.executors.gang.progress import DRIFT
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.event import StepsReported
 from swell.model.job import BetweenSteps
@@ -44,11 +43,6 @@ def note_told(live: GangRuntime, curves: Mapping[str, Tally]) -> None:
     """What the leader has told of losses."""
     if (losses := curves.get(LOSS)) is not None:
         live.gang.told_steps = losses.last_step
-
-
-def note_drift(live: GangRuntime, said: messages.Drifted, member: Member) -> None:
-    if told := live.drift.note(said):
-        live.replies.warn(told, about=DRIFT)
 
 
 # ------------------------------------------------------------ what is told
@@ -102,9 +96,7 @@ def report_due(live: GangRuntime) -> None:
 
 
 def report_last(live: GangRuntime, is_success: bool) -> None:
-    """Tell how often replicas differed, and how far a job got that succeeded."""
-    if told := live.drift.rest():
-        live.replies.warn(told, about=DRIFT)
+    """Tell how far a job got that succeeded."""
     _reduce(live, is_last=True)
     if live.gang.final is not None and is_success:
         live.gang.steps = live.gang.final.steps

@@ -48,7 +48,7 @@ from swell.train.runtime.script_end import close_script
 from swell.train.runtime.warmup import warm_up
 from swell.train.state.checkpoint import Checkpoints, SaveError, room_for_next
 from swell.train.state.codec import EncodeError
-from swell.train.state.drift import DriftError, DriftWatch, joined
+from swell.train.state.drift import DriftError, DriftWatch
 from swell.train.state.state_transfer import NO_STATE, MemberCard, StateLoan, hand_state
 from swell.wire import environ, messages
 from swell.wire.checkpoint_files import steps_in
@@ -81,7 +81,6 @@ class Linked(Host):
         self._told_measured = 0  # measurements of noise when it was last told
         self._stepped_generation = -1  # in which this worker made a step last
         self._whereabouts: StreamPosition | None = None
-        self._untold: messages.Drifted | None = None  # since the agent was told last
         self._coming_batch = 0  # of the next step in the group
 
     def read_ahead(self, feed: StreamFeed) -> None:
@@ -182,16 +181,9 @@ class Linked(Host):
                 self._group.tell_all(None)  # the agent ends all as soon as one has failed: rank 0 saves first
             except GroupBroken:
                 self._group.close()
-            raise DriftError(drift)
-        if self.rank == 0:
-            self._untold = joined(self._untold, drift)
-            if drift.num == 1:
-                self._tell_drift()
-
-    def _tell_drift(self) -> None:
-        if self._untold is not None:
-            self._link.send(self._untold)
-            self._untold = None
+            raise DriftError(drift.sentence)
+        if self.rank == 0 and drift.is_to_be_said:
+            self._link.send(drift)
 
     def keep(self, is_end: bool) -> None:
         if not self._is_member:
@@ -350,7 +342,6 @@ class Linked(Host):
 
     def _leave(self, generation: int) -> NoReturn:
         self._tell()
-        self._tell_drift()
         self._link.send(messages.Left(generation=generation))
         close_script()
         exit_now(environ.EXIT_STOPPED)
@@ -470,7 +461,6 @@ class Linked(Host):
     def _say_progress(self, pause_s: float | None) -> None:
         self._reported_s = time.monotonic()
         self._note_place()
-        self._tell_drift()
         course, (noise_scale, curve) = self._task.course, self._take_noise()
         loss = self._task.state.losses.value
         self._link.send(

@@ -70,16 +70,6 @@ Hyperparameter = tuple[int, str, Any]
 class DriftError(RuntimeError):
     """The workers' replicas differ, and the run was to end then. What is saved is rank 0's state."""
 
-    def __init__(self, drift: Drifted) -> None:
-        super().__init__(f"the replicas of the workers differ in step {drift.last_step}: {drift.message}")
-
-
-def joined(before: Drifted | None, drift: Drifted) -> Drifted:
-    """What is to be told of a drift after others that were not told yet."""
-    if before is None:
-        return msgspec.structs.replace(drift, num=1)
-    return msgspec.structs.replace(drift, first_step=before.first_step, num=before.num + 1)
-
 
 class Replica:
     """One worker's copy of what is compared."""
@@ -231,9 +221,8 @@ class DriftWatch:
         return self._told(_OF_MIRRORS, is_healed)
 
     def _told(self, message: str, is_healed: bool) -> Drifted:
-        """`num`: so many times in this group."""
         step, self._num = self._state.steps + 1, self._num + 1
-        return Drifted(first_step=step, last_step=step, num=self._num, message=message, is_healed=is_healed)
+        return Drifted(step=step, num=self._num, message=message, is_healed=is_healed)
 
     def _describe_hyperparameters(self, known: Sequence[list[Hyperparameter]]) -> str:
         """Return in what the workers' hyperparameters differ; empty if they do not."""
