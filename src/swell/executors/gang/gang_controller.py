@@ -190,7 +190,7 @@ class GangController:
         if not self.is_over:
             _step(live)
         if live.gang.has_started and not self.is_over:
-            training_progress.report_due(live)
+            training_progress.reduce_values(live)
         effects = list(live.effects)
         live.effects.clear()
         return effects

@@ -18,13 +18,14 @@ from swell.executors.gang.member import Member, Slot, State, flatten
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.gang.runtime import GangRuntime
 from swell.executors.gang.timeouts import describe_exit, found_port_taken, is_fault_of_script
-from swell.executors.gang.training_progress import measured, report, sound
+from swell.executors.gang.training_progress import report
 from swell.model.counted import told_workers
 from swell.model.event import Outcome, ScriptDistributed
 from swell.tally import Tally, tally_of
 from swell.wire import environ, messages
 from swell.wire.findings import WHOLE
 from swell.wire.metric_names import LOSS
+from swell.wire.numbers import value_of
 from swell.wire.reports import MOST_STEPS
 
 #: Topic of a warning.
@@ -177,7 +178,7 @@ def _note_values(live: GangRuntime, restarts: Restarts, message: messages.Report
     """A value without a curve is a line of output, which may name its `step`."""
     if message.refusal:
         live.replies.warn(message.refusal)
-    values = measured(message.values)
+    values = _measured(message)
     step = _step_of(values, live.gang.steps)
     printed = {name: tally_of([(step, value)], len(live.members)) for name, value in values.items()}
     curves = {name: tally for name, tally in printed.items() if tally is not None}
@@ -185,8 +186,12 @@ def _note_values(live: GangRuntime, restarts: Restarts, message: messages.Report
 
 
 def _curves_of(restarts: Restarts, message: messages.Reported) -> dict[str, Tally]:
-    curves, before = sound(message.curves), restarts.tally.num_before
-    return curves | {name: curves[name].moved(before) for name in message.relative if name in curves}
+    before, relative = restarts.tally.num_before, message.relative
+    return {name: one.moved(before) if name in relative else one for name, one in message.curves.items()}
+
+
+def _measured(message: messages.Reported) -> dict[str, float]:
+    return {name: value_of(value) for name, value in message.values.items()}
 
 
 def _tell_values(
@@ -217,7 +222,7 @@ def hear_again(live: GangRuntime, restarts: Restarts, values: messages.Reported)
     is_first, before = restarts.num_starts == 1, restarts.tally.num_before
     told = _curves_of(restarts, values).items()
     curves = {name: tally for name, tally in told if is_first or tally.first_step > before}
-    _tell_values(live, measured(values.values), curves, is_again=True)
+    _tell_values(live, _measured(values), curves, is_again=True)
 
 
 def starting(live: GangRuntime, restarts: Restarts) -> tuple[Slot, ...]:

@@ -10,11 +10,11 @@ from swell.executors.gang.effects import KILL, Effect, Kill, Send, Spawn
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Slot
-from swell.executors.gang.progress import Reporting
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.timeouts import Timeouts
 from swell.wire.messages import FromAgent
+from swell.wire.metric_names import MetricNames
 
 
 @dataclass(slots=True)
@@ -31,12 +31,13 @@ class GangRuntime:
     gang: GangRecord
     effects: list[Effect] = field(default_factory=list)
     replies: CommandReplies = field(init=False)
-    reporting: Reporting = field(init=False)
     reductions: Reductions = field(default_factory=Reductions)
+    names: MetricNames = field(default_factory=MetricNames)
+    odd: set[str] = field(default_factory=set)  #: names of values that were told to be not finite
+    num_reports: int = 0  #: of its progress, by this controller
 
     def __post_init__(self) -> None:
         self.replies = CommandReplies(self.job.job_id, self.effects, self.gang.replies)
-        self.reporting = Reporting(self.replies, self.job.spec.stop_on_nan)
 
     @property
     def now_s(self) -> float:

@@ -15,12 +15,22 @@ from swell.wire import messages
 from swell.wire.metric_names import LOSS
 from swell.wire.numbers import Number, value_of
 
+#: A controller makes fewer reports of a gang than two to the power of this.
+REPORT_BITS = 40
+
+REMEDY = (
+    "lower the learning rate, clip gradients (clip_grad_norm_) or look for such values in the "
+    "data; with --stop-on-nan a job ends there, with its last good state saved"
+)
+
+#: In place of a name: a blank is in no name of a metric.
+THE_LOSS = "the loss"
+
 
 # ------------------------------------------------------------ what workers say
 def note_steps(live: GangRuntime, said: messages.Progress, member: Member) -> None:
     member.steps = live.gang.steps = said.steps
     live.gang.strikes.step_s = said.step_s or live.gang.strikes.step_s
-    note_told(live, said.curves)
     _report_steps(live, said)
 
 
@@ -30,101 +40,110 @@ def note_values(live: GangRuntime, said: messages.Reported, member: Member, is_a
     Args:
         is_again: a former controller may have told of it.
     """
-    note_told(live, said.curves)
-    live.reductions.note(member.number, live.reporting.names.admitted(said.shares), said.steps)
+    live.reductions.note(member.number, live.names.admitted(said.shares), said.steps)
     if said.refusal:
         live.replies.warn(said.refusal)
     if said.values or said.curves:
-        report(live, metrics=measured(said.values), curves=sound(said.curves), is_again=is_again)
-    _reduce(live)
-
-
-def note_told(live: GangRuntime, curves: Mapping[str, Tally]) -> None:
-    """What the leader has told of losses."""
-    if (losses := curves.get(LOSS)) is not None:
-        live.gang.told_steps = losses.last_step
+        report(live, metrics=said.values, curves=said.curves, is_again=is_again)
+    reduce_values(live)
 
 
 # ------------------------------------------------------------ what is told
 def report(
     live: GangRuntime,
     num_workers: int = 0,
+    loss: float | None = None,
     odd_since: int | None = None,
     names_loss: bool = False,
+    metrics: Mapping[str, Number] | None = None,
     curves: Mapping[str, Tally] | None = None,
     is_again: bool = False,
     **facts: Any,
 ) -> None:
-    """Tell the head how far the gang is, now or soon. See `Reporting`.
+    """Tell the head how far the gang is.
+
+    Its mark is higher than that of any report before, also after a change of controller. Curves that no
+    script can have made are left out: they come from a user's process, and the store relies on them.
 
     Args:
+        odd_since: the step since which the loss is no number.
+        names_loss: how the loss comes about is the script's own affair: it is a value like any other.
         facts: further fields of `StepsReported`.
     """
+    live.num_reports += 1
     told = StepsReported(
         job_id=live.job.job_id,
         generation=live.generation,
         at_s=live.now_s,
         steps=live.gang.steps,
         num_workers=num_workers,
-        curves={} if curves is None else dict(curves),
+        loss=loss,
+        metrics=live.names.admitted({name: value_of(value) for name, value in (metrics or {}).items()}),
+        curves=live.names.admitted({name: each for name, each in (curves or {}).items() if each.is_sound}),
+        mark=(live.gang.replies.num_takeovers << REPORT_BITS) + live.num_reports,
         is_again=is_again and bool(curves),
         **facts,
     )
-    live.reporting.note(told, odd_since, names_loss)
+    if refusal := live.names.take_refusal():
+        live.replies.warn(refusal)
+    if LOSS in told.curves:
+        live.gang.told_steps = told.curves[LOSS].last_step
+    of_loss = {} if loss is None else {LOSS if names_loss else THE_LOSS: loss}
+    _warn_of_odd(live, of_loss | told.metrics, odd_since)
+    live.replies.report(told)
+
+
+def _warn_of_odd(live: GangRuntime, values: Mapping[str, float], odd_since: int | None) -> None:
+    """Once for each name. The job's next gang, which goes on from a checkpoint, warns of them again."""
+    for name, value in values.items():
+        is_told = name in live.odd or (name == THE_LOSS and live.job.spec.stop_on_nan)  # by the job's end
+        if math.isfinite(value) or is_told:
+            continue
+        live.odd.add(name)
+        told = f"the script reports {name} as {value} after step {live.gang.steps}"
+        if name == THE_LOSS:
+            since = live.gang.steps if odd_since is None else odd_since
+            told = f"the loss is {value} since step {since}: {REMEDY}"
+        live.replies.warn(told)
 
 
 def _report_steps(live: GangRuntime, said: messages.Progress) -> None:
     report(
         live,
         num_workers=said.num_workers,
+        loss=None if said.loss is None else value_of(said.loss),
         odd_since=said.odd_since,
+        metrics=said.metrics,
+        curves=said.curves,
         global_batch=said.global_batch,
         step_s=said.step_s,
-        loss=None if said.loss is None else value_of(said.loss),
-        metrics=measured(said.metrics),
         pause_s=said.pause_s,
         between=None if said.between is None else _between(said.between),
         save_s=_possible(said.save_s),
-        curves=sound(said.curves),
         noise_scale=_possible(said.noise_scale),
     )
 
 
-def report_due(live: GangRuntime) -> None:
-    _reduce(live)
-    live.reporting.report_due()
-
-
 def report_last(live: GangRuntime, is_success: bool) -> None:
     """Tell how far a job got that succeeded."""
-    _reduce(live, is_last=True)
+    reduce_values(live, is_last=True)
     if live.gang.final is not None and is_success:
         live.gang.steps = live.gang.final.steps
         report(live, num_workers=len(live.gang.formation.group))
-    live.reporting.flush()
 
 
-def _reduce(live: GangRuntime, is_last: bool = False) -> None:
-    """Tell of values that have become one."""
+def reduce_values(live: GangRuntime, is_last: bool = False) -> None:
+    """Tell of values of several workers that have become one."""
     workers = live.gang.formation.group
-    taken = live.reductions.take(workers, live.gang.steps, live.now_s, is_last)
-    for name, (reduction, values) in taken.items():
-        tally = tally_of(values, len(workers), reduction)
+    if taken := live.reductions.take(workers, live.gang.steps, live.now_s, is_last):
+        latest = {name: values[-1][1] for name, (_, values) in taken.items()}
+        tallies = {name: tally_of(values, len(workers), how) for name, (how, values) in taken.items()}
         # The curve of the loss is the gang's own.
-        curves = {} if tally is None or name == LOSS else {name: tally}
-        report(live, metrics={name: values[-1][1]}, curves=sound(curves))
+        curves = {name: one for name, one in tallies.items() if one is not None and name != LOSS}
+        report(live, metrics=latest, curves=curves)
 
 
 # ------------------------------------------------------------ what can be: it comes from a user's process
-def measured(values: Mapping[str, Number]) -> dict[str, float]:
-    return {name: value_of(value) for name, value in values.items()}
-
-
-def sound(curves: Mapping[str, Tally]) -> dict[str, Tally]:
-    """Without what no script can have done: the store relies on it."""
-    return {name: tally for name, tally in curves.items() if tally.is_sound}
-
-
 def _possible(said: float | None) -> float | None:
     """None for what no save can have taken, and no gradients can have: the head relies on it."""
     return said if said is not None and 0.0 <= said < math.inf else None

@@ -136,9 +136,6 @@ def finish_change(live: GangRuntime) -> None:
     gang.configuration, gang.change = configuration_of(live, len(gang.wanted_slots)), None
     if change is None:
         return
-    if change.aim is ChangeAim.RESIZE:
-        # what the first step took is told under the old number: now or never
-        live.reporting.flush()
     facts = live.replies.facts()
     if change.failure and lost:
         live.replies.reply(WorkersLost(**facts, devices=lost, message=change.failure))
