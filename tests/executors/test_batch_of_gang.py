@@ -7,19 +7,17 @@ from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_
 
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.job_context import refusal
+from swell.executors.gang.job_context import check_configuration
 from swell.executors.gang.restart_state import Restarts
-from swell.model.command import LaunchGang, Reconfigure, SuspendGang
+from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
     GangEnded,
     GangResized,
     GangStarted,
-    GangSuspended,
     Outcome,
     ResizeFailed,
     StepsReported,
-    SuspendFailed,
     WorkersLost,
 )
 from swell.model.job import Elasticity
@@ -144,30 +142,6 @@ def test_a_group_that_breaks_in_the_change_forms_again_with_the_new_batch() -> N
     assert isinstance(last(made), GangResized) and batches(made) == {256}
 
 
-def test_of_two_changes_the_later_one_counts() -> None:
-    made = running(128, 0, 1)
-    made.command(change(2, 256, 0, 1))
-    made.advance(0)
-    made.command(change(3, None, 0, 1))
-    made.settle()
-    resized = last(made)
-    assert isinstance(resized, GangResized) and resized.generation == 3 and batches(made) == {None}
-    assert not [event for event in made.events if getattr(event, "generation", 0) == 2]
-
-
-@pytest.mark.parametrize("is_disk_full", [False, True])
-def test_a_suspend_overtakes_a_change_and_if_it_fails_the_old_batch_is_kept(is_disk_full: bool) -> None:
-    made = running(128, 0, 1)
-    made.is_disk_full = is_disk_full
-    made.command(change(2, 256, 0, 1))
-    made.command(SuspendGang(job_id=JOB, generation=3))
-    made.settle()
-    if is_disk_full:
-        assert isinstance(last(made), SuspendFailed) and batches(made) == {128}
-    else:
-        assert isinstance(last(made), GangSuspended)
-
-
 @pytest.mark.parametrize("batch", [1, 63, 513])
 @pytest.mark.parametrize("numbers", [(0, 1), (1,), (0, 1, 2)])
 def test_a_batch_that_it_may_not_have_is_refused_and_it_trains_on(
@@ -196,14 +170,17 @@ def test_a_batch_that_is_not_open_is_refused() -> None:
 
 def test_a_job_of_weak_scaling_has_whole_batches_of_its_workers() -> None:
     spec = make_spec(batch_per_worker=32)
-    assert not refusal(Configuration(global_batch=96), spec)
-    assert "32 samples each, which 100 are not" in refusal(Configuration(global_batch=100), spec)
+    check_configuration(Configuration(global_batch=96), spec)
+    with pytest.raises(ValueError, match="32 samples each, which 100 are not"):
+        check_configuration(Configuration(global_batch=100), spec)
 
 
 def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() -> None:
     spec = make_spec(elasticity=Elasticity.RESTART, max_batch=512)
-    assert "knows nothing of Swell" in refusal(Configuration(global_batch=128), spec)
-    assert not refusal(Configuration(global_batch=OWN), spec) and not refusal(Configuration(), spec)
+    with pytest.raises(ValueError, match="knows nothing of Swell"):
+        check_configuration(Configuration(global_batch=128), spec)
+    for batch in (OWN, None):
+        check_configuration(Configuration(global_batch=batch), spec)
     stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
     gang = GangController(stage, GangRecord(restarts=Restarts()), is_stopped)
     gang.command(launch(None, 0), 0.0)

@@ -23,6 +23,7 @@ from swell.model.event import (
     GangSuspended,
     Outcome,
     ResizeFailed,
+    StepsReported,
     SuspendFailed,
     WorkersLost,
 )
@@ -37,11 +38,12 @@ TIMEOUTS = Timeouts(boundary_s=4.0, stuck_s=8.0)
 
 @dataclass
 class Story:
-    """A world, and a head that behaves as the real one does, and worse: it changes its mind at any time."""
+    """A world, and a head that behaves as the real one does: it waits for answers, but to what it stops."""
 
     world: PuppetWorld
     generation: int = 1
     is_stopping: bool = False
+    is_answered: bool = False
     held: tuple[str, ...] = ()  #: the gang as the head believes it to be
     target: tuple[str, ...] = ()  #: what it is to become
     batch: int | None = None  #: of the gang as the head believes it to be
@@ -59,6 +61,10 @@ class Story:
         )
 
     def hear(self, event: GangEvent) -> None:
+        is_late = event.generation != self.generation
+        if isinstance(event, GangStarted | GangResized | ResizeFailed | SuspendFailed) and is_late:
+            return
+        self.is_answered |= not isinstance(event, StepsReported)
         if isinstance(event, GangStarted | GangResized):
             self.held = self.target = self.world.targets[event.generation]
             self.batch = self.world.batches[event.generation]
@@ -75,19 +81,21 @@ class Story:
                 self.change(self.held, self.batch)
 
     def change(self, wanted: tuple[str, ...], batch: int | None) -> None:
-        if wanted and not self.is_stopping:
-            self.generation += 1
+        if wanted and self.is_answered and not self.is_stopping:
+            self.generation, self.is_answered = self.generation + 1, False
             self.target = (*self.target, *wanted)
             target = Target(devices=wanted, configuration=Configuration(global_batch=batch))
             self.world.command(Reconfigure(job_id=JOB, generation=self.generation, target=target))
 
     def suspend(self) -> None:
-        self.generation += 1
+        if not self.is_answered:
+            return
+        self.generation, self.is_answered = self.generation + 1, False
         self.is_stopping = True
         self.world.command(SuspendGang(job_id=JOB, generation=self.generation))
 
     def stop(self) -> None:
-        self.is_stopping = True
+        self.is_stopping, self.is_answered = True, False
         self.world.command(StopGang(job_id=JOB, generation=self.generation))
 
 

@@ -28,11 +28,13 @@ class Life(Processes):
     unforked: list[int] = field(default_factory=list)
     targets: dict[int, tuple[str, ...]] = field(default_factory=dict)
     answers: list[Told] = field(default_factory=list)
+    asked: int = 0  #: generation of the latest command
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def command(self, command: LaunchGang | Reconfigure | SuspendGang | StopGang) -> None:
+        self.asked = command.generation
         if isinstance(command, LaunchGang | Reconfigure):
             self.targets[command.generation] = command.target.devices
         super().command(command)
@@ -59,6 +61,11 @@ class Life(Processes):
             assert not self.unforked and set(event.pids) == {number + 100 for number in self.alive}
             assert self.gang.devices == self.targets[event.generation]
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the head may ask for something else than the end."""
+        return any(answer.generation == self.asked for answer in self.answers)
+
     def go_on(self, chance: Random) -> None:
         """Something happens that has to happen some time."""
         if self.num_asked and chance.random() < 0.5:
@@ -81,7 +88,7 @@ class Life(Processes):
 
 def act(life: Life, chance: Random, generation: int) -> None:
     kind = chance.random()
-    if kind < 0.75:
+    if kind < 0.75 or (kind < 0.98 and not life.is_answered):
         life.go_on(chance)
     elif kind < 0.95:
         batch = 128 if chance.random() < 0.2 else None  # refused: its script knows nothing of Swell

@@ -6,7 +6,6 @@ import signal
 
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
 from swell.executors.gang import regrouping, shutdown, transition
-from swell.executors.gang.gang_record import ChangeAim
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, State
 from swell.executors.gang.runtime import GangRuntime
@@ -19,9 +18,9 @@ from swell.wire import messages
 def note_left(live: GangRuntime, message: messages.Left, member: Member) -> None:
     """A worker that leaves to be suspended does so once all have agreed that the state is saved."""
     member.left_s = live.now_s
-    save = None if live.gang.change is None else live.gang.change.save
-    if save is not None and message.generation == live.gang.formation.round:
-        save.has_left = True
+    formation = live.gang.formation
+    if formation.is_saving and message.generation == formation.round:
+        formation.has_left = True
         member.state = State.LEFT
     elif member.state is State.LEAVING:
         member.state = State.LEFT
@@ -63,7 +62,7 @@ def note_finished(live: GangRuntime, message: messages.Finished | None, member: 
         return
     is_leader = gang.formation.group[:1] == [member.number]
     if not gang.is_ending:
-        if gang.change is not None and gang.change.aim is ChangeAim.LAUNCH:
+        if not gang.has_started:
             transition.finish_change(live)  # it was in the group, so all were
         shutdown.finish(live, member, early)
     if early and gang.ending is not None:
@@ -127,7 +126,7 @@ def note_exit(live: GangRuntime, member: Member, status: int, log_tail: str) -> 
 
 
 def _lose_joiner(live: GangRuntime, member: Member, status: int, log_tail: str) -> None:
-    if member.slot not in live.gang.wanted_slots or (member.is_killed and not member.failure):
+    if member.is_killed and not member.failure:
         return  # it was no longer wanted
     message = describe_exit(member, status, log_tail)
     if status == 0:

@@ -6,8 +6,6 @@ workers have said since, of which nothing followed yet, the next controller hear
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 import msgspec
 
 from swell.executors.gang.member import Member, Slot, State
@@ -19,29 +17,14 @@ from swell.model.target import PLAIN_CONFIGURATION, Configuration
 from swell.wire.messages import Finished
 
 
-class ChangeAim(StrEnum):
-    LAUNCH = "LAUNCH"
-    RESIZE = "RESIZE"
-    SUSPEND = "SUSPEND"
-
-
-class SaveOrder(msgspec.Struct, kw_only=True):
-    """The order to save and then to leave, as the latest group was given it, and what has come of that."""
-
-    is_saved: bool = False  #: since it was sent
-    has_left: bool = False  #: a worker, so all agreed that it is saved
-
-
 class PendingChange(msgspec.Struct, kw_only=True):
-    """A command whose answer is still out.
+    """A command whose answer is still out. The head gives another one before that only to stop the gang.
 
     It does not survive a break of the group, unless it is a suspend or keeps the same members.
     """
 
-    aim: ChangeAim
-    since_s: float
-    failure: str = ""  #: why it is being undone
-    save: SaveOrder | None = None  #: None: it is yet to be sent
+    is_suspend: bool = False
+    failure: str = ""  #: why it comes to nothing: what was started for it is to go
 
 
 class Setback(msgspec.Struct, kw_only=True):
@@ -101,6 +84,8 @@ class Formation(msgspec.Struct, kw_only=True):
     round: int = 0
     configuration: Configuration = PLAIN_CONFIGURATION  #: of the group
     group: list[int] = []  #: worker numbers by rank; some may have died since
+    is_saving: bool = False  #: it was told to save and then to leave
+    has_left: bool = False  #: one of its workers has left after that, so all agreed that it is saved
     ordered_s: float = 0.0  #: when the latest order was given
     is_lateness_told: bool = False  #: of that order
 
@@ -140,25 +125,22 @@ class GangRecord(msgspec.Struct, kw_only=True):
 
     @property
     def is_suspending(self) -> bool:
-        return self.change is not None and self.change.aim is ChangeAim.SUSPEND and not self.change.failure
+        return self.change is not None and self.change.is_suspend
 
     @property
     def may_start_workers(self) -> bool:
         """Whether a launch or a resize is under way, for which workers may have to be started."""
-        change = self.change
-        return change is not None and change.aim is not ChangeAim.SUSPEND and not change.failure
+        return self.change is not None and not self.change.is_suspend
 
     @property
     def is_save_out(self) -> bool:
         """An order to save and to leave is being carried out; a break of the group makes it void."""
-        return self.change is not None and self.change.save is not None and not self.setback.is_open
+        return self.formation.is_saving and not self.setback.is_open
 
     @property
     def is_safe(self) -> bool:
         """The gang is being suspended, and its state is saved, if anybody but its script can say so."""
-        save = None if self.change is None else self.change.save
-        is_saved = save is not None and save.is_saved and save.has_left
-        return self.is_suspending and (is_saved or self.restarts is not None)
+        return self.is_suspending and (self.formation.has_left or self.restarts is not None)
 
     @property
     def is_ending(self) -> bool:
@@ -194,8 +176,7 @@ class GangRecord(msgspec.Struct, kw_only=True):
 
     def joiners(self) -> list[Member]:
         """Live workers that no group has had yet."""
-        new, group = (State.STARTING, State.READY), self.formation.group
-        return [m for m in self.members.values() if m.state in new and m.number not in group]
+        return [m for m in self.members.values() if m.state in (State.STARTING, State.READY)]
 
     def next_group(self) -> list[Member]:
         """Survivors first, in their rank order, then joiners that are ready, in the order that is wanted.

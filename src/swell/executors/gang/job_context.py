@@ -95,19 +95,18 @@ def configuration_of_group(num_workers: int, told: Configuration, spec: JobSpec)
     return msgspec.structs.replace(told, global_batch=batch)
 
 
-def refusal(configuration: Configuration, spec: JobSpec) -> str:
-    """Why the job cannot train like this; empty if it can."""
-    batch = configuration.global_batch
+def check_configuration(configuration: Configuration, spec: JobSpec) -> None:
+    """Raises ValueError if the job cannot train like this."""
+    batch, each = configuration.global_batch, spec.batch_per_worker
     if batch in (None, spec.global_batch):
-        return ""
+        return
     if spec.elasticity is Elasticity.RESTART:
-        return f"its script knows nothing of Swell, so its batch cannot become {batch}; use swell.train in it"
-    if spec.batch_per_worker is not None:
-        is_whole = batch % spec.batch_per_worker == 0
-        why = f"its workers have {spec.batch_per_worker} samples each, which {batch} are not"
-        return "" if is_whole else why
-    if spec.max_batch is None:
-        return f"its batch of {spec.global_batch} is its own, and not open"
-    if not spec.least_batch <= batch <= spec.max_batch:
-        return f"its batch may be from {spec.least_batch} to {spec.max_batch}, and not {batch}"
-    return ""
+        raise ValueError(
+            f"its script knows nothing of Swell, so its batch cannot become {batch}; use swell.train in it"
+        )
+    if each is not None and batch % each:
+        raise ValueError(f"its workers have {each} samples each, which {batch} are not")
+    if each is None and spec.max_batch is None:
+        raise ValueError(f"its batch of {spec.global_batch} is its own, and not open")
+    if each is None and not spec.least_batch <= batch <= spec.max_batch:
+        raise ValueError(f"its batch may be from {spec.least_batch} to {spec.max_batch}, and not {batch}")

@@ -72,7 +72,7 @@ def _waited_for(live: GangRuntime, limit_s: float) -> list[Member]:
     None of a settled gang where only newcomers wait for those who alone know the state.
     """
     gang, late = live.gang, _busy(live, limit_s)
-    if gang.is_suspending and gang.change is not None and live.now_s - gang.change.since_s >= limit_s:
+    if gang.is_save_out and live.now_s - gang.formation.ordered_s >= limit_s:
         return late
     waiting = [member for member in gang.in_group() if _waits(member) and member.waits_s >= limit_s]
     has_value = any(member.has_state for member in late) and not any(m.has_state for m in waiting)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from swell.executors.gang import shutdown, transition
 from swell.executors.gang.effects import Send
-from swell.executors.gang.gang_record import SaveOrder
+from swell.executors.gang.gang_record import Formation
 from swell.executors.gang.local_ranks import LocalRank, local_ranks
 from swell.executors.gang.member import IN_STEP, Member, State, best_source
 from swell.executors.gang.runtime import GangRuntime
@@ -93,18 +93,19 @@ def _abort(live: GangRuntime, rounds: Iterable[int | None]) -> None:
 def is_done(live: GangRuntime) -> bool:
     """Whether groups may form; clears away, step by step, what stands in the way of the next one."""
     gang, setback = live.gang, live.gang.setback
-    if not setback.is_open:
-        return True
-    if gang.is_safe:  # no worker is needed any more
+    is_failed = gang.change is not None and bool(gang.change.failure)
+    if setback.is_open and gang.is_safe:  # no worker is needed any more
         live.kill(live.members.values())
         return False
-    if gang.has_started and not setback.is_cut_back:
+    if gang.has_started and (is_failed or (setback.is_open and not setback.is_cut_back)):
         strangers = [member for member in live.members.values() if not gang.knows(member)]
         live.kill(strangers)
         if strangers or any(member.state is State.LEFT for member in live.members.values()):
             return False
         setback.is_cut_back = True
         transition.cut_back(live, setback.why)
+    if not setback.is_open:
+        return True
     if setback.has_lost and not gang.has_started:  # there never was a whole gang, or none is left of it
         shutdown.end(live, Outcome.LOST, setback.why)
         return False
@@ -114,7 +115,6 @@ def is_done(live: GangRuntime) -> bool:
 def go_on(live: GangRuntime) -> None:
     """Take the next step towards the target, if there is one to take."""
     gang = live.gang
-    live.kill([member for member in gang.joiners() if member.slot not in gang.wanted_slots])
     if gang.may_start_workers:
         occupied = {member.slot for member in live.members.values()}
         for slot in gang.wanted_slots:
@@ -146,23 +146,24 @@ def _regroup(live: GangRuntime, group: list[Member]) -> None:
 
     Where all have the state, none is sent, also after a break: they compare their steps by themselves.
     """
-    gang, setback, formation = live.gang, live.gang.setback, live.gang.formation
+    gang, setback = live.gang, live.gang.setback
     if setback.is_open and not setback.has_lost:
         setback.num_failed_rounds += 1
         if setback.num_failed_rounds > MAX_FAILED_ROUNDS:
             why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {setback.why}"
             shutdown.end(live, Outcome.FAILED, why)
             return
-    _note_order(live)
-    formation.round += 1
-    formation.configuration = transition.configuration_of(live, len(group))
+    gang.formation = Formation(
+        round=gang.formation.round + 1,
+        configuration=transition.configuration_of(live, len(group)),
+        group=gang.formation.group,
+        ordered_s=live.now_s,
+    )
     leavers = [m for m in gang.in_group() if m not in group and m.state is not State.LEFT]
     for order, member in zip(_orders(live, group, leavers), [*group, *leavers], strict=True):
         member.state = State.LEAVING if order.rank is None else State.FORMING
         live.effects.append(Send(member.number, order))
-    formation.group = [member.number for member in group]
-    if gang.change is not None:
-        gang.change.save = None
+    gang.formation.group = [member.number for member in group]
     setback.since_s, setback.has_lost, setback.is_of_death = None, False, False
 
 
@@ -193,10 +194,9 @@ def _orders(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member
 
 def _order_save(live: GangRuntime) -> None:
     """Order the present group to save and leave, once."""
-    change, formation = live.gang.change, live.gang.formation
-    if change is not None and not live.gang.is_save_out:
-        _note_order(live)
-        change.save = SaveOrder()
+    formation = live.gang.formation
+    if not formation.is_saving:
+        formation.is_saving, formation.ordered_s, formation.is_lateness_told = True, live.now_s, False
         live.send(formation.group, messages.Suspend(generation=formation.round))
 
 
@@ -206,7 +206,3 @@ def pass_on(live: GangRuntime, bound: messages.Bound, leader: Member) -> None:
     if bound.generation == formation.round:
         others = [number for number in formation.group if number != leader.number]
         live.send(others, messages.StoreAddress(generation=formation.round, address=bound.address))
-
-
-def _note_order(live: GangRuntime) -> None:
-    live.gang.formation.ordered_s, live.gang.formation.is_lateness_told = live.now_s, False

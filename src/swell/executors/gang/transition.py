@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from swell.executors.gang import shutdown
-from swell.executors.gang.gang_record import ChangeAim, PendingChange
-from swell.executors.gang.job_context import configuration_of_group, refusal
-from swell.executors.gang.member import Member, Slot, State, cut_slots, flatten
+from swell.executors.gang.gang_record import PendingChange
+from swell.executors.gang.job_context import check_configuration, configuration_of_group
+from swell.executors.gang.member import Member, State, cut_slots, flatten
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
@@ -35,84 +35,56 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
     """
     gang, spec, target = live.gang, live.job.spec, command.target
     if gang.replies.losses and set(target.devices) != set(flatten(gang.slots)):
-        why = "workers had been lost when this was asked for"
-        live.replies.reply(ResizeFailed(**live.replies.facts(), message=why))
+        _refuse(live, "workers had been lost when this was asked for")
         return
     gang.replies.losses.clear()  # the head knows of each of them
     gang.mean_time_to_loss_s = target.mean_time_to_loss_s
-    aim = ChangeAim.RESIZE
-    if isinstance(command, LaunchGang):
-        aim, gang.configuration = ChangeAim.LAUNCH, target.configuration
-    gang.change = PendingChange(aim=aim, since_s=live.now_s)
     kept = [member.slot for member in gang.by_rank() if member.state is not State.LEFT]
-    if obstacle := refusal(target.configuration, spec):
-        fail(live, obstacle, Outcome.FAILED)
-        return
     try:
-        gang.wanted_slots = cut_slots(target.devices, spec.devices_per_worker, kept)
+        check_configuration(target.configuration, spec)
+        wanted = cut_slots(target.devices, spec.devices_per_worker, kept)
     except ValueError as error:
-        fail(live, str(error), Outcome.FAILED)
+        _refuse(live, str(error))
+        return
+    gang.change = PendingChange()
+    gang.wanted_slots, gang.wanted_configuration = wanted, target.configuration
+
+
+def _refuse(live: GangRuntime, why: str) -> None:
+    if live.gang.has_started:
+        live.replies.reply(ResizeFailed(**live.replies.facts(), message=why))
     else:
-        gang.wanted_configuration = target.configuration
+        shutdown.end(live, Outcome.FAILED, why)
 
 
 def suspend(live: GangRuntime) -> None:
-    gang = live.gang
-    if not gang.has_started:  # the checkpoint that it was to begin from is all there is
-        shutdown.end(live, Outcome.STOPPED, "")
-        return
-    gang.replies.losses.clear()  # while it is being suspended the head names no devices
-    if gang.is_suspending and gang.change is not None:
-        gang.change.since_s = live.now_s
-        return
-    gang.change = PendingChange(aim=ChangeAim.SUSPEND, since_s=live.now_s)
-    gang.wanted_slots = tuple(m.slot for m in gang.in_group() if m.state is not State.LEAVING)
-    gang.wanted_configuration = gang.configuration
+    live.gang.replies.losses.clear()  # while it is being suspended the head names no devices
+    live.gang.change = PendingChange(is_suspend=True)
 
 
 # ------------------------------------------------------------ it fails
 def fail(live: GangRuntime, why: str, outcome: Outcome) -> None:
-    """Undo the change; a gang that has not started yet ends with this outcome."""
-    if live.gang.has_started:
-        undo(live, why)
-    else:
+    """What is wanted cannot be started; a gang that has not started yet ends with this outcome."""
+    if not live.gang.has_started:
         shutdown.end(live, outcome, why)
-
-
-def undo(live: GangRuntime, why: str) -> None:
-    """Back to what the head believes the gang to be, once.
-
-    Of a broken group those stay, too, that were told to leave it and had not yet.
-    """
-    gang, change = live.gang, live.gang.change
-    if change is not None and not change.failure:
-        change.failure = why
-        gang.wanted_slots, gang.wanted_configuration = gang.slots, gang.configuration
-        if gang.restarts is None:
-            going = (State.LEFT,) if gang.setback.is_open else (State.LEAVING, State.LEFT)
-            gang.wanted_slots = _staying(live, going)
-        if not gang.wanted_slots:
-            shutdown.end(live, Outcome.LOST, why)
-
-
-def _staying(live: GangRuntime, going: tuple[State, ...]) -> tuple[Slot, ...]:
-    """The settled slots on which a worker stands that is not going."""
-    taken = {member.slot for member in live.members.values() if member.state not in going}
-    return tuple(slot for slot in live.gang.slots if slot in taken)
+    elif live.gang.change is not None:
+        live.gang.change.failure = live.gang.change.failure or why
 
 
 def cut_back(live: GangRuntime, why: str) -> None:
-    """The group broke, and of its workers only those are left that the head knows: tell it what is lost.
+    """Of the gang's workers only those are left that the head knows: tell it what is lost, or what failed.
 
     A suspend is still to be carried out, and so is a change to what is left: a repair, or another batch.
     """
     gang, change, facts = live.gang, live.gang.change, live.replies.facts()
-    lost = _become(live, _staying(live, (State.LEFT,)))
+    staffed = {member.slot for member in live.members.values() if member.state is not State.LEFT}
+    lost = flatten(slot for slot in gang.slots if slot not in staffed)
+    gang.slots = tuple(slot for slot in gang.slots if slot in staffed)
     is_of_others = set(gang.wanted_slots) != set(gang.slots)
     if lost:
         gang.change = change if gang.is_suspending else None
         live.replies.reply(WorkersLost(**facts, devices=lost, message=why))
-    elif change is not None and change.aim is ChangeAim.RESIZE and (change.failure or is_of_others):
+    elif change is not None and not change.is_suspend and (change.failure or is_of_others):
         gang.change = None
         live.replies.reply(ResizeFailed(**facts, message=change.failure or why))
     gang.wanted_slots = gang.slots
@@ -120,32 +92,17 @@ def cut_back(live: GangRuntime, why: str) -> None:
         gang.wanted_configuration = gang.configuration
 
 
-def _become(live: GangRuntime, slots: tuple[Slot, ...]) -> tuple[str, ...]:
-    """The settled gang is this; returns devices of workers that it no longer has."""
-    lost = flatten(slot for slot in live.gang.slots if slot not in slots)
-    live.gang.slots = slots
-    return lost
-
-
 # ------------------------------------------------------------ it is done
 def finish_change(live: GangRuntime) -> None:
     """The gang is what it should be: answer the head, if it waits."""
     gang, change = live.gang, live.gang.change
+    done = GangResized if gang.has_started else GangStarted
     gang.setback.num_failed_rounds = 0
-    lost = _become(live, gang.wanted_slots)
-    gang.configuration, gang.change = configuration_of(live, len(gang.wanted_slots)), None
-    if change is None:
-        return
-    facts = live.replies.facts()
-    if change.failure and lost:
-        live.replies.reply(WorkersLost(**facts, devices=lost, message=change.failure))
-    elif change.failure:
-        failed = SuspendFailed if change.aim is ChangeAim.SUSPEND else ResizeFailed
-        live.replies.reply(failed(**facts, message=change.failure))
-    else:
-        gang.generation = live.gang.replies.generation
-        done = GangStarted if change.aim is ChangeAim.LAUNCH else GangResized
-        live.replies.reply(done(**facts, steps=gang.steps, pids=live.pids))
+    gang.slots, gang.change = gang.wanted_slots, None
+    gang.configuration = configuration_of(live, len(gang.slots))
+    if change is not None:
+        gang.generation = gang.replies.generation
+        live.replies.reply(done(**live.replies.facts(), steps=gang.steps, pids=live.pids))
 
 
 # ------------------------------------------------------------ what is saved
@@ -156,9 +113,7 @@ DAMAGED = "damaged checkpoint"
 
 
 def note_saved(live: GangRuntime, message: messages.CheckpointSaved, member: Member) -> None:
-    change, live.gang.saved_steps = live.gang.change, message.steps
-    if change is not None and change.save is not None:
-        change.save.is_saved = True
+    live.gang.saved_steps = message.steps
     size = format_bytes(message.num_bytes)
     lack = f"its next checkpoint ({size}) does not fit on the disk of {message.path}; make room there"
     live.replies.warn("" if message.has_room else lack, CHECKPOINT)
@@ -171,10 +126,10 @@ def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged, member:
 
 def note_save_failed(live: GangRuntime, message: messages.SaveFailed, member: Member) -> None:
     gang = live.gang
-    if gang.change is not None and gang.is_save_out and not gang.is_ending and not message.is_behind:
-        gang.change.save = None
+    if gang.is_save_out and not gang.is_ending and not message.is_behind:
+        gang.change, gang.formation.is_saving = None, False
+        live.replies.reply(SuspendFailed(**live.replies.facts(), message=message.message))
         gang.replies.asked = None  # the same command again is no repetition, but another try
-        undo(live, message.message)
     else:
         # The same text until one is saved: each failure would be a line in the journal, on a full disk.
         since = f"since step {gang.saved_steps}"
