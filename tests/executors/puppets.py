@@ -196,7 +196,7 @@ class PuppetWorld:
             self.is_clean &= not isinstance(message, m.Broken | m.JoinFailed)
             self._apply(self.gang.said(number, message, self.now_s))
         elif puppet.status is not None:
-            self.is_clean &= self.gang._live.members[number].state in (State.LEAVING, State.LEFT)
+            self.is_clean &= self.gang.members[number].state in (State.LEAVING, State.LEFT)
             del self.puppets[number]
             self._apply(self.gang.exited(number, puppet.status, "last line", self.now_s))
 

@@ -9,6 +9,7 @@ from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import check_configuration
 from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
     AnyEvent,
@@ -182,7 +183,7 @@ def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() 
     for batch in (OWN, None):
         check_configuration(Configuration(global_batch=batch), spec)
     stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
-    gang = GangController(stage, GangRecord(restarts=Restarts()), is_stopped)
+    gang = RestartController(stage, GangRecord(restarts=Restarts()), is_stopped)
     gang.command(launch(None, 0), 0.0)
     gang.port_found("127.0.0.1", 4711, 0.0)
     gang.forked(0, 1000, 0.0)

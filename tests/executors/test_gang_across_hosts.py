@@ -15,6 +15,7 @@ from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.local_ranks import local_ranks
 from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.restarts import RestartController
 from swell.model.command import LaunchGang, Reconfigure, StopGang
 from swell.model.event import GangEnded, GangResized, Outcome, StepsReported, WorkersLost
 from swell.model.job import Elasticity
@@ -95,8 +96,8 @@ def test_a_gang_whose_hosts_are_all_lost_is_lost() -> None:
 
 
 # ---------------------------------------------------------------- scripts that are stopped and started
-def restart_gang() -> GangController:
-    return GangController(
+def restart_gang() -> RestartController:
+    return RestartController(
         two_hosts(elasticity=Elasticity.RESTART), GangRecord(restarts=Restarts()), is_stopped
     )
 
@@ -125,27 +126,9 @@ def test_a_port_that_comes_too_late_starts_nothing() -> None:
     assert gang.port_found("127.0.0.1", 4711, 2.0) == []
 
 
-def test_a_port_of_a_host_that_rank_0_has_left_is_not_used() -> None:
-    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
-    gang.command(launch(stage, 0), 0.0)
-    assert gang.command(Reconfigure(job_id=JOB, generation=2, target=target(4)), 0.0) == []
-    assert gang.port_found("10.9.0.11", 4711, 1.0) == [FindPort(devices(4))]
-    (spawn,) = gang.port_found("10.9.0.12", 4712, 2.0)
-    assert isinstance(spawn, Spawn) and spawn.environ["MASTER_ADDR"] == "10.9.0.12"
-
-
 def test_a_gang_whose_host_goes_before_it_names_a_port_is_lost() -> None:
     gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
     gang.command(launch(stage, 0), 0.0)
     (report,) = gang.no_port("host a is gone", 1.0)
     assert isinstance(report, Report) and isinstance(report.event, GangEnded)
     assert (report.event.outcome, report.event.message) == (Outcome.LOST, "host a is gone")
-
-
-def test_a_host_that_rank_0_has_left_need_not_name_a_port() -> None:
-    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
-    gang.command(launch(stage, 0), 0.0)
-    gang.command(Reconfigure(job_id=JOB, generation=2, target=target(4)), 0.0)
-    assert gang.no_port("host a is gone", 1.0) == [FindPort(devices(4))]
-    (spawn,) = gang.port_found("10.9.0.12", 4712, 2.0)
-    assert isinstance(spawn, Spawn) and spawn.environ["MASTER_ADDR"] == "10.9.0.12"

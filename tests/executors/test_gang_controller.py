@@ -715,9 +715,9 @@ def test_the_last_loss_is_told_before_the_end() -> None:
     made = world(2, total_steps=7)
     while not made.gang.is_over:
         made.settle()
-    report, ended = made.events[-2:]
-    assert isinstance(report, StepsReported)
-    assert (report.steps, report.loss) == (7, 0.5)
+    *_, before, report, ended = made.events
+    assert isinstance(before, StepsReported) and isinstance(report, StepsReported)
+    assert (before.loss, report.steps) == (0.5, 7)
     assert isinstance(ended, GangEnded)
     assert (ended.outcome, ended.steps) == (Outcome.SUCCEEDED, 7)
 

@@ -28,6 +28,7 @@ from swell.executors.gang.effects import Effect, Report
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.restarts import RestartController
 from swell.executors.local.agent.address import read_address
 from swell.executors.local.agent.gang_limits import FORGET_EVERY_S, READ_EVERY_S, GangLimits
 from swell.executors.local.agent.options import AgentOptions
@@ -294,7 +295,7 @@ def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
 
 
 def test_no_worker_of_a_restart_gang_hears_of_a_share() -> None:
-    gang = GangController(make_stage(job_id=JOB), GangRecord(restarts=Restarts()), is_stopped)
+    gang = RestartController(make_stage(job_id=JOB), GangRecord(restarts=Restarts()), is_stopped)
     gang.command(launch(lambda **_: make_spec(), devices(0, 1)), 0.0)
     gang.port_found("127.0.0.1", 4711, 0.0)
     for worker in (0, 1):

@@ -169,7 +169,7 @@ class House:
         for _ in range(1500):
             if not self.to_head and not self.to_agent and not self.disagreement():
                 return
-            self.hear(3)
+            self.hear(10)
             self.perform()
             for world in self.worlds.values():
                 for number in list(world.puppets):

@@ -18,9 +18,9 @@ from tests.executors.puppets import make_spec, make_stage, target
 from swell.executors.controller.takeover import take_over
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang.effects import FindPort, Kill, Report, Send, Spawn
-from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, read_record, write_record
 from swell.executors.gang.restart_state import Restarts
+from swell.executors.gang.restarts import RestartController
 from swell.executors.hosts.messages import KeptWorker, WorkerExited
 from swell.executors.local.link import LocalExecutor
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
@@ -67,7 +67,7 @@ class Processes:
         """`fields`: of the job's specification."""
         self.stopped: set[int] = set()
         self.job = make_stage(None, elasticity=Elasticity.RESTART, **fields)
-        self.gang = GangController(self.job, GangRecord(restarts=Restarts()), self.stopped.__contains__)
+        self.gang = RestartController(self.job, GangRecord(restarts=Restarts()), self.stopped.__contains__)
         self.alive: dict[int, dict[str, str]] = {}
         self.is_forking_slowly = False  #: a test forks what is to start, by `fork`
         self.signals: list[tuple[int, int]] = []
@@ -116,7 +116,7 @@ class Processes:
             self.alive.pop(number)
             end = WorkerExited(run=JOB, worker=number, status=status, log_tail="last words")
             kept[number] = msgspec.structs.replace(kept[number], exit=end)
-        self.gang = GangController(self.job, record, self.stopped.__contains__)
+        self.gang = RestartController(self.job, record, self.stopped.__contains__)
         self.do(take_over(self.gang, kept, (), {}, self.now_s))
 
     def vote(self, worker: int, num_steps: int, is_heard: bool = True) -> None:

@@ -22,6 +22,7 @@ from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, write_record
 from swell.executors.gang.gang_settings import GangSettings
 from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.restarts import RestartController
 from swell.executors.hosts import messages
 from swell.model.command import LaunchGang
 from swell.model.event import AnyEvent, GangFound, GangResized, GangStarted, StepsReported
@@ -122,7 +123,8 @@ class DirectedRuns:
             settings.worker_settings,
             self._hosts.host_of,
         )
-        controller = GangController(context, gang, stopped.__contains__, settings.timeouts)
+        kind = GangController if gang.restarts is None else RestartController
+        controller = kind(context, gang, stopped.__contains__, settings.timeouts)
         run = DirectedRun(
             job_id,
             job_id,

@@ -50,7 +50,7 @@ def note_lack(live: GangRuntime, message: messages.OutOfMemory, member: Member) 
     )
     member.left_s = live.now_s
     if bound != before:
-        live.replies.warn(member.failure)
+        live.warn(member.failure)
 
 
 def note_finished(live: GangRuntime, message: messages.Finished | None, member: Member) -> None:

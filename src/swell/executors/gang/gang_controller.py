@@ -13,58 +13,33 @@ functions that change it:
 * `departures`: workers that go;
 * `shutdown`: the end, from the decision to the last process.
 
-`handlers` names what each message of a worker leads to. `late_workers` acts when time passes. A break while
-a change is under way ends the change: the group is cut back to what the head knows, it is told, and what is
-left forms again at once. A script that knows nothing of Swell goes through the same phases, in the way of
-`restarts`: a change is another set of processes.
+`late_workers` acts when time passes. A break while a change is under way ends the change: the group is cut
+back to what the head knows, it is told, and what is left forms again at once. A script that knows nothing of
+Swell goes through the same phases, in the way of `restarts`: a change is another set of processes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from swell.executors.gang import (
     departures,
     late_workers,
     regrouping,
-    restarts,
     shutdown,
     training_progress,
     transition,
 )
-from swell.executors.gang.effects import Effect, WorkerExit
-from swell.executors.gang.gang_record import GangRecord
-from swell.executors.gang.handlers import HANDLERS
-from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.member import flatten
+from swell.executors.gang.effects import Effect, Send
+from swell.executors.gang.member import Member, State, flatten
 from swell.executors.gang.runtime import GangRuntime
-from swell.executors.gang.timeouts import Timeouts
-from swell.model.command import GangCommand, LaunchGang, Reconfigure, StopGang, SuspendGang
+from swell.model.command import GangCommand, StopGang, SuspendGang
 from swell.wire import messages
 
 
-class GangController:
-    """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
-
-    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered upwards,
-    and no number is used twice. `is_stopped` tells whether the process of a worker was stopped.
-    """
-
-    def __init__(
-        self,
-        job: JobContext,
-        gang: GangRecord,
-        is_stopped: Callable[[int], bool],
-        timeouts: Timeouts | None = None,
-    ):
-        """`gang`: a new one, or the record of a former controller, which is to be taken over."""
-        self._live = GangRuntime(job, timeouts or Timeouts(), is_stopped, gang)
-
-    # ------------------------------------------------------------ what it is
-    @property
-    def gang(self) -> GangRecord:
-        """All that is known of it: with that another controller can take it over."""
-        return self._live.gang
+class GangController(GangRuntime):
+    """The controller of a job's gang."""
 
     @property
     def generation(self) -> int:
@@ -73,9 +48,7 @@ class GangController:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        live = self._live
-        coming = () if live.gang.restarts is None else restarts.starting(live, live.gang.restarts)
-        return flatten(coming or (member.slot for member in self.gang.by_rank()))
+        return flatten(member.slot for member in self.gang.by_rank())
 
     @property
     def wanted_devices(self) -> tuple[str, ...]:
@@ -89,129 +62,130 @@ class GangController:
 
     @property
     def is_over(self) -> bool:
-        return self._live.replies.is_over
+        """The end was told: all that follows is answered with it."""
+        return self.gang.replies.end is not None
 
     # ------------------------------------------------------------ what happens
-    def number_from(self, first_worker: int) -> None:
-        """A host that joins has seen all lower numbers: no later worker has one of them."""
-        self.gang.next_worker = max(self.gang.next_worker, first_worker)
-
     def command(self, command: GangCommand, now_s: float) -> Sequence[Effect]:
-        live = self._at(now_s)
-        is_ending = live.gang.is_ending
-        is_news = live.replies.hear(command, is_ending)
-        if is_news and (not is_ending or isinstance(command, StopGang)):
-            _obey(live, command)
-        return self._act()
-
-    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
-        live = self._at(now_s)
-        if (member := live.members.get(worker)) is not None:
-            member.pid, member.since_s = pid, live.now_s  # the zygote may have had to import first
-        return self._act()
-
-    def said(self, worker: int, message: messages.FromWorker, now_s: float) -> Sequence[Effect]:
-        live = self._at(now_s)
-        if (member := live.members.get(worker)) is not None:
-            member.heard_s = live.now_s
-            if live.gang.restarts is not None:
-                restarts.hear(live, live.gang.restarts, message, member)
-            elif (handle := HANDLERS.get(type(message))) is not None:
-                handle(live, message, member)
-        return self._act()
-
-    def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
-        """The answer to `FindPort`."""
-        live = self._at(now_s)
-        if live.gang.restarts is not None:
-            restarts.note_port(live, live.gang.restarts, address, port)
-        return self._act()
-
-    def no_port(self, why: str, now_s: float) -> Sequence[Effect]:
-        """The other answer: the host is gone, or has none."""
-        live = self._at(now_s)
-        if live.gang.restarts is not None:
-            restarts.note_no_port(live, live.gang.restarts, why)
-        return self._act()
-
-    def alive(self, pulses: Mapping[int, messages.Alive], now_s: float) -> None:
-        live = self._at(now_s)
-        for worker, heartbeat in pulses.items():
-            if (member := live.members.get(worker)) is not None:
-                member.heard_s, member.heartbeat = live.now_s, heartbeat
-
-    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
-        return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
-
-    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
-        live = self._at(now_s)
-        gone = [(live.members.pop(ended.worker, None), ended) for ended in exits]
-        for member, ended in gone:
-            if member is not None and live.gang.restarts is not None:
-                restarts.note_exit(live, live.gang.restarts, member, ended.status, ended.log_tail)
-            elif member is not None:
-                departures.note_exit(live, member, ended.status, ended.log_tail)
-        return self._act()
-
-    def tick(self, now_s: float) -> Sequence[Effect]:
-        live = self._at(now_s)
-        if live.gang.restarts is not None:
-            restarts.pass_time(live, live.gang.restarts)
-        if live.gang.ending is not None:
-            shutdown.kill_late(live, live.gang.ending)
-        else:
-            late_workers.watch(live)
-        return self._act()
+        self.pass_time(now_s)
+        if self.is_news(command):
+            if isinstance(command, StopGang):
+                shutdown.stop(self)
+            elif isinstance(command, SuspendGang) and not self.gang.is_ending:
+                transition.suspend(self)
+            elif not isinstance(command, SuspendGang) and not self.gang.is_ending:
+                transition.resize(self, command)
+        return self.act()
 
     def take_over(self, now_s: float) -> Sequence[Effect]:
         """Go on with a former controller's gang. Call it before any other method."""
-        live = self._live
-        live.replies.take_over(now_s)
-        if live.gang.restarts is not None and not self.is_over:
-            restarts.take_over(live, live.gang.restarts)
-        return self._act()
+        self.tell_again(now_s)
+        return self.act()
 
     def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> Sequence[Effect]:
         """What a script has measured lately, of which a former controller may have told."""
-        live = self._at(now_s)
-        if live.gang.restarts is not None:
-            restarts.hear_again(live, live.gang.restarts, values)
-        elif live.gang.formation.group[:1] == [worker] and worker in live.members:
-            training_progress.note_values(live, values, live.members[worker], is_again=True)
-        return self._act()
+        self.pass_time(now_s)
+        if self.gang.formation.group[:1] == [worker] and worker in self.members:
+            training_progress.note_values(self, values, self.members[worker], is_again=True)
+        return self.act()
+
+    def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
+        """The answer to `FindPort`, which only `restarts` asks for."""
+        return ()
+
+    def no_port(self, why: str, now_s: float) -> Sequence[Effect]:
+        """The other answer: the host is gone, or has none."""
+        return ()
 
     # ------------------------------------------------------------ what follows
-    def _at(self, now_s: float) -> GangRuntime:
-        self._live.replies.pass_time(now_s)
-        return self._live
+    def _hear(self, message: messages.FromWorker, member: Member) -> None:
+        if (handle := _HANDLERS.get(type(message))) is not None:
+            handle(self, message, member)
 
-    def _act(self) -> Sequence[Effect]:
-        live = self._live
+    def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
+        departures.note_exit(self, member, status, log_tail)
+
+    def _watch(self) -> None:
+        if self.gang.ending is not None:
+            shutdown.kill_late(self, self.gang.ending)
+        else:
+            late_workers.watch(self)
+
+    def _go_on(self) -> None:
         if not self.is_over:
-            _step(live)
-        if live.gang.has_started and not self.is_over:
-            training_progress.reduce_values(live)
-        effects = list(live.effects)
-        live.effects.clear()
-        return effects
+            if self.gang.is_to_close:
+                shutdown.close(self)
+            elif not self.gang.is_ending:
+                self._change()
+            if self.gang.has_started and not self.is_over:
+                training_progress.reduce_values(self)
+
+    def _change(self) -> None:
+        """Take the next step towards what the head wants."""
+        if regrouping.is_done(self):
+            regrouping.go_on(self)
 
 
-def _obey(live: GangRuntime, command: GangCommand) -> None:
-    match command:
-        case StopGang():
-            shutdown.stop(live)
-        case SuspendGang():
-            transition.suspend(live)
-        case LaunchGang() | Reconfigure():
-            transition.resize(live, command)
+# ------------------------------------------------------------ what a message of a worker means
+def _greet(live: GangRuntime, message: messages.Hello, member: Member) -> None:
+    member.pid = message.pid
+    welcome = live.job.welcome(
+        member.slot, max_local_batch=live.gang.max_local_batch, num_workers=len(live.gang.wanted_slots)
+    )
+    live.effects.append(Send(member.number, welcome))
 
 
-def _step(live: GangRuntime) -> None:
-    if live.gang.is_to_close:
-        shutdown.close(live)
-    elif live.gang.is_ending:
-        return
-    elif live.gang.restarts is not None:
-        restarts.go_on(live, live.gang.restarts)
-    elif regrouping.is_done(live):
-        regrouping.go_on(live)
+def _note_alive(live: GangRuntime, message: messages.Alive, member: Member) -> None:
+    member.heartbeat = message
+
+
+def _note_ready(live: GangRuntime, message: messages.Ready, member: Member) -> None:
+    if member.state is State.STARTING:
+        member.state = State.READY
+
+
+def _note_joined(live: GangRuntime, message: messages.Joined, member: Member) -> None:
+    gang = live.gang
+    if message.generation == gang.formation.round and member.state is State.FORMING:
+        member.state = State.TRAINING
+        member.steps = gang.steps = message.steps
+        if not gang.has_started:
+            gang.saved_steps = message.steps  # of the checkpoint that it begins from
+        if gang.told_steps is not None:  # from a checkpoint, steps are made again
+            gang.told_steps = min(gang.told_steps, message.steps)
+        live.reductions.begin(message.generation, gang.steps)
+        member.has_state = True
+        member.whole_round = message.generation
+        member.heartbeat = None  # what it waited for is over
+
+
+def _note_drift(live: GangRuntime, message: messages.Drifted, member: Member) -> None:
+    live.warn(message.sentence, about="drift")
+
+
+def _note_findings(live: GangRuntime, message: messages.ScriptFound, member: Member) -> None:
+    for finding in message.findings:
+        live.warn(finding.sentence, about=finding.name)
+
+
+#: Each takes the message and who has said it. What belongs to other modes is a sign of life, no more.
+_HANDLERS: dict[type[messages.Message], Callable[[GangRuntime, Any, Member], None]] = {
+    messages.Hello: _greet,
+    messages.Alive: _note_alive,
+    messages.Ready: _note_ready,
+    messages.Bound: regrouping.pass_on,
+    messages.Joined: _note_joined,
+    messages.JoinFailed: regrouping.note_join_failed,
+    messages.Broken: regrouping.note_broken,
+    messages.Progress: training_progress.note_steps,
+    messages.Reported: training_progress.note_values,
+    messages.Drifted: _note_drift,
+    messages.ScriptFound: _note_findings,
+    messages.CheckpointSaved: transition.note_saved,
+    messages.CheckpointDamaged: transition.note_damaged,
+    messages.SaveFailed: transition.note_save_failed,
+    messages.Left: departures.note_left,
+    messages.Finished: departures.note_finished,
+    messages.Failed: departures.note_script_failed,
+    messages.OutOfMemory: departures.note_lack,
+}

@@ -9,12 +9,26 @@ from __future__ import annotations
 import msgspec
 
 from swell.executors.gang.member import Member, Slot, State
-from swell.executors.gang.replies import Replies
 from swell.executors.gang.restart_state import Restarts
 from swell.model.coding import decoder, encode
-from swell.model.event import GangEnded, GangSuspended, Outcome
+from swell.model.event import AnyEvent, GangEnded, GangSuspended, Outcome, WorkersLost
 from swell.model.target import PLAIN_CONFIGURATION, Configuration
 from swell.wire.messages import Finished
+
+
+class Replies(msgspec.Struct, kw_only=True):
+    """What the head has asked of a gang and was told: each command is answered once, and again if it is said
+    again.
+    """
+
+    generation: int = 0  #: of the latest command
+    asked: tuple[str, int] | None = None  #: the name of the latest command's kind, and its generation
+    answer: AnyEvent | None = None  #: to the latest command
+    end: GangEnded | GangSuspended | None = None
+    warnings: dict[str, str] = {}  #: topic -> what was said last
+    losses: list[WorkersLost] = []  #: told since the head was last known to have heard of one
+    clock_s: float = 0.0  #: when something happened last
+    num_takeovers: int = 0  #: controllers that have told of the gang, but the first
 
 
 class PendingChange(msgspec.Struct, kw_only=True):

@@ -96,7 +96,7 @@ def _strike(live: GangRuntime, stuck: list[Member], why: str) -> None:
         text = f"after step {steps}, {strikes.num} times in a row: {why}"
         shutdown.end(live, Outcome.FAILED, f"{text}; {remedy}")
     else:
-        live.replies.warn(f"{why}; {remedy}")
+        live.warn(f"{why}; {remedy}")
     live.kill(stuck, why)
 
 
@@ -118,7 +118,7 @@ def _hurry(live: GangRuntime) -> None:
         outcome = _do_without(live, f"{who}, and came to no step boundary within {span(limit_s)}")
     if not gang.formation.is_lateness_told:
         gang.formation.is_lateness_told = True
-        live.replies.warn(f"a change of the gang has waited for {span(limit_s)}: {who}; {outcome}")
+        live.warn(f"a change of the gang has waited for {span(limit_s)}: {who}; {outcome}")
 
 
 def _has_yet_to_hear(live: GangRuntime, member: Member) -> bool:

@@ -69,7 +69,7 @@ class Restarts(msgspec.Struct, kw_only=True):
     num_starts: int = 0
     leaving_s: float | None = None  #: when it was told to stop after a step; None: it was not
     terminated_s: float | None = None  #: when it had SIGTERM, from us or from itself after that step
-    asked_port: Slot | None = None  #: of the worker on whose host a port is looked for
+    awaits_port: bool = False  #: a port is looked for on the host of the worker of rank 0
     port: int = 0  #: that its rank 0 was told to listen at
     is_distributed: bool = False  #: its script works with other workers
     tally: StepTally = msgspec.field(default_factory=StepTally)

@@ -1,52 +1,67 @@
-"""A gang in the process that controls it: its record, and the input of the moment."""
+"""What gangs, jobs that are restarted and trial runs have in common while a controller directs them."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from swell.executors.gang.effects import KILL, Effect, Kill, Send, Spawn
+import msgspec
+
+from swell.executors.gang.effects import (
+    KILL,
+    Effect,
+    GangEventFields,
+    Kill,
+    Report,
+    Send,
+    Spawn,
+    WorkerExit,
+)
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.member import Member, Slot
 from swell.executors.gang.reductions import Reductions
-from swell.executors.gang.replies import CommandReplies
 from swell.executors.gang.timeouts import Timeouts
-from swell.wire.messages import FromAgent
+from swell.model.command import GangCommand
+from swell.model.event import AnyEvent, JobWarned, WorkersLost
+from swell.wire.messages import Alive, FromAgent, FromWorker
 from swell.wire.metric_names import MetricNames
 
 
-@dataclass(slots=True)
-class GangRuntime:
-    """What the functions of each phase work on: they change it, and add to `effects`.
+class GangRuntime(ABC):
+    """Directs the processes of one job: takes what happened at `now_s`, answers with what to do.
 
-    `is_stopped` tells whether the process of a worker, by its number, was stopped. Only `gang` outlives the
-    process.
+    No clock, no I/O. `now_s` never goes back; its zero is the caller's affair. Workers are numbered upwards,
+    and no number is used twice. Functions of a gang's phases change `gang`, and add to `effects`. Only `gang`
+    outlives the process.
     """
 
-    job: JobContext
-    timeouts: Timeouts
-    is_stopped: Callable[[int], bool]
-    gang: GangRecord
-    effects: list[Effect] = field(default_factory=list)
-    replies: CommandReplies = field(init=False)
-    reductions: Reductions = field(default_factory=Reductions)
-    names: MetricNames = field(default_factory=MetricNames)
-    odd: set[str] = field(default_factory=set)  #: names of values that were told to be not finite
-    num_reports: int = 0  #: of its progress, by this controller
-
-    def __post_init__(self) -> None:
-        self.replies = CommandReplies(self.job.job_id, self.effects, self.gang.replies)
+    def __init__(
+        self,
+        job: JobContext,
+        gang: GangRecord,
+        is_stopped: Callable[[int], bool],
+        timeouts: Timeouts | None = None,
+    ) -> None:
+        """
+        Args:
+            gang: a new one, or the record of a former controller, which is to be taken over.
+            is_stopped: tells whether the process of a worker, by its number, was stopped.
+        """
+        self.job, self.gang, self.is_stopped = job, gang, is_stopped
+        self.timeouts = timeouts or Timeouts()
+        self.effects: list[Effect] = []
+        self.reductions = Reductions()
+        self.names = MetricNames()
+        self.odd: set[str] = set()  #: names of values that were told to be not finite
+        self.num_reports = 0  #: of its progress, by this controller
+        self._ahead_s = 0.0  #: of the clock of this controller
 
     @property
     def now_s(self) -> float:
-        return self.replies.now_s
-
-    @property
-    def generation(self) -> int:
-        """Generation of the workers that train, or are the first to."""
-        return self.gang.generation or self.gang.replies.generation
+        """Time of the gang's clock, which stands still while no controller is there."""
+        return self.gang.replies.clock_s
 
     @property
     def members(self) -> dict[int, Member]:
@@ -58,13 +73,81 @@ class GangRuntime:
         """Process ids of all workers that live: the group in rank order, then the others."""
         return tuple(member.pid for member in self.gang.by_rank() if member.pid is not None)
 
+    # ------------------------------------------------------------ what happens
+    def number_from(self, first_worker: int) -> None:
+        """A host that joins has seen all lower numbers: no later worker has one of them."""
+        self.gang.next_worker = max(self.gang.next_worker, first_worker)
+
+    def forked(self, worker: int, pid: int, now_s: float) -> Sequence[Effect]:
+        self.pass_time(now_s)
+        if (member := self.members.get(worker)) is not None:
+            member.pid, member.since_s = pid, self.now_s  # the zygote may have had to import first
+        return self.act()
+
+    def said(self, worker: int, message: FromWorker, now_s: float) -> Sequence[Effect]:
+        self.pass_time(now_s)
+        if (member := self.members.get(worker)) is not None:
+            member.heard_s = self.now_s
+            self._hear(message, member)
+        return self.act()
+
+    def alive(self, pulses: Mapping[int, Alive], now_s: float) -> None:
+        self.pass_time(now_s)
+        for worker, heartbeat in pulses.items():
+            if (member := self.members.get(worker)) is not None:
+                member.heard_s, member.heartbeat = self.now_s, heartbeat
+
+    def exited(self, worker: int, status: int, log_tail: str, now_s: float) -> Sequence[Effect]:
+        return self.exited_together([WorkerExit(worker, status, log_tail)], now_s)
+
+    def exited_together(self, exits: Sequence[WorkerExit], now_s: float) -> Sequence[Effect]:
+        self.pass_time(now_s)
+        gone = [(self.members.pop(ended.worker, None), ended) for ended in exits]
+        for member, ended in gone:
+            if member is not None:
+                self._note_exit(member, ended.status, ended.log_tail)
+        return self.act()
+
+    def tick(self, now_s: float) -> Sequence[Effect]:
+        """Check limits of time."""
+        self.pass_time(now_s)
+        self._watch()
+        return self.act()
+
+    def pass_time(self, now_s: float) -> None:
+        """It is so late by the clock of this controller."""
+        self.gang.replies.clock_s = now_s + self._ahead_s
+
+    def act(self) -> Sequence[Effect]:
+        """Do what follows from what has happened."""
+        self._go_on()
+        effects = list(self.effects)
+        self.effects.clear()
+        return effects
+
+    @abstractmethod
+    def _hear(self, message: FromWorker, member: Member) -> None:
+        """A worker says something."""
+
+    @abstractmethod
+    def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
+        """A worker has ended, and is none of the members any more."""
+
+    @abstractmethod
+    def _watch(self) -> None:
+        """Look for what takes too long."""
+
+    @abstractmethod
+    def _go_on(self) -> None:
+        """Take the next step, if there is one to take."""
+
     # ------------------------------------------------------------ what is done to workers
-    def start(self, slot: Slot, sees: Slot = (), **environ: str) -> Member:
+    def start(self, slot: Slot, sees: Slot = (), entry: str | None = None, **environ: str) -> Member:
         """`sees`: these devices; none: those of its slot."""
         gang = self.gang
         number, gang.next_worker = gang.next_worker, gang.next_worker + 1
         self.members[number] = member = Member(number, slot, since_s=self.now_s)
-        self.effects.append(Spawn(number, sees or slot, environ))
+        self.effects.append(Spawn(number, sees or slot, environ, entry))
         return member
 
     def send(self, numbers: Iterable[int], message: FromAgent) -> None:
@@ -81,3 +164,60 @@ class GangRuntime:
                 member.is_killed = True
                 member.failure = member.failure or why
                 self.effects.append(Kill(member.number, KILL))
+
+    # ------------------------------------------------------------ what the head asks and is told
+    def is_news(self, command: GangCommand) -> bool:
+        """Whether the command is to be obeyed: none like it came before, and no later one.
+
+        One that comes again is answered again. To an ending gang nothing but its end is an answer.
+        """
+        kept, asked = self.gang.replies, (type(command).__name__, command.generation)
+        if kept.end is not None:
+            self.report(msgspec.structs.replace(kept.end, generation=command.generation, at_s=self.now_s))
+        elif kept.asked == asked:
+            if kept.answer is not None and not self.gang.is_ending:
+                self.report(msgspec.structs.replace(kept.answer, at_s=self.now_s))
+        elif command.generation >= kept.generation:
+            kept.generation, kept.asked, kept.answer = command.generation, asked, None
+            return True
+        return False
+
+    def facts(self) -> GangEventFields:
+        """What an answer begins with."""
+        kept = self.gang.replies
+        return {"job_id": self.job.job_id, "generation": kept.generation, "at_s": self.now_s}
+
+    def reply(self, event: AnyEvent) -> None:
+        """Answer the latest command."""
+        self.gang.replies.answer = event
+        if isinstance(event, WorkersLost):
+            self.gang.replies.losses.append(event)
+        self.report(event)
+
+    def warn(self, message: str, about: str = "") -> None:
+        """See `JobWarned`: one with a topic is ended by an empty message. What stands is not said again."""
+        warnings = self.gang.replies.warnings
+        if about and warnings.get(about, "") == message:
+            return
+        if about:
+            warnings[about] = message
+        self.report(JobWarned(job_id=self.job.job_id, at_s=self.now_s, message=message, about=about))
+
+    def report(self, event: AnyEvent) -> None:
+        self.effects.append(Report(event))
+
+    def tell_again(self, now_s: float) -> None:
+        """Go on by the clock of a new controller.
+
+        What still matters of the former one's reports is told again: they may be lost.
+        """
+        kept = self.gang.replies
+        self._ahead_s = kept.clock_s - now_s
+        kept.num_takeovers += 1
+        warnings, kept.warnings = kept.warnings, {}
+        for about, message in warnings.items():
+            if message:
+                self.warn(message, about)
+        told = [*kept.losses, *([] if kept.answer is None or kept.answer in kept.losses else [kept.answer])]
+        for event in told:
+            self.report(msgspec.structs.replace(event, at_s=self.now_s))

@@ -107,21 +107,20 @@ def close(live: GangRuntime) -> None:
     """Report the end."""
     gang, ending = live.gang, live.gang.ending
     training_progress.report_last(live, ending is not None and ending.outcome.is_of_script)
-    facts = live.replies.facts()
+    facts = live.facts()
     if ending is None and gang.is_safe:
-        live.replies.close(GangSuspended(**facts, steps=gang.saved_steps))
-        return
-    outcome = Outcome.LOST if ending is None else ending.outcome
-    is_to_go_on = outcome in (Outcome.LOST, Outcome.STOPPED)
-    live.replies.close(
-        GangEnded(
+        gang.replies.end = GangSuspended(**facts, steps=gang.saved_steps)
+    else:
+        outcome = Outcome.LOST if ending is None else ending.outcome
+        is_to_go_on = outcome in (Outcome.LOST, Outcome.STOPPED)
+        gang.replies.end = GangEnded(
             **facts,
             outcome=outcome,
             steps=gang.saved_steps if is_to_go_on else gang.steps,
             message=(gang.setback.why or "every worker is gone") if ending is None else ending.message,
             is_over_memory=gang.setback.is_over_memory and outcome is Outcome.LOST,
         )
-    )
+    live.reply(gang.replies.end)
 
 
 def left_alone(who: str, steps: int) -> str:

@@ -42,7 +42,7 @@ def note_values(live: GangRuntime, said: messages.Reported, member: Member, is_a
     """
     live.reductions.note(member.number, live.names.admitted(said.shares), said.steps)
     if said.refusal:
-        live.replies.warn(said.refusal)
+        live.warn(said.refusal)
     if said.values or said.curves:
         report(live, metrics=said.values, curves=said.curves, is_again=is_again)
     reduce_values(live)
@@ -73,7 +73,7 @@ def report(
     live.num_reports += 1
     told = StepsReported(
         job_id=live.job.job_id,
-        generation=live.generation,
+        generation=live.gang.generation or live.gang.replies.generation,
         at_s=live.now_s,
         steps=live.gang.steps,
         num_workers=num_workers,
@@ -85,12 +85,12 @@ def report(
         **facts,
     )
     if refusal := live.names.take_refusal():
-        live.replies.warn(refusal)
+        live.warn(refusal)
     if LOSS in told.curves:
         live.gang.told_steps = told.curves[LOSS].last_step
     of_loss = {} if loss is None else {LOSS if names_loss else THE_LOSS: loss}
     _warn_of_odd(live, of_loss | told.metrics, odd_since)
-    live.replies.report(told)
+    live.report(told)
 
 
 def _warn_of_odd(live: GangRuntime, values: Mapping[str, float], odd_since: int | None) -> None:
@@ -104,7 +104,7 @@ def _warn_of_odd(live: GangRuntime, values: Mapping[str, float], odd_since: int 
         if name == THE_LOSS:
             since = live.gang.steps if odd_since is None else odd_since
             told = f"the loss is {value} since step {since}: {REMEDY}"
-        live.replies.warn(told)
+        live.warn(told)
 
 
 def _report_steps(live: GangRuntime, said: messages.Progress) -> None:

@@ -52,7 +52,7 @@ def resize(live: GangRuntime, command: LaunchGang | Reconfigure) -> None:
 
 def _refuse(live: GangRuntime, why: str) -> None:
     if live.gang.has_started:
-        live.replies.reply(ResizeFailed(**live.replies.facts(), message=why))
+        live.reply(ResizeFailed(**live.facts(), message=why))
     else:
         shutdown.end(live, Outcome.FAILED, why)
 
@@ -72,21 +72,21 @@ def fail(live: GangRuntime, why: str, outcome: Outcome) -> None:
 
 
 def cut_back(live: GangRuntime, why: str) -> None:
-    """Of the gang's workers only those are left that the head knows: tell it what is lost, or what failed.
+    """Tell the head what is lost, or what failed, now that only workers are left that it knows.
 
     A suspend is still to be carried out, and so is a change to what is left: a repair, or another batch.
     """
-    gang, change, facts = live.gang, live.gang.change, live.replies.facts()
+    gang, change, facts = live.gang, live.gang.change, live.facts()
     staffed = {member.slot for member in live.members.values() if member.state is not State.LEFT}
     lost = flatten(slot for slot in gang.slots if slot not in staffed)
     gang.slots = tuple(slot for slot in gang.slots if slot in staffed)
     is_of_others = set(gang.wanted_slots) != set(gang.slots)
     if lost:
         gang.change = change if gang.is_suspending else None
-        live.replies.reply(WorkersLost(**facts, devices=lost, message=why))
+        live.reply(WorkersLost(**facts, devices=lost, message=why))
     elif change is not None and not change.is_suspend and (change.failure or is_of_others):
         gang.change = None
-        live.replies.reply(ResizeFailed(**facts, message=change.failure or why))
+        live.reply(ResizeFailed(**facts, message=change.failure or why))
     gang.wanted_slots = gang.slots
     if not gang.may_start_workers:  # else the same members are still to run in another way
         gang.wanted_configuration = gang.configuration
@@ -102,7 +102,7 @@ def finish_change(live: GangRuntime) -> None:
     gang.configuration = configuration_of(live, len(gang.slots))
     if change is not None:
         gang.generation = gang.replies.generation
-        live.replies.reply(done(**live.replies.facts(), steps=gang.steps, pids=live.pids))
+        live.reply(done(**live.facts(), steps=gang.steps, pids=live.pids))
 
 
 # ------------------------------------------------------------ what is saved
@@ -116,21 +116,21 @@ def note_saved(live: GangRuntime, message: messages.CheckpointSaved, member: Mem
     live.gang.saved_steps = message.steps
     size = format_bytes(message.num_bytes)
     lack = f"its next checkpoint ({size}) does not fit on the disk of {message.path}; make room there"
-    live.replies.warn("" if message.has_room else lack, CHECKPOINT)
+    live.warn("" if message.has_room else lack, CHECKPOINT)
 
 
 def note_damaged(live: GangRuntime, message: messages.CheckpointDamaged, member: Member) -> None:
     live.gang.saved_steps = message.sound_steps
-    live.replies.warn(message.message, about=DAMAGED)
+    live.warn(message.message, about=DAMAGED)
 
 
 def note_save_failed(live: GangRuntime, message: messages.SaveFailed, member: Member) -> None:
     gang = live.gang
     if gang.is_save_out and not gang.is_ending and not message.is_behind:
         gang.change, gang.formation.is_saving = None, False
-        live.replies.reply(SuspendFailed(**live.replies.facts(), message=message.message))
+        live.reply(SuspendFailed(**live.facts(), message=message.message))
         gang.replies.asked = None  # the same command again is no repetition, but another try
     else:
         # The same text until one is saved: each failure would be a line in the journal, on a full disk.
         since = f"since step {gang.saved_steps}"
-        live.replies.warn(message.message.replace(f"at step {message.steps}", since), CHECKPOINT)
+        live.warn(message.message.replace(f"at step {message.steps}", since), CHECKPOINT)
