@@ -20,8 +20,9 @@ from swell.executors.controller.gang_commands import unknown
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.timeouts import Timeouts
+from swell.live.head_thread import fold_reports
 from swell.model.command import AnyCommand, LaunchGang, ProfileJob, WakeAt
-from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, Woke
+from swell.model.event import AnyEvent, Event, JobProfiled, JobSubmitted, NodeJoined, StepsReported, Woke
 from swell.model.job import EndCondition, Phase
 from swell.model.node import Node
 
@@ -98,10 +99,11 @@ class House:
         world.now_s = self.now_s
 
     def collect(self) -> None:
-        """What gangs report is on its way; and the machine is as it may be."""
+        """What gangs report is on its way, progress in few reports; and the machine is as it may be."""
         for world in self.worlds.values():
-            self.to_head.extend(world.events)
-            world.events.clear()
+            if world.events:
+                self.to_head = deque(fold_reports([*self.to_head, *world.events]))
+                world.events.clear()
         used = [device for world in self.worlds.values() for device in world.gang.devices]
         assert len(used) == len(set(used)), f"a device has two processes: {sorted(used)}"
 
@@ -167,9 +169,10 @@ class House:
                 if puppet.is_stuck:
                     world.kill(number)
         for _ in range(1500):
-            if not self.to_head and not self.to_agent and not self.disagreement():
+            is_heard = all(isinstance(event, StepsReported) for event in self.to_head)
+            if is_heard and not self.to_agent and not self.disagreement():
                 return
-            self.hear(10)
+            self.hear(3)
             self.perform()
             for world in self.worlds.values():
                 for number in list(world.puppets):

@@ -104,9 +104,10 @@ def check_configuration(configuration: Configuration, spec: JobSpec) -> None:
         raise ValueError(
             f"its script knows nothing of Swell, so its batch cannot become {batch}; use swell.train in it"
         )
-    if each is not None and batch % each:
-        raise ValueError(f"its workers have {each} samples each, which {batch} are not")
-    if each is None and spec.max_batch is None:
+    if each is not None:
+        if batch % each:
+            raise ValueError(f"its workers have {each} samples each, which {batch} are not")
+    elif spec.max_batch is None:
         raise ValueError(f"its batch of {spec.global_batch} is its own, and not open")
-    if each is None and not spec.least_batch <= batch <= spec.max_batch:
+    elif not spec.least_batch <= batch <= spec.max_batch:
         raise ValueError(f"its batch may be from {spec.least_batch} to {spec.max_batch}, and not {batch}")
