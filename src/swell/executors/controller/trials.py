@@ -278,6 +278,7 @@ class Trials:
             spec.end.total_steps(spec.global_batch, None),
             self._hosts.bindings,
             self._gang_settings.worker_settings,
+            self._hosts.host_of,
         )
         nums, stopped = self._hosts.num_of(kind, command.avoid), set[int]()
         times, is_stopped = self._cache.times(kind), stopped.__contains__

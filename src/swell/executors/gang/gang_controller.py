@@ -47,10 +47,6 @@ class GangController(GangRuntime):
         return self.gang.replies.generation
 
     @property
-    def devices(self) -> tuple[str, ...]:
-        return flatten(member.slot for member in self.gang.by_rank())
-
-    @property
     def wanted_devices(self) -> tuple[str, ...]:
         """Devices of the workers that the gang is to have once the change under way is done."""
         return flatten(self.gang.wanted_slots)

@@ -153,18 +153,21 @@ def _regroup(live: GangRuntime, group: list[Member]) -> None:
             why = f"the group did not form {MAX_FAILED_ROUNDS} times in a row: {setback.why}"
             shutdown.end(live, Outcome.FAILED, why)
             return
-    gang.formation = Formation(
-        round=gang.formation.round + 1,
+    form(live, group, [m for m in gang.in_group() if m not in group and m.state is not State.LEFT])
+    setback.since_s, setback.has_lost, setback.is_of_death = None, False, False
+
+
+def form(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member] = ()) -> None:
+    """Tell the members of the next group, and those that leave."""
+    live.gang.formation = Formation(
+        round=live.gang.formation.round + 1,
         configuration=transition.configuration_of(live, len(group)),
-        group=gang.formation.group,
+        group=[member.number for member in group],
         ordered_s=live.now_s,
     )
-    leavers = [m for m in gang.in_group() if m not in group and m.state is not State.LEFT]
     for order, member in zip(_orders(live, group, leavers), [*group, *leavers], strict=True):
         member.state = State.LEAVING if order.rank is None else State.FORMING
         live.effects.append(Send(member.number, order))
-    gang.formation.group = [member.number for member in group]
-    setback.since_s, setback.has_lost, setback.is_of_death = None, False, False
 
 
 def _orders(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member]) -> list[messages.Regroup]:

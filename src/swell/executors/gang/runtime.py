@@ -20,7 +20,7 @@ from swell.executors.gang.effects import (
 )
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
-from swell.executors.gang.member import Member, Slot
+from swell.executors.gang.member import Member, Slot, flatten
 from swell.executors.gang.reductions import Reductions
 from swell.executors.gang.timeouts import Timeouts
 from swell.model.command import GangCommand
@@ -67,6 +67,11 @@ class GangRuntime(ABC):
     def members(self) -> dict[int, Member]:
         """The live workers, by number."""
         return self.gang.members
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Those of its workers, in the same order as `pids`."""
+        return flatten(member.slot for member in self.gang.by_rank())
 
     @property
     def pids(self) -> tuple[int, ...]:

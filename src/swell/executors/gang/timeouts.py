@@ -38,16 +38,23 @@ def overdue(
     member: Member, script: str, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]
 ) -> tuple[str, bool] | None:
     """Return why a worker's time is up, and whether its script is at fault; None: it is not up."""
-    if stands_still(member, now_s, timeouts, is_stopped):
-        return stopped(member), False
+    if why := unresponsive(member, now_s, timeouts, is_stopped):
+        return why, False
     is_on_its_way = member.state is State.STARTING and member.pid is not None
     if is_on_its_way and now_s - member.since_s > _ready_s(member, timeouts):
         return never_called(script, timeouts.ready_s), True
-    if is_silent(member, now_s, timeouts):
-        return silent(member, timeouts), False
     if member.left_s is not None and now_s - member.left_s > timeouts.leave_s:
         return f"worker {member.number} did not exit within {span(timeouts.leave_s)} and was killed", False
     return None
+
+
+def unresponsive(member: Member, now_s: float, timeouts: Timeouts, is_stopped: Callable[[int], bool]) -> str:
+    """Return why a worker is taken for dead that gives no sign of life; empty: it is not."""
+    if stands_still(member, now_s, timeouts, is_stopped):
+        return f"worker {member.number} was stopped by a signal, and was killed"
+    if member.heard_s is not None and now_s - member.heard_s > timeouts.silence_s:
+        return f"worker {member.number} gave no sign of life for {span(timeouts.silence_s)} and was killed"
+    return ""
 
 
 def _ready_s(member: Member, timeouts: Timeouts) -> float:
@@ -62,18 +69,6 @@ def stands_still(member: Member, now_s: float, timeouts: Timeouts, is_stopped: C
     if member.pid is None or now_s - since_s <= timeouts.standstill_s:
         return False
     return is_stopped(member.number)
-
-
-def is_silent(member: Member, now_s: float, timeouts: Timeouts) -> bool:
-    return member.heard_s is not None and now_s - member.heard_s > timeouts.silence_s
-
-
-def silent(member: Member, timeouts: Timeouts) -> str:
-    return f"worker {member.number} gave no sign of life for {span(timeouts.silence_s)} and was killed"
-
-
-def stopped(member: Member) -> str:
-    return f"worker {member.number} was stopped by a signal, and was killed"
 
 
 def never_called(script: str, limit_s: float) -> str:
