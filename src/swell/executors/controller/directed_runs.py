@@ -281,6 +281,7 @@ class DirectedRuns:
             dealings={worker: copy.copy(dealings) for worker, dealings in run.dealings.items()},
             total_steps=run.total_steps,
             gang=write_record(run.gang.gang),
+            end=run.gang.gang.replies.end,
         )
         if record == before:
             return

@@ -218,26 +218,12 @@ class GangRecord(msgspec.Struct, kw_only=True):
         return f"worker {number}{rank}"
 
 
-class _KeptEnd(msgspec.Struct, frozen=True):
-    end: GangEnded | GangSuspended | None = None
-
-
-class _EndOfGang(msgspec.Struct, frozen=True):
-    replies: _KeptEnd = _KeptEnd()
-
-
 _decoder: msgspec.json.Decoder[GangRecord] = decoder(GangRecord)
-_end_decoder: msgspec.json.Decoder[_EndOfGang] = decoder(_EndOfGang)
 
 
 def write_record(gang: GangRecord) -> msgspec.Raw:
     """Return the record of a gang as it is now."""
     return msgspec.Raw(encode(gang))
-
-
-def end_in(record: msgspec.Raw) -> GangEnded | GangSuspended | None:
-    """Return how the gang of a record ended; None: it has not. Raises msgspec.MsgspecError."""
-    return _end_decoder.decode(record).replies.end
 
 
 def read_record(record: msgspec.Raw) -> GangRecord:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
 from swell.executors.gang.gang_settings import WorkerSettings
 from swell.model.job import Elasticity, JobSpec
 from swell.model.target import Configuration
-from swell.wire.messages import CALIBRATED_BYTES, EarlyStop, OnDrift, Welcome
+from swell.wire.messages import EarlyStop, OnDrift, Welcome
 
 
 class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,15 +42,13 @@ class JobContext:
         self,
         devices: tuple[str, ...],
         mode: Literal["train", "profile", "calibrate", "group"] = "train",
-        local_batches: tuple[int, ...] = (),
-        max_local_batch: int | None = None,
-        compares: bool = False,
-        allreduce_bytes: tuple[int, ...] = CALIBRATED_BYTES,
-        group_steps: int = 0,
-        least_workers: int = 1,
-        num_workers: int = 0,
+        **fields: Any,
     ) -> Welcome:
-        """Return the welcome of a worker on these devices. The paces of its paced devices add up."""
+        """Return the welcome of a worker on these devices. The paces of its paced devices add up.
+
+        Args:
+            fields: further ones of `Welcome`, which belong to the mode.
+        """
         bindings = [self.bindings[device] for device in devices]
         paces = [binding.pace_per_s for binding in bindings if binding.pace_per_s is not None]
         target = self.spec.end.target
@@ -66,33 +64,24 @@ class JobContext:
             stop_on_nan=self.spec.stop_on_nan,
             on_drift=cast(OnDrift, self.spec.on_drift or "heal"),
             checkpoint_dir="",  # its host names it
-            num_workers=num_workers,
             target=None if target is None else EarlyStop(**msgspec.structs.asdict(target)),
             pace_per_s=sum(paces) if paces else None,
-            local_batches=local_batches,
-            max_local_batch=max_local_batch,
-            compares=compares,
             checkpoint_interval_s=interval_s or None,
             keep_checkpoints=self.worker_settings.keep_checkpoints,
             heartbeat_s=self.worker_settings.heartbeat_s,
             measures_noise=mode == "train" and self.spec.may_change_batch,
-            allreduce_bytes=allreduce_bytes,
-            group_steps=group_steps,
-            least_workers=least_workers,
+            **fields,
         )
 
+    def configuration_of(self, num_workers: int, told: Configuration) -> Configuration:
+        """Return how a group of so many workers runs that was told to run like this.
 
-def configuration_of_group(num_workers: int, told: Configuration, spec: JobSpec) -> Configuration:
-    """Return how a group of so many workers runs that was told to run like this.
-
-    The job's own batch is None, however it was said. Where each worker has a batch of its own the group's
-    follows from their number, also after a loss that the head has not heard of yet.
-    """
-    batch = told.global_batch if spec.batch_per_worker is None else spec.batch_per_worker * num_workers
-    if batch == told.global_batch != spec.global_batch:
-        return told
-    batch = None if batch == spec.global_batch else batch
-    return msgspec.structs.replace(told, global_batch=batch)
+        The job's own batch is None, however it was said. Where each worker has a batch of its own the group's
+        follows from their number, also after a loss that the head has not heard of yet.
+        """
+        own, each = self.spec.global_batch, self.spec.batch_per_worker
+        batch = told.global_batch if each is None else each * num_workers
+        return msgspec.structs.replace(told, global_batch=None if batch == own else batch)
 
 
 def check_configuration(configuration: Configuration, spec: JobSpec) -> None:

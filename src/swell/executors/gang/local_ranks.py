@@ -11,9 +11,9 @@ from dataclasses import dataclass
 class LocalRank:
     """Where one rank of a group stands among those of its host."""
 
-    local_rank: int
-    local_world_size: int
-    group_rank: int  #: of its host, counted by first appearance
+    local_rank: int = 0
+    local_world_size: int = 1
+    group_rank: int = 0  #: of its host, counted by first appearance
 
 
 def local_ranks(hosts: Sequence[str]) -> list[LocalRank]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from swell.tally import Reduction
 from swell.wire.messages import WorkerValues
@@ -27,13 +26,6 @@ class _Ballot:
     steps: int  #: that the gang had made when the first of them was told
     values: dict[int, float] = field(default_factory=dict)  #: by worker
     passed_s: float | None = None  #: since when the gang is `STEPS_LATER` further on
-
-
-class ReducedValues(NamedTuple):
-    """Values of one name, each reduced over the workers."""
-
-    reduction: Reduction
-    values: list[tuple[int, float]]  #: step and value, oldest first
 
 
 class Reductions:
@@ -71,14 +63,16 @@ class Reductions:
 
     def take(
         self, workers: Collection[int], steps: int, now_s: float, is_last: bool = False
-    ) -> dict[str, ReducedValues]:
-        """Return, by name, the reduced values of steps that all `workers` have reported, or never will.
+    ) -> dict[str, tuple[Reduction, list[tuple[int, float]]]]:
+        """Return the values that have become one, of steps that all `workers` have reported, or never will.
+
+        By name: how they did, and step and value, oldest first.
 
         Args:
             steps: number of steps that the gang has made.
             is_last: nothing more will be reported.
         """
-        taken = {}
+        taken: dict[str, tuple[Reduction, list[tuple[int, float]]]] = {}
         for name, waiting in self._waiting.items():
             ready = [step for step, one in waiting.items() if is_last or _is_over(one, workers, steps, now_s)]
             ready += sorted(waiting)[: max(0, len(waiting) - MAX_WAITING)]
@@ -87,7 +81,7 @@ class Reductions:
                 chosen = sorted(step for step in waiting if step <= self._settled[name])
                 ballots = [waiting.pop(step) for step in chosen]
                 values = [(step, _reduced(one)) for step, one in zip(chosen, ballots, strict=True)]
-                taken[name] = ReducedValues(ballots[-1].reduction, values)
+                taken[name] = ballots[-1].reduction, values
         self._waiting = {name: waiting for name, waiting in self._waiting.items() if waiting}
         return taken
 
@@ -105,12 +99,6 @@ def _reduced(ballot: _Ballot) -> float:
     values = list(ballot.values.values())
     if any(map(math.isnan, values)):
         return math.nan
-    match ballot.reduction:
-        case "min":
-            return min(values)
-        case "max":
-            return max(values)
-        case "sum":
-            return sum(values)
-        case _:
-            return sum(value / len(values) for value in values)
+    if ballot.reduction == "mean":
+        return sum(value / len(values) for value in values)
+    return {"min": min, "max": max}.get(ballot.reduction, sum)(values)

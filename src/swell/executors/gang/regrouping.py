@@ -61,8 +61,8 @@ def note_break(live: GangRuntime, round: int, why: str) -> None:
 
 def break_off(live: GangRuntime, why: str) -> None:
     """The group is whole, but will make no step: all its members are told."""
-    note_break(live, live.gang.formation.round, why)
-    _abort(live, {member.whole_round for member in live.gang.in_group()})
+    live.gang.setback.note(why, live.now_s)
+    _abort(live, {live.gang.formation.round, *(member.whole_round for member in live.gang.in_group())})
 
 
 def note_death(live: GangRuntime, member: Member, why: str) -> None:
@@ -130,7 +130,7 @@ def _form_next_group(live: GangRuntime) -> None:
     group, is_broken = gang.next_group(), gang.setback.is_open
     slots, wanted = {member.slot for member in group}, set(gang.wanted_slots)
     is_formed = not is_broken and [member.number for member in group] == gang.formation.group
-    configuration = transition.configuration_of(live, len(group))
+    configuration = live.job.configuration_of(len(group), gang.wanted_configuration)
     is_formed &= gang.formation.configuration.trains_as(configuration) or gang.is_suspending
     if is_formed and slots == wanted:
         if gang.is_suspending:
@@ -161,7 +161,7 @@ def form(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member] =
     """Tell the members of the next group, and those that leave."""
     live.gang.formation = Formation(
         round=live.gang.formation.round + 1,
-        configuration=transition.configuration_of(live, len(group)),
+        configuration=live.job.configuration_of(len(group), live.gang.wanted_configuration),
         group=[member.number for member in group],
         ordered_s=live.now_s,
     )
@@ -173,19 +173,19 @@ def form(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member] =
 def _orders(live: GangRuntime, group: Sequence[Member], leavers: Sequence[Member]) -> list[messages.Regroup]:
     """Return what the members of the next group are told, by rank, and then those that leave."""
     hosts = [live.job.host_of(member.slot) for member in group]
-    places: list[LocalRank | None] = [*local_ranks(hosts), *(None for _ in leavers)]
+    places = [*local_ranks(hosts), *(LocalRank() for _ in leavers)]
     return [
         messages.Regroup(
             generation=live.gang.formation.round,
-            rank=None if place is None else rank,
+            rank=rank if rank < len(group) else None,
             num_workers=len(group),
             global_batch=live.gang.formation.configuration.global_batch,
             source=best_source(group),
             has_news=not all(member.has_state for member in group),
             hands_on=bool(leavers) and not live.gang.setback.is_open,
-            local_rank=0 if place is None else place.local_rank,
-            local_world_size=1 if place is None else place.local_world_size,
-            group_rank=0 if place is None else place.group_rank,
+            local_rank=place.local_rank,
+            local_world_size=place.local_world_size,
+            group_rank=place.group_rank,
             num_hosts=len(set(hosts)),
             told_steps=live.gang.told_steps,
             max_local_batch=live.gang.max_local_batch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swell.executors.gang import shutdown
 from swell.executors.gang.gang_record import PendingChange
-from swell.executors.gang.job_context import check_configuration, configuration_of_group
+from swell.executors.gang.job_context import check_configuration
 from swell.executors.gang.member import Member, State, cut_slots, flatten
 from swell.executors.gang.runtime import GangRuntime
 from swell.model.command import LaunchGang, Reconfigure
@@ -17,13 +17,7 @@ from swell.model.event import (
     WorkersLost,
 )
 from swell.model.sizes import format_bytes
-from swell.model.target import Configuration
 from swell.wire import messages
-
-
-def configuration_of(live: GangRuntime, num_workers: int) -> Configuration:
-    """How so many workers of the gang should run."""
-    return configuration_of_group(num_workers, live.gang.wanted_configuration, live.job.spec)
 
 
 # ------------------------------------------------------------ it begins
@@ -99,7 +93,7 @@ def finish_change(live: GangRuntime) -> None:
     done = GangResized if gang.has_started else GangStarted
     gang.setback.num_failed_rounds = 0
     gang.slots, gang.change = gang.wanted_slots, None
-    gang.configuration = configuration_of(live, len(gang.slots))
+    gang.configuration = live.job.configuration_of(len(gang.slots), gang.wanted_configuration)
     if change is not None:
         gang.generation = gang.replies.generation
         live.reply(done(**live.facts(), steps=gang.steps, pids=live.pids))

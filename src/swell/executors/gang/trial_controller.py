@@ -193,16 +193,26 @@ class Trial(GangRuntime):
 
     def _welcome(self, part: Part, slot: tuple[str, ...]) -> messages.Welcome:
         plan, script, size = self.plan, self.plan.script, part.num_workers
-        bound = script.max_local_batch
         match part.kind:
             case PartKind.SUM | PartKind.CROSSING:
                 return self.job.welcome(slot, "calibrate", allreduce_bytes=plan.summed_bytes(part))
             case PartKind.ALONE:
-                least, compares = script.least_workers, script.compares
-                return self.job.welcome(slot, "profile", script.batches, bound, compares, least_workers=least)
+                return self.job.welcome(
+                    slot,
+                    "profile",
+                    local_batches=script.batches,
+                    max_local_batch=script.max_local_batch,
+                    compares=script.compares,
+                    least_workers=script.least_workers,
+                )
             case PartKind.GROUP:
-                batches, num_steps = (plan.group_batch(size),), plan.group_steps(size)
-                return self.job.welcome(slot, "group", batches, bound, group_steps=num_steps)
+                return self.job.welcome(
+                    slot,
+                    "group",
+                    local_batches=(plan.group_batch(size),),
+                    max_local_batch=script.max_local_batch,
+                    group_steps=plan.group_steps(size),
+                )
 
     def _note_ready(self, message: messages.Ready, member: Member, running: RunningPart) -> None:
         member.state = State.READY

@@ -14,7 +14,6 @@ from functools import reduce
 
 import msgspec
 
-from swell.executors.gang.gang_record import end_in
 from swell.executors.hosts.messages import (
     CloseRun,
     EndKept,
@@ -186,7 +185,7 @@ class KeptRuns:
 
     def _close(self, key: str, run: _Run) -> None:
         del self._runs[key]
-        end = None if run.record is None else end_in(run.record.gang)
+        end = None if run.record is None else run.record.end
         if end is not None:
             self._ends[key] = EndKept(end=end)
         for oldest in list(self._ends)[:-MAX_ENDS]:

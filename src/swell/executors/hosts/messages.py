@@ -128,6 +128,7 @@ class RunSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     dealings: dict[int, Dealings]  #: with these workers
     total_steps: int | None
     gang: msgspec.Raw  #: see `gang_record`
+    end: GangEnded | GangSuspended | None = None  #: how that gang has ended
 
 
 class KeepRecord(HostMessage, frozen=True, kw_only=True):
