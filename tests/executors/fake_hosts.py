@@ -18,7 +18,7 @@ import msgspec
 from swell.executors.controller.controller import Controller
 from swell.executors.controller.protocol import EventTold, Inventory
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.retransmission import ReceivedNumbers
@@ -201,7 +201,7 @@ class FakeHost:
             return
         self.runs[order.run] = order
         self.shares[order.run] = FULL_SHARE if order.share is None else order.share
-        at = h.MeetingPoint(address=f"{self.name}.example", port=4711)
+        at = MeetingPoint(address=f"{self.name}.example", port=4711)
         is_restarted = order.spec.elasticity is Elasticity.RESTART
         opened = h.RunOpened(
             run=order.run,

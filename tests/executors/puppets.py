@@ -14,7 +14,7 @@ from typing import Any
 
 from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn
 from swell.executors.gang.gang_controller import GangController
-from swell.executors.gang.job_context import DeviceBinding, JobContext
+from swell.executors.gang.job_context import DeviceBinding, JobContext, MeetingPoint
 from swell.executors.gang.member import State
 from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import (
@@ -48,7 +48,8 @@ def make_stage(
     total_steps: int | None = 1000, num_devices: int = 8, job_id: str = JOB, **changes: Any
 ) -> JobContext:
     bindings = {f"node0/{i}": DeviceBinding(torch_device="cpu", kind="cpu") for i in range(num_devices)}
-    return JobContext(job_id, make_spec(**changes), total_steps, bindings)
+    points = {host: MeetingPoint(address=f"10.9.0.1{host}", port=4711) for host in ("", "a", "b")}
+    return JobContext(job_id, make_spec(**changes), total_steps, bindings, meeting_points=points)
 
 
 def is_stopped(worker: int) -> bool:

@@ -185,7 +185,6 @@ def test_a_job_whose_script_is_stopped_and_started_is_told_to_use_the_library() 
     stage = make_stage(elasticity=Elasticity.RESTART, max_batch=512)
     gang = RestartController(stage, GangRecord(restarts=Restarts()), is_stopped)
     gang.command(launch(None, 0), 0.0)
-    gang.port_found("127.0.0.1", 4711, 0.0)
     gang.forked(0, 1000, 0.0)
     [report] = gang.command(change(2, 128, 0), 1.0)
     assert isinstance(report.event, ResizeFailed) and gang.devices == devices(0)  # type: ignore[union-attr]

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from tests.executors.puppets import JOB, PuppetWorld, devices, is_stopped, make_stage, target
 
 from swell.executors.exit_status import HOST_LOST
-from swell.executors.gang.effects import FindPort, Report, Send, Spawn, WorkerExit
+from swell.executors.gang.effects import Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord
 from swell.executors.gang.job_context import JobContext
 from swell.executors.gang.local_ranks import local_ranks
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.gang.restarts import RestartController
-from swell.model.command import LaunchGang, Reconfigure, StopGang
+from swell.model.command import LaunchGang, Reconfigure
 from swell.model.event import GangEnded, GangResized, Outcome, StepsReported, WorkersLost
 from swell.model.job import Elasticity
 from swell.wire import messages as m
@@ -104,31 +104,21 @@ def restart_gang() -> RestartController:
 
 def test_a_script_finds_torchruns_environment_of_its_host() -> None:
     gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
-    assert gang.command(launch(stage, 0, 1, 4), 0.0) == [FindPort(devices(0))]
-    spawns = gang.port_found("10.9.0.11", 4711, 0.0)
+    spawns = gang.command(launch(stage, 0, 1, 4), 0.0)
     assert all(isinstance(spawn, Spawn) for spawn in spawns)
     told = [(s.devices, s.environ) for s in spawns if isinstance(s, Spawn)]
     assert [seen for seen, _ in told] == [devices(0, 1), devices(0, 1), devices(4)]
     names = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR")
     assert [[environ[name] for name in names] for _, environ in told] == [
-        ["0", "0", "2", "0", "3", "10.9.0.11"],
-        ["1", "1", "2", "0", "3", "10.9.0.11"],
-        ["2", "0", "1", "1", "3", "10.9.0.11"],
+        ["0", "0", "2", "0", "3", "10.9.0.1a"],
+        ["1", "1", "2", "0", "3", "10.9.0.1a"],
+        ["2", "0", "1", "1", "3", "10.9.0.1a"],
     ]
 
 
-def test_a_port_that_comes_too_late_starts_nothing() -> None:
-    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
-    gang.command(launch(stage, 0), 0.0)
-    (report,) = gang.command(StopGang(job_id=JOB, generation=1), 1.0)
+def test_a_gang_whose_host_goes_before_it_starts_there_is_lost() -> None:
+    stage = dataclasses.replace(two_hosts(elasticity=Elasticity.RESTART), meeting_points={})
+    gang = RestartController(stage, GangRecord(restarts=Restarts()), is_stopped)
+    (report,) = gang.command(launch(stage, 0), 0.0)
     assert isinstance(report, Report) and isinstance(report.event, GangEnded)
-    assert report.event.outcome is Outcome.STOPPED
-    assert gang.port_found("127.0.0.1", 4711, 2.0) == []
-
-
-def test_a_gang_whose_host_goes_before_it_names_a_port_is_lost() -> None:
-    gang, stage = restart_gang(), two_hosts(elasticity=Elasticity.RESTART)
-    gang.command(launch(stage, 0), 0.0)
-    (report,) = gang.no_port("host a is gone", 1.0)
-    assert isinstance(report, Report) and isinstance(report.event, GangEnded)
-    assert (report.event.outcome, report.event.message) == (Outcome.LOST, "host a is gone")
+    assert (report.event.outcome, report.event.message) == (Outcome.LOST, "its host is gone")

@@ -297,7 +297,6 @@ def test_no_worker_of_a_live_gang_hears_of_a_share() -> None:
 def test_no_worker_of_a_restart_gang_hears_of_a_share() -> None:
     gang = RestartController(make_stage(job_id=JOB), GangRecord(restarts=Restarts()), is_stopped)
     gang.command(launch(lambda **_: make_spec(), devices(0, 1)), 0.0)
-    gang.port_found("127.0.0.1", 4711, 0.0)
     for worker in (0, 1):
         gang.forked(worker, 100 + worker, 0.0)
     (event,) = answers(gang.command(reconfigure(2, 0.25, 0, 1), 1.0))

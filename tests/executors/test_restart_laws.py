@@ -11,7 +11,7 @@ from tests.executors.contract import JOB
 from tests.executors.puppets import target
 from tests.executors.test_restarts import Processes, launch
 
-from swell.executors.gang.effects import FindPort, Report, Spawn
+from swell.executors.gang.effects import Report, Spawn
 from swell.model.command import LaunchGang, Reconfigure, StopGang, SuspendGang
 from swell.model.event import GangEnded, GangResized, GangStarted, GangSuspended, ResizeFailed
 from swell.model.target import Configuration, Target
@@ -22,9 +22,8 @@ Told = GangStarted | GangResized | GangSuspended | GangEnded | ResizeFailed
 
 @dataclass
 class Life(Processes):
-    """Ports are found, and processes forked, when it pleases a host."""
+    """Processes are forked when it pleases a host."""
 
-    num_asked: int = 0  #: questions for a port without an answer
     unforked: list[int] = field(default_factory=list)
     targets: dict[int, tuple[str, ...]] = field(default_factory=dict)
     answers: list[Told] = field(default_factory=list)
@@ -45,9 +44,6 @@ class Life(Processes):
                 assert all(number in self.unforked for number in self.alive), "a set of before lives"
                 self.alive[effect.worker] = effect.environ
                 self.unforked.append(effect.worker)
-            elif isinstance(effect, FindPort):
-                self.num_asked += 1
-                assert self.num_asked == 1, "one host is asked at a time"
             else:
                 if isinstance(effect, Report) and isinstance(effect.event, Told):
                     self.hear(effect.event)
@@ -68,13 +64,7 @@ class Life(Processes):
 
     def go_on(self, chance: Random) -> None:
         """Something happens that has to happen some time."""
-        if self.num_asked and chance.random() < 0.5:
-            self.num_asked = 0
-            if chance.random() < 0.1:
-                self.do(self.gang.no_port("there is none", self.now_s))
-            else:
-                self.do(self.gang.port_found("127.0.0.1", 4711, self.now_s))
-        elif self.unforked:
+        if self.unforked:
             self.fork(self.unforked.pop(0))
         elif self.alive:
             worker = chance.choice(list(self.alive))
@@ -108,7 +98,6 @@ def test_a_script_runs_as_was_asked_last_or_its_end_is_told(num_moves: int, chan
     life.command(launch(0, 1))
     for generation in range(2, num_moves + 2):
         if chance.random() < 0.1 and not life.unforked and not life.gang.is_over:
-            life.num_asked = 0
             life.replace_controller()
         act(life, chance, generation)
     life.command(StopGang(job_id=JOB, generation=1000))

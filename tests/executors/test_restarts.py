@@ -17,7 +17,7 @@ from tests.executors.puppets import make_spec, make_stage, target
 
 from swell.executors.controller.takeover import take_over
 from swell.executors.exit_status import OVER_MEMORY
-from swell.executors.gang.effects import FindPort, Kill, Report, Send, Spawn
+from swell.executors.gang.effects import Kill, Report, Send, Spawn
 from swell.executors.gang.gang_record import GangRecord, read_record, write_record
 from swell.executors.gang.restart_state import Restarts
 from swell.executors.gang.restarts import RestartController
@@ -85,8 +85,6 @@ class Processes:
                 self.alive[effect.worker] = effect.environ
                 if not self.is_forking_slowly:
                     self.fork(effect.worker)
-            elif isinstance(effect, FindPort):
-                self.do(self.gang.port_found("127.0.0.1", 4711, self.now_s))
             elif isinstance(effect, Kill):
                 self.signals.append((effect.worker, effect.signal))
             elif isinstance(effect, Send):
@@ -152,7 +150,7 @@ def test_workers_get_what_torchrun_would_give_them() -> None:
         "LOCAL_RANK": "1",
         "LOCAL_WORLD_SIZE": "2",
         "GROUP_RANK": "0",
-        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_ADDR": "10.9.0.1",
         "MASTER_PORT": "4711",
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_RUN_ID": "job-1",
@@ -442,27 +440,6 @@ def test_real_processes_keep_their_own_checkpoint(
     environment, _, count = log[1].rpartition(" ")
     assert ast.literal_eval(environment)["WORLD_SIZE"] == "1"
     assert count == "1"
-
-
-#: As torch words it.
-PORT_TAKEN = (
-    "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network "
-    "address. port: 4711, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use"
-)
-
-
-@pytest.mark.parametrize("first", [0, 1])
-@pytest.mark.parametrize("is_taken_over", [False, True])
-def test_a_port_that_another_program_has_taken_meanwhile_is_a_loss(first: int, is_taken_over: bool) -> None:
-    """`first`: who ends first; rank 1 finds a stranger at the port."""
-    processes = Processes()
-    processes.command(launch(0, 1))
-    if is_taken_over:
-        processes.replace_controller()
-    for worker in (first, 1 - first):
-        processes.end(worker, 1, PORT_TAKEN if worker == 0 else "ValueError: a stranger answers")
-    ended = processes.ended
-    assert ended.outcome is Outcome.LOST and "EADDRINUSE" in ended.message
 
 
 def test_another_port_of_a_script_that_is_taken_is_its_own_fault() -> None:

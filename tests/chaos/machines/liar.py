@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+from swell.executors.gang.job_context import MeetingPoint
 from swell.executors.hosts import messages as h
 from swell.executors.hosts.messages import SaidInTerm
 from swell.executors.local.lines import MAX_LINE_BYTES, LineLink
@@ -40,7 +41,7 @@ def lies(job: str, generation: int) -> Iterator[h.FromHost]:
         yield h.EndKept(end=GangSuspended(**of_gang))
     for run in (job, f"trial:{job}"):
         yield h.RunRefused(run=run, outcome=Outcome.FAILED, why=LIE)
-        at = h.MeetingPoint(address="10.0.0.1", port=9)
+        at = MeetingPoint(address="10.0.0.1", port=9)
         yield h.RunOpened(run=run, first_worker=1, meeting_point=at)
         yield h.WorkerForked(run=run, worker=0, pid=1)
         yield h.WorkerSaid(run=run, worker=0, message=m.Finished(steps=STEPS))

@@ -17,11 +17,11 @@ from swell.executors.controller.known_hosts import KnownHosts
 from swell.executors.controller.outbox import Outbox
 from swell.executors.controller.run import DirectedRun
 from swell.executors.exit_status import HOST_LOST, NOT_STARTED
-from swell.executors.gang.effects import Effect, FindPort, Kill, Report, Send, Spawn, WorkerExit
+from swell.executors.gang.effects import Effect, Kill, Report, Send, Spawn, WorkerExit
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.gang_record import GangRecord, write_record
 from swell.executors.gang.gang_settings import GangSettings
-from swell.executors.gang.job_context import JobContext
+from swell.executors.gang.job_context import JobContext, MeetingPoint
 from swell.executors.gang.restarts import RestartController
 from swell.executors.hosts import messages
 from swell.model.command import LaunchGang
@@ -114,7 +114,7 @@ class DirectedRuns:
             opened: what hosts have answered on which its run is open.
             stopped: workers whose processes were stopped by a signal.
         """
-        settings, job_id = self._gang_settings, launch.job_id
+        settings, job_id, points = self._gang_settings, launch.job_id, dict[str, MeetingPoint]()
         context = JobContext(
             job_id,
             launch.spec,
@@ -122,6 +122,7 @@ class DirectedRuns:
             self._hosts.bindings,
             settings.worker_settings,
             self._hosts.host_of,
+            points,
         )
         kind = GangController if gang.restarts is None else RestartController
         controller = kind(context, gang, stopped.__contains__, settings.timeouts)
@@ -131,6 +132,7 @@ class DirectedRuns:
             launch.spec,
             controller,
             stopped,
+            meeting_points=points,
             launch=launch.generation,
             total_steps=launch.total_steps,
         )
@@ -241,8 +243,6 @@ class DirectedRuns:
             match effect:
                 case messages.StartWorker() | messages.TellWorker() | messages.SignalWorker():
                     self._hosts.tell(run.workers[effect.worker], effect)
-                case FindPort(devices) if run.gang is not None:
-                    self._find_port(run.gang, run, devices[0])
                 case Report(event):
                     self._shown(run, event)
                     self.report(event)
@@ -305,13 +305,6 @@ class DirectedRuns:
             entry=spawn.entry,
             is_first=len(run.workers) == 1,
         )
-
-    def _find_port(self, gang: GangController, run: DirectedRun, device: str) -> None:
-        found = run.meeting_points.get(self._hosts.host_of.get(device, ""))
-        if found is None:
-            self.do(run, gang.no_port("its host is gone", self._now_s()))
-        else:
-            self.do(run, gang.port_found(found.address, found.port, self._now_s()))
 
     def release_hosts(self, run: DirectedRun) -> None:
         """Close the run where no worker of the gang is left, and none is to come."""

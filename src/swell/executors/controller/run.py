@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from swell.executors.gang.gang_controller import GangController
+from swell.executors.gang.job_context import MeetingPoint
 from swell.executors.gang.trial_controller import Trial
-from swell.executors.hosts.messages import Dealings, MeetingPoint, RunOpened, RunSnapshot
+from swell.executors.hosts.messages import Dealings, RunOpened, RunSnapshot
 from swell.model.job import JobSpec
 from swell.model.usage import NO_USAGE, GangUsage, total_usage
 

@@ -40,20 +40,13 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
-class FindPort:
-    """Name a free port of the host that has these devices; answered by `port_found` or `no_port`."""
-
-    devices: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Report:
     """Tell the daemon."""
 
     event: AnyEvent
 
 
-Effect = Spawn | Send | Kill | FindPort | Report
+Effect = Spawn | Send | Kill | Report
 
 
 @dataclass(frozen=True, slots=True)

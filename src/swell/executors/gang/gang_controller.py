@@ -85,14 +85,6 @@ class GangController(GangRuntime):
             training_progress.note_values(self, values, self.members[worker], is_again=True)
         return self.act()
 
-    def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
-        """The answer to `FindPort`, which only `restarts` asks for."""
-        return ()
-
-    def no_port(self, why: str, now_s: float) -> Sequence[Effect]:
-        """The other answer: the host is gone, or has none."""
-        return ()
-
     # ------------------------------------------------------------ what follows
     def _hear(self, message: messages.FromWorker, member: Member) -> None:
         if (handle := _HANDLERS.get(type(message))) is not None:
@@ -108,13 +100,14 @@ class GangController(GangRuntime):
             late_workers.watch(self)
 
     def _go_on(self) -> None:
-        if not self.is_over:
-            if self.gang.is_to_close:
-                shutdown.close(self)
-            elif not self.gang.is_ending:
-                self._change()
-            if self.gang.has_started and not self.is_over:
-                training_progress.reduce_values(self)
+        if self.is_over:
+            return
+        if not self.gang.is_ending and not self.gang.is_to_close:
+            self._change()
+        if self.gang.is_to_close:
+            shutdown.close(self)
+        elif self.gang.has_started:
+            training_progress.reduce_values(self)
 
     def _change(self) -> None:
         """Take the next step towards what the head wants."""

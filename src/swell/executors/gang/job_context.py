@@ -23,6 +23,13 @@ class DeviceBinding(msgspec.Struct, frozen=True, kw_only=True):
     cuda: str | None = None  #: how CUDA_VISIBLE_DEVICES names it
 
 
+class MeetingPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """An address that the workers of a run reach, and a port that the host holds for the run."""
+
+    address: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True)
 class JobContext:
     """One job: its request, and what each device id stands for on which host."""
@@ -33,6 +40,8 @@ class JobContext:
     bindings: Mapping[str, DeviceBinding]
     worker_settings: WorkerSettings = field(default_factory=WorkerSettings)
     hosts: Mapping[str, str] = field(default_factory=dict)  #: by device; those not named are of one host
+    #: By host; of a job whose script knows nothing of Swell.
+    meeting_points: Mapping[str, MeetingPoint] = field(default_factory=dict)
 
     def host_of(self, devices: tuple[str, ...]) -> str:
         """Return the host of a worker on these devices."""

@@ -69,8 +69,6 @@ class Restarts(msgspec.Struct, kw_only=True):
     num_starts: int = 0
     leaving_s: float | None = None  #: when it was told to stop after a step; None: it was not
     terminated_s: float | None = None  #: when it had SIGTERM, from us or from itself after that step
-    awaits_port: bool = False  #: a port is looked for on the host of the worker of rank 0
-    port: int = 0  #: that its rank 0 was told to listen at
     is_distributed: bool = False  #: its script works with other workers
     tally: StepTally = msgspec.field(default_factory=StepTally)
     votes: dict[int, int] = {}  #: by worker: steps that it had ended when it was asked to stop

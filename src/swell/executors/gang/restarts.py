@@ -2,8 +2,8 @@
 
 Its workers get torchrun's environment and no orders. What a script does not save when it gets SIGTERM, or
 before, is lost with a change. Rank 0 tells how many steps its optimizer has made
-(`swell.train.runtime.unmanaged_script`); a script without an optimizer of torch's tells nothing. Each start
-asks for a free port (`FindPort`): rank 0 of the script's own process group listens there.
+(`swell.train.runtime.unmanaged_script`); a script without an optimizer of torch's tells nothing. Rank 0 of
+the script's own process group listens at its host's `MeetingPoint`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from swell.executors.exit_status import OVER_MEMORY
 from swell.executors.gang import shutdown, transition
-from swell.executors.gang.effects import Effect, FindPort, Kill, Send
+from swell.executors.gang.effects import Effect, Kill, Send
 from swell.executors.gang.gang_controller import GangController
 from swell.executors.gang.local_ranks import local_ranks
-from swell.executors.gang.member import Member, State, flatten
+from swell.executors.gang.member import Member, Slot, State, flatten
 from swell.executors.gang.restart_state import Restarts
-from swell.executors.gang.timeouts import describe_exit, found_port_taken, is_fault_of_script
+from swell.executors.gang.timeouts import describe_exit, is_fault_of_script
 from swell.executors.gang.training_progress import report
 from swell.model.counted import told_workers
 from swell.model.event import Outcome, ScriptDistributed
@@ -43,21 +43,13 @@ class RestartController(GangController):
         assert self.gang.restarts is not None  # noqa: S101 - else it has another controller
         return self.gang.restarts
 
-    @property
-    def devices(self) -> tuple[str, ...]:
-        """Those on which processes are about to be started count."""
-        is_starting = self.restarts.awaits_port and not self.gang.is_ending
-        return flatten(self.gang.wanted_slots) if is_starting else super().devices
-
     # ------------------------------------------------------------ towards the next set of processes
     def _change(self) -> None:
         """Stop the processes if others are wanted, or none; start those that are wanted once all are gone."""
         gang, restarts = self.gang, self.restarts
         is_other = restarts.slots != gang.wanted_slots or gang.is_suspending
         if not self.members:
-            if not restarts.awaits_port:
-                restarts.awaits_port = True
-                self.effects.append(FindPort(gang.wanted_slots[0]))
+            self._start(gang.wanted_slots)
         elif restarts.leaving_s is None and is_other:
             # SIGTERM is to come in the same step of all, and not while the script writes its checkpoint.
             restarts.leaving_s = self.now_s
@@ -65,35 +57,22 @@ class RestartController(GangController):
         elif restarts.leaving_s is None and all(m.pid is not None for m in self.members.values()):
             transition.finish_change(self)
 
-    def port_found(self, address: str, port: int, now_s: float) -> Sequence[Effect]:
-        """The answer to `FindPort`."""
-        self.pass_time(now_s)
-        if self.restarts.awaits_port and not self.gang.is_ending:
-            self._start(address, port)
-        self.restarts.awaits_port = False
-        return self.act()
-
-    def no_port(self, why: str, now_s: float) -> Sequence[Effect]:
-        """The other answer: the host is gone, or has none."""
-        self.pass_time(now_s)
-        if self.restarts.awaits_port and not self.gang.is_ending:
-            shutdown.end(self, Outcome.LOST, why)
-        self.restarts.awaits_port = False
-        return self.act()
-
-    def _start(self, address: str, port: int) -> None:
+    def _start(self, slots: tuple[Slot, ...]) -> None:
         restarts, spec = self.restarts, self.job.spec
-        slots = restarts.slots = self.gang.wanted_slots
-        restarts.port, restarts.leaving_s, restarts.terminated_s = port, None, None
+        hosts = [self.job.host_of(slot) for slot in slots]
+        if (point := self.job.meeting_points.get(hosts[0])) is None:
+            shutdown.end(self, Outcome.LOST, "its host is gone")
+            return
+        restarts.slots = slots
+        restarts.leaving_s, restarts.terminated_s = None, None
         restarts.tally.restart()
         restarts.votes.clear()
-        hosts = [self.job.host_of(slot) for slot in slots]
         of_all = {
             environ.WORLD_SIZE: str(len(slots)),
             environ.RESTART_COUNT: str(restarts.num_starts),
             environ.RUN_ID: self.job.job_id,
-            environ.MASTER_ADDR: address,
-            environ.MASTER_PORT: str(port),
+            environ.MASTER_ADDR: point.address,
+            environ.MASTER_PORT: str(point.port),
         }
         if spec.cuts_batch:
             of_all[environ.LOCAL_BATCH] = str(spec.global_batch // len(slots))
@@ -125,16 +104,13 @@ class RestartController(GangController):
 
     def _note_exit(self, member: Member, status: int, log_tail: str) -> None:
         """An exit with 0 after SIGTERM is a stop, too: in a set that is to leave all exits are alike."""
-        ending, is_leaving = self.gang.ending, self.restarts.leaving_s is not None
-        is_bad_start = found_port_taken(log_tail, self.restarts.port)
-        # What a peer failed with because of that may have been heard first.
-        is_misjudged = is_bad_start and ending is not None and ending.outcome is Outcome.FAILED
-        if status and (is_misjudged or (ending is None and not is_leaving)):
-            is_at_fault = is_fault_of_script(status) and not is_bad_start
+        if self.gang.is_ending or self.restarts.leaving_s is not None:
+            return
+        if status:
             why = describe_exit(member, status, log_tail)
             self.gang.setback.is_over_memory = status == OVER_MEMORY
-            shutdown.end(self, Outcome.FAILED if is_at_fault else Outcome.LOST, why)
-        elif ending is None and not is_leaving and not self.members:
+            shutdown.end(self, Outcome.FAILED if is_fault_of_script(status) else Outcome.LOST, why)
+        elif not self.members:
             shutdown.end(self, Outcome.SUCCEEDED, "")
 
     # ------------------------------------------------------------ what its script tells
@@ -211,8 +187,6 @@ class RestartController(GangController):
             self.restarts.tally.heard_s = None  # what the change before took may have been told
             if self.restarts.is_distributed:
                 self._tell_distributed()
-            if self.restarts.awaits_port:
-                self.effects.append(FindPort(self.gang.wanted_slots[0]))
         return self.act()
 
     def hear_again(self, worker: int, values: messages.Reported, now_s: float) -> Sequence[Effect]:

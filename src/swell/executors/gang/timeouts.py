@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -103,12 +102,6 @@ def unmeasured(script: str) -> str:
 def is_fault_of_script(status: int) -> bool:
     """Whether its script, or what its job asks for, has ended a process, and not a signal."""
     return status == UNFIT or (status >= 0 and status != EXIT_STOPPED)
-
-
-def found_port_taken(log_tail: str, port: int) -> bool:
-    """Whether rank 0 could not listen at the port that it was given: another program has taken it since."""
-    is_taken = "EADDRINUSE" in log_tail or "address already in use" in log_tail.lower()
-    return is_taken and re.search(rf"\b{port}\b", log_tail) is not None
 
 
 def describe_exit(member: Member, status: int, log_tail: str) -> str:

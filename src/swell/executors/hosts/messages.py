@@ -30,7 +30,7 @@ from typing import Protocol
 
 import msgspec
 
-from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
 from swell.model.event import GangEnded, GangSuspended, Outcome
 from swell.model.job import JobSpec
 from swell.model.node import Node
@@ -148,13 +148,6 @@ ToHost = OpenRun | StartWorker | TellWorker | SignalWorker | SetShare | KeepReco
 
 
 # ---------------------------------------------------------------- host -> controller
-class MeetingPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """An address that the workers of a run reach, and a port that the host holds for the run."""
-
-    address: str
-    port: int
-
-
 class RunOpened(HostMessage, frozen=True, kw_only=True):
     """Workers of the run can be started."""
 

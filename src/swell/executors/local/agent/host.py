@@ -19,7 +19,7 @@ from functools import partial
 import msgspec
 
 from swell.executors.awake_clock import AwakeClock
-from swell.executors.gang.job_context import DeviceBinding
+from swell.executors.gang.job_context import DeviceBinding, MeetingPoint
 from swell.executors.hosts import messages
 from swell.executors.hosts.kept_runs import KeptRuns
 from swell.executors.hosts.messages import FromHost, OpenRun, StartWorker, TellWorker, ToHost
@@ -268,7 +268,7 @@ class LocalHost:
                 self._answer(messages.RunRefused(run=run.key, outcome=Outcome.LOST, why=why))
                 return
             port = run.held_port.getsockname()[1]
-            meeting_point = messages.MeetingPoint(address=reached_at, port=port)
+            meeting_point = MeetingPoint(address=reached_at, port=port)
         self._runs[run.key] = run
         if not order.is_trial:
             self._limits.launch(run.key, order.share, order.spec.memory_bytes)
