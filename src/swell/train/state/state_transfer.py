@@ -63,8 +63,8 @@ class TensorForm(msgspec.Struct, frozen=True, array_like=True):
 class Header(msgspec.Struct):
     """What a receiver must know of a whole state before its tensors come."""
 
-    skeleton: str = ""
-    forms: list[TensorForm] = []
+    skeleton: str
+    forms: list[TensorForm]
 
 
 class _Catalog(msgspec.Struct):
@@ -159,35 +159,21 @@ def send_state(group: Group, state: TrainState, line: Sequence[int]) -> None:
         GroupBroken: a peer is gone.
         codec.EncodeError: in the first one, the state has something that cannot be sent.
     """
-    is_broadcast = backend_of(group.device) == "nccl"
-    if group.rank not in line and not is_broadcast:
-        return
+    header, tensors = pack(state) if group.rank == line[0] else (None, [])
+    told = group.gather_bytes(b"" if header is None else msgspec.json.encode(header))
+    header = msgspec.json.decode(told[line[0]], type=Header)
     if group.rank == line[0]:
-        header, tensors = pack(state)
-        _hand_header(group, line, header)
         _hand(group, line, Pieces(tensors, group.device).pieces)
-        return
-    header = _hand_header(group, line, Header())
-    if group.rank in line:
+    elif group.rank in line:
         tensors = make_room(header, state, group.device)
         cargo = Pieces(tensors, group.device)
         _hand(group, line, cargo.pieces)
         cargo.unload()
         state.load(header.skeleton, tensors)
-    else:  # what others need is received, one piece over the other
+    elif backend_of(group.device) == "nccl":  # what others need is received, one piece over the other
         sizes = piece_sizes([form.num_bytes for form in header.forms], group.device)
         room = torch.empty(max(sizes), dtype=torch.uint8, device=group.device)
         _hand(group, line, [room[:size] for size in sizes])
-
-
-def _hand_header(group: Group, line: Sequence[int], own: Header) -> Header:
-    content = torch.frombuffer(bytearray(msgspec.json.encode(own)), dtype=torch.uint8).to(group.device)
-    length = torch.tensor([len(content)], device=group.device)
-    _hand(group, line, [length])
-    if int(length) != len(content):
-        content = torch.empty(int(length), dtype=torch.uint8, device=group.device)
-    _hand(group, line, [content])
-    return msgspec.json.decode(content.cpu().numpy().tobytes(), type=Header)
 
 
 def _hand(group: Group, line: Sequence[int], pieces: Sequence[torch.Tensor]) -> None:
