@@ -16,8 +16,7 @@ from torch.nn import functional as F  # noqa: N812 - as scripts call it
 from torch.utils.data import DataLoader, TensorDataset
 
 from swell.train.state import codec
-from swell.train.state.script_objects import can_be_made
-from swell.train.state.script_values import mark, pack, unpack
+from swell.train.state.script_values import can_be_made, mark, pack, unpack
 from swell.train.state.script_variables import ScriptVariables
 from swell.wire.findings import ScriptFinding
 

@@ -351,7 +351,7 @@ class Run:
             share = replace(share, turn=self._number_of(stepping))
         tally = self._host.reduce(share, own_loss, self._is_target_met and not self._turns)
         if tally is None:
-            self._lose(sys._getframe(1))
+            self._task.state.undo.lose(sys._getframe(1))
         elif tally.is_stop:  # the model that met the target stays as it is: this step's update is dropped
             self._is_stopped, self._share = True, None
         elif self._host.stops_on_nan and not math.isfinite(tally.loss):
@@ -437,7 +437,7 @@ class Run:
                     "several optimizers it must, for each is to see what the one before has changed: ask for "
                     "more workers, take a smaller batch, or a larger max_local_batch"
                 )
-            self._task.state.undo.begin_batch()
+            self._task.state.undo.keep_all()
 
     def _check_batch(self, batch: Any, frame: FrameType) -> None:
         """The script wants another batch. Raises LoopError if it has not done with this one what it must."""
@@ -493,8 +493,6 @@ class Run:
         """Apply the gradients of the step. The batch counts now, or with several optimizers at its end."""
         state, share = self._task.state, self._share
         assert share is not None  # noqa: S101 - a step is under way
-        if self._several is not None:
-            state.undo.keep(optimizer)
         self._is_updating = self._calls.is_applying = True
         parts = None
         if state.noise is not None:
@@ -521,12 +519,6 @@ class Run:
         self._share = None
         self._seed(Purpose.BETWEEN, self._task.state.updates)
         self._host.finish_step(turns[-1])
-
-    def _lose(self, frame: FrameType) -> None:
-        """The step comes again: what the script does to the model until it asks for that is undone, too."""
-        for optimizer in self._several or ():
-            self._task.state.undo.keep(optimizer)
-        self._task.state.undo.lose(frame)
 
     def _revert(self, frame: FrameType | None = None) -> None:
         """Nothing of the step is left."""

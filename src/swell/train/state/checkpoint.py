@@ -266,8 +266,10 @@ class Checkpoints:
             content = content_of(state)
         except EncodeError:
             return self.save(state)  # which tells why it cannot be
-        if self._lacks_room is not None:
-            self._warn_once(self._lacks_room)
+        if (lacking := self._lacks_room) is not None:
+            if not self._has_warned:
+                self._has_warned = True
+                warnings.warn(f"training stands still for each checkpoint, for {lacking}", stacklevel=2)
             self._lacks_room = None  # there may be room next time
             return self.save(state)
         tensors = [*content.tensors, *content.trained]
@@ -283,11 +285,6 @@ class Checkpoints:
     def _write_copy(self, copied: Content) -> Path:
         self._stage.await_copies()
         return self.write(copied)
-
-    def _warn_once(self, reason: StageError) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            warnings.warn(f"training stands still for each checkpoint, for {reason}", stacklevel=3)
 
     def take(self) -> Path | None:
         """The checkpoint that was written since `begin`; None if there is none, or none yet.

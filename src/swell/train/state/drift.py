@@ -30,6 +30,7 @@ from swell.train.data.stream_schedule import AnyCourse
 from swell.train.state import codec
 from swell.train.state.checksum import checksum, combine, is_summable
 from swell.train.state.codec import EncodeError
+from swell.train.state.optimizer_set import OptimizerSet
 from swell.train.state.state_transfer import share_state
 from swell.train.state.train_state import TrainState
 from swell.wire.messages import Drifted, OnDrift
@@ -75,13 +76,17 @@ class Replica:
     """One worker's copy of what is compared."""
 
     def __init__(self, state: TrainState) -> None:
-        self._is_divided = state.shard is not None  # what the optimizer keeps differs from worker to worker
+        self._optimizer = state.optimizer
+        optimizers = (
+            self._optimizer.named if isinstance(self._optimizer, OptimizerSet) else {"": self._optimizer}
+        )
+        #: By their names, if all workers have the same of what they keep.
+        self._keeping = optimizers if state.shard is None else {}
         self._parameters = {
             name.removeprefix("_orig_mod."): parameter
             for name, parameter in state.model.named_parameters()
             if state.shard is None or not state.shard.divides(parameter)
         }
-        self._optimizer = state.optimizer
         self._device = next(state.model.parameters()).device
         self._held: list[Any] | None = None  # at the latest `hyperparameter_checksum`, if it cannot change
         self._values_checksum = 0  # then
@@ -159,11 +164,11 @@ class Replica:
         return [value for _, value in self._kept() if isinstance(value, int | float)]
 
     def _kept(self) -> Iterator[tuple[str, Any]]:
-        """What the optimizer keeps for the parameters, if all workers have the same."""
-        kept = {} if self._is_divided else self._optimizer.state
+        """What optimizers keep for the parameters, if all workers have the same."""
         for name, parameter in self._parameters.items():
-            for path, value in _leaves(kept.get(parameter, {}), ""):
-                yield f"{path} of {name}", value
+            for optimizer_name, optimizer in self._keeping.items():
+                for path, value in _leaves(optimizer.state.get(parameter, {}), optimizer_name):
+                    yield f"{path} of {name}", value
 
 
 class DriftWatch:

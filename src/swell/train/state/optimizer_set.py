@@ -26,15 +26,6 @@ class OptimizerSet:
         """The parameter groups of all, in the order of the names."""
         return [group for optimizer in self for group in optimizer.param_groups]
 
-    @property
-    def state(self) -> dict[torch.Tensor, dict[str, Any]]:
-        """What is kept for each parameter, by its optimizers' names: two of them may train the same one."""
-        kept: dict[torch.Tensor, dict[str, Any]] = {}
-        for name, optimizer in self.named.items():
-            for parameter, slots in optimizer.state.items():
-                kept.setdefault(parameter, {})[name] = slots
-        return kept
-
     def state_dict(self) -> dict[str, Any]:
         return {name: optimizer.state_dict() for name, optimizer in self.named.items()}
 

@@ -24,16 +24,20 @@ import torch
 from torch import nn
 
 from swell.train.data.stateful import GENERATORS
-from swell.train.state.script_objects import NAMED, UNCHANGING, can_be_made, kind_of, own_attributes
 from swell.train.state.script_values import (
+    NAMED,
     SCALARS,
+    UNCHANGING,
     Packed,
+    can_be_made,
     copied,
     is_another,
     is_object,
     is_plain,
     is_time,
+    kind_of,
     mark,
+    own_attributes,
     pack,
     tensors_in,
     unpack,
@@ -72,10 +76,6 @@ class Variable:
     value: Any
     holder: Any = None  #: a namespace, a dict, an object or a function that waits; None: it is in a list
     key: Any = None
-
-    @property
-    def is_local(self) -> bool:
-        return isinstance(self.holder, WaitingFunction)
 
     @property
     def can_be_put(self) -> bool:
@@ -302,7 +302,9 @@ class ScriptVariables:
     def _note(self, found: Mapping[str, Variable]) -> None:
         """Have what is not what it was belong to the state, and what is of a call that is over not."""
         self._changed = {
-            name: one for name, one in self._changed.items() if name in found or not one.is_local
+            name: one
+            for name, one in self._changed.items()
+            if name in found or not isinstance(one.holder, WaitingFunction)
         }
         for name, one in found.items():
             begun, now = self._begun.get(name), mark(one.value)

@@ -47,8 +47,7 @@ class StepUndo:
         self._state = state
         self._hyperparameters: list[dict[str, Any]] = []  # as the step began
         self._modes = ""  # of modules, as the step was lost
-        self._buffers: list[tuple[torch.Tensor, torch.Tensor]] = []
-        self._parameters: dict[torch.Tensor, torch.Tensor] = {}
+        self._tensors: dict[torch.Tensor, torch.Tensor] = {}  # parameters and buffers, with copies
         self._kept: list[tuple[torch.optim.Optimizer, dict[Any, Any]]] = []  # with what each keeps
         self._scaler: dict[str, Any] | None = None
         self.is_lost = False  #: the step comes again
@@ -71,26 +70,21 @@ class StepUndo:
         self._hyperparameters = self._state.hyperparameters()
 
     @torch.no_grad()
-    def begin_batch(self) -> None:
-        """The step has several updates, each of which may be taken back: see `keep`."""
-        self._buffers = [(buffer, buffer.clone()) for buffer in self._state.model.buffers()]
-        self._parameters.clear()
-        self._kept.clear()
-        self._scaler = None
+    def keep_all(self) -> None:
+        """Copy all that updates change: the step has several, and may be lost between two of them."""
+        state = self._state
+        held = (*state.parameters_here(), *state.model.buffers())
+        self._tensors = {tensor: tensor.detach().clone() for tensor in held}
+        optimizers = state.optimizers if state.shard is None else ()
+        self._kept = [
+            (optimizer, {each: copy.deepcopy(slots) for each, slots in optimizer.state.items()})
+            for optimizer in optimizers
+        ]
+        self.keep_scaler()
 
-    @torch.no_grad()
-    def keep(self, optimizer: torch.optim.Optimizer) -> None:
-        """Copy what this optimizer is about to change, unless it was copied in this step."""
-        if any(optimizer is kept for kept, _ in self._kept):
-            return
-        if not self._kept and self._state.scaler is not None:
-            self._scaler = self._state.scaler.state_dict()
-        held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        for parameter in held:
-            if parameter not in self._parameters:
-                self._parameters[parameter] = parameter.detach().clone()
-        slots = {each: copy.deepcopy(optimizer.state[each]) for each in held if each in optimizer.state}
-        self._kept.append((optimizer, slots))
+    def keep_scaler(self) -> None:
+        """Copy what a scaler has, which the script's loop may show only amid its first batch."""
+        self._scaler = None if self._state.scaler is None else self._state.scaler.state_dict()
 
     def lose(self, frame: FrameType | None) -> None:
         """The step under way comes again: what the script does until then is to count for nothing.
@@ -105,8 +99,8 @@ class StepUndo:
         self._state.variables.keep_objects(frame)
         self._modes = self._state.forms.modes()
         for parameter in self._state.parameters_here():
-            if parameter not in self._parameters:
-                self._parameters[parameter] = parameter.detach().to("cpu", copy=True)
+            if parameter not in self._tensors:
+                self._tensors[parameter] = parameter.detach().to("cpu", copy=True)
 
     def catch_up(self, frame: FrameType | None) -> None:
         """Another worker's state has come, and has what its script does between two epochs.
@@ -114,9 +108,7 @@ class StepUndo:
         This worker's script comes to that only now, and may do there what it will with what it trains.
         """
         self.begin(frame)
-        self.begin_batch()
-        for optimizer in self._state.optimizers if self._state.shard is None else ():
-            self.keep(optimizer)
+        self.keep_all()
         self.lose(frame)
 
     @torch.no_grad()
@@ -126,17 +118,16 @@ class StepUndo:
         self.before_revert(frame)
         state.objects.rewind()
         state.variables.rewind(frame)
-        for tensor, before in (*self._buffers, *self._parameters.items()):
+        for tensor, before in self._tensors.items():
             tensor.data.copy_(before)
         for optimizer, slots in self._kept:
-            for parameter in [held for held in optimizer.state if held in self._parameters]:
-                del optimizer.state[parameter]
+            optimizer.state.clear()
             optimizer.state.update(slots)
         state.put_settings((self._hyperparameters, self._modes))
         if self._kept and self._scaler and state.scaler is not None:
             if state.is_within_batch:
                 state.scaler.update()  # forgets which optimizers it has unscaled
             state.scaler.load_state_dict(self._scaler)
-        self._modes, self._buffers = "", []
-        self._parameters.clear()
+        self._modes = ""
+        self._tensors.clear()
         self._kept.clear()

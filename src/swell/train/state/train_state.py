@@ -201,6 +201,7 @@ class TrainState:
         if self._found_scaler is not None:
             scaler.load_state_dict(self._found_scaler)
             self._found_scaler = None
+        self.undo.keep_scaler()
 
     @property
     def _factor(self) -> float:

@@ -56,7 +56,7 @@ class WaitingFunction:
         found = dict(shown)
         self._tensors = [name for name, value in found.items() if isinstance(value, torch.Tensor)]
         self._let_go(shown)
-        coming = self._coming | self._epochs
+        coming = self.coming
         return {name: value for name, value in found.items() if name not in coming}
 
     def refresh(self) -> None:
