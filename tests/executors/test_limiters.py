@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.executors.fake_groups import FakeKernel, FakeV1, FakeV2
 from tests.executors.listening import eventually
 
-from swell.executors.local.limits import cgroup_v1, cgroup_v2, control_groups
+from swell.executors.local.limits import control_groups
 from swell.executors.local.limits.allocation import PERIOD_US, available_cores, quota_us
 from swell.executors.local.limits.control_groups import ControlGroup, ControlGroups
 from swell.executors.local.limits.detection import (
@@ -284,8 +284,8 @@ def test_the_processes_of_a_delegated_group_go_to_a_leaf_first(tmp_path: Path) -
     kernel = rig.kernel
     assert isinstance(kernel, FakeV2)
     assert kernel.pids(kernel.own_group) == []
-    assert kernel.pids(kernel.own_group / cgroup_v2.LEAF) == [os.getpid()]
-    kernel.own(f"0::/{kernel.scope}/{cgroup_v2.LEAF}\n")  # where an agent started from there begins
+    assert kernel.pids(kernel.own_group / control_groups.LEAF) == [os.getpid()]
+    kernel.own(f"0::/{kernel.scope}/{control_groups.LEAF}\n")  # where an agent started from there begins
     again = new_limiter(CoreSharing(), tmp_path / "other", kernel)
     group = again.group("job-1")
     group.set_share(0.5)
@@ -371,13 +371,13 @@ def test_a_quota_is_a_part_of_the_cores(tmp_path: Path) -> None:
 @given(one=SHARES, other=SHARES, cores=st.floats(0.1, 64.0))
 def test_more_is_never_less(one: float, other: float, cores: float) -> None:
     low, high = sorted((one, other))
-    assert 1 <= cgroup_v2.weight(low) <= cgroup_v2.weight(high) <= 100
-    assert 2 <= cgroup_v1.weight(low) <= cgroup_v1.weight(high) <= 1024
+    assert 1 <= control_groups.weight_of(low) <= control_groups.weight_of(high) <= 100
+    assert 2 <= control_groups.shares_of(low) <= control_groups.shares_of(high) <= 1024
     assert 1000 <= quota_us(low, cores) <= quota_us(high, cores) <= max(1000, cores * PERIOD_US)
 
 
 def test_the_whole_share_is_what_nobody_chose() -> None:
-    assert (cgroup_v2.weight(1.0), cgroup_v1.weight(1.0)) == (100, 1024)
+    assert (control_groups.weight_of(1.0), control_groups.shares_of(1.0)) == (100, 1024)
     assert quota_us(1.0, None) == available_cores() * PERIOD_US
 
 

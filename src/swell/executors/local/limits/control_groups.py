@@ -1,6 +1,8 @@
 """Control groups as a limiter: one group for a platform, and below it one for each gang.
 
-What both versions have in common. A version (`cgroup_v1`, `cgroup_v2`) tells what is written to which files.
+Of version 1 the CPU alone is used, whose controller has a hierarchy of its own. Version 2 has one hierarchy,
+in which a group hands its controllers down or has processes: the group in which the agent was started has to
+be delegated to its user, and its processes are moved to a leaf (`LEAF`) first.
 """
 
 from __future__ import annotations
@@ -13,12 +15,24 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from swell.executors.local.limits.allocation import PERIOD_US, quota_us
 from swell.executors.local.limits.limiter import NO_MEMORY_LIMIT, CoreSharing, GangGroup, Limiter
 from swell.executors.local.limits.process_usage import started_by
 from swell.executors.local.processes.listing import is_alive
+from swell.model.share_mode import ShareMode
 from swell.wire.group_files import GroupFiles, numbers
 
 PREFIX = "swell-"
+#: The controllers.
+CPU, MEMORY = "cpu", "memory"
+#: `cpu.shares` of a group of version 1 for which none was chosen, and the least that the kernel takes.
+FULL_SHARES, LEAST_SHARES = 1024, 2
+#: `cpu.weight` of a group of version 2 for which none was chosen.
+FULL_WEIGHT = 100
+#: The group of the processes that were in the delegated one; an agent that is started in it goes back up.
+LEAF = "swell-processes"
+#: A process may be started while others are moved.
+MOST_ROUNDS = 20
 
 log = logging.getLogger("swell.agent")
 
@@ -117,3 +131,76 @@ class ControlGroup(GangGroup):
 
     def close(self) -> None:
         self._files.remove(self.folder)
+
+
+# ---------------------------------------------------------------- version 1
+def shares_of(share: float) -> int:
+    """`cpu.shares` of a share in (0, 1]."""
+    return max(LEAST_SHARES, round(share * FULL_SHARES))
+
+
+class CgroupV1(ControlGroups):
+    """See `ControlGroups`."""
+
+    name = "cgroup v1"
+
+    def settings(self, share: float) -> dict[str, str]:
+        if self.sharing.mode is ShareMode.QUOTA:
+            quota = quota_us(share, self.sharing.cores)
+            return {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(quota)}
+        return {"cpu.shares": str(shares_of(share))}
+
+
+# ---------------------------------------------------------------- version 2
+def weight_of(share: float) -> int:
+    """`cpu.weight` of a share in (0, 1]."""
+    return max(1, round(share * FULL_WEIGHT))
+
+
+def top_of(own: Path) -> Path:
+    """The group below which platforms make theirs, of a process that is in this one."""
+    return own.parent if own.name == LEAF else own
+
+
+class CgroupV2(ControlGroups):
+    """See `ControlGroups`."""
+
+    name = "cgroup v2"
+
+    def prepare(self) -> None:
+        self._hand_down(self.folder.parent)
+        super().prepare()
+        self._hand_down(self.folder)
+
+    def _hand_down(self, folder: Path) -> None:
+        """Groups in this one are to have the controllers. Raises OSError if not even that of the CPU."""
+        handed = self.files.read(folder / "cgroup.subtree_control").split()
+        offered = self.files.read(folder / "cgroup.controllers").split()
+        if CPU not in handed:
+            self._clear(folder)
+            self.files.write(folder / "cgroup.subtree_control", f"+{CPU}")
+        if MEMORY in offered and MEMORY not in handed:
+            with suppress(OSError):  # gangs can do without
+                self.files.write(folder / "cgroup.subtree_control", f"+{MEMORY}")
+
+    def _clear(self, folder: Path) -> None:
+        """Move the processes of a group to its leaf; the topmost one of a machine may keep its own."""
+        if is_root(folder):
+            return
+        for _ in range(MOST_ROUNDS):
+            pids = self.files.pids(folder)
+            if not pids:
+                return
+            self.files.make(folder / LEAF)
+            self.files.add(folder / LEAF, pids)
+        raise OSError(f"processes are started in {folder} faster than they can be moved to {LEAF}")
+
+    def settings(self, share: float) -> dict[str, str]:
+        if self.sharing.mode is ShareMode.QUOTA:
+            return {"cpu.max": f"{quota_us(share, self.sharing.cores)} {PERIOD_US}"}
+        return {"cpu.weight": str(weight_of(share))}
+
+
+def is_root(folder: Path) -> bool:
+    """Whether it is the machine's topmost group, and not just a container's: that one has no type."""
+    return not (folder / "cgroup.type").exists()

@@ -6,10 +6,8 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 
-from swell.executors.local.limits import cgroup_v1, cgroup_v2
 from swell.executors.local.limits.allocation import available_cores
-from swell.executors.local.limits.cgroup_v1 import CgroupV1
-from swell.executors.local.limits.cgroup_v2 import CgroupV2
+from swell.executors.local.limits.control_groups import CPU, CgroupV1, CgroupV2, is_root, top_of
 from swell.executors.local.limits.limiter import CoreSharing, Limiter, LimitError
 from swell.executors.local.machine_offer import MachineOffer
 from swell.model.share_mode import ShareMode
@@ -60,9 +58,9 @@ def new_limiter(sharing: CoreSharing, state_dir: Path, files: GroupFiles | None 
     places = group_places(files)
     groups: CgroupV1 | CgroupV2
     if _offer_of_v2(files, places).is_offered:
-        groups = CgroupV2(files, cgroup_v2.top_of(places[UNIFIED].folder), sharing, state_dir)
+        groups = CgroupV2(files, top_of(places[UNIFIED].folder), sharing, state_dir)
     elif _offer_of_v1(files, places).is_offered:
-        groups = CgroupV1(files, places[cgroup_v1.CPU].folder, sharing, state_dir)
+        groups = CgroupV1(files, places[CPU].folder, sharing, state_dir)
     else:
         return Limiter(LACK)
     try:
@@ -79,9 +77,9 @@ def _offer_of_v2(files: GroupFiles, places: Mapping[str, GroupPlace]) -> Machine
     place = places.get(UNIFIED)
     if place is None:
         return MachineOffer(name=CgroupV2.name, why_not="it is not mounted")
-    top = cgroup_v2.top_of(place.folder)
+    top = top_of(place.folder)
     try:
-        why_not, remedy = _obstacle_of_v2(files, top, place.is_top, cgroup_v1.CPU in places)
+        why_not, remedy = _obstacle_of_v2(files, top, place.is_top, CPU in places)
     except OSError as error:
         why_not, remedy = f"{top} cannot be read ({error.strerror})", ""
     return MachineOffer(name=CgroupV2.name, why_not=why_not, remedy=remedy, note=f"below {top}")
@@ -89,15 +87,15 @@ def _offer_of_v2(files: GroupFiles, places: Mapping[str, GroupPlace]) -> Machine
 
 def _obstacle_of_v2(files: GroupFiles, top: Path, is_top: bool, is_hybrid: bool) -> tuple[str, str]:
     """What is in the way, and the remedy; both are empty if nothing is."""
-    if cgroup_v2.CPU not in files.read(top / "cgroup.controllers").split():
+    if CPU not in files.read(top / "cgroup.controllers").split():
         if is_hybrid:
             return "the controller cpu is one of version 1 on this machine", ""
         return f"the controller cpu is not delegated to {top}", SCOPE
     needed = (top, top / "cgroup.procs", top / "cgroup.subtree_control")
     if not all(map(files.can_write, needed)):
         return f"this user cannot write {top}", SCOPE
-    is_ready = cgroup_v2.CPU in files.read(top / "cgroup.subtree_control").split()
-    is_own = is_top or cgroup_v2.is_root(top) or any(files.has_mark(top, mark) for mark in DELEGATED)
+    is_ready = CPU in files.read(top / "cgroup.subtree_control").split()
+    is_own = is_top or is_root(top) or any(files.has_mark(top, mark) for mark in DELEGATED)
     if not is_ready and not is_own and files.pids(top):
         return f"{top} is not delegated, and its processes are not ours to move", SCOPE
     return "", ""
@@ -106,7 +104,7 @@ def _obstacle_of_v2(files: GroupFiles, top: Path, is_top: bool, is_hybrid: bool)
 # ------------------------------------------------------------ version 1
 def _offer_of_v1(files: GroupFiles, places: Mapping[str, GroupPlace]) -> MachineOffer:
     why_not = remedy = ""
-    if (place := places.get(cgroup_v1.CPU)) is None:
+    if (place := places.get(CPU)) is None:
         why_not = "its controller cpu is not mounted"
     elif not files.can_write(place.folder):
         why_not = f"this user cannot write {place.folder}"
