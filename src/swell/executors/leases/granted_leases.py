@@ -69,7 +69,7 @@ class GrantedLeases:
         #: Hosts whose workers an earlier controller may have started.
         self.recalled = frozenset(host for host, term in self._terms.items() if not term.record.is_over)
         self._ended: list[tuple[str, int]] = []
-        self._is_written = False
+        self._written: list[HostTerm] | None = None
         self._failures = RateLimitedLog()
         self._save()
 
@@ -100,7 +100,7 @@ class GrantedLeases:
         if term.is_refused:
             return TermOver(term=asked.term)
         if term.record.lease_s < self._times.lease_s:
-            self._keep(term, msgspec.structs.replace(term.record, lease_s=self._times.lease_s))
+            term.record = msgspec.structs.replace(term.record, lease_s=self._times.lease_s)
         term.free_s = max(term.free_s, now_s + self._times.wait_s)
         self._save()
         return LeaseGranted(term=asked.term, asked_s=asked.asked_s, lease_s=self._times.lease_s)
@@ -165,23 +165,20 @@ class GrantedLeases:
     def _forget(self, host: str) -> None:
         """Forget the term of a host of which no worker is left, which is told."""
         if (term := self._terms.pop(host, None)) is not None:
-            self._is_written = False
             self._end(term)
 
     def _end(self, term: _Term) -> None:
         if not term.record.is_over:
-            self._keep(term, msgspec.structs.replace(term.record, is_over=True))
+            term.record = msgspec.structs.replace(term.record, is_over=True)
             self._ended.append((term.record.host, term.record.term))
 
     # ------------------------------------------------------------ records
-    def _keep(self, term: _Term, record: HostTerm) -> None:
-        term.record, self._is_written = record, False
-
     def _save(self) -> None:
         """Raises OSError."""
-        if not self._is_written:
-            self._write([term.record for term in self._terms.values()])
-            self._is_written = True
+        records = [term.record for term in self._terms.values()]
+        if records != self._written:
+            self._write(records)
+            self._written = records
 
     def _save_if_possible(self) -> None:
         try:
