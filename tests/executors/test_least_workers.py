@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.executors.puppets import is_stopped, make_spec, make_stage
+from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.profile_cache import ProfileCache
 from swell.executors.exit_status import OUT_OF_MEMORY, OVER_MEMORY
@@ -190,8 +191,7 @@ def test_a_trial_of_a_whole_state_that_lacks_memory_comes_again_without_its_comp
 
 
 def test_a_profile_that_was_kept_holds_for_jobs_that_may_have_so_many_workers(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("# a training script\n")
-    spec = make_spec(entry=str(tmp_path / "train.py"), workdir=str(tmp_path))
+    spec = make_spec(code=snapshot(tmp_path / "state"))
     command = ProfileJob(job_id="digits-1", spec=spec, sizes=(1, 2, 4), device_kind="cpu")
     tries, cache = Tries(sizes=command.sizes), ProfileCache(tmp_path / "state")
     tries.end(LACK, 1)

@@ -32,14 +32,20 @@ def job_of(code: str) -> ProfileJob:
     return ProfileJob(job_id="job-1", spec=spec, sizes=(1, 2), device_kind="cpu")
 
 
+def snapshot(state_dir: Path, code: str = "0" * 64, num_bytes: int = 9) -> str:
+    """The digest of a snapshot of which the manifest is there, and no file."""
+    file = CodeFile(digest="0" * 64, num_bytes=num_bytes)
+    tree = CodeTree(roots=("/lib",), files={"/lib/train.py": file}, links={}, sources_digest="of all")
+    tree_path(state_dir, code).parent.mkdir(parents=True, exist_ok=True)
+    tree_path(state_dir, code).write_bytes(msgspec.json.encode(tree))
+    return code
+
+
 def test_a_snapshot_is_known_by_its_manifest_and_none_of_its_files_is_read(tmp_path: Path) -> None:
     """However large it is: the cache is asked on the event loop of the agent."""
     state = tmp_path / "state"
-    file = CodeFile(digest="0" * 64, num_bytes=1 << 40)
-    tree = CodeTree(roots=("/lib",), files={"/lib/train.py": file}, links={}, sources_digest="of all")
     for digest in ("one", "moved"):
-        tree_path(state, digest).parent.mkdir(parents=True, exist_ok=True)
-        tree_path(state, digest).write_bytes(msgspec.json.encode(tree))
+        snapshot(state, digest, num_bytes=1 << 40)
     cache = ProfileCache(state)
     cache.keep_profile(job_of("one"), PROFILE)
     tree_path(state, "one").unlink()

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.executors.puppets import make_spec
+from tests.executors.test_profile_cache import snapshot
 
 from swell.executors.controller.controller import Inputs
 from swell.executors.controller.directed_runs import DirectedRuns
@@ -270,10 +271,8 @@ def test_who_waits_for_the_calibration_of_another_does_it_when_that_one_fails(tm
     assert "the all-reduce of 2 workers was not measured" in failed.message
 
 
-def test_the_same_script_twice_is_measured_once(machines: Machines, tmp_path: Path) -> None:
-    script = tmp_path / "one.py"
-    script.write_text("# a training script\n")
-    spec = make_spec(entry=str(script), workdir=str(tmp_path))
+def test_the_same_script_twice_is_measured_once(machines: Machines) -> None:
+    spec = make_spec(code=snapshot(machines.folder))
     for job in ("a", "b", "c"):
         machines.gangs.update(machines.bindings.keys())
         machines.trials.add(ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind="cpu", attempt=2))
@@ -282,6 +281,17 @@ def test_the_same_script_twice_is_measured_once(machines: Machines, tmp_path: Pa
     for event in machines.events:
         assert isinstance(event, JobProfiled | ProfilingFailed)
         assert event.attempt == 2
+
+
+def test_a_job_that_runs_its_files_as_they_are_is_tried_out_each_time(calibrated: Machines) -> None:
+    """What its script imports may have changed, and with it what the trial run finds."""
+    script = calibrated.folder / "train.py"
+    script.write_text("import model")
+    spec = make_spec(entry=str(script), workdir=str(calibrated.folder))
+    for job in ("a", "b"):
+        calibrated.trials.add(ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind="cpu"))
+        calibrated.measure(job)
+    assert calibrated.answers() == ["a", "b"]
 
 
 # ---------------------------------------------------------------- what hangs, and what is called off
@@ -511,11 +521,10 @@ def test_what_was_measured_of_a_job_without_an_epochs_end_does_not_do_for_one_wi
     calibrated: Machines,
 ) -> None:
     def add(job: str, steps: int) -> None:
-        spec = make_spec(entry=str(calibrated.folder / "train.py"), end=EndCondition(steps=steps))
+        spec = make_spec(code=snapshot(calibrated.folder), end=EndCondition(steps=steps))
         command = ProfileJob(job_id=job, spec=spec, sizes=(1,), device_kind=calibrated.kind)
         calibrated.trials.add(command)
 
-    (calibrated.folder / "train.py").write_text("# a script")
     add("short", 7)
     calibrated.measure("short")
     assert between(calibrated) is None
@@ -528,8 +537,7 @@ def test_what_was_measured_of_a_job_without_an_epochs_end_does_not_do_for_one_wi
 
 
 def command_of(machines: Machines, job: str, sizes: tuple[int, ...], **changes: Any) -> ProfileJob:
-    (machines.folder / "train.py").write_text("# a script")
-    spec = make_spec(entry=str(machines.folder / "train.py"), **changes)
+    spec = make_spec(code=snapshot(machines.folder), **changes)
     return ProfileJob(job_id=job, spec=spec, sizes=sizes, device_kind=machines.kind)
 
 

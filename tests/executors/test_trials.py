@@ -25,6 +25,7 @@ from swell.model.command import LaunchGang, ProfileJob
 from swell.model.event import GangEnded, JobProfiled, Outcome, ProfilingFailed
 from swell.model.job import Elasticity
 from swell.model.target import Target
+from swell.store.code_store import CodeStore
 from swell.wire.findings import ScriptFinding
 from swell.wire.messages import (
     CALIBRATED_BYTES,
@@ -72,14 +73,21 @@ def test_a_profile_has_every_local_batch_and_every_size(
 def test_what_was_measured_once_is_not_measured_again(
     executor: LocalExecutor, listener: Listener, make_profile: MakeProfile, tmp_path: Path
 ) -> None:
-    executor.perform(make_profile())
+    project = tmp_path / "project"
+    project.mkdir()
+
+    def snapshot(text: str) -> str:
+        (project / "train.py").write_text(text)
+        return CodeStore(tmp_path / "state").take(str(project), str(project / "train.py"))
+
+    code = snapshot("# a training script\n")
+    executor.perform(make_profile(code=code))
     listener.wait(JobProfiled)
     before = num_processes(tmp_path)
-    executor.perform(make_profile(job_id="digits-2"))
+    executor.perform(make_profile(job_id="digits-2", code=code))
     assert listener.wait(JobProfiled, num=2).job_id == "digits-2"
     assert num_processes(tmp_path) == before == 2 + 4 + 1  # two calibrations and one trial
-    (tmp_path / "train.py").write_text("# another\n")
-    executor.perform(make_profile(job_id="digits-3"))
+    executor.perform(make_profile(job_id="digits-3", code=snapshot("# another\n")))
     listener.wait(JobProfiled, num=3)
     assert num_processes(tmp_path) == before + 1  # the all-reduce is the same
 

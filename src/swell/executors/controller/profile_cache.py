@@ -14,7 +14,7 @@ from swell.executors.gang.allreduce import GroupTimes
 from swell.executors.gang.script_conditions import local_batches
 from swell.model.code import decode_tree, tree_path
 from swell.model.command import ProfileJob
-from swell.model.job import BetweenSteps, JobSpec, Profile
+from swell.model.job import BetweenSteps, Profile
 from swell.wire.whole_files import write_whole
 
 _Kept = TypeVar("_Kept")
@@ -94,9 +94,15 @@ class ProfileCache:
         return self._folder / f"groups-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.json"
 
     def _profile_path(self, command: ProfileJob) -> Path | None:
-        """None if the code's content cannot be known: then nothing is kept."""
+        """None if the code's content cannot be known: then nothing is kept.
+
+        So it is of a job that runs its files as they are: what they import may be another thing each time.
+        """
         spec = command.spec
-        sources = self._sources(spec)
+        try:
+            sources = self._sources_of(spec.code) if spec.code else None
+        except OSError:
+            sources = None
         if sources is None:
             return None
         function = spec.entry.rpartition(":")[2]
@@ -115,16 +121,6 @@ class ProfileCache:
         )
         digest = hashlib.sha256(sources + msgspec.json.encode(request)).hexdigest()
         return self._folder / f"{digest}.json"
-
-    def _sources(self, spec: JobSpec) -> bytes | None:
-        """What decides how fast the job is, wherever it lies; None: it cannot be read."""
-        try:
-            if spec.code:
-                return self._sources_of(spec.code)
-            source = find_source(spec)
-            return None if source is None else source.read_bytes()
-        except OSError:
-            return None
 
     def _read_sources(self, code: str) -> bytes:
         """Those of a snapshot. Raises OSError: it is gone, perhaps."""
@@ -150,16 +146,6 @@ def _covers(profile: Profile, command: ProfileJob) -> bool:
         return True
     batches = local_batches(spec, sizes, profile.max_local_batch)
     return profile.compute_s.keys() >= set(batches)
-
-
-def find_source(spec: JobSpec) -> Path | None:
-    """The file behind a script's path, or behind `package.module:function` in the job's folder."""
-    entry = Path(spec.workdir, spec.entry)
-    if entry.is_file():
-        return entry
-    module = Path(spec.workdir, *spec.entry.partition(":")[0].split("."))
-    candidates = (module.with_suffix(".py"), module / "__init__.py")
-    return next((path for path in candidates if path.is_file()), None)
 
 
 def _read(path: Path, kind: type[_Kept]) -> _Kept | None:
