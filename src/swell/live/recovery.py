@@ -26,7 +26,7 @@ from swell.model.event import (
 )
 from swell.model.job import Phase
 from swell.model.node import Node
-from swell.model.running import RunningWork, regained_nodes
+from swell.model.running import RunningWork
 from swell.policies.registry import UnknownPolicy
 from swell.store.journal import JournalEntry
 
@@ -216,12 +216,16 @@ def differences(core: PlatformCore, own: Sequence[Node], work: RunningWork, now_
 
 
 def _left_nodes(core: PlatformCore, work: RunningWork) -> list[Node]:
+    """Nodes that were given up and are here again: each had a gang that is lost, and has no other.
+
+    Hosts outlive agents and daemons, and keep their gangs for the next ones as long as their leases last.
+    """
     alive = {gang.job_id for gang in work.gangs} | explained_jobs(core, work)
     missing = [gang for gang in core.gangs() if gang.job_id not in alive and gang.phase is not Phase.STARTING]
     lost = {device for gang in missing for device in gang.devices}
     kept = {device for gang in work.gangs for device in gang.devices}
     known = {node.name for node in core.cluster.nodes}
-    return regained_nodes((node for node in work.nodes if node.name in known), lost, kept)
+    return [n for n in work.nodes if n.name in known and lost & {*n.devices} and not kept & {*n.devices}]
 
 
 def unlike_gangs(core: PlatformCore, work: RunningWork, now_s: float) -> list[AnyEvent]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-
 import msgspec
 
 from swell.model.event import GangFound
@@ -23,14 +21,3 @@ class RunningWork(msgspec.Struct, frozen=True, kw_only=True):
     def jobs(self) -> frozenset[str]:
         """Jobs that have a gang, or had one whose end is yet to be told."""
         return frozenset({gang.job_id for gang in self.gangs} | set(self.ended))
-
-
-def regained_nodes(nodes: Iterable[Node], lost: Collection[str], kept: Collection[str]) -> list[Node]:
-    """Nodes that were given up and are here again: each had a gang that is lost, and has no other.
-
-    Hosts outlive agents and daemons, and keep their gangs for the next ones as long as their leases last.
-
-    Args:
-        lost, kept: devices of gangs.
-    """
-    return [n for n in nodes if not set(lost).isdisjoint(n.devices) and set(kept).isdisjoint(n.devices)]
