@@ -121,7 +121,10 @@ def elastic(
             f"elastic() was given a {type(state).__name__} as state; give it entries by name, as a dict"
         )
     _check_optimizer(model, stepped)
-    _check_first()
+    if started and environ.AGENT in os.environ:
+        raise RuntimeError(
+            "elastic() was called twice; a Swell job trains one model: put both in one nn.ModuleDict"
+        )
     _check_choice("loss_reduction", loss_reduction, LossReduction)
     _check_passes(deterministic, shards, max_local_batch)
     has_blocks = not isinstance(shard, str | None)
@@ -138,13 +141,12 @@ def elastic(
     total_steps = course.total_steps = known_steps if end_epoch is None else UNBOUNDED
     rule, base_batch = RULES.get(rate_rule), course.global_batch
     rate = None if rule is None else lambda batch: rule(batch / base_batch)
-    is_measured = host.measures_noise and loss_reduction == "mean" and not isinstance(stepped, OptimizerSet)
-    is_measured = is_measured and not has_blocks
-    noise = GradientNoise(course.global_batch) if is_measured else None
+    has_one_mean = loss_reduction == "mean" and not has_blocks and not isinstance(stepped, OptimizerSet)
+    noise = GradientNoise(course.global_batch) if host.welcome.measures_noise and has_one_mean else None
     own_shard = _make_shard(shard, host, model, stepped)
     course.has_even_passes = has_blocks
     train_state = TrainState(model, stepped, scheduler, state or {}, course, rate, noise, own_shard)
-    train_state.variables.is_wanted = isinstance(host, Linked | Profiling)
+    train_state.variables.is_wanted = host.has_agent
     if isinstance(host, Profiling):
         known_steps, shown = host.known_steps(own_steps), host.shown_counts()
     if host.welcome.target is None:  # else it may end before
@@ -195,13 +197,6 @@ def _check_kind(name: str, given: object, attribute: str, remedy: str) -> None:
         if isinstance(each, type) or not hasattr(each, attribute):
             told = f"the class {each.__name__}" if isinstance(each, type) else f"a {type(each).__name__}"
             raise TypeError(f"elastic() was given {told} as {name}; give it {remedy}")
-
-
-def _check_first() -> None:
-    if started and environ.AGENT in os.environ:
-        raise RuntimeError(
-            "elastic() was called twice; a Swell job trains one model: put both in one nn.ModuleDict"
-        )
 
 
 def _course(
@@ -278,9 +273,12 @@ def _own_steps(steps: int | None, epochs: int | None, course: AnyCourse) -> int 
 def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divided: bool) -> Host:
     """Who started this process, as the environment tells."""
     if environ.AGENT in os.environ:
-        link = open_link()
+        link, worker = open_link(), Linked
+        if is_divided:  # imported here, as is all that has to do with it: most jobs need none of it
+            from swell.train.runtime.divided_run import DividedWorker
+
+            worker = DividedWorker
         kinds: dict[str, type[Linked | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
-        worker = _divided_worker() if is_divided else Linked
         return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
     device = str(next(model.parameters()).device)
     own = messages.Welcome(job_id="", mode="train", device=device, seed=seed)
@@ -288,18 +286,11 @@ def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divi
     return (Torchrun if is_torchruns else Host)(own, max_local_batch)
 
 
-def _divided_worker() -> type[Linked]:
-    """Imported here, as is all that has to do with it: most jobs need none of it."""
-    from swell.train.runtime.divided_run import DividedWorker
-
-    return DividedWorker
-
-
 def _make_shard(
     shard: ShardChoice | None, host: Host, model: nn.Module, optimizer: torch.optim.Optimizer | OptimizerSet
 ) -> StateShard | None:
     """This worker's, if it may have others."""
-    if shard is None or isinstance(optimizer, OptimizerSet) or not isinstance(host, Linked | Profiling):
+    if shard is None or isinstance(optimizer, OptimizerSet) or not host.has_agent:
         return None
     from swell.train.sharding.shard_choice import make_shard
 

@@ -70,11 +70,10 @@ class Host:
         self.seed = welcome.seed  #: of the order of samples, and of random numbers
         #: Samples that go through the model together at most.
         self.max_local_batch = tighter(max_local_batch, welcome.max_local_batch)
-        #: The noise of gradients is to be told: the platform chooses the batch by it.
-        self.measures_noise = welcome.measures_noise
         #: Training ends at a loss that is no number; trial runs do not.
         self.stops_on_nan = welcome.stop_on_nan and welcome.mode == "train"
         self.welcome = welcome
+        self.has_agent = link is not None
         self._group = Group(self.device, link)  # of one, until it is formed
 
     @property

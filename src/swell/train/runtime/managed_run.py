@@ -40,7 +40,6 @@ from swell.train.data.stream_position import StreamPosition
 from swell.train.data.stream_schedule import StreamPlace, StreamSchedule
 from swell.train.link.agent_link import Link, Superseded, exit_now
 from swell.train.link.untold_values import UntoldValues
-from swell.train.runtime.epoch_watch import EpochWatch
 from swell.train.runtime.host import Host, Task
 from swell.train.runtime.meter import Meter
 from swell.train.runtime.not_finite import LossNotFinite, not_finite
@@ -71,7 +70,6 @@ class Linked(Host):
         super().__init__(link.welcome, max_local_batch, link)
         self._link = link
         self._meter = Meter(self.welcome.pace_per_s)
-        self._epochs = EpochWatch(self._meter)
         self._is_member = False
         self._generation = -1
         self._is_agreed = False
@@ -123,8 +121,7 @@ class Linked(Host):
 
     def leave_batches(self, is_over: bool) -> None:
         if is_over:
-            self._epochs.note_end(self._task.course.epoch)
-            self._meter.begin_step()
+            self._meter.end_epoch(self._task.course.epoch)
 
     def reduce(self, share: Share, loss: torch.Tensor, stop: bool) -> StepTotals | None:
         self._meter.begin_reduce(share)
@@ -151,7 +148,7 @@ class Linked(Host):
         is_first = self._meter.end_step()
         is_time = is_first or time.monotonic() - self._reported_s >= PROGRESS_INTERVAL_S
         if self._group.rank != 0:
-            self._epochs.take(self._task.course)  # rank 0 tells of these
+            self._meter.take_between(self._task.course)  # rank 0 tells of these
         elif is_time:
             self._say_progress(self._meter.pause_s if is_first else None)
         if self._values.is_due:
@@ -275,7 +272,7 @@ class Linked(Host):
         self._coming_batch = regroup.global_batch or self._task.course.global_batch
         self._drift_watch.begin()
         if self._task.course.epoch != epoch:
-            self._epochs.skip_to(self._task.course.epoch)
+            self._meter.skip_to(self._task.course.epoch)
         self._meter.begin_generation()
         self._tell_joined()
         return True
@@ -474,7 +471,7 @@ class Linked(Host):
                 odd_since=self._task.state.losses.odd_since,
                 metrics=self._values.take(),
                 pause_s=pause_s,
-                between=self._epochs.take(course),
+                between=self._meter.take_between(course),
                 save_s=self._checkpoints.take_save_s(),
                 curves={**curve, **self._take_curves()},
                 noise_scale=noise_scale,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 
 from swell.train.data.sample_schedule import Share
+from swell.train.data.stream_schedule import AnyCourse, StreamSchedule
+from swell.wire.messages import EndedEpochs
 
 #: Weight of the newest step in the running mean of the part of a step that waits for others.
 REST_GAIN_SHARE = 0.2
 
 
 class Meter:
-    """Times of one worker's steps. A step begins when its batch is asked for and ends with its update.
+    """Times of one worker's steps and epochs. A step begins when its batch is asked for, and ends updated.
 
     They are by a clock that stands still while the script is between two epochs.
     """
@@ -21,7 +23,9 @@ class Meter:
         self.pause_s: float | None = None  #: set by a first step; None in a worker that just joined
         self._pace_per_s = pace_per_s
         self._away_s = 0.0  # all that the script has spent between epochs
-        self._told_away_s = 0.0  # of it, before the last call of `take_between_s`
+        self._told_away_s = 0.0  # of it, before the last call of `take_between`
+        self._told_epoch = 0  # epochs before this one were told of
+        self._begun_epoch = 0  # that of the latest step that has begun, or is to
         self._begun_s = time.monotonic()
         self._reduced_s = self._begun_s
         self._ended_s: float | None = None
@@ -95,8 +99,29 @@ class Meter:
         self._mean_from_s, self._num_steps = self._ended_s, 0
         return mean_s
 
-    def take_between_s(self) -> float:
-        """Seconds that the script has spent between epochs since the last call."""
-        between_s = self._away_s - self._told_away_s
+    # ------------------------------------------------------------------ epochs
+    def end_epoch(self, epoch: int) -> None:
+        """The script is told that the epoch before this one is over."""
+        self._begun_epoch = epoch
+        self.begin_step()
+
+    def skip_to(self, epoch: int) -> None:
+        """The state is of another place of the run: epochs before it were others' to tell of."""
         self._told_away_s = self._away_s
-        return between_s
+        self._told_epoch = self._begun_epoch = epoch
+
+    def take_between(self, course: AnyCourse) -> EndedEpochs | None:
+        """Epochs that were not told of yet, after a step of the latest one; None: none has ended.
+
+        For a stream of unknown length each had as many steps as the mean of those that are over.
+        """
+        num_epochs = self._begun_epoch - self._told_epoch
+        if num_epochs <= 0:
+            return None
+        per_epoch = course.steps_per_epoch
+        if per_epoch is None and isinstance(course, StreamSchedule) and course.place.epoch:
+            per_epoch = round(course.place.steps_before / course.place.epoch)
+        time_s = self._away_s - self._told_away_s
+        self.skip_to(self._begun_epoch)
+        num_steps = num_epochs * max(1, per_epoch or 1)
+        return EndedEpochs(time_s=time_s, num_steps=num_steps, num_epochs=num_epochs)

@@ -72,11 +72,11 @@ class Profiling(Host):
 
     def __init__(self, link: Link, max_local_batch: int | None) -> None:
         super().__init__(link.welcome, max_local_batch, link)
+        self._link = link
         self._comparison = SizeComparison(self.device, self.seed)
         self._is_comparing = False
         self._size_index = 0  #: of the batch size that is being measured
         self._num_begun = 0  #: batches that the script has asked for
-        self._link = link
         self._sizes = self.welcome.local_batches
         self._meter = Meter(self.welcome.pace_per_s)
         self._timed: list[float] = []  # seconds of each step of this size, warm-ups first
