@@ -41,7 +41,6 @@ class HostWorld(Protocol):
 
 def welcome(world: HostWorld) -> m.Welcome:
     return m.Welcome(
-        job_id=RUN,
         mode="train",
         device="cpu",
         global_batch=64,

@@ -170,7 +170,7 @@ class PuppetWorld:
     def run_out(self, number: int, num_samples: int = 32) -> None:
         """Its memory does not do for the step under way."""
         puppet = self.puppets[number]
-        puppet.outbox.append(m.OutOfMemory(num_samples=num_samples, steps=puppet.steps, message="no room"))
+        puppet.outbox.append(m.OutOfMemory(num_samples=num_samples, message="no room"))
         self.kill(number, status=143)
 
     def save(self) -> None:

@@ -687,7 +687,7 @@ def test_what_a_worker_has_found_of_its_script_is_a_standing_warning() -> None:
     made.events.clear()
     for worker in (0, 1):  # each finds the same
         found = ScriptFinding(name="module-hooks", text="hooks are others", place="train.py:3", holds=False)
-        made._apply(made.gang.said(worker, m.ScriptFound(findings=[found]), made.now_s))
+        made._apply(made.gang.said(worker, m.ScriptFound(finding=found), made.now_s))
     [warned] = [event for event in made.events if isinstance(event, JobWarned)]
     assert (warned.about, warned.message) == ("module-hooks", "hooks are others (train.py:3)")
 

@@ -104,7 +104,7 @@ def test_a_worker_without_memory_comes_again_as_one_of_twice_as_many() -> None:
 
 def test_smaller_passes_are_tried_first_and_larger_ones_again_with_more_workers() -> None:
     tries = Tries(sizes=(1, 2))
-    tries.end(OutOfMemory(num_samples=64, steps=0, message="no room"), 143)
+    tries.end(OutOfMemory(num_samples=64, message="no room"), 143)
     assert (tries.welcome.least_workers, tries.welcome.max_local_batch) == (1, 32)
     tries.end(LACK, 1)
     assert (tries.welcome.least_workers, tries.welcome.max_local_batch) == (2, None)
@@ -121,7 +121,7 @@ def test_two_workers_that_mirror_each_other_hold_as_much_as_one() -> None:
 
 def test_what_runs_out_after_the_measurement_leaves_it_as_it_is() -> None:
     tries = Tries()
-    tries.end(OutOfMemory(num_samples=64, steps=0, message="no room"), 143)
+    tries.end(OutOfMemory(num_samples=64, message="no room"), 143)
     compute_s = dict.fromkeys(tries.welcome.local_batches, 0.1)
     measured = Profiled(compute_s=compute_s, grad_bytes=4, state_bytes=8, samples_per_epoch=512, goes_on=True)
     tries.say(measured)

@@ -129,7 +129,6 @@ class FakeAgent:
         self._steps_allowed: int | None = fields["total_steps"] // 4 if ends_when_told else None
         self.checkpoint_dir = Path(fields.setdefault("checkpoint_dir", str(folder / "checkpoints")))
         known: dict[str, Any] = {
-            "job_id": "job",
             "mode": "train",
             "device": DEVICE,
             "global_batch": 6,

@@ -281,7 +281,7 @@ def _find_host(model: nn.Module, seed: int, max_local_batch: int | None, is_divi
         kinds: dict[str, type[Linked | Profiling]] = {"profile": Profiling, "group": GroupProfiling}
         return kinds.get(link.welcome.mode, worker)(link, max_local_batch)
     device = str(next(model.parameters()).device)
-    own = messages.Welcome(job_id="", mode="train", device=device, seed=seed)
+    own = messages.Welcome(mode="train", device=device, seed=seed)
     is_torchruns = environ.RANK in os.environ and environ.WORLD_SIZE in os.environ
     return (Torchrun if is_torchruns else Host)(own, max_local_batch)
 

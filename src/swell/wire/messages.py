@@ -173,7 +173,7 @@ class Distributed(Message, frozen=True, kw_only=True):
 class ScriptFound(Message, frozen=True, kw_only=True):
     """What a worker has found of its script while it trains."""
 
-    findings: list[ScriptFinding]
+    finding: ScriptFinding
 
 
 class Broken(Message, frozen=True, kw_only=True):
@@ -239,14 +239,13 @@ class Failed(Message, frozen=True, kw_only=True):
 
 
 class OutOfMemory(Message, frozen=True, kw_only=True):
-    """Memory ran out after `steps` steps, with so many samples on their way through the model together.
+    """Memory ran out, with so many samples on their way through the model together.
 
     Fewer may fit: `num_samples` is more than 1, and no shard. Exits with 143. Where fewer would not help, or
     nothing was on its way, a worker says Failed.
     """
 
     num_samples: int
-    steps: int
     message: str  #: the error's last line
 
 
@@ -375,7 +374,6 @@ class EarlyStop(msgspec.Struct, frozen=True, kw_only=True):
 class Welcome(Message, frozen=True, kw_only=True):
     """What the worker's job is."""
 
-    job_id: str
     mode: Literal["train", "profile", "calibrate", "group"]
     device: str  #: what torch calls it: `cpu`, `cuda:0`
     global_batch: int = 0  #: the job's own; 0: that of the script's loader

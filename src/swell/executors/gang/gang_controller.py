@@ -152,9 +152,8 @@ def _note_drift(live: GangRuntime, message: messages.Drifted, member: Member) ->
     live.warn(message.sentence, about="drift")
 
 
-def _note_findings(live: GangRuntime, message: messages.ScriptFound, member: Member) -> None:
-    for finding in message.findings:
-        live.warn(finding.sentence, about=finding.name)
+def _note_finding(live: GangRuntime, message: messages.ScriptFound, member: Member) -> None:
+    live.warn(message.finding.sentence, about=message.finding.name)
 
 
 #: Each takes the message and who has said it. What belongs to other modes is a sign of life, no more.
@@ -169,7 +168,7 @@ _HANDLERS: dict[type[messages.Message], Callable[[GangRuntime, Any, Member], Non
     messages.Progress: training_progress.note_steps,
     messages.Reported: training_progress.note_values,
     messages.Drifted: _note_drift,
-    messages.ScriptFound: _note_findings,
+    messages.ScriptFound: _note_finding,
     messages.CheckpointSaved: transition.note_saved,
     messages.CheckpointDamaged: transition.note_damaged,
     messages.SaveFailed: transition.note_save_failed,

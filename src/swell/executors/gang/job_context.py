@@ -63,7 +63,6 @@ class JobContext:
         target = self.spec.end.target
         interval_s = self.spec.checkpoint_interval_s or self.worker_settings.checkpoint_interval_s
         return Welcome(
-            job_id=self.job_id,
             mode=mode,
             device=bindings[0].torch_device,
             global_batch=self.spec.global_batch,

@@ -99,14 +99,7 @@ def check_script(entry: str, args: Sequence[str], device: DeviceBinding) -> Scri
 
 def _welcome(folder: str, device: DeviceBinding) -> messages.Welcome:
     return messages.Welcome(
-        job_id="check",
-        mode="profile",
-        device=device.torch_device,
-        global_batch=0,  # the script's own
-        total_steps=None,
-        seed=0,
-        checkpoint_dir=folder,
-        compares=True,
+        mode="profile", device=device.torch_device, seed=0, checkpoint_dir=folder, compares=True
     )
 
 

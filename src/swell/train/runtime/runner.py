@@ -21,7 +21,6 @@ from swell.train.collective.group import OwnGroupError, comes_of_own_group
 from swell.train.collective.interfaces import NoInterface
 from swell.train.collective.memory_errors import is_out_of_memory
 from swell.train.data.random_streams import begin_script
-from swell.train.data.sample_schedule import Share
 from swell.train.link.agent_link import Link, LinkError, exit_now, open_link
 from swell.train.link.code_paths import snapshotted, submitted, why_missing
 from swell.train.runtime import unmanaged_script
@@ -56,8 +55,7 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
     again with smaller passes; its own if it called `sys.exit`.
     """
     signal.signal(signal.SIGTERM, _leave)
-    link = _open_link()
-    check = _watch()
+    link, check = _connect()
     status = 0
     try:
         _wait_for_no_names()
@@ -95,8 +93,8 @@ def run_entry(entry: str, args: Sequence[str]) -> NoReturn:
 
 def _tell(link: Link, error: BaseException, text: str) -> int:
     """Why the script ended, with the traceback `text`; returns the exit status."""
+    last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
     if under_way and under_way[0].is_to_be_left_out(error):
-        last_line = text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:]
         needs_too_much = under_way[0].needs_too_much(error)
         found = (
             not_compared(last_line) if needs_too_much else fails_with_part(last_line, place_of_error(error))
@@ -106,29 +104,21 @@ def _tell(link: Link, error: BaseException, text: str) -> int:
     if started and started[-1].is_step_lost:  # what it computed was not the model's any more
         sys.stderr.write("the script raised this in a step that comes again, for a peer left\n")
         return environ.EXIT_STOPPED
-    share = started[-1].share if started and is_out_of_memory(error) else None
-    advice = None if share is None else _why_hopeless(started[-1], share, link)
-    if share is not None and advice is None:
-        _keep(started[-1], error)
-        link.send(
-            messages.OutOfMemory(
-                num_samples=largest_pass(share),
-                steps=link.heartbeat.steps,
-                message=text.rstrip().splitlines()[-1][-MAX_MESSAGE_CHARS:],
-            )
-        )
-        return environ.EXIT_STOPPED
+    run = started[-1] if started else None
+    share, advice = None if run is None or not is_out_of_memory(error) else run.share, None
+    if run is not None and share is not None:
+        # A gang takes smaller passes also where the update did not fit: it loses little.
+        advice = why_hopeless(share, run.is_divided, run.is_updating and link.welcome.mode == "profile")
+        if advice is None:
+            _keep(run, error)
+            link.send(messages.OutOfMemory(num_samples=largest_pass(share), message=last_line))
+            return environ.EXIT_STOPPED
     _keep_last(error)
     text = _shortened(text, error)
     message = text if advice is None else f"{advice}\n{text}"
     is_of_step = share is not None  # outside of steps a smaller part of the state changes nothing
     link.send(messages.Failed(message=message, steps=link.heartbeat.steps, is_out_of_memory=is_of_step))
     return 1
-
-
-def _why_hopeless(run: Run, share: Share, link: Link) -> str | None:
-    """See `why_hopeless`. A gang takes smaller passes also where the update did not fit: it loses little."""
-    return why_hopeless(share, run.is_divided, run.is_updating and link.welcome.mode == "profile")
 
 
 def _keep(run: Run, error: BaseException) -> None:
@@ -169,12 +159,13 @@ def _await_threads() -> int:
     return 0
 
 
-def _open_link() -> Link | None:
-    if environ.AGENT not in os.environ:
-        return None
+def _connect() -> tuple[Link | None, DistributedCheck | None]:
+    """The line to the agent of a script that knows Swell, or what watches one that does not."""
     try:
-        return open_link()
-    except LinkError as error:
+        if environ.AGENT in os.environ:
+            return open_link(), None
+        return None, unmanaged_script.watch() if environ.OBSERVER in os.environ else None
+    except (LinkError, NoInterface) as error:
         sys.stderr.write(f"{error}\n")
         exit_now(1)
 
@@ -183,16 +174,6 @@ def _wait_for_no_names() -> None:
     from swell.train.collective import peer_names  # asks when it is imported: before the fork, by default
 
     peer_names.wait_for_no_names()
-
-
-def _watch() -> DistributedCheck | None:
-    if environ.OBSERVER not in os.environ:
-        return None
-    try:
-        return unmanaged_script.watch()
-    except NoInterface as error:
-        sys.stderr.write(f"{error}\n")
-        exit_now(1)
 
 
 def _run(entry: str, args: Sequence[str]) -> None:
